@@ -1,1 +1,1 @@
-"""What was written, as facts, without an opinion: one module a source."""
+"""Reads what was written, and stores it without interpreting it."""

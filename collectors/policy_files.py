@@ -1,4 +1,4 @@
-"""Reading what the policy is to be: the environment, the user's file, and the projects' files."""
+"""Reads the policy from options, the environment, the user's file and projects' files."""
 
 from __future__ import annotations
 
@@ -8,46 +8,53 @@ import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..core.policy.layers import Given, Policies, flatten, resolve
-from ..core.policy.policy import Origin, PolicyNotice
-from ..core.policy.projects import ProjectFile, resolve_project
-from .clean import clean_path, clean_title
+from ..core.files.safe_open import open_regular
+from ..core.policy.policy import PolicyNotice, PolicyOrigin
+from ..core.policy.resolve import (
+    Policies,
+    ProjectFile,
+    RawValue,
+    flatten_tables,
+    resolve_policy,
+    resolve_project_policy,
+)
+from ..core.transcript.sanitize import sanitize_path, sanitize_title
 from .policy_sources import PolicySources
-from .regular import open_regular
-from .trust_file import TrustFile, TrustFileError, check_project_file, digest
+from .trust_file import TrustFile, TrustFileError, check_project_file, content_sha256
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import BinaryIO
 
-    from ..core.policy.trust import Trust
+    from ..core.policy.policy import ProjectTrust
 
-PROJECT_FILE: Final = ".ctxtop.toml"
 
-VARIABLE: Final = "CTXTOP_POLICY_"
+PROJECT_POLICY_NAME: Final = ".ctxtop.toml"
+
+VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 """Begins a variable's name; the key follows, with two underscores for each dot."""
 
 SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}
 """Variables with a name of their own: what a person says of a terminal, not of a project."""
 
-LARGEST: Final = 64 * 1024
+MAX_POLICY_BYTES: Final = 64 * 1024
 """Bytes; every key said ten times makes less."""
 
-AGAIN_S: Final = 10.0
+REFRESH_INTERVAL_S: Final = 10.0
 """Between two looks at a file: as often as the whole tree is looked at."""
 
-Mark = tuple[int, int, int]
+FileStamp = tuple[int, int, int]
 """Size, time and inode: how to tell that a file did not change."""
 
 
-class _File:
+class _PolicyFile:
     """A policy's file, read again when it changed."""
 
-    def __init__(self, path: Path, origin: Origin) -> None:
+    def __init__(self, path: Path, origin: PolicyOrigin) -> None:
         self._path: Final = path
         self._origin: Final = origin
-        self._stamp: Mark | None = None
-        self.values: tuple[Given, ...] = ()
+        self._stamp: FileStamp | None = None
+        self.values: tuple[RawValue, ...] = ()
         self.notices: tuple[PolicyNotice, ...] = ()
         self.sha256 = ""
         """Of what was read."""
@@ -56,7 +63,7 @@ class _File:
         """Say whether it says something else by now; what cannot be read says nothing."""
         before = self.values, self.notices, self.sha256
         try:
-            mark = _mark(self._path)
+            mark = _file_stamp(self._path)
             if mark == self._stamp:
                 return False
             self._stamp, self.values, self.notices = mark, (), ()
@@ -65,62 +72,64 @@ class _File:
             self._stamp, self.values, self.notices = None, (), ()
         except TrustFileError as error:
             self._stamp, self.values = None, ()
-            self.notices = (self._notice(_what(error), "it is not obeyed: remove it or own it"),)
+            self.notices = (
+                self._notice(_problem_text(error), "it is not obeyed: remove it or own it"),
+            )
         except OSError as error:
             # It may become readable without a change of its own.
             self._stamp, self.values = None, ()
             what = f"cannot be read ({error.strerror or error})"
             self.notices = (self._notice(what, "mend it or remove it"),)
         except (ValueError, RecursionError) as error:
-            what = f"is not TOML ({clean_title(str(error))})"
+            what = f"is not TOML ({sanitize_title(str(error))})"
             self.notices = (self._notice(what, "mend it; until then it says nothing"),)
         return before != (self.values, self.notices, self.sha256)
 
-    def _read(self) -> tuple[Given, ...]:
-        data = read_project_file(self._path) if self._is_project else read_file(self._path)
-        self.sha256 = digest(data)
-        return parse(data, self._path, self._origin)
+    def _read(self) -> tuple[RawValue, ...]:
+        data = read_project_policy(self._path) if self._is_project else read_policy_file(self._path)
+        self.sha256 = content_sha256(data)
+        return parse_policy(data, self._path, self._origin)
 
     @property
     def _is_project(self) -> bool:
-        return self._origin is Origin.PROJECT_FILE
+        return self._origin is PolicyOrigin.PROJECT_FILE
 
     def _notice(self, what: str, fix: str) -> PolicyNotice:
-        return PolicyNotice("", clean_path(str(self._path)), self._origin, what, fix)
+        return PolicyNotice("", sanitize_path(str(self._path)), self._origin, what, fix)
 
 
-def read_file(path: Path) -> bytes:
+def read_policy_file(path: Path) -> bytes:
     """Read a policy's file; raises OSError where it cannot be read or is too large."""
     with open_regular(path) as file:
-        return _content(file, path)
+        return _read_limited(file, path)
 
 
-def read_project_file(path: Path) -> bytes:
+def read_project_policy(path: Path) -> bytes:
     """Read a project's file; raises TrustFileError too where another user may have written it."""
     with open_regular(path) as file:
         check_project_file(os.fstat(file.fileno()), path)
-        return _content(file, path)
+        return _read_limited(file, path)
 
 
-def parse(data: bytes, path: Path, origin: Origin) -> tuple[Given, ...]:
+def parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[RawValue, ...]:
     """List what a file says; raises ValueError or RecursionError where it is not TOML."""
-    where = clean_path(str(path))
+    where = sanitize_path(str(path))
     return tuple(
-        Given(clean_title(key), _clean(value), origin, where)
-        for key, value in flatten(tomllib.loads(data.decode())).items()
+        RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
+        for key, value in flatten_tables(tomllib.loads(data.decode())).items()
     )
 
 
-def _content(file: BinaryIO, path: Path) -> bytes:
-    data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise OSError(0, f"it is larger than {LARGEST >> 10} KiB", str(path))
+def _read_limited(file: BinaryIO, path: Path) -> bytes:
+    data = file.read(MAX_POLICY_BYTES + 1)
+    if len(data) > MAX_POLICY_BYTES:
+        raise OSError(0, f"it is larger than {MAX_POLICY_BYTES >> 10} KiB", str(path))
     return data
 
 
-def _what(error: TrustFileError) -> str:
+def _problem_text(error: TrustFileError) -> str:
     # The place stands in the notice already.
-    return clean_title(str(error).rpartition(": ")[2])
+    return sanitize_title(str(error).rpartition(": ")[2])
 
 
 class PolicyFiles:
@@ -134,11 +143,13 @@ class PolicyFiles:
         )
         user = self._sources.user_file
         # The user's own file may be a link, as keepers of dotfiles make them.
-        self._user: Final = _File(Path(os.path.realpath(user)), Origin.USER_FILE) if user else None
-        self._projects: Final[dict[str, _File]] = {}
+        self._user: Final = (
+            _PolicyFile(Path(os.path.realpath(user)), PolicyOrigin.USER_FILE) if user else None
+        )
+        self._projects: Final[dict[str, _PolicyFile]] = {}
         self._trust: Final = TrustFile(self._sources.trust_file)
         self._looked: Final[dict[str, float]] = {}
-        self.policies = Policies(resolve(self._fixed_values))
+        self.policies = Policies(resolve_policy(self._fixed_values))
         self.refresh(())
 
     def refresh(self, folders: Iterable[str]) -> bool:
@@ -153,13 +164,13 @@ class PolicyFiles:
                 continue
             file = self._projects.get(folder)
             if file is None:
-                file = _File(Path(folder, PROJECT_FILE), Origin.PROJECT_FILE)
+                file = _PolicyFile(Path(folder, PROJECT_POLICY_NAME), PolicyOrigin.PROJECT_FILE)
                 self._projects[folder] = file
             if file.refresh():
                 changed.append(folder)
         if not is_new and not changed:
             return False
-        common = resolve(self.user_values) if is_new else self.policies.common
+        common = resolve_policy(self.user_values) if is_new else self.policies.common
         shown = {} if is_new else dict(self.policies.projects)
         acting = {} if is_new else dict(self.policies.acting_projects)
         for folder in self._projects if is_new else changed:
@@ -168,8 +179,8 @@ class PolicyFiles:
             file = self._projects[folder]
             if file.values or file.notices:
                 trust = self._trust.state(folder, file.sha256)
-                said = ProjectFile(clean_path(folder), file.values, trust)
-                found = resolve_project(self.user_values, said)
+                said = ProjectFile(sanitize_path(folder), file.values, trust)
+                found = resolve_project_policy(self.user_values, said)
                 shown[folder], acting[folder] = found.shown, found.acting
         # Taken over at once: another thread reads it meanwhile.
         self.policies = Policies(common, shown, acting)
@@ -189,69 +200,69 @@ class PolicyFiles:
         files = (self._user, *self._projects.values())
         unread = [notice for file in files if file for notice in file.notices]
         if self._trust.problem:
-            where, _, what = clean_path(self._trust.problem).partition(": ")
+            where, _, what = sanitize_path(self._trust.problem).partition(": ")
             remedy = "until then no project is trusted"
-            unread.append(PolicyNotice("", where, Origin.USER_FILE, what, remedy))
+            unread.append(PolicyNotice("", where, PolicyOrigin.USER_FILE, what, remedy))
         said = [notice for policy in self.policies.all for notice in policy.notices]
         return tuple(dict.fromkeys((*unread, *said)))
 
-    def trust_of(self, folder: str) -> Trust | None:
+    def trust_of(self, folder: str) -> ProjectTrust | None:
         """Whether the person trusts the file of a folder; None where there is none to read."""
         file = self._projects.get(folder)
         return self._trust.state(folder, file.sha256) if file and file.values else None
 
     @property
-    def user_values(self) -> tuple[Given, ...]:
+    def user_values(self) -> tuple[RawValue, ...]:
         """What the person says: by options, the environment and the user's own file."""
         return (*self._fixed_values, *(self._user.values if self._user else ()))
 
     def _is_due(self, place: str) -> bool:
         now = time.monotonic()
-        if now - self._looked.get(place, -AGAIN_S) < AGAIN_S:
+        if now - self._looked.get(place, -REFRESH_INTERVAL_S) < REFRESH_INTERVAL_S:
             return False
         self._looked[place] = now
         return True
 
 
-def _mark(path: Path) -> Mark:
+def _file_stamp(path: Path) -> FileStamp:
     status = path.lstat()
     return (status.st_size, status.st_mtime_ns, status.st_ino)
 
 
-def _from_command_line(said: Iterable[tuple[str, str]]) -> list[Given]:
+def _from_command_line(said: Iterable[tuple[str, str]]) -> list[RawValue]:
     return [
-        Given(
-            clean_title(key),
-            clean_title(value),
-            Origin.COMMAND_LINE,
+        RawValue(
+            sanitize_title(key),
+            sanitize_title(value),
+            PolicyOrigin.COMMAND_LINE,
             "--preset" if key == "preset" else "--set",
         )
         for key, value in said
     ]
 
 
-def _from_environment(variables: Iterable[tuple[str, str]]) -> list[Given]:
+def _from_environment(variables: Iterable[tuple[str, str]]) -> list[RawValue]:
     return [
-        Given(
-            SHORT_VARIABLES.get(name) or clean_title(_key(name)),
-            clean_title(value),
-            Origin.ENVIRONMENT,
-            clean_title(name),
+        RawValue(
+            SHORT_VARIABLES.get(name) or sanitize_title(_variable_key(name)),
+            sanitize_title(value),
+            PolicyOrigin.ENVIRONMENT,
+            sanitize_title(name),
         )
         for name, value in sorted(variables)
         # An empty variable is one that was taken back.
-        if (name.startswith(VARIABLE) or name in SHORT_VARIABLES) and value
+        if (name.startswith(VARIABLE_PREFIX) or name in SHORT_VARIABLES) and value
     ]
 
 
-def _key(variable: str) -> str:
-    return variable.removeprefix(VARIABLE).lower().replace("__", ".")
+def _variable_key(variable: str) -> str:
+    return variable.removeprefix(VARIABLE_PREFIX).lower().replace("__", ".")
 
 
-def _clean(value: object) -> object:
+def _sanitize_value(value: object) -> object:
     """Take out of what a file holds what a terminal could obey; unknown kinds become words."""
     if isinstance(value, dict):
-        return {clean_title(str(name)): _clean(each) for name, each in value.items()}
+        return {sanitize_title(str(name)): _sanitize_value(each) for name, each in value.items()}
     if isinstance(value, list):
-        return [_clean(each) for each in value]
-    return value if isinstance(value, (bool, int, float)) else clean_title(str(value))
+        return [_sanitize_value(each) for each in value]
+    return value if isinstance(value, (bool, int, float)) else sanitize_title(str(value))

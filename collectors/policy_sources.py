@@ -1,4 +1,4 @@
-"""Where a person says what the policy is to be."""
+"""Where the policy of one run comes from, beside the projects' own files."""
 
 from __future__ import annotations
 

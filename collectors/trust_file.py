@@ -1,4 +1,4 @@
-"""The projects whose policy files the person trusts: by folder, and by what the file says."""
+"""The projects whose policy files the user trusts, by folder and by the file's content."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..core.policy.trust import Trust
-from .regular import open_regular
+from ..core.files.safe_open import open_regular
+from ..core.policy.policy import ProjectTrust
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-FORM: Final = 1
+
+TRUST_FILE_VERSION: Final = 1
 """Of the file; one of another form trusts nothing."""
 
-LARGEST: Final = 4 << 20
+MAX_TRUST_BYTES: Final = 4 << 20
 """Bytes; ten thousand projects make less."""
 
 FILE_MODE: Final = 0o600
 WRITABLE_BY_OTHERS: Final = 0o022
 
 
-class Trusted(msgspec.Struct, frozen=True):
+class TrustedProject(msgspec.Struct, frozen=True):
     """One project's file as the person saw it."""
 
     sha256: str
@@ -37,9 +38,9 @@ class Trusted(msgspec.Struct, frozen=True):
     """When, in ms since 1970."""
 
 
-class _Content(msgspec.Struct, frozen=True):
+class _TrustFileContent(msgspec.Struct, frozen=True):
     form: int
-    projects: dict[str, Trusted] = {}
+    projects: dict[str, TrustedProject] = {}
 
 
 class TrustFileError(Exception):
@@ -52,7 +53,7 @@ class TrustFile:
     def __init__(self, path: Path | None) -> None:
         self.path: Final = path
         self._stamp: tuple[int, int, int] | None = None
-        self._projects: Mapping[str, Trusted] = {}
+        self._projects: Mapping[str, TrustedProject] = {}
         self.problem = ""
         """Why the file says nothing; empty where it does, or is not there."""
 
@@ -68,15 +69,15 @@ class TrustFile:
             self.problem = str(error)
         return self._projects != before
 
-    def state(self, folder: str, sha256: str) -> Trust:
+    def state(self, folder: str, sha256: str) -> ProjectTrust:
         """What the person said of a folder's file with this content."""
         found = self._projects.get(os.path.realpath(folder))
         if found is None:
-            return Trust.UNTRUSTED
-        return Trust.TRUSTED if found.sha256 == sha256 else Trust.CHANGED
+            return ProjectTrust.UNTRUSTED
+        return ProjectTrust.TRUSTED if found.sha256 == sha256 else ProjectTrust.CHANGED
 
     @property
-    def projects(self) -> Mapping[str, Trusted]:
+    def projects(self) -> Mapping[str, TrustedProject]:
         """What is trusted, by folder without links."""
         return self._projects
 
@@ -84,7 +85,7 @@ class TrustFile:
         """Remember that the person trusts this content; raises OSError or TrustFileError."""
         with self._editing() as projects:
             now_ms = time.time_ns() // 1_000_000
-            projects[os.path.realpath(folder)] = Trusted(sha256, now_ms)
+            projects[os.path.realpath(folder)] = TrustedProject(sha256, now_ms)
 
     def revoke(self, folder: str) -> bool:
         """Forget a folder, and return whether it was there; raises as `trust` does."""
@@ -92,8 +93,8 @@ class TrustFile:
             return projects.pop(os.path.realpath(folder), None) is not None
 
     @contextmanager
-    def _editing(self) -> Iterator[dict[str, Trusted]]:
-        from .install.settings_file import make_folder, write_new  # a hook only reads
+    def _editing(self) -> Iterator[dict[str, TrustedProject]]:
+        from .install.settings_file import make_folder, write_private_file  # a hook only reads
 
         if self.path is None:
             raise TrustFileError("this run has no place for what you trust")
@@ -104,7 +105,9 @@ class TrustFile:
                 raise TrustFileError(self.problem)
             projects = dict(self._projects)
             yield projects
-            write_new(self.path, msgspec.json.encode(_Content(FORM, projects)))
+            write_private_file(
+                self.path, msgspec.json.encode(_TrustFileContent(TRUST_FILE_VERSION, projects))
+            )
             self.refresh()
 
     def _read(self) -> None:
@@ -113,24 +116,24 @@ class TrustFile:
         with open_regular(self.path) as file:
             status = os.fstat(file.fileno())
             mark = (status.st_ino, status.st_mtime_ns, status.st_size)
-            check_own(status, self.path)
+            check_owner(status, self.path)
             if status.st_mode & WRITABLE_BY_OTHERS:
                 raise TrustFileError(
                     f"{self.path}: others can write it: chmod 600 it, or remove it"
                 )
             if mark == self._stamp:
                 return
-            data = file.read(LARGEST + 1)
+            data = file.read(MAX_TRUST_BYTES + 1)
         try:
-            content = msgspec.json.decode(data, type=_Content)
+            content = msgspec.json.decode(data, type=_TrustFileContent)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise TrustFileError(f"{self.path}: is damaged ({error}): remove it") from error
-        if content.form != FORM:
+        if content.form != TRUST_FILE_VERSION:
             raise TrustFileError(f"{self.path}: is of another ctxtop: remove it")
         self._stamp, self._projects = mark, content.projects
 
 
-def digest(data: bytes) -> str:
+def content_sha256(data: bytes) -> str:
     """Return what a file's content is remembered by."""
     return hashlib.sha256(data).hexdigest()
 
@@ -140,7 +143,7 @@ def own_uid() -> int:
     return os.geteuid()
 
 
-def check_own(status: os.stat_result, path: Path) -> None:
+def check_owner(status: os.stat_result, path: Path) -> None:
     """Raise TrustFileError where a file belongs to another user."""
     if status.st_uid != own_uid():
         raise TrustFileError(f"{path}: belongs to another user (uid {status.st_uid})")
@@ -152,7 +155,7 @@ def check_project_file(status: os.stat_result, path: Path) -> None:
     A group may write it, as many systems give each user a group of his own; a change of a
     trusted file is noticed anyway.
     """
-    check_own(status, path)
+    check_owner(status, path)
     if status.st_mode & stat.S_IWOTH:
         raise TrustFileError(f"{path}: everybody can write it")
 

@@ -1,1 +1,1 @@
-"""What the facts mean: pure functions over plain values, and the store that keeps them."""
+"""The domain of ctxtop: its types, its measurements, the store and what changes a transcript."""

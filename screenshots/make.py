@@ -108,7 +108,7 @@ def save(name: str, svg: str) -> None:
 
 def main() -> None:
     """Make all of them, or those that are named."""
-    from ctxtop.collectors.demo import make_saves
+    from ctxtop.collectors.demo import make_demo_saves
 
     wanted = set(sys.argv[1:])
     with tempfile.TemporaryDirectory() as top:
@@ -118,7 +118,7 @@ def main() -> None:
             if wanted and shot.name not in wanted:
                 continue
             if shot is SAVES:
-                make_saves(folder.root, Path(top) / "work", NOW)
+                make_demo_saves(folder.root, Path(top) / "work", NOW)
             for suffix, theme in THEMES.items():
                 save(f"{shot.name}-{suffix}", asyncio.run(take(shot, theme, folder.root)))
                 print(f"{shot.name}-{suffix}")

@@ -31,10 +31,10 @@ def dress(top: Path) -> None:
 def made(top: Path) -> DemoFolder:
     """Make the demo below a folder, and what happened before it."""
     from ctxtop.collectors.demo import make_demo
-    from ctxtop.collectors.demo.past import make_past
+    from ctxtop.collectors.demo.demo_folder import make_demo_history
 
     folder = make_demo(top / "claude", NOW)
-    make_past(folder, _store(folder.root), NOW)
+    make_demo_history(folder, _store(folder.root), NOW)
     return folder
 
 
@@ -54,8 +54,8 @@ async def staged(
     root: Path, theme: str, size: tuple[int, int]
 ) -> AsyncIterator[tuple[CtxtopApp, Pilot[None]]]:
     """Open the dashboard on a folder, and wait until it has read all of it."""
+    from ctxtop.collectors.places import Places
     from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.places import Places
 
     class Staged(CtxtopApp):
         def now_ms(self) -> int:

@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.surroundings import surroundings
-from ctxtop.collectors.surroundings.machine import Machine
-from ctxtop.core.store.surroundings_facts import Generation
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.config import config_reader
+from ctxtop.collectors.claude_code.config.save_files import SystemFolders
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.store.config_records import StagingLocation
 from ctxtop.core.store.writer import Writer
 
 from .recorder import Recorder
@@ -77,13 +77,17 @@ def own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SystemFolders:
     """A machine of the test's own: no administrator's settings, no staging folders."""
     own = tmp_path / "machine"
-    bases = ((Generation.TMP, "tmp"), (Generation.TMP_OF_USER, "tmp"), (Generation.CACHE, "cache"))
+    bases = (
+        (StagingLocation.TMP, "tmp"),
+        (StagingLocation.TMP_OF_USER, "tmp"),
+        (StagingLocation.CACHE, "cache"),
+    )
     staging = tuple((generation, own / name) for generation, name in bases)
-    made = Machine(own / "managed", staging, os.geteuid())
-    monkeypatch.setattr(surroundings, "this_machine", lambda *_: made)
+    made = SystemFolders(own / "managed", staging, os.geteuid())
+    monkeypatch.setattr(config_reader, "find_system_folders", lambda *_: made)
     return made
 
 

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest.mock import patch
 
-from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.receipts import ApplyMode
 
 from .engine_stories import LAST_CALL, CorruptedError, Story
 
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
     from .engine_stories import Act
     from .faults import Faults
 
-STORIES: Final[dict[Mode, list[list[Act]]]] = {
-    Mode.FORK: [
+STORIES: Final[dict[ApplyMode, list[list[Act]]]] = {
+    ApplyMode.FORK: [
         ["apply", "go on", "undo one", "undo"],
         ["apply", "undo one", "go on", "undo"],
     ],
-    Mode.IN_PLACE: [
+    ApplyMode.IN_PLACE: [
         ["apply", "go on", "undo one", "undo"],
         ["apply", "undo one", "go on", "undo"],
         ["apply", "go on", "second", "undo", "undo one", "undo"],
         ["apply", "second", "undo second", "undo"],
     ],
-    Mode.APPEND: [["apply", "undo"], ["apply", "go on", "undo"]],
+    ApplyMode.APPEND: [["apply", "undo"], ["apply", "go on", "undo"]],
 }
 
 
@@ -51,7 +51,7 @@ class Fate(NamedTuple):
     """What befalls which act of which story."""
 
     seed: int
-    mode: Mode
+    mode: ApplyMode
     acts: tuple[Act, ...]
     faulty: int
     """Number of the act."""
@@ -78,7 +78,7 @@ def every_fate(root: Path) -> Iterator[Fate]:
 def random_fate(seed: int) -> Fate:
     """Choose a story, an act of it, and what befalls that."""
     choose = random.Random(seed)
-    mode = choose.choice(list(Mode))
+    mode = choose.choice(list(ApplyMode))
     acts = choose.choice(STORIES[mode])
     faulty = choose.choice([n for n, act in enumerate(acts) if act != "go on"])
     what = choose.choice(["kill", "kill and write", "fail", "fail and write", "write"])

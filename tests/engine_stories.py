@@ -15,18 +15,28 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.backups import PER_SESSION, Backups
-from ctxtop.core.compaction.fork import as_fork
-from ctxtop.core.compaction.image import AS_IT_IS, after, image
-from ctxtop.core.compaction.plan import Harm, Remove, Replace
-from ctxtop.core.compaction.pointer import replace_value
-from ctxtop.core.compaction.receipts import Mode, Mtime, Receipt, Receipts, Version
-from ctxtop.core.compaction.refused import NotAppliedError
-from ctxtop.core.compaction.settle import settle
-from ctxtop.core.compaction.subject import locked
+from ctxtop.core.compaction.commit import recover_interrupted
+from ctxtop.core.compaction.compaction_target import session_lock
+from ctxtop.core.compaction.fork import fork_transform
+from ctxtop.core.compaction.plan import CompactionRefusedError, RemoveLine, ReplaceValue, Severity
+from ctxtop.core.compaction.receipts import (
+    BACKUPS_PER_SESSION,
+    ApplyMode,
+    BackupStore,
+    CompactionReceipt,
+    MtimeHandling,
+    ReceiptStore,
+    WrittenVersion,
+)
+from ctxtop.core.compaction.rewritten_lines import NO_TRANSFORM, lines_after, rewrite_lines
+from ctxtop.core.compaction.summary_boundary import (
+    BoundaryContent,
+    CommonLineFields,
+    make_boundary_lines,
+)
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.files.json_spans import replace_value
 
 from .engine_lines import TAILS, as_line, line_with, lines_of, results_of, session, uuid_of
 from .faults import Faults, KilledError
@@ -45,7 +55,7 @@ from .transcripts import SESSION, encode, user
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctxtop.core.compaction.plan import Operation, Plan
+    from ctxtop.core.compaction.plan import CompactionPlan, Operation
 
 Act = str
 
@@ -67,8 +77,8 @@ class CorruptedError(AssertionError):
 class Layer:
     """One plan, and what of it stands."""
 
-    plan: Plan
-    mode: Mode
+    plan: CompactionPlan
+    mode: ApplyMode
     undone: set[int] = field(default_factory=set)
     target: Path | None = None
     """The fork's file."""
@@ -84,7 +94,7 @@ class Layer:
 class Story:
     """A session, and what befell it; the seed says all of it."""
 
-    def __init__(self, seed: int, mode: Mode, root: Path) -> None:
+    def __init__(self, seed: int, mode: ApplyMode, root: Path) -> None:
         self.random: Final = random.Random(seed)
         self.mode: Final = mode
         self.root: Final = root
@@ -197,7 +207,7 @@ class Story:
                 # All that it tries afterwards has no effect.
                 name, _ = faults.log[(faults.kill_at or 0) - 1]
                 return f"crashed at {name}"
-            except NotAppliedError as error:
+            except CompactionRefusedError as error:
                 return f"refused: {error.refusals[0].check}"
             except OSError as error:
                 known = error.filename if error.strerror == "fault" else error.strerror
@@ -210,7 +220,7 @@ class Story:
         self,
         act: Act,
         end: str,
-        plan: Plan | None,
+        plan: CompactionPlan | None,
         undone: tuple[str, set[int]] | None,
         faults: Faults,
     ) -> None:
@@ -232,7 +242,7 @@ class Story:
         if plan and new:
             (receipt,) = new
             target = Path(receipt.target)
-            fork = target if self.mode is Mode.FORK else None
+            fork = target if self.mode is ApplyMode.FORK else None
             uuids = self._masked_second if act == "second" else ()
             self.layers[receipt.receipt_id] = Layer(
                 plan, self.mode, target=fork, uuids=uuids, title=receipt.title
@@ -259,7 +269,7 @@ class Story:
         names = {path.stem for path in self.path.parent.iterdir()}
         mine = {self.path.stem, self.target.stem}
         self._require(names <= mine, f"{when}: {names - mine} left over")
-        backups = Backups(self.subject.state_folder)
+        backups = BackupStore(self.subject.state_folder)
         self._require(all(map(backups.is_intact, self.needed)), f"{when}: a way back is gone")
 
     def _require_lines(self, tail: bytes, written: list[bytes], when: str) -> None:
@@ -269,10 +279,12 @@ class Story:
         most = 2 * sum(map(len, written)) + 1
         self._require(len(tail) <= most, f"{when}: {len(tail)} bytes too many")
 
-    def _require_a_head(self, plan: Plan | None, undone: tuple[str, set[int]] | None) -> None:
+    def _require_a_head(
+        self, plan: CompactionPlan | None, undone: tuple[str, set[int]] | None
+    ) -> None:
         """Before anything is settled: a client that starts now reads one of the two."""
         heads = [self._head(self.target)]
-        if plan and self.mode is Mode.IN_PLACE:
+        if plan and self.mode is ApplyMode.IN_PLACE:
             uuids = self._masked_second if self.layers else ()
             heads.append(self._head(self.target, Layer(plan, self.mode, uuids=uuids)))
         if undone:
@@ -294,8 +306,8 @@ class Story:
             self._settle()
 
     def _settle(self) -> None:
-        with locked(self.subject, SESSION):
-            settle(self.subject.state_folder, SESSION, self.path, self.target)
+        with session_lock(self.subject, SESSION):
+            recover_interrupted(self.subject.state_folder, SESSION, self.path, self.target)
 
     def _finish(self) -> None:
         """The next command works, and in the end everything is as it was."""
@@ -319,8 +331,8 @@ class Story:
     def _states(self) -> dict[str, frozenset[int]]:
         return {key: frozenset(each.undone) for key, each in self.layers.items()}
 
-    def _own_receipts(self) -> list[Receipt]:
-        found = Receipts(self.subject.state_folder).all()
+    def _own_receipts(self) -> list[CompactionReceipt]:
+        found = ReceiptStore(self.subject.state_folder).all()
         return [each for each in found if each.session_id == SESSION]
 
     def _head(self, target: Path, more: Layer | None = None) -> bytes:
@@ -330,19 +342,23 @@ class Story:
             if layer.uuids:
                 data = _with_masks(data, layer)
             elif layer.target in {None, target}:
-                fork = as_fork(SESSION, target.stem, layer.title)
-                written = fork if layer.target else AS_IT_IS
-                data = b"".join(after(image(lines_of(data), layer.operations(), written)))
+                fork = fork_transform(SESSION, target.stem, layer.title)
+                written = fork if layer.target else NO_TRANSFORM
+                data = b"".join(
+                    lines_after(rewrite_lines(lines_of(data), layer.operations(), written))
+                )
         return data
 
     # What there is in the beginning
 
-    def _plan(self) -> Plan:
+    def _plan(self) -> CompactionPlan:
         leaf = as_line(self.lines[-1])["leafUuid"]
-        envelope = Envelope(SESSION, leaf, "2026-11-20T12:00:00.000Z")
-        appended = summary_lines(envelope, Kept("SUMMARY", [leaf], 9, 1), "boundary", "summary")
-        done = [operation(*appended, level=Harm.SUMMARY)]
-        if self.mode is not Mode.APPEND:
+        envelope = CommonLineFields(SESSION, leaf, "2026-11-20T12:00:00.000Z")
+        appended = make_boundary_lines(
+            envelope, BoundaryContent("SUMMARY", [leaf], 9, 1), "boundary", "summary"
+        )
+        done = [operation(*appended, level=Severity.SUMMARY)]
+        if self.mode is not ApplyMode.APPEND:
             numbers = results_of(self.lines)
             chosen = self.random.sample(numbers, self.random.randint(1, len(numbers) - 1))
             done = masks(self.data, sorted(chosen), self.random.choice(["[m]", 'ü\n"']))
@@ -350,7 +366,7 @@ class Story:
                 done.append(self._without_a_thought())
         return plan_of(self.data, done)
 
-    def _second_plan(self) -> Plan:
+    def _second_plan(self) -> CompactionPlan:
         """Mask what is not masked yet, in the file as it is now."""
         data = self.path.read_bytes()
         (first,) = self.layers.values()
@@ -368,9 +384,9 @@ class Story:
         thought = line_with(self.lines, '"thinking"', call - 3)
         parent = json.dumps(as_line(self.lines[thought - 1])["parentUuid"])
         return operation(
-            Remove(*place(self.data, thought)),
-            Replace(*place(self.data, call), "/parentUuid", parent),
-            level=Harm.REASONING,
+            RemoveLine(*place(self.data, thought)),
+            ReplaceValue(*place(self.data, call), "/parentUuid", parent),
+            level=Severity.REASONING,
         )
 
     def _put_sidecars(self) -> None:
@@ -385,27 +401,30 @@ class Story:
 
     def _put_old_receipts(self) -> None:
         """Changes of another session, long ago: of one the copy is the only way back."""
-        backups, receipts = Backups(self.subject.state_folder), Receipts(self.subject.state_folder)
+        backups, receipts = (
+            BackupStore(self.subject.state_folder),
+            ReceiptStore(self.subject.state_folder),
+        )
         with Faults().armed():
-            for number in range(PER_SESSION + 3):
+            for number in range(BACKUPS_PER_SESSION + 3):
                 data = b'{"old":%d}\n' % number
                 name = backups.put([data], "other")
                 done = plan_of(data, [operation(line=1)], "other")
                 is_needed = number == 1
-                version = Version("0" * 64, 1, () if is_needed else (0,))
+                version = WrittenVersion("0" * 64, 1, () if is_needed else (0,))
                 receipts.write(
-                    Receipt(
+                    CompactionReceipt(
                         receipt_id=f"00{number:06}",
                         session_id="other",
                         new_session_id=None,
-                        mode=Mode.IN_PLACE,
+                        mode=ApplyMode.IN_PLACE,
                         at=number,
                         transcript="/gone",
                         target="/gone",
                         backup=name,
                         verified=(),
                         resume_command="",
-                        mtime=Mtime.KEPT,
+                        mtime=MtimeHandling.KEPT,
                         plan=done,
                         now=version,
                     )
@@ -427,7 +446,7 @@ def _with_masks(data: bytes, layer: Layer) -> bytes:
     for line in lines_of(data):
         done = edits.get(uuid_of(line))
         edit = done.edits[0] if done and id(done) in left else None
-        if isinstance(edit, Replace):
+        if isinstance(edit, ReplaceValue):
             lines.append(replace_value(line, edit.pointer, edit.value.encode()))
         else:
             lines.append(line)

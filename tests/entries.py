@@ -8,7 +8,7 @@ import json
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.conversation import Boundary, Entry, Piece, PieceKind, Role
+from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind, Role
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _lines: Final[Iterator[int]] = count(1)
 
 
-def entry(*pieces: Piece, **fields: Any) -> Entry:
+def entry(*pieces: MessagePart, **fields: Any) -> Entry:
     """A line of the conversation, after all that were made before it."""
     line = next(_lines)
     known: dict[str, Any] = {
@@ -26,25 +26,25 @@ def entry(*pieces: Piece, **fields: Any) -> Entry:
         "type": "user",
         "uuid": f"line {line}",
         "role": Role.USER,
-        "pieces": pieces,
+        "parts": pieces,
     }
     return Entry(**(known | fields))
 
 
 def asked(words: str, **fields: Any) -> Entry:
     """A person's prompt."""
-    return entry(Piece(PieceKind.PROMPT, words), **fields)
+    return entry(MessagePart(PartKind.PROMPT, words), **fields)
 
 
 def answered(words: str = "", context: int = 1000, output: int = 10, **fields: Any) -> Entry:
     """An answer of the model's own words."""
-    return _answer((Piece(PieceKind.TEXT, words),), context, output, **fields)
+    return _answer((MessagePart(PartKind.TEXT, words),), context, output, **fields)
 
 
 def called(tool: str, call: str, context: int = 1000, output: int = 10, **asked_for: Any) -> Entry:
     """An answer that calls a tool."""
     path = asked_for.get("file_path")
-    piece = Piece(PieceKind.TOOL_INPUT, json.dumps(asked_for), tool, call, path)
+    piece = MessagePart(PartKind.TOOL_INPUT, json.dumps(asked_for), tool, call, path)
     return _answer((piece,), context, output)
 
 
@@ -52,12 +52,12 @@ def returned(
     tool: str, call: str, words: str = "done", path: str | None = None, **fields: Any
 ) -> Entry:
     """A tool's result."""
-    return entry(Piece(PieceKind.TOOL_RESULT, words, tool, call, path, **fields))
+    return entry(MessagePart(PartKind.TOOL_RESULT, words, tool, call, path, **fields))
 
 
 def attached(kind: str, words: str, path: str | None = None) -> Entry:
     """What the client put in by itself."""
-    return entry(Piece(PieceKind.ATTACHMENT, words, kind, path=path), type="attachment")
+    return entry(MessagePart(PartKind.ATTACHMENT, words, kind, path=path), type="attachment")
 
 
 def compacted(**fields: Any) -> Entry:
@@ -67,7 +67,7 @@ def compacted(**fields: Any) -> Entry:
 
 def summed_up(words: str) -> Entry:
     """A compaction's summary."""
-    return entry(Piece(PieceKind.SUMMARY, words))
+    return entry(MessagePart(PartKind.SUMMARY, words))
 
 
 def touched(tool: str, path: str, call: str) -> tuple[Entry, Entry]:
@@ -75,7 +75,7 @@ def touched(tool: str, path: str, call: str) -> tuple[Entry, Entry]:
     return called(tool, call, file_path=path), returned(tool, call, path=path)
 
 
-def _answer(pieces: tuple[Piece, ...], context: int, output: int, **fields: Any) -> Entry:
+def _answer(pieces: tuple[MessagePart, ...], context: int, output: int, **fields: Any) -> Entry:
     made = entry(
         *pieces,
         type="assistant",

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ctxtop.collectors import clean
 from ctxtop.collectors.plugin import hook
+from ctxtop.core.transcript import sanitize
 
 
 def feature(tmp_path: Path, body: str) -> str:
@@ -17,11 +17,12 @@ def feature(tmp_path: Path, body: str) -> str:
         (folder / "__init__.py").write_text("")
     for source in Path(hook.__file__).parent.glob("*.py"):
         (package / source.name).write_bytes(source.read_bytes())
-    (package.parent / "clean.py").write_bytes(Path(clean.__file__).read_bytes())
     # The rules of redaction need more than the standard library, which is all that `-S` leaves.
-    (top / "ctxtop" / "core").mkdir()
-    (top / "ctxtop" / "core" / "redaction.py").write_text("def redact(text):\n    return text\n")
+    transcript = top / "ctxtop" / "core" / "transcript"
+    transcript.mkdir(parents=True)
+    (transcript / "sanitize.py").write_bytes(Path(sanitize.__file__).read_bytes())
+    (transcript / "redaction.py").write_text("def redact(text):\n    return text\n")
     (package / "answers" / "extra.py").write_text(
-        f"from ..call import Reply\ndef answer(call):\n    {body}\n"
+        f"from ..hook_call import HookReply as Reply\ndef answer(call):\n    {body}\n"
     )
     return str(package / "run.py")

@@ -14,8 +14,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from unittest.mock import patch
 
+from ctxtop.tui.cli.command_errors import run_guarded
 from ctxtop.tui.cli.commands import run
-from ctxtop.tui.cli.report import guard
 
 from .dump import FILE_STATE, dump
 from .fuzz_lines import mutated, story
@@ -97,7 +97,7 @@ def call(words: tuple[str, ...], root: Path, store: Path) -> Said:
     given = [*words, "--config-dir", str(root), "--db", str(store)]
     with patch.object(sys, "stdout", out), patch.object(sys, "stderr", told):
         try:
-            code = guard(lambda: run(given))
+            code = run_guarded(lambda: run(given))
         except Exception as error:
             where = "".join(traceback.format_exception(error)[-4:])
             raise FoundError(f"ctxtop {' '.join(words)}: {where}") from error

@@ -9,10 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
-from ctxtop.collectors import collect, reading, tail
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core.store.writer import GONE, Writer
+from ctxtop.collectors.claude_code import collector_thread, reader_process, tail
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.store.writer import GONE_SIZE, Writer
 from hypothesis import strategies as st
 
 from .recorder import Recorder
@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.listener import Changed
-    from ctxtop.core.store.facts import Facts, SourceFile, TailState
+    from ctxtop.collectors.claude_code.scan_progress import StoredChange
+    from ctxtop.core.store.transcript_records import SourceFile, TailState, TranscriptRecords
 
 OTHER: Final = "22222222-2222-4333-8444-555555555555"
 PROJECTS: Final = (PROJECT, "-home-dev-other")
@@ -210,7 +210,7 @@ class _MortalWriter(Writer):
         if not self.steps_left:
             raise _KilledError
 
-    def _insert(self, file_id: int, facts: Facts) -> None:
+    def _insert(self, file_id: int, facts: TranscriptRecords) -> None:
         self._live_on()
         super()._insert(file_id, facts)
         self._live_on()
@@ -235,7 +235,7 @@ class _Ear(Recorder):
         super().__init__()
         self.writer = writer
 
-    def on_change(self, change: Changed) -> None:
+    def on_change(self, change: StoredChange) -> None:
         self.writer._live_on()
 
 
@@ -263,7 +263,7 @@ class Folder:
         self.collector.scan()
         known = self._writer.files()
         self._writer.close()
-        return {path for path, (_, tail) in known.items() if tail.size == GONE}
+        return {path for path, (_, tail) in known.items() if tail.size == GONE_SIZE}
 
     def drop(self) -> None:
         """Close whatever state it is in."""
@@ -388,12 +388,12 @@ class Folder:
 def cut(block_bytes: int, commit_bytes: int) -> Iterator[None]:
     """Let every file be read, and every batch be committed, in pieces of these sizes."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(collect, "COMMIT_BYTES", commit_bytes)
+        patched.setattr(collector_thread, "COMMIT_BYTES", commit_bytes)
         patched.setattr(tail, "ANCHOR_BYTES", ANCHOR)
-        patched.setattr(tail, "LONGEST_LINE", LONGEST)
+        patched.setattr(tail, "MAX_LINE_BYTES", LONGEST)
         patched.setattr(tail, "BLOCK_BYTES", WHOLE_BLOCK)
         read_tail = partial(tail.read_tail, block_bytes=block_bytes)
-        patched.setattr(reading, "read_tail", read_tail)
+        patched.setattr(reader_process, "read_tail", read_tail)
         yield
 
 

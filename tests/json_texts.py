@@ -6,7 +6,7 @@ import json
 import re
 from typing import Any
 
-from ctxtop.collectors.install.json_text import BOM, read_text
+from ctxtop.core.files.json_edit import BOM, parse_json_text
 from hypothesis import strategies as st
 
 NAMES = st.sampled_from(["hooks", "Stop", "a", "ü", 'q"\\', "//", "/*", ""])
@@ -29,7 +29,7 @@ COMMENTS = ("", "", "", "/* c, } */", "// it's \"{\n")
 
 
 def value(text: str) -> Any:  # noqa: ANN401 -- any JSON
-    return read_text(text).root.value
+    return parse_json_text(text).root.value
 
 
 @st.composite

@@ -5,31 +5,31 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.collectors.plugin.log import record
-from ctxtop.core.store.log_facts import Log
+from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.collectors.plugin.plugin_log import append_record
+from ctxtop.core.store.log_records import LogKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
 
-def log_file(store: Path, log: Log = Log.HOOKS) -> Path:
+def log_file(store: Path, log: LogKind = LogKind.HOOKS) -> Path:
     """Name the file that is written now, and make its folder."""
-    path = logs_of(store) / log
+    path = own_log_folder(store) / log
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     return path
 
 
 def tell(store: Path, event: str, **given: object) -> None:
     """Write what a hook was told."""
-    fault = record(
+    fault = append_record(
         str(log_file(store)), event, json.dumps(given | {"hook_event_name": event}).encode()
     )
     assert fault is None
 
 
-def part_name(log: Log, number: int) -> str:
+def part_name(log: LogKind, number: int) -> str:
     """Name a renamed file."""
     return f"{log}.{number:020}-7"
 

@@ -5,41 +5,43 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.transcripts.conversation import entries_from
-from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Harm, Remove, Replace
-from ctxtop.core.compaction.planning import plan_transcript, read_view
-from ctxtop.core.compaction.pointer import replace_value
-from ctxtop.core.compaction.protect import Protection
-from ctxtop.core.compaction.registered import named
-from ctxtop.core.estimate import Estimator
+from ctxtop.core.compaction.plan import RemoveLine, ReplaceValue, Severity
+from ctxtop.core.compaction.protection import ProtectionLimits
+from ctxtop.core.compaction.strategies.strategy_registry import find_strategy
+from ctxtop.core.compaction.transcript_file import open_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.files.json_spans import replace_value
+from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.transcript.entry_decoder import iter_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Operation, Plan
-    from ctxtop.core.compaction.select import Aim
-    from ctxtop.core.compaction.view import View
+    from ctxtop.core.compaction.operation_selection import SelectionOptions
+    from ctxtop.core.compaction.plan import CompactionPlan, Operation
+    from ctxtop.core.compaction.transcript_view import TranscriptView
 
     from .worked import Session
 
 COUNTERS = Estimator({})
-SHORT = Protection(min_turns=2, min_tail_tokens=1_000)
+SHORT = ProtectionLimits(min_turns=2, min_tail_tokens=1_000)
 """A tail that short stories have."""
 
 
 @contextmanager
-def view_of(path: Path, protection: Protection = SHORT) -> Iterator[View]:
+def view_of(path: Path, protection: ProtectionLimits = SHORT) -> Iterator[TranscriptView]:
     """What strategies see of a transcript."""
-    with open_lines(path) as file:
-        yield read_view(path, file, file.scan(), entries_from, COUNTERS.for_model, protection)
+    with open_transcript(path) as file:
+        yield read_transcript_view(
+            path, file, file.scan(), iter_entries, COUNTERS.for_model, protection
+        )
 
 
 def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
     """What one strategy finds in a session; each of its operations frees what it says."""
     path = session.write(folder / "session.jsonl")
-    chosen = named(strategy)
+    chosen = find_strategy(strategy)
     assert chosen is not None
     with view_of(path) as view:
         found = list(chosen.find_operations(view))
@@ -61,13 +63,16 @@ def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
 
 
 def plan_of(
-    path: Path, aim: Aim | None = None, protection: Protection = SHORT, live: str | None = None
-) -> Plan:
+    path: Path,
+    aim: SelectionOptions | None = None,
+    protection: ProtectionLimits = SHORT,
+    live: str | None = None,
+) -> CompactionPlan:
     """A plan for a transcript."""
     return plan_transcript(
         "s",
         path,
-        entries_from,
+        iter_entries,
         COUNTERS.for_model,
         options=aim,
         protection=protection,
@@ -89,7 +94,7 @@ def tokens_of(data: bytes, folder: Path) -> int:
 
 def freed_by(operations: Iterable[Operation]) -> int:
     """What operations free, without thoughts."""
-    return sum(each.tokens_saved for each in operations if each.level is not Harm.REASONING)
+    return sum(each.tokens_saved for each in operations if each.level is not Severity.REASONING)
 
 
 def carried_out(operations: Iterable[Operation], data: bytes) -> bytes:
@@ -97,13 +102,13 @@ def carried_out(operations: Iterable[Operation], data: bytes) -> bytes:
     lines = data.split(b"\n")
     for operation in operations:
         for edit in operation.edits:
-            if isinstance(edit, Replace):
+            if isinstance(edit, ReplaceValue):
                 number = edit.line - 1
                 lines[number] = replace_value(lines[number], edit.pointer, edit.value.encode())
     gone = {
         edit.line - 1
         for operation in operations
         for edit in operation.edits
-        if isinstance(edit, Remove)
+        if isinstance(edit, RemoveLine)
     }
     return b"\n".join(line for number, line in enumerate(lines) if number not in gone)

@@ -5,34 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.folder import Trouble
-    from ctxtop.collectors.listener import Changed, Progress
+    from ctxtop.collectors.claude_code.scan_progress import ScanProgress, StoredChange
+    from ctxtop.core.model.problem import Problem
 
 
 class Recorder:
     """Keeps everything in the order in which the collector said it."""
 
     def __init__(self) -> None:
-        self.progress: list[Progress] = []
-        self.changes: list[Changed] = []
-        self.troubles: list[Trouble] = []
+        self.progress: list[ScanProgress] = []
+        self.changes: list[StoredChange] = []
+        self.troubles: list[Problem] = []
         self.ended: list[str] = []
-        self.notices: list[Trouble] = []
+        self.notices: list[Problem] = []
         self.scans = 0
 
-    def on_progress(self, progress: Progress) -> None:
+    def on_progress(self, progress: ScanProgress) -> None:
         self.progress.append(progress)
 
-    def on_change(self, change: Changed) -> None:
+    def on_change(self, change: StoredChange) -> None:
         self.changes.append(change)
 
-    def on_problem(self, problem: Trouble) -> None:
+    def on_problem(self, problem: Problem) -> None:
         self.troubles.append(problem)
 
     def on_resolved(self, where: str) -> None:
         self.ended.append(where)
 
-    def on_notice(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Problem) -> None:
         self.notices.append(notice)
 
     def on_scan_finished(self) -> None:

@@ -6,16 +6,21 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.transcripts.conversation import lines_of, read_conversation
-from ctxtop.core.compaction.limit_errors import LimitErrorType
-from ctxtop.core.compaction.plan import Append, Remove, Replace
-from ctxtop.core.compaction.pointer import replace_value
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.recovery.ground import Ground
-from ctxtop.core.compaction.recovery.planning import Base
-from ctxtop.core.compaction.recovery.run import Found
-from ctxtop.core.compaction.recovery.settings import RecoverySettings
-from ctxtop.core.compaction.view import Line, Slot, View, digest
+from ctxtop.core.compaction.plan import AppendLine, RemoveLine, ReplaceValue
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
+from ctxtop.core.compaction.recovery.recovery_plan import BaseFile
+from ctxtop.core.compaction.recovery.recovery_run import SessionRefusal
+from ctxtop.core.compaction.recovery.recovery_settings import RecoverySettings
+from ctxtop.core.compaction.recovery.recovery_steps import RecoveryContext
+from ctxtop.core.compaction.transcript_view import (
+    FileLine,
+    TranscriptView,
+    VisibleBlock,
+    text_digest,
+)
+from ctxtop.core.files.json_spans import replace_value
+from ctxtop.core.transcript.entry_decoder import iter_lines, read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from . import transcripts as made
 
@@ -24,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import Operation
-    from ctxtop.core.conversation import Piece
+    from ctxtop.core.transcript.conversation import MessagePart
 
 SETTINGS: Final = RecoverySettings()
 
@@ -32,7 +37,7 @@ SETTINGS: Final = RecoverySettings()
 class Chars4:
     """Counts a token for every four characters."""
 
-    def tokens(self, part: Piece) -> int:
+    def tokens(self, part: MessagePart) -> int:
         return len(part.text) // 4
 
 
@@ -40,7 +45,7 @@ class _Source:
     def __init__(self, path: Path) -> None:
         self._data = path.read_bytes()
 
-    def read_line(self, line: Line) -> bytes:
+    def read_line(self, line: FileLine) -> bytes:
         return self._data[line.offset : line.offset + line.content_bytes]
 
 
@@ -61,23 +66,25 @@ def turn(call: str, words: str | list[made.JsonLine], name: str = "Bash") -> lis
     return [asked, made.user([result])]
 
 
-def view_of(path: Path, model: str | None = made.MODEL) -> View:
+def view_of(path: Path, model: str | None = made.MODEL) -> TranscriptView:
     """Look at a transcript as a strategy does."""
     lines = [
-        Line(number, offset, len(data) - 1, json.loads(data).get("type", ""))
-        for offset, number, data in lines_of(path)
+        FileLine(number, offset, len(data) - 1, json.loads(data).get("type", ""))
+        for offset, number, data in iter_lines(path)
     ]
-    slots: list[Slot] = []
-    for entry in project(read_conversation(path)):
+    slots: list[VisibleBlock] = []
+    for entry in visible_entries(read_entries(path)):
         for piece in entry.parts:
             tokens = Chars4().tokens(piece)
             position = sum(each.tokens for each in slots)
             chars = len(piece.text)
             slots.append(
-                Slot(len(slots), entry, piece, position, tokens, chars, digest(piece.text))
+                VisibleBlock(
+                    len(slots), entry, piece, position, tokens, chars, text_digest(piece.text)
+                )
             )
-    entries = read_conversation(path)
-    return View(slots, lines, _Source(path), Chars4(), model=model, entries=entries)
+    entries = read_entries(path)
+    return TranscriptView(slots, lines, _Source(path), Chars4(), model=model, entries=entries)
 
 
 def ground(
@@ -90,16 +97,16 @@ def ground(
     index: int | None = None,
     settings: RecoverySettings = SETTINGS,
     **fields: Any,  # noqa: ANN401 -- of any kind
-) -> Ground:
+) -> RecoveryContext:
     """Write a transcript and say what the API refused."""
     made.write(path, lines)
-    found = Found(made.SESSION, "k", error_type, current, most, index)
-    return Ground(view_of(path), found, settings, reserve_tokens=0, **fields)
+    found = SessionRefusal(made.SESSION, "k", error_type, current, most, index)
+    return RecoveryContext(view_of(path), found, settings, reserve_tokens=0, **fields)
 
 
-def base(path: Path) -> Base:
+def base(path: Path) -> BaseFile:
     data = path.read_bytes()
-    return Base(hashlib.sha256(data).hexdigest(), len(data))
+    return BaseFile(hashlib.sha256(data).hexdigest(), len(data))
 
 
 def carried_out(path: Path, operations: Sequence[Operation]) -> list[Any]:
@@ -107,13 +114,13 @@ def carried_out(path: Path, operations: Sequence[Operation]) -> list[Any]:
     lines: list[bytes | None] = list(path.read_bytes().splitlines())
     added: list[bytes] = []
     for edit in (edit for each in operations for edit in each.edits):
-        if isinstance(edit, Append):
+        if isinstance(edit, AppendLine):
             added.append(edit.text.encode())
             continue
         line = lines[edit.line - 1]
         assert line is not None
-        if isinstance(edit, Remove):
+        if isinstance(edit, RemoveLine):
             lines[edit.line - 1] = None
-        elif isinstance(edit, Replace):
+        elif isinstance(edit, ReplaceValue):
             lines[edit.line - 1] = replace_value(line, edit.pointer, edit.value.encode())
     return [json.loads(line) for line in (*lines, *added) if line is not None]

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.store.rows import AgentRow, SessionRow
+from ctxtop.core.store.queries.query_rows import AgentRow, SessionRow
 
 from .transcripts import PROJECT, SESSION
 
@@ -21,8 +21,8 @@ def session_row(**fields: Any) -> SessionRow:
         "project": PROJECT,
         "gone": 0,
         "boundaries": 0,
-        "said_tokens": 0,
-        "added_tokens": 0,
+        "answer_text_tokens": 0,
+        "after_answer_tokens": 0,
         "agents": 0,
         "mtime_ns": 0,
     }
@@ -32,6 +32,11 @@ def session_row(**fields: Any) -> SessionRow:
 def agent_row(**fields: Any) -> AgentRow:
     """An agent of which nothing is known but its id."""
     row: dict[str, Any] = dict.fromkeys(AgentRow.__struct_fields__)
-    row |= {"agent_id": "a1", "session_id": SESSION, "said_tokens": 0, "added_tokens": 0}
+    row |= {
+        "agent_id": "a1",
+        "session_id": SESSION,
+        "answer_text_tokens": 0,
+        "after_answer_tokens": 0,
+    }
     row |= fields
     return AgentRow(**row)

@@ -6,75 +6,75 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ctxtop.core.conversation import Entry, Piece, PieceKind, Role
-from ctxtop.core.store.save_queries import BlockRow, NoteRow
-from ctxtop.core.store.surroundings_facts import (
+from ctxtop.core.store.config_records import (
     FileMark,
-    Generation,
-    SaveContent,
-    SaveFileFact,
-    SaveKind,
+    SaveFileContent,
+    SaveFileKind,
+    SaveFileRecord,
+    StagingLocation,
 )
+from ctxtop.core.store.queries.config_queries import MemoryNoteRow, StopBlockRow
+from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
 
 HERE: Final = "/home/dev/shop"
 NOW: Final = 1_795_168_800_000
 """Milliseconds since 1970; what the tests call now."""
 
 _NAMES: Final = {
-    SaveKind.RESULT: "last-save-result.json",
-    SaveKind.TRIAGE: "triage-data.json",
-    SaveKind.PENDING: ".triage-pending.json",
-    SaveKind.HANDLED: ".triage-handled",
-    SaveKind.CONTEXT: "context-decision.txt",
-    SaveKind.FIRE_COUNT: ".triage-fire-count",
+    SaveFileKind.RESULT: "last-save-result.json",
+    SaveFileKind.TRIAGE: "triage-data.json",
+    SaveFileKind.PENDING: ".triage-pending.json",
+    SaveFileKind.HANDLED: ".triage-handled",
+    SaveFileKind.CONTEXT: "context-decision.txt",
+    SaveFileKind.FIRE_COUNT: ".triage-fire-count",
 }
 
 
 def file(
-    kind: SaveKind,
+    kind: SaveFileKind,
     age_s: float = 10,
     *,
-    generation: Generation = Generation.CACHE,
+    generation: StagingLocation = StagingLocation.CACHE,
     project: str | None = HERE,
     problem: str | None = None,
     **content: Any,
-) -> SaveFileFact:
+) -> SaveFileRecord:
     """A file that was written so many seconds ago; `content` is what it says."""
     folder = f"/staging/{generation.value}"
     written = round((NOW - age_s * 1000) * 1_000_000)
-    return SaveFileFact(
+    return SaveFileRecord(
         path=f"{folder}/{_NAMES[kind]}",
         folder=folder,
         kind=kind,
         generation=generation,
         project=project,
         mark=FileMark(100, written, 1),
-        content=None if problem or kind is SaveKind.CONTEXT else SaveContent(**content),
+        content=None if problem or kind is SaveFileKind.CONTEXT else SaveFileContent(**content),
         problem=problem,
     )
 
 
-def result(age_s: float = 10, **more: Any) -> SaveFileFact:
+def result(age_s: float = 10, **more: Any) -> SaveFileRecord:
     """A result of one saved category, unless told otherwise."""
     said: dict[str, Any] = {"categories": ("decision",), "titles": ("Use JWT",)}
-    return file(SaveKind.RESULT, age_s, **(said | more))
+    return file(SaveFileKind.RESULT, age_s, **(said | more))
 
 
-def triage(age_s: float = 10, **more: Any) -> SaveFileFact:
+def triage(age_s: float = 10, **more: Any) -> SaveFileRecord:
     """Triage data of two categories, unless told otherwise."""
     said: dict[str, Any] = {"categories": ("decision", "runbook")}
-    return file(SaveKind.TRIAGE, age_s, **(said | more))
+    return file(SaveFileKind.TRIAGE, age_s, **(said | more))
 
 
-def pending(age_s: float = 10, **more: Any) -> SaveFileFact:
+def pending(age_s: float = 10, **more: Any) -> SaveFileRecord:
     """What is pending: one category, unless told otherwise."""
     said: dict[str, Any] = {"categories": ("decision",), "reason": "subagent_error"}
-    return file(SaveKind.PENDING, age_s, **(said | more))
+    return file(SaveFileKind.PENDING, age_s, **(said | more))
 
 
-def handled(state: str | None, age_s: float = 10, **more: Any) -> SaveFileFact:
+def handled(state: str | None, age_s: float = 10, **more: Any) -> SaveFileRecord:
     """The sentinel in one of its states."""
-    return file(SaveKind.HANDLED, age_s, state=state, **more)
+    return file(SaveFileKind.HANDLED, age_s, state=state, **more)
 
 
 FILE_REASON: Final = (
@@ -96,40 +96,40 @@ class Talk:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
 
-    def add(self, kind: str, *pieces: Piece, **more: Any) -> Talk:
+    def add(self, kind: str, *pieces: MessagePart, **more: Any) -> Talk:
         """Add a line."""
         number = len(self.entries)
         role = {"user": Role.USER, "assistant": Role.ASSISTANT}.get(kind)
         at = NOW + 1000 * number
         entry = Entry(offset=100 * number, length=99, line=number + 1, type=kind, at=at)
-        self.entries.append(_replace(entry, role=role, pieces=pieces, **more))
+        self.entries.append(_replace(entry, role=role, parts=pieces, **more))
         return self
 
     def block(self, text: str = FILE_REASON) -> Talk:
         """What the plugin's Stop hook says."""
-        return self.add("user", Piece(PieceKind.META, text))
+        return self.add("user", MessagePart(PartKind.META, text))
 
     def call(self, call_id: str, name: str, text: str, tokens: int | None = None) -> Talk:
         """A tool call, with what the answer saw."""
-        piece = Piece(PieceKind.TOOL_INPUT, text, name, call_id)
+        piece = MessagePart(PartKind.TOOL_INPUT, text, name, call_id)
         return self.add("assistant", piece, context_tokens=tokens, output_tokens=5)
 
     def back(self, call_id: str, text: str, *, failed: bool = False) -> Talk:
         """A tool's result."""
-        return self.add("user", Piece(PieceKind.TOOL_RESULT, text, "", call_id, failed=failed))
+        return self.add("user", MessagePart(PartKind.TOOL_RESULT, text, "", call_id, failed=failed))
 
     def agent_back(self, call_id: str, text: str) -> Talk:
         """What came back of an agent."""
-        return self.add("user", Piece(PieceKind.AGENT_RETURN, text, "Agent", call_id))
+        return self.add("user", MessagePart(PartKind.AGENT_RETURN, text, "Agent", call_id))
 
     def say(self, text: str, tokens: int | None = None) -> Talk:
         """An answer's words, with what it saw."""
-        piece = Piece(PieceKind.TEXT, text)
+        piece = MessagePart(PartKind.TEXT, text)
         return self.add("assistant", piece, context_tokens=tokens, output_tokens=5)
 
     def prompt(self, text: str = "Go on.") -> Talk:
         """A person's words."""
-        return self.add("user", Piece(PieceKind.PROMPT, text))
+        return self.add("user", MessagePart(PartKind.PROMPT, text))
 
 
 def _replace(entry: Entry, **more: Any) -> Entry:
@@ -138,7 +138,7 @@ def _replace(entry: Entry, **more: Any) -> Entry:
     return replace(entry, **more)
 
 
-def block_row(noise: str | None = None, **more: Any) -> BlockRow:
+def block_row(noise: str | None = None, **more: Any) -> StopBlockRow:
     """A block's line, with its noise as it is kept."""
     row: dict[str, Any] = {
         "session_id": "s",
@@ -153,9 +153,9 @@ def block_row(noise: str | None = None, **more: Any) -> BlockRow:
         "chars": 200,
         "noise": noise,
     }
-    return BlockRow(**(row | more))
+    return StopBlockRow(**(row | more))
 
 
-def note_row(text: str, at: int | None = NOW, cwd: str = HERE) -> NoteRow:
+def note_row(text: str, at: int | None = NOW, cwd: str = HERE) -> MemoryNoteRow:
     """What the plugin told at a prompt."""
-    return NoteRow("s", "p/s.jsonl", cwd, 0, at, text)
+    return MemoryNoteRow("s", "p/s.jsonl", cwd, 0, at, text)

@@ -7,10 +7,10 @@ import json
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.plan import Harm, Operation, Replace, make_plan
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.subject import Patience, Subject
+from ctxtop.core.compaction.compaction_target import CompactionTarget, WaitTimes
+from ctxtop.core.compaction.plan import Operation, ReplaceValue, Severity, make_plan
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .transcripts import SESSION, chained, user
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Edit, Plan
+    from ctxtop.core.compaction.plan import CompactionPlan, Edit
 
 JsonLine = dict[str, Any]
 
 LONG_AGO_S: Final = 1_700_000_000
 
-AT_ONCE: Final = Patience(idle_s=120, quiet_s=0.001, max_wait_s=0.05)
+AT_ONCE: Final = WaitTimes(idle_s=120, quiet_s=0.001, max_wait_s=0.05)
 
 
 def turns(count: int, result_chars: int = 900) -> list[JsonLine]:
@@ -71,7 +71,7 @@ def encoded(lines: Sequence[JsonLine]) -> bytes:
     )
 
 
-def at_rest(root: Path, data: bytes) -> Subject:
+def at_rest(root: Path, data: bytes) -> CompactionTarget:
     """A session of this content that nobody has open."""
     transcript = root / "projects" / "-p" / f"{SESSION}.jsonl"
     transcript.parent.mkdir(parents=True, exist_ok=True)
@@ -80,14 +80,14 @@ def at_rest(root: Path, data: bytes) -> Subject:
     return subject_of(transcript, root)
 
 
-def subject_of(transcript: Path, root: Path) -> Subject:
+def subject_of(transcript: Path, root: Path) -> CompactionTarget:
     """Look after a transcript."""
-    return Subject(
+    return CompactionTarget(
         session_id=transcript.stem,
         transcript=transcript,
         cwd="/home/dev/proj",
         state_folder=root / "state",
-        read_entries=read_conversation,
+        read_entries=read_entries,
         find_holder=lambda _: None,
         wait_times=AT_ONCE,
     )
@@ -101,12 +101,16 @@ def rest(path: Path) -> None:
 def masks(data: bytes, numbers: Sequence[int], text: str = "[masked]") -> list[Operation]:
     """Operations that mask the results on some lines, counted from 1."""
     return [
-        operation(Replace(*place(data, n), "/message/content/0/content", json.dumps(text)), line=n)
+        operation(
+            ReplaceValue(*place(data, n), "/message/content/0/content", json.dumps(text)), line=n
+        )
         for n in numbers
     ]
 
 
-def operation(*edits: Edit, line: int | None = None, level: Harm = Harm.MASKED) -> Operation:
+def operation(
+    *edits: Edit, line: int | None = None, level: Severity = Severity.MASKED
+) -> Operation:
     """An operation of one strategy."""
     return Operation("test", level, line, "tool_result", "Bash: ls", "old", 100, 100, edits)
 
@@ -117,7 +121,9 @@ def place(data: bytes, number: int) -> tuple[int, int, str]:
     return number, sum(len(each) + 1 for each in before), hashlib.sha256(line).hexdigest()
 
 
-def plan_of(data: bytes, operations: Sequence[Operation], session_id: str = SESSION) -> Plan:
+def plan_of(
+    data: bytes, operations: Sequence[Operation], session_id: str = SESSION
+) -> CompactionPlan:
     """Plan these for a transcript of this content."""
     sha256 = hashlib.sha256(data).hexdigest()
     return make_plan(session_id, sha256, len(data), operations, before_tokens=100_000)
@@ -132,5 +138,5 @@ def said(path: Path) -> list[tuple[str | None, tuple[str, ...]]]:
     """What would be sent: the lines and their texts."""
     return [
         (each.uuid, tuple(piece.text for piece in each.parts))
-        for each in project(read_conversation(path))
+        for each in visible_entries(read_entries(path))
     ]

@@ -9,24 +9,24 @@ import os
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.store import surroundings_queries as queries
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.surroundings_facts import (
-    DefinitionFact,
+from ctxtop.core.store.config_records import (
+    ConfigScope,
     DefinitionKind,
+    DefinitionRecord,
     FileMark,
-    HookFact,
-    Scope,
-    SettingsFact,
+    HookHandlerRecord,
+    SettingsFileRecord,
 )
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import config_queries as queries
 
 from .transcripts import user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.surroundings_facts import SaveFileFact, Scalar
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.config_records import SaveFileRecord, SettingValue
 
 MARK: Final = FileMark(1, 1, 1)
 
@@ -62,49 +62,51 @@ def agent(name: str = "reviewer", body: str = "You review.\n", **fields: str) ->
     return f"---\n{lines}\n---\n{body}"
 
 
-def settings_of(store: Path) -> dict[str, SettingsFact]:
+def settings_of(store: Path) -> dict[str, SettingsFileRecord]:
     """The settings files that the store knows, by path."""
     with closing(open_reader(store)) as db:
         return {fact.path: fact for fact in queries.settings_files(db)}
 
 
-def definitions_of(store: Path) -> dict[str, DefinitionFact]:
+def definitions_of(store: Path) -> dict[str, DefinitionRecord]:
     """The definitions that the store knows, by path."""
     with closing(open_reader(store)) as db:
         return {fact.path: fact for fact in queries.definitions(db)}
 
 
-def saves_of(store: Path) -> dict[str, SaveFileFact]:
+def saves_of(store: Path) -> dict[str, SaveFileRecord]:
     """The files of the save flow that are there, by path."""
     with closing(open_reader(store)) as db:
-        return {fact.path: fact for fact in queries.save_files(db)}
+        return {fact.path: fact for fact in queries.current_save_files(db)}
 
 
 def settings_fact(
     path: str,
-    scope: Scope,
+    scope: ConfigScope,
     project: str | None = None,
-    hooks: tuple[HookFact, ...] = (),
-    **values: Scalar,
-) -> SettingsFact:
+    hooks: tuple[HookHandlerRecord, ...] = (),
+    **values: SettingValue,
+) -> SettingsFileRecord:
     """A settings file as the store gives it back."""
     folder = path.rpartition("/")[0]
-    return SettingsFact(path, folder, scope, project, MARK, dict(values), hooks)
+    return SettingsFileRecord(path, folder, scope, project, MARK, dict(values), hooks)
 
 
-def hook(command: str, event: str = "Stop", matcher: str = "") -> HookFact:
+def hook(command: str, event: str = "Stop", matcher: str = "") -> HookHandlerRecord:
     """A handler of a settings file."""
-    return HookFact(0, event, matcher, "command", command, None, in_background=False, mark=command)
+    return HookHandlerRecord(
+        0, event, matcher, "command", command, None, in_background=False, mark=command
+    )
 
 
 def definition(
     name: str,
-    scope: Scope = Scope.USER,
+    scope: ConfigScope = ConfigScope.USER,
     kind: DefinitionKind = DefinitionKind.AGENT,
     path: str | None = None,
     **fields: Any,
-) -> DefinitionFact:
+) -> DefinitionRecord:
     """A definition as the store gives it back."""
     place = path or f"/{scope.value}/{kind.value}/{name}"
     row: dict[str, Any] = {"project": None, "plugin_id": None} | fields
-    return DefinitionFact(place, "/", kind, scope, mark=MARK, name=name, **row)
+    return DefinitionRecord(place, "/", kind, scope, mark=MARK, name=name, **row)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors import user_file
-from ctxtop.collectors.policy_files import PROJECT_FILE, read_project_file
-from ctxtop.collectors.trust_file import TrustFile, digest
+from ctxtop.collectors import standard_paths
+from ctxtop.collectors.policy_files import PROJECT_POLICY_NAME, read_project_policy
+from ctxtop.collectors.trust_file import TrustFile, content_sha256
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,11 +14,13 @@ if TYPE_CHECKING:
 
 def trust(folder: Path, trust_file: Path | None = None) -> None:
     """Trust a folder's file as it is now; in the person's own list where no other is named."""
-    content = read_project_file(folder / PROJECT_FILE)
-    TrustFile(trust_file or user_file.trust_file()).trust(str(folder), digest(content))
+    content = read_project_policy(folder / PROJECT_POLICY_NAME)
+    TrustFile(trust_file or standard_paths.trust_file_path()).trust(
+        str(folder), content_sha256(content)
+    )
 
 
 def write_trusted(folder: Path, text: str, trust_file: Path | None = None) -> None:
     """Write a folder's policy file, and trust it."""
-    (folder / PROJECT_FILE).write_text(text, encoding="utf-8")
+    (folder / PROJECT_POLICY_NAME).write_text(text, encoding="utf-8")
     trust(folder, trust_file)

@@ -1,64 +1,130 @@
-"""The dashboard."""
+"""The dashboard: its first frame, its life, and what the feed and a person set off in it."""
 
 from __future__ import annotations
 
+import gc
 import time
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from rich.segment import Segment
 from textual import on
 from textual.binding import Binding, BindingType
+from textual.filter import LineFilter
+from textual.screen import Screen
 
-from .acts import Acts
+from ..core.transcript.sanitize import one_line
+from .app_base import TOAST_S
+from .background_queries import WorkerThread
+from .dashboard_settings import asks_for_ascii, read_dashboard_settings
 from .feed import Feed
-from .formats import one_line
-from .kept import Keeper, KeptFile
-from .lasting import spare_lasting, spare_nothing
-from .leaving import Leaving
 from .messages import (
-    Answered,
-    Eased,
+    FeedStopped,
     LevelReached,
-    Noted,
+    NoticeReported,
+    ProblemReported,
+    ProblemResolved,
+    ResultReady,
     ScanProgressed,
-    Stopped,
-    Troubled,
     ViewChanged,
 )
-from .navigating import Navigating
-from .plain_filter import PlainSigns
-from .screens.opening import OpeningScreen
-from .settings import asks_for_ascii, read_settings
-from .theme import DARK, THEMES, stand_ins
-from .worker import Worker
+from .navigation import NavigationApp
+from .session_actions import SessionActions
+from .signals import ExitHandler
+from .text.ascii_signs import to_ascii
+from .theme import DARK, THEMES, fallback_colours
+from .ui_state import UiStateFile, UiStateManager
+from .widgets.status_line import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rich.console import RenderableType
-    from textual.app import SystemCommand
-    from textual.screen import Screen
+    from textual import events
+    from textual.app import ComposeResult, SystemCommand
+    from textual.color import Color
     from textual.theme import Theme
 
-    from ..collectors.folder import Trouble
+    from ..collectors.places import Places
     from ..collectors.policy_sources import PolicySources
-    from .herald import Herald
-    from .kept import Kept
-    from .places import Places
-    from .screens.fleet import FleetScreen
-    from .settings import Settings
+    from ..core.model.problem import Problem
+    from .dashboard_settings import DashboardSettings
+    from .screens.fleet.fleet_screen import FleetScreen
+    from .ui_state import UiState
 
-TOAST_S: Final = 6.0
 
-BEFORE_OPENING: Final = frozenset({"quit", "suspend_process"})
+class AsciiFilter(LineFilter):
+    """Textual applies it to what any widget has drawn, its borders and scroll bars too."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        """Write the segments' texts plainly; none becomes wider."""
+        return [Segment(to_ascii(text), style, control) for text, style, control in segments]
+
+
+FULL_COLLECTION_FACTOR: Final = 3
+"""Full collections come so many times rarer: each stops the screen for 40 to 80 ms, and most of
+what it looks through is what Textual keeps of drawn lines. What is left waits that long in memory:
+ten times rarer cost 8 MB over five hours of lines, and answered no key sooner."""
+
+_DEFAULT_GC_THRESHOLDS: Final = gc.get_threshold()
+
+
+def freeze_long_lived_objects() -> None:
+    """Leave out of later collections all that there is now, and let full ones be rare.
+
+    Modules, styles and widgets are some 80,000 objects: looking through them took 60 to 80 ms
+    once a second while somebody typed. What dies of them is still freed where nothing refers
+    to it any more; of cycles only those are kept that were there now.
+    """
+    gc.collect()
+    gc.freeze()
+    young, middle, old = _DEFAULT_GC_THRESHOLDS
+    gc.set_threshold(young, middle, old * FULL_COLLECTION_FACTOR)
+
+
+def restore_garbage_collection() -> None:
+    """Let collections be as they were."""
+    gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
+    gc.unfreeze()
+
+
+MAX_HELD_KEYS: Final = 32
+"""Keys; more than that is a key that was held down."""
+
+
+class OpeningScreen(Screen[None]):
+    """Lies below the fleet and is seen for a moment."""
+
+    def __init__(self, source: str) -> None:
+        super().__init__()
+        self._source: Final = source
+        self.held_keys: Final[list[events.Key]] = []
+        """What was typed ahead: it is pressed again once the sessions' screen is there."""
+
+    def compose(self) -> ComposeResult:
+        """Show the same line as the fleet does."""
+        line = StatusLine(id="status")
+        line.set_reactive(StatusLine.status, FleetStatus(source=self._source, scan="opening"))
+        yield line
+
+    def on_key(self, event: events.Key) -> None:
+        """Hold a key that nothing here can act on yet."""
+        active = self.active_bindings.get(event.key)
+        if active is not None and active.enabled:
+            return
+        event.stop()
+        if len(self.held_keys) < MAX_HELD_KEYS:
+            self.held_keys.append(event.copy())
+
+
+ACTIONS_BEFORE_OPENING: Final = frozenset({"quit", "suspend_process"})
 """Actions that need neither the sessions nor the settings."""
 
-COPIED_SHOWN: Final = 60
+COPIED_PREVIEW_CHARS: Final = 60
 """Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
 
 
-class CtxtopApp(Navigating):
+class CtxtopApp(NavigationApp):
     """Shows what the feed reads; all work is done outside its thread."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
@@ -91,14 +157,14 @@ class CtxtopApp(Navigating):
         """`settings` says how it looks and which keys it has; the policy's sources, if None."""
         super().__init__()
         self._tidy: Final = cleanup
-        self.exit_handler: Final = Leaving(self, self._clean_up)
+        self.exit_handler: Final = ExitHandler(self, self._clean_up)
         self.places = places
-        self.feed: Final = Feed(places, self.post_message, self.now_ms)
+        self.feed = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
-        self.file_worker: Final = Worker("ctxtop works", self.post_message)
+        self.file_worker = WorkerThread("ctxtop works", self.post_message)
         """For what changes files: one thing after the other."""
-        self.session_actions: Final = Acts(self)
+        self.session_actions = SessionActions(self)
         """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
@@ -107,9 +173,9 @@ class CtxtopApp(Navigating):
         self._is_leaving = False
         self.is_left_for_demo = False
         """The demo is to be opened now, and then this again."""
-        self._kept_file: Final = KeptFile(places.store)
-        self._keeper: Final = Keeper(self._kept_file, self.file_worker, self._toast_problem)
-        self._plain_signs: Final = PlainSigns(enabled=asks_for_ascii(self.settings))
+        self._kept_file: Final = UiStateFile(places.store)
+        self._keeper: Final = UiStateManager(self._kept_file, self.file_worker, self._toast_problem)
+        self._plain_signs: Final = AsciiFilter(enabled=asks_for_ascii(self.settings))
         self._filters.append(self._plain_signs)
         for theme in THEMES:
             self.register_theme(theme)
@@ -117,7 +183,7 @@ class CtxtopApp(Navigating):
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Name our colours in themes that are not ours."""
-        return stand_ins(self.current_theme)
+        return fallback_colours(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
         """Show something at once."""
@@ -127,12 +193,14 @@ class CtxtopApp(Navigating):
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
             self.exit_handler.start()
-        self.call_after_refresh(self.file_worker.submit, self._read_state_and_settings, self._apply_state_and_settings)
+        self.call_after_refresh(
+            self.file_worker.submit, self._read_state_and_settings, self._apply_state_and_settings
+        )
 
-    def _read_state_and_settings(self) -> tuple[Kept, Settings]:
-        return self._kept_file.read(), read_settings(self.settings)
+    def _read_state_and_settings(self) -> tuple[UiState, DashboardSettings]:
+        return self._kept_file.read(), read_dashboard_settings(self.settings)
 
-    def _apply_state_and_settings(self, found: tuple[Kept, Settings] | Trouble) -> None:
+    def _apply_state_and_settings(self, found: tuple[UiState, DashboardSettings] | Problem) -> None:
         """Take over what a person arranged, then show the fleet: nothing changes under the eye."""
         if isinstance(found, tuple):
             self._keeper.state, settings = found
@@ -167,13 +235,13 @@ class CtxtopApp(Navigating):
         self._tidy()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow only `BEFORE_OPENING` until the sessions' screen is there."""
-        if self._fleet is None and action not in BEFORE_OPENING:
+        """Allow only `ACTIONS_BEFORE_OPENING` until the sessions' screen is there."""
+        if self._fleet is None and action not in ACTIONS_BEFORE_OPENING:
             return False
         return super().check_action(action, parameters)
 
     async def _open_fleet(self) -> None:
-        from .screens.fleet import FleetScreen
+        from .screens.fleet.fleet_screen import FleetScreen
 
         opening = self.screen
         fleet = FleetScreen(self._source)
@@ -192,7 +260,7 @@ class CtxtopApp(Navigating):
             self._toast(self._notice)
 
     @property
-    def ui_state(self) -> Kept:
+    def ui_state(self) -> UiState:
         """What a person arranged, and finds again."""
         return self._keeper.state
 
@@ -212,19 +280,12 @@ class CtxtopApp(Navigating):
         """The first scan is over and on the screen."""
         return self._fleet is not None and self._fleet.has_read_all
 
-    @cached_property
-    def notifier(self) -> Herald:
-        """Who tells of what the feed says."""
-        from .herald import Herald
-
-        return Herald(self)
-
     def on_unmount(self) -> None:
         """End the threads."""
         self.notifier.stop()
         self.file_worker.stop()
         self.feed.stop()
-        spare_nothing()
+        restore_garbage_collection()
 
     def now_ms(self) -> int:
         """Tell the time, in milliseconds since 1970."""
@@ -240,7 +301,7 @@ class CtxtopApp(Navigating):
         if self._is_leaving:
             return
         if event.view.scanned and not (self.view and self.view.scanned):
-            self.call_after_refresh(spare_lasting)
+            self.call_after_refresh(freeze_long_lived_objects)
         self.view = event.view
         self.notifier.compare_view(event.view)
         self.fleet.show_view(event.view)
@@ -254,27 +315,27 @@ class CtxtopApp(Navigating):
         self.notifier.note_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
-    @on(Troubled)
-    def _show_problem(self, event: Troubled) -> None:
+    @on(ProblemReported)
+    def _show_problem(self, event: ProblemReported) -> None:
         self.notifier.log_problem(event.problem)
         self.fleet.show_trouble(event.problem)
 
-    @on(Noted)
-    def _handle_notice(self, event: Noted) -> None:
+    @on(NoticeReported)
+    def _handle_notice(self, event: NoticeReported) -> None:
         self.notifier.handle_notice(event.problem)
 
-    @on(Eased)
-    def _resolve_problem(self, event: Eased) -> None:
+    @on(ProblemResolved)
+    def _resolve_problem(self, event: ProblemResolved) -> None:
         self.notifier.log_resolved(event.place)
         self.fleet.end_trouble(event.place)
 
-    @on(Stopped)
+    @on(FeedStopped)
     def _show_stop(self) -> None:
         self.notifier.log_feed_stopped()
         self.fleet.show_stop()
 
-    @on(Answered)
-    def _run_result(self, event: Answered) -> None:
+    @on(ResultReady)
+    def _run_result(self, event: ResultReady) -> None:
         event.run()
 
     @on(LevelReached)
@@ -284,7 +345,7 @@ class CtxtopApp(Navigating):
     def _toast(self, notice: str) -> None:
         self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
 
-    def _toast_problem(self, trouble: Trouble) -> None:
+    def _toast_problem(self, trouble: Problem) -> None:
         self._toast(str(trouble))
 
     def get_key_display(self, binding: Binding) -> str:
@@ -314,7 +375,9 @@ class CtxtopApp(Navigating):
             "First steps", "what ctxtop does, and what it never touches", self.action_welcome
         )
         yield SystemCommand(
-            "Send a test notice", "toast, bell and desktop, as notify.* says", self.notifier.send_test
+            "Send a test notice",
+            "toast, bell and desktop, as notify.* says",
+            self.notifier.send_test,
         )
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
@@ -324,6 +387,10 @@ class CtxtopApp(Navigating):
         self.is_left_for_demo = True
         self.exit()
 
+    def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        """Log that something a person began has ended, and notify outside of the page."""
+        self.notifier.log_end(title, words, failed=failed)
+
     def write_sequence(self, sequence: str) -> None:
         """Send an escape sequence to the terminal, as Textual sends a copied text."""
         if self._driver is not None and not self.is_headless and not self.is_web:
@@ -332,33 +399,8 @@ class CtxtopApp(Navigating):
     def copy(self, text: str, what: str) -> None:
         """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
         self.copy_to_clipboard(text)
-        start, title = one_line(text)[:COPIED_SHOWN], one_line(f"copied {what}")[:COPIED_SHOWN]
+        start, title = (
+            one_line(text)[:COPIED_PREVIEW_CHARS],
+            one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS],
+        )
         self.notify(start, title=title, timeout=TOAST_S, markup=False)
-
-
-def run_dashboard(
-    places: Places,
-    source: str = "ctxtop",
-    notice: str = "",
-    cleanup: Callable[[], None] = lambda: None,
-    *,
-    settings: PolicySources | None = None,
-    mouse: bool = True,
-    welcomes: bool = False,
-) -> int:
-    """Open the dashboard; returns the exit code when a person leaves it.
-
-    `tidy` is called only where it cannot return: the terminal went and blocks the way out.
-    Without `mouse` the terminal's own selection works.
-    """
-    while True:
-        app = CtxtopApp(places, source, notice, cleanup, settings, welcomes=welcomes)
-        try:
-            app.run(mouse=mouse)
-        finally:
-            app.exit_handler.stop()
-        if not app.is_left_for_demo:
-            return app.return_code or 0
-        from .demo import run_demo
-
-        run_demo(policy=app.settings.command_line, mouse=mouse)

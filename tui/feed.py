@@ -1,4 +1,4 @@
-"""From the collector to the screen: one thread that writes the store, one that reads it."""
+"""From the collector to the screen: one thread writes the store, another reads it for views."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from .lookup import Lookup
+from .background_queries import StoreQueryThread
+from .fleet_view import FleetView, ViewRequest
 from .messages import (
-    Answered,
-    Eased,
+    FeedStopped,
     LevelReached,
-    Noted,
+    NoticeReported,
+    ProblemReported,
+    ProblemResolved,
+    ResultReady,
     ScanProgressed,
-    Stopped,
-    Troubled,
     ViewChanged,
 )
-from .view import View, Wish
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,45 +27,46 @@ if TYPE_CHECKING:
 
     from textual.message import Message
 
-    from ..collectors.folder import Trouble
-    from ..collectors.listener import Changed, Progress
+    from ..collectors.claude_code.scan_progress import ScanProgress, StoredChange
+    from ..collectors.places import Places
     from ..collectors.policy_files import PolicyFiles
-    from ..core.agents import Agent
-    from ..core.fleet_reader import FleetReader
-    from ..core.policy.layers import Policies
-    from ..core.sessions import Session
-    from ..core.store.rows import SummaryRow
+    from ..core.measure.fleet_reader import FleetReader
+    from ..core.model.agent import Agent
+    from ..core.model.problem import Problem
+    from ..core.model.session import Session
+    from ..core.policy.resolve import Policies
+    from ..core.store.queries.query_rows import SummaryRow
     from ..core.store.writer import Writer
-    from .places import Places
 
-LEAST_S: Final = 0.1
+
+MIN_VIEW_INTERVAL_S: Final = 0.1
 """Between two views: nobody reads faster, and a burst becomes one view."""
 
-REST: Final = 2.0
+REST_FACTOR: Final = 2.0
 """Rest after a view, in times of what it took: the screen's thread needs the interpreter too."""
 
-MOST_S: Final = 0.5
+MAX_REST_S: Final = 0.5
 """The longest rest, and the longest that a view waits for the one before to be drawn."""
 
-TICK_S: Final = 1.0
+POLL_S: Final = 1.0
 """Another ctxtop may have written to the store: look at its change number this often."""
 
-SUMMARIES: Final = 300
+MAX_SUMMARIES: Final = 300
 """Rows of the summaries' pane; the search looks through all."""
 
 NOT_LIVE: Final = "not live"
 """The place of a trouble whose words name the store themselves."""
 
-AGAIN: Final = "then start ctxtop again"
+RESTART_FIX: Final = "then start ctxtop again"
 
-FIRST_S: Final = 1.0
+FIRST_VIEW_TIMEOUT_S: Final = 1.0
 """How long the first scan waits for the first view of what the store already has: both need the
 interpreter, and a person waits for the view."""
 
-JOIN_S: Final = 2.0
+STOP_TIMEOUT_S: Final = 2.0
 """How long leaving waits for the threads, which end by themselves."""
 
-TURN_S: Final = 0.001
+SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread keeps the interpreter from one that wants it. The screen's asks for it many
 times a key, and with Python's 5 ms each time would be seen."""
 
@@ -92,13 +93,13 @@ class Feed:
         self._taken.set()
         self._lock: Final = threading.Lock()
         self._changed: set[str] | None = set()
-        self._request = Wish()
+        self._request = ViewRequest()
         self._writer: Writer | None = None
         self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
         self._queries: list[Callable[[sqlite3.Connection], None]] = []
-        self.slow_queries: Final = Lookup(places, self._post)
+        self.slow_queries: Final = StoreQueryThread(places, self._post)
         self._threads: Final = [
             threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
@@ -106,7 +107,7 @@ class Feed:
 
     def start(self) -> None:
         """Start both threads; returns at once."""
-        sys.setswitchinterval(TURN_S)
+        sys.setswitchinterval(SWITCH_INTERVAL_S)
         for thread in self._threads:
             thread.start()
 
@@ -120,9 +121,9 @@ class Feed:
         self._wake.set()
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(JOIN_S)
+                thread.join(STOP_TIMEOUT_S)
 
-    def request_view(self, request: Wish) -> None:
+    def request_view(self, request: ViewRequest) -> None:
         """Say what the next view is to hold."""
         with self._lock:
             if request == self._request:
@@ -151,7 +152,7 @@ class Feed:
 
         def run(db: sqlite3.Connection) -> None:
             answer = question(db)
-            self._post(Answered(lambda: take(answer)))
+            self._post(ResultReady(lambda: take(answer)))
 
         with self._lock:
             self._queries.append(run)
@@ -164,11 +165,11 @@ class Feed:
 
     # The collector's listener.
 
-    def on_progress(self, progress: Progress) -> None:
+    def on_progress(self, progress: ScanProgress) -> None:
         """Pass it on."""
         self._post(ScanProgressed(progress))
 
-    def on_change(self, change: Changed) -> None:
+    def on_change(self, change: StoredChange) -> None:
         """Note what to read again."""
         with self._lock:
             if self._changed is not None:
@@ -184,28 +185,28 @@ class Feed:
             self._scanned = True
         self._wake.set()
 
-    def on_problem(self, problem: Trouble) -> None:
+    def on_problem(self, problem: Problem) -> None:
         """Pass it on."""
-        self._post(Troubled(problem))
+        self._post(ProblemReported(problem))
 
     def on_resolved(self, where: str) -> None:
         """Pass it on."""
-        self._post(Eased(where))
+        self._post(ProblemResolved(where))
 
-    def on_notice(self, notice: Trouble) -> None:
+    def on_notice(self, notice: Problem) -> None:
         """Pass it on."""
-        self._post(Noted(notice))
+        self._post(NoticeReported(notice))
 
     def _guard(self, work: Callable[[], None]) -> None:
         """Run a thread's work; a fault of ours is told on the screen, not thrown into it."""
         try:
             work()
         except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
-            from .worker import fault
+            from .background_queries import internal_error
 
-            self._post(Troubled(fault(error)))
+            self._post(ProblemReported(internal_error(error)))
         finally:
-            self._post(Stopped())
+            self._post(FeedStopped())
 
     # The collector's thread.
 
@@ -213,31 +214,31 @@ class Feed:
         # All that is heavy to import comes here, after the first paint.
         import sqlite3
 
-        from ..collectors.folder import Trouble
+        from ..collectors.claude_code.watch import scan_and_watch
+        from ..collectors.places import PlaceError
         from ..collectors.policy_files import PolicyFiles
-        from ..collectors.watch import keep_up
-        from ..core.store.database import StoreError, explain
-        from .places import PlaceError
-        from .update import open_store
+        from ..collectors.store_update import open_writer
+        from ..core.model.problem import Problem
+        from ..core.store.database import StoreError, explain_error
 
         place = str(self._places.store)
         try:
-            writer, notices = open_store(self._places)
+            writer, notices = open_writer(self._places)
         except (StoreError, PlaceError) as error:
-            self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
+            self._post(ProblemReported(Problem(NOT_LIVE, str(error), RESTART_FIX)))
             return
         for notice in notices:
-            self._post(Noted(Trouble("store", notice, "nothing is lost")))
+            self._post(NoticeReported(Problem("store", notice, "nothing is lost")))
         self._writer = writer
         self._policy_files = PolicyFiles(self._places.policy)
         self._opened.set()
-        self._shown.wait(FIRST_S)
+        self._shown.wait(FIRST_VIEW_TIMEOUT_S)
         try:
             files = self._policy_files
-            keep_up(self._places.folder, writer, self, self._stop, files, self.may_act)
+            scan_and_watch(self._places.folder, writer, self, self._stop, files, self.may_act)
         except sqlite3.Error as error:
-            what, remedy = explain(error)
-            self._post(Troubled(Trouble(place, what, f"{remedy}, {AGAIN}")))
+            what, remedy = explain_error(error)
+            self._post(ProblemReported(Problem(place, what, f"{remedy}, {RESTART_FIX}")))
         finally:
             writer.close()
 
@@ -246,43 +247,43 @@ class Feed:
     def _read(self) -> None:
         import sqlite3
 
-        from ..collectors.folder import Trouble
-        from ..core.store.database import StoreError, is_from_damage
+        from ..core.model.problem import Problem
+        from ..core.store.database import StoreError, is_caused_by_corruption
 
         self._opened.wait()
         while not self._stop.is_set():
             try:
                 self._read_store()
             except StoreError as error:
-                self._post(Troubled(Trouble(NOT_LIVE, str(error), AGAIN)))
-                self._stop.wait(TICK_S)
+                self._post(ProblemReported(Problem(NOT_LIVE, str(error), RESTART_FIX)))
+                self._stop.wait(POLL_S)
             except Exception as error:
                 # The writer sets a damaged store aside and makes it again; then we open that.
-                if is_from_damage(error, self._places.store) and self._writer is not None:
+                if is_caused_by_corruption(error, self._places.store) and self._writer is not None:
                     self._writer.report_damage(error)
                 elif not isinstance(error, sqlite3.Error):
                     raise
-                self._stop.wait(TICK_S)
+                self._stop.wait(POLL_S)
 
     def _read_store(self) -> None:
-        from ..core.fleet_reader import FleetReader
+        from ..core.measure.fleet_reader import FleetReader
         from ..core.store.database import open_reader
-        from ..core.store.queries import data_version
+        from ..core.store.queries.session_queries import data_version
 
         db = open_reader(self._places.store)
-        self._post(Eased(NOT_LIVE))
+        self._post(ProblemResolved(NOT_LIVE))
         try:
             reader = FleetReader(db, self._clock())
-            pane = _Pane(db)
+            pane = _PaneReader(db)
             self._changed_all()
             version = -1
             opened = _inode(self._places.store)
             owed = True  # a first view, whatever happens
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._wake.wait(0 if reader.unread_count or owed else TICK_S) or owed
+                poked = self._wake.wait(0 if reader.unread_count or owed else POLL_S) or owed
                 self._wake.clear()
                 self._answer_queries(db)
-                owed = poked and not self._taken.wait(TICK_S)
+                owed = poked and not self._taken.wait(POLL_S)
                 if not self._taken.is_set():
                     continue
                 changed = self._take_changes()
@@ -290,23 +291,27 @@ class Feed:
                 if not changed and version != before:
                     # Another ctxtop wrote, and did not tell us what.
                     changed = None
-                elif not poked and reader.is_current(self._clock()) and pane.is_current(self._clock()):
+                elif (
+                    not poked
+                    and reader.is_current(self._clock())
+                    and pane.is_current(self._clock())
+                ):
                     continue
                 began = time.monotonic()
                 self._publish(reader, pane, changed)
                 took = time.monotonic() - began
-                self._stop.wait(min(max(LEAST_S, REST * took), MOST_S))
-                self._drawn.wait(MOST_S)
+                self._stop.wait(min(max(MIN_VIEW_INTERVAL_S, REST_FACTOR * took), MAX_REST_S))
+                self._drawn.wait(MAX_REST_S)
         finally:
             db.close()
 
-    def _publish(self, reader: FleetReader, pane: _Pane, changed: set[str] | None) -> None:
+    def _publish(self, reader: FleetReader, pane: _PaneReader, changed: set[str] | None) -> None:
         now_ms = self._clock()
         with self._lock:
             wish, lag_s, scanned = self._request, self._lag_s, self._scanned
         policies = self.policies
         sessions = reader.read(changed, now_ms, policies)
-        view = View(
+        view = FleetView(
             sessions=sessions,
             agents=pane.agents(sessions, wish.session_id, policies),
             summaries=pane.summaries(wish.search),
@@ -322,18 +327,18 @@ class Feed:
         self._post(ViewChanged(view))
         self._shown.set()
         for trouble in pane.saves.new_problems():
-            self._post(Troubled(trouble))
+            self._post(ProblemReported(trouble))
         for place in pane.saves.resolved_problems():
-            self._post(Eased(place))
+            self._post(ProblemResolved(place))
         for session, found in reader.new_warnings():
             self._post(LevelReached(session.title, found))
 
     @property
     def policies(self) -> Policies:
         """The policies that are in force."""
-        from ..core.policy.layers import COMMON
+        from ..core.policy.resolve import DEFAULT_POLICIES
 
-        return self._policy_files.policies if self._policy_files else COMMON
+        return self._policy_files.policies if self._policy_files else DEFAULT_POLICIES
 
     def reload_policy(self) -> None:
         """Take what was changed in a policy's file over at the collector's next look."""
@@ -364,14 +369,14 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-class _Pane:
+class _PaneReader:
     """What the lower panes show, read again only when the store has more."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
-        from .saves_feed import SavesFeed
+        from .screens.memory_saves.saves_monitor import SavesMonitor
 
         self._db: Final = db
-        self.saves: Final = SavesFeed(db)
+        self.saves: Final = SavesMonitor(db)
         self._key: tuple[object, ...] = ()
         self._rows: tuple[SummaryRow, ...] = ()
         self._session: Session | None = None
@@ -380,7 +385,7 @@ class _Pane:
     def agents(
         self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
     ) -> tuple[Agent, ...]:
-        from ..core.fleet import read_agents
+        from ..core.measure.fleet_reader import read_agents
 
         session = next((each for each in sessions if each.session_id == session_id), None)
         # The fleet's reader makes a session again whenever anything of it may have changed.
@@ -395,10 +400,10 @@ class _Pane:
         return self.saves.is_current(now_ms)
 
     def summaries(self, search: str) -> tuple[SummaryRow, ...]:
-        from ..core.store.queries import summaries, summary_mark
+        from ..core.store.queries.session_queries import summaries, summaries_fingerprint
 
-        key = (search, summary_mark(self._db))
+        key = (search, summaries_fingerprint(self._db))
         if key != self._key:
-            self._rows = tuple(summaries(self._db, search=search, limit=SUMMARIES))
+            self._rows = tuple(summaries(self._db, search=search, limit=MAX_SUMMARIES))
             self._key = key
         return self._rows

@@ -1,4 +1,4 @@
-"""The bindings as a person looks for them: one row an id, with the keys that hold."""
+"""The dashboard's bindings, one row for each id with the keys that hold."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ if TYPE_CHECKING:
 
     from textual.dom import DOMNode
 
-    from .bindings import Bound
+    from .keymap import DeclaredBinding
+
 
 EVERYWHERE = "everywhere"
+
+PRINTED_NAMES = {
+    "ActionPage": "actingpage",
+    "CompactionDetailScreen": "lens",
+    "CoverageScreen": "replaced",
+}
+"""`ctxtop keys --json` names these as before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +38,12 @@ class KeyRow:
     where: tuple[str, ...]
 
 
-def key_rows(bindings: Iterable[Bound], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
+def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
     """Give one row an id, in the order in which they are declared."""
     rows: dict[str, KeyRow] = {}
     for each in bindings:
         before = rows.get(each.id)
-        where = (*(before.where if before else ()), _place(each.declared_in))
+        where = (*(before.where if before else ()), _where_name(each.declared_in))
         own = tuple(dict.fromkeys((*(before.default_keys if before else ()), *each.keys)))
         changed = keymap.get(each.id)
         keys = tuple(changed.split(",")) if changed else own
@@ -46,9 +54,11 @@ def key_rows(bindings: Iterable[Bound], keymap: Mapping[str, str]) -> tuple[KeyR
     return tuple(rows.values())
 
 
-def _place(where: type[DOMNode]) -> str:
+def _where_name(where: type[DOMNode]) -> str:
     """Name a place as a person would: HelpScreen is help."""
     if issubclass(where, App):
         return EVERYWHERE
+    if where.__name__ in PRINTED_NAMES:
+        return PRINTED_NAMES[where.__name__]
     name = where.__name__.removesuffix("Screen" if issubclass(where, Screen) else "Pane")
     return name.lower()

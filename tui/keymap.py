@@ -1,26 +1,88 @@
-"""The keys that a person gave to bindings: which of them hold, and why the others do not."""
+"""Every binding of the dashboard, and the keys that a person gave to them."""
 
 from __future__ import annotations
 
+import pkgutil
 from dataclasses import dataclass
 from difflib import get_close_matches
+from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 from textual.app import App
+from textual.binding import Binding
+from textual.dom import DOMNode
 from textual.keys import Keys, key_to_character
+from textual.screen import ModalScreen, Screen
 
 from ..core.policy.policy import PolicyNotice
-from ..core.policy.schema import CHORDS
+from ..core.policy.schema import KEY_BINDING_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-    from ..core.policy.policy import Policy, Resolved
-    from .bindings import Bound
+    from ..core.policy.policy import Policy, ResolvedValue
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredBinding:
+    """One binding as a class declares it."""
+
+    binding: Binding
+    declared_in: type[DOMNode]
+
+    @property
+    def id(self) -> str:
+        """What a person names it by."""
+        return self.binding.id or ""
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys that it has unless a person gives it others."""
+        return tuple(key.strip() for key in self.binding.key.split(","))
+
+    def conflicts_with(self, other: DeclaredBinding) -> bool:
+        """Say whether both can be asked for by the same key at the same moment."""
+        if issubclass(self.declared_in, other.declared_in) or issubclass(
+            other.declared_in, self.declared_in
+        ):
+            return True
+        places = (self.declared_in, other.declared_in)
+        if any(issubclass(place, App) for place in places):
+            # A question that lies above all takes every key.
+            return not any(issubclass(place, ModalScreen) for place in places)
+        # Two screens are never on top at once, and two widgets never have the focus.
+        return issubclass(self.declared_in, Screen) is not issubclass(other.declared_in, Screen)
+
+
+def all_bindings() -> tuple[DeclaredBinding, ...]:
+    """Import every screen and widget, and give their bindings; takes long, never at the start."""
+    from . import screens, widgets
+
+    # By name: the app itself reads the keymap, and imports this.
+    found: list[type[DOMNode]] = []
+    for name in ("app", "navigation"):
+        found += _declared_classes(import_module(f"{__package__}.{name}").__dict__)
+    for package in (screens, widgets):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            found += _declared_classes(import_module(module.name).__dict__)
+    return tuple(
+        DeclaredBinding(binding, where)
+        for where in dict.fromkeys(found)
+        for binding in where.__dict__.get("BINDINGS", ())
+        if isinstance(binding, Binding)
+    )
+
+
+def _declared_classes(names: dict[str, object]) -> Iterator[type[DOMNode]]:
+    module = names["__name__"]
+    for value in names.values():
+        if isinstance(value, type) and issubclass(value, DOMNode) and value.__module__ == module:
+            yield value
+
 
 MODIFIERS: Final = frozenset({"ctrl", "shift", "alt", "super", "hyper", "meta"})
 
-_NAMES: Final = frozenset(key.value.rpartition("+")[2] for key in Keys)
+_KEY_NAMES: Final = frozenset(key.value.rpartition("+")[2] for key in Keys)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +93,13 @@ class Keymap:
     notices: tuple[PolicyNotice, ...] = ()
 
 
-def read_keymap(policy: Policy, bindings: Sequence[Bound]) -> Keymap:
+def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
     """Take over what can hold; an unknown id, an unknown key and a clash are one notice each."""
-    said = policy.with_prefix(CHORDS)
-    by_id: dict[str, list[Bound]] = {}
+    said = policy.with_prefix(KEY_BINDING_PREFIX)
+    by_id: dict[str, list[DeclaredBinding]] = {}
     for each in bindings:
         by_id.setdefault(each.id, []).append(each)
-    keys = {name: _long(str(resolved.value)) for name, resolved in said.items()}
+    keys = {name: _normalize_keys(str(resolved.value)) for name, resolved in said.items()}
     notices: list[PolicyNotice] = []
     for name, resolved in said.items():
         notice = _unknown_id(name, resolved, by_id) or _unknown_key(name, resolved, keys[name])
@@ -47,47 +109,49 @@ def read_keymap(policy: Policy, bindings: Sequence[Bound]) -> Keymap:
     # One that is refused keeps its own keys, which may refuse another: till all of them hold.
     while notice := _first_clash(said, keys, by_id):
         notices.append(notice)
-        del keys[notice.key.removeprefix(CHORDS)]
+        del keys[notice.key.removeprefix(KEY_BINDING_PREFIX)]
     return Keymap({name: ",".join(each) for name, each in keys.items()}, tuple(notices))
 
 
-def _long(keys: str) -> list[str]:
+def _normalize_keys(keys: str) -> list[str]:
     """Write ? as question_mark, as bindings have it."""
     normal = App._normalize_keymap({"": keys})  # noqa: SLF001 -- what set_keymap itself does
     return normal[""].split(",")
 
 
-def _unknown_id(name: str, resolved: Resolved, by_id: Mapping[str, object]) -> PolicyNotice | None:
+def _unknown_id(
+    name: str, resolved: ResolvedValue, by_id: Mapping[str, object]
+) -> PolicyNotice | None:
     if name in by_id:
         return None
     near = get_close_matches(name, by_id, 1)
-    remedy = f"did you mean {CHORDS}{near[0]}?" if near else "`ctxtop keys` lists them"
+    remedy = f"did you mean {KEY_BINDING_PREFIX}{near[0]}?" if near else "`ctxtop keys` lists them"
     return _notice(name, resolved, "no binding has this id", remedy)
 
 
-def _unknown_key(name: str, resolved: Resolved, keys: Sequence[str]) -> PolicyNotice | None:
+def _unknown_key(name: str, resolved: ResolvedValue, keys: Sequence[str]) -> PolicyNotice | None:
     for key in keys:
         *modifiers, last = key.split("+")
-        known = last in _NAMES or len(last) == 1 or key_to_character(last) is not None
+        known = last in _KEY_NAMES or len(last) == 1 or key_to_character(last) is not None
         if not known or not set(modifiers) <= MODIFIERS:
             return _notice(name, resolved, f"there is no key {key!r}", "give e.g. o, ctrl+o or f5")
     return None
 
 
 def _first_clash(
-    said: Mapping[str, Resolved],
+    said: Mapping[str, ResolvedValue],
     changed: Mapping[str, Sequence[str]],
-    by_id: Mapping[str, Sequence[Bound]],
+    by_id: Mapping[str, Sequence[DeclaredBinding]],
 ) -> PolicyNotice | None:
-    found = (_clash(name, said[name], changed, by_id) for name in changed)
+    found = (_find_clash(name, said[name], changed, by_id) for name in changed)
     return next((notice for notice in found if notice), None)
 
 
-def _clash(
+def _find_clash(
     name: str,
-    resolved: Resolved,
+    resolved: ResolvedValue,
     changed: Mapping[str, Sequence[str]],
-    by_id: Mapping[str, Sequence[Bound]],
+    by_id: Mapping[str, Sequence[DeclaredBinding]],
 ) -> PolicyNotice | None:
     for other, there in by_id.items():
         if other == name or not any(a.conflicts_with(b) for a in by_id[name] for b in there):
@@ -96,9 +160,13 @@ def _clash(
         both = [key for key in changed[name] if key in own]
         if both:
             what = f"{both[0]} is the key of {other}"
-            return _notice(name, resolved, what, f"give {CHORDS}{other} another key too")
+            return _notice(
+                name, resolved, what, f"give {KEY_BINDING_PREFIX}{other} another key too"
+            )
     return None
 
 
-def _notice(name: str, resolved: Resolved, what: str, remedy: str) -> PolicyNotice:
-    return PolicyNotice(f"{CHORDS}{name}", resolved.where, resolved.origin, what, remedy)
+def _notice(name: str, resolved: ResolvedValue, what: str, remedy: str) -> PolicyNotice:
+    return PolicyNotice(
+        f"{KEY_BINDING_PREFIX}{name}", resolved.where, resolved.origin, what, remedy
+    )

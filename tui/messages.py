@@ -1,4 +1,4 @@
-"""What the feed tells the screen; a newer message of a kind replaces one that still waits."""
+"""The messages from background threads to the screen; a newer one replaces a waiting one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from textual.message import Message
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..collectors.folder import Trouble
-    from ..collectors.listener import Progress
-    from ..core.warning_log import ContextWarning
-    from .view import View
+    from ..collectors.claude_code.scan_progress import ScanProgress
+    from ..core.measure.warning_log import ContextWarning
+    from ..core.model.problem import Problem
+    from .fleet_view import FleetView
 
 
-class Replaceable(Message):
+class CoalescingMessage(Message):
     """A message of which only the newest counts."""
 
     def can_replace(self, message: Message) -> bool:
@@ -25,17 +25,17 @@ class Replaceable(Message):
 
 
 @dataclass
-class ViewChanged(Replaceable):
+class ViewChanged(CoalescingMessage):
     """There is a newer view of the store."""
 
-    view: View
+    view: FleetView
 
 
 @dataclass
-class ScanProgressed(Replaceable):
+class ScanProgressed(CoalescingMessage):
     """The scan has come further."""
 
-    progress: Progress
+    progress: ScanProgress
 
 
 @dataclass
@@ -47,32 +47,32 @@ class LevelReached(Message):
 
 
 @dataclass
-class Troubled(Message):
+class ProblemReported(Message):
     """Something could not be read or stored."""
 
-    problem: Trouble
+    problem: Problem
 
 
 @dataclass
-class Noted(Message):
+class NoticeReported(Message):
     """Something happened that is worth a line and needs nothing."""
 
-    problem: Trouble
+    problem: Problem
 
 
 @dataclass
-class Eased(Message):
+class ProblemResolved(Message):
     """A trouble has ended."""
 
     place: str
 
 
-class Stopped(Message):
+class FeedStopped(Message):
     """A thread of the feed has ended before its time: nothing new is shown any more."""
 
 
 @dataclass
-class Answered(Message):
+class ResultReady(Message):
     """An answer from the store to a question of the screen."""
 
     run: Callable[[], None]

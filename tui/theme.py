@@ -1,4 +1,4 @@
-"""Themes of our own; every colour that a bar or a level takes is named here."""
+"""The themes; every colour that a bar or a level takes is named here."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LIGHT: Final = Theme(
 )
 
 # Blue to orange, after Okabe and Ito: told apart with every common colour blindness.
-SAFE: Final = Theme(
+COLOUR_BLIND_SAFE: Final = Theme(
     name="ctxtop-colour-blind-safe",
     primary="#56b4e9",
     secondary="#d58fb5",
@@ -110,7 +110,7 @@ SAFE: Final = Theme(
     },
 )
 
-CONTRAST: Final = Theme(
+HIGH_CONTRAST: Final = Theme(
     name="ctxtop-contrast",
     primary="#ffffff",
     secondary="#ffff00",
@@ -144,9 +144,9 @@ CONTRAST: Final = Theme(
     },
 )
 
-THEMES: Final = (DARK, LIGHT, SAFE, CONTRAST)
+THEMES: Final = (DARK, LIGHT, COLOUR_BLIND_SAFE, HIGH_CONTRAST)
 
-_STAND_INS: Final = {
+_FALLBACK_COLOURS: Final = {
     "level-calm": "success",
     "level-notice": "warning",
     "level-warning": "warning",
@@ -160,7 +160,7 @@ _STAND_INS: Final = {
 }
 
 
-def stand_ins(theme: Theme) -> dict[str, str]:
+def fallback_colours(theme: Theme) -> dict[str, str]:
     """Name the colours that a theme which is not ours does not know."""
     colors = theme.to_color_system().generate()
-    return {name: colors[other] for name, other in _STAND_INS.items()}
+    return {name: colors[other] for name, other in _FALLBACK_COLOURS.items()}

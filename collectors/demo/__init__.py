@@ -1,9 +1,17 @@
-"""A folder like Claude Code's, made by ourselves, for the demo, the tests and the pictures."""
+"""Generate a config folder like Claude Code's for the demo, the tests and the screenshots."""
 
-from .folder import make_demo
-from .model import DemoFolder, DemoSession
-from .past import make_past
-from .saves import make_saves
-from .writer import DemoWriter
+from __future__ import annotations
 
-__all__ = ["DemoFolder", "DemoSession", "DemoWriter", "make_demo", "make_past", "make_saves"]
+from .demo_folder import make_demo, make_demo_history
+from .demo_saves import make_demo_saves
+from .demo_transcript import DemoFolder, DemoSession
+from .demo_writer import DemoWriter
+
+__all__ = [
+    "DemoFolder",
+    "DemoSession",
+    "DemoWriter",
+    "make_demo",
+    "make_demo_history",
+    "make_demo_saves",
+]

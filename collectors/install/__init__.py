@@ -1,1 +1,1 @@
-"""Putting our hooks into the settings of a person or a project, and taking them out again."""
+"""Install ctxtop's hooks in the settings of a user or a project, and uninstall them."""

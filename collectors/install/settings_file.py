@@ -1,4 +1,4 @@
-"""A settings file of Claude Code's: read whole, written whole, and never by surprise."""
+"""Read a settings file whole, and replace it atomically unless somebody changed it meanwhile."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Self
 
-from ...core.file_attributes import copy_attributes
-from ..regular import open_regular
-from ..surroundings.settings import LARGEST
-from .refused import ChangedError, NotSafeError
+from ...core.files.safe_open import open_regular
+from ...core.files.shared_files import copy_extended_attributes
+from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+
+
+class NotSafeError(Exception):
+    """Settings that are left alone; the message says what, where and what to do."""
+
+
+class ChangedError(NotSafeError):
+    """Something else was written since the plan was made: a new plan may do."""
+
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -26,7 +34,7 @@ FILE_MODE: Final = 0o600
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class FileAccess:
     """Who may read and write a file."""
 
     mode: int = FILE_MODE
@@ -34,9 +42,9 @@ class Access:
     """None for that of whoever makes it."""
 
 
-OWN: Final = Access()
+PRIVATE_ACCESS: Final = FileAccess()
 
-LEFTOVER: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
+TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
 """How a file is named while it is written; one that stays is what a crash left."""
 
 
@@ -52,7 +60,7 @@ class SettingsFile:
     """None where there is none."""
     is_link: bool = False
     """It stands somewhere else than its name says."""
-    access: Access = OWN
+    access: FileAccess = PRIVATE_ACCESS
 
 
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
@@ -63,7 +71,7 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     link out of the roots, larger than settings are, or somebody else's; OSError where it
     cannot be read.
     """
-    real = resolve(path)
+    real = resolve_links(path)
     link = path.is_symlink() or _is_below_link(path, roots)
     if link and not any(real.is_relative_to(root.resolve()) for root in roots):
         raise NotSafeError(f"{path} is a link to {real}, outside of your folders: name that file")
@@ -77,12 +85,12 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
         if error.errno == errno.ELOOP:
             raise NotSafeError(f"{path} is a loop of links: remove it") from error
         raise
-    _check(path, status)
+    _check_file(path, status)
     with open_regular(real) as file:
-        data = file.read(LARGEST + 1)
-    if len(data) > LARGEST:
-        raise NotSafeError(f"{path} is larger than {LARGEST >> 10} KiB: no settings are")
-    access = Access(stat.S_IMODE(status.st_mode), status.st_gid)
+        data = file.read(MAX_SETTINGS_BYTES + 1)
+    if len(data) > MAX_SETTINGS_BYTES:
+        raise NotSafeError(f"{path} is larger than {MAX_SETTINGS_BYTES >> 10} KiB: no settings are")
+    access = FileAccess(stat.S_IMODE(status.st_mode), status.st_gid)
     return SettingsFile(path, real, data, link, access)
 
 
@@ -97,7 +105,7 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
         file.real.unlink()
         return
     make_folder(file.real.parent)
-    with _beside(file.real, data, file.access) as temporary:
+    with _write_beside(file.real, data, file.access) as temporary:
         _check_unchanged(file)
         if file.data is None:
             # Unlike a rename this fails where somebody was faster.
@@ -106,13 +114,13 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
             temporary.rename()
 
 
-def write_new(path: Path, data: bytes) -> None:
+def write_private_file(path: Path, data: bytes) -> None:
     """Write a file of ours, whole or not at all; its folders are made.
 
     Raises OSError where it cannot be written.
     """
     make_folder(path.parent)
-    with _beside(path, data, OWN) as temporary:
+    with _write_beside(path, data, PRIVATE_ACCESS) as temporary:
         temporary.rename()
 
 
@@ -123,7 +131,7 @@ def make_folder(folder: Path) -> None:
         each.mkdir(FOLDER_MODE, exist_ok=True)
 
 
-class _Temporary:
+class _TemporaryFile:
     def __init__(self, path: Path, target: Path) -> None:
         self.path = path
         self._target = target
@@ -150,18 +158,18 @@ class _Temporary:
         _sync_folder(self._target.parent)
 
 
-def _beside(target: Path, data: bytes, access: Access) -> _Temporary:
+def _write_beside(target: Path, data: bytes, access: FileAccess) -> _TemporaryFile:
     """Write the bytes beside the file that they are for."""
     path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.ctxtop")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     descriptor = os.open(path, flags, FILE_MODE)
-    temporary = _Temporary(path, target)
+    temporary = _TemporaryFile(path, target)
     try:
         with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
             file.write(data)
             file.flush()
-            copy_attributes(target, descriptor)
-            _grant(descriptor, access)
+            copy_extended_attributes(target, descriptor)
+            _set_access(descriptor, access)
             os.fsync(descriptor)
     except BaseException:
         temporary.__exit__()
@@ -169,7 +177,7 @@ def _beside(target: Path, data: bytes, access: Access) -> _Temporary:
     return temporary
 
 
-def _grant(descriptor: int, access: Access) -> None:
+def _set_access(descriptor: int, access: FileAccess) -> None:
     mode = access.mode
     if access.group is not None:
         try:
@@ -180,7 +188,7 @@ def _grant(descriptor: int, access: Access) -> None:
     os.fchmod(descriptor, mode)
 
 
-def resolve(path: Path) -> Path:
+def resolve_links(path: Path) -> Path:
     """Follow a path's links; raises NotSafeError where they lead in a circle."""
     try:
         return path.resolve()
@@ -198,7 +206,7 @@ def _is_below_link(path: Path, roots: Sequence[Path]) -> bool:
     return False
 
 
-def _check(path: Path, status: os.stat_result) -> None:
+def _check_file(path: Path, status: os.stat_result) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise NotSafeError(f"{path} is not a regular file: remove it")
     if status.st_uid != os.geteuid():
@@ -212,7 +220,7 @@ def _check(path: Path, status: os.stat_result) -> None:
 def _check_unchanged(file: SettingsFile) -> None:
     try:
         with open_regular(file.real) as now:
-            data: bytes | None = now.read(LARGEST + 1)
+            data: bytes | None = now.read(MAX_SETTINGS_BYTES + 1)
     except FileNotFoundError:
         data = None
     if data != file.data:

@@ -1,1 +1,1 @@
-"""What runs inside Claude Code: standard library alone, and as little of that as will do."""
+"""What runs inside Claude Code: the standard library only, and as little of it as possible."""

@@ -1,1 +1,1 @@
-"""A conversation as it can be made smaller: what the model sees of it, and what could leave."""
+"""Plans, applies, verifies and undoes the compaction of a transcript."""

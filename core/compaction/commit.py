@@ -1,40 +1,150 @@
-"""Writing what a receipt announces: the receipt first, then the file, then that it is done."""
+"""Commits the change that a receipt announces, and recovers one that was interrupted."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from .files import sha256_of
-from .receipts import Receipts
-from .refused import NotAppliedError, Stop, refuse
-from .settle import settle
+from ..files.blob_store import remove_leftovers
+from ..files.file_operations import hash_file, open_regular_file, read_blocks, write_temporary
+from .atomic_replace import atomic_replace, recover_leftovers
+from .compaction_target import WaitTimes
+from .fork import remove_fork_files
+from .plan import AppendLine, CompactionRefusedError, RefusalKind, refusal_error
+from .receipts import ApplyMode, BackupStore, ReceiptStore
+from .rewritten_lines import appended_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
-    from .receipts import Receipt
+    from .plan import CompactionPlan
+    from .receipts import CompactionReceipt, WrittenVersion
 
 
-def commit(receipt: Receipt, state_folder: Path, write_change: Callable[[], None]) -> Receipt:
+MAX_TRIES: Final = 20
+"""A client that writes at every one of these is met by nobody."""
+
+
+def remove_appended(target: Path, plan: CompactionPlan) -> None:
+    """Take a plan's lines out of what stands behind its base, whole or cut off; the rest stays.
+
+    Raises OSError, NotAppliedError where a client writes without a pause.
+    """
+    edits = [edit for each in plan.operations for edit in each.edits]
+    added = b"".join(appended_line(edit) for edit in edits if isinstance(edit, AppendLine))
+    for tries in range(1, MAX_TRIES + 1):
+        seen = target.stat()
+        with open_regular_file(target) as file:
+            file.seek(plan.base_bytes)
+            tail = file.read()
+        place = tail.find(added)
+        if place < 0:
+            _cut_partial_write(target, plan.base_bytes, tail, added)
+            return
+        # After a torn line ours began with a line end; another one's does not.
+        start = 0 if tail[:place] == b"\n" else place
+        rest = tail[:start] + tail[place + len(added) :]
+        new = write_temporary(target, _with_new_tail(target, plan.base_bytes, rest), seen)
+        try:
+            atomic_replace(new, target, seen, WaitTimes())
+        except CompactionRefusedError:
+            if tries == MAX_TRIES:
+                raise
+        else:
+            return
+
+
+def _with_new_tail(target: Path, size: int, rest: bytes) -> Iterator[bytes]:
+    with open_regular_file(target) as file:
+        yield from read_blocks(file, size)
+    yield rest
+
+
+def _cut_partial_write(target: Path, base: int, tail: bytes, added: bytes) -> None:
+    """Cut off a beginning of ours at the end of the file, where a write was not finished."""
+    start = tail.rfind(b"\n") + 1
+    torn = tail[start:]
+    begun = [n for n in range(len(added), 0, -1) if tail.endswith(added[:n])]
+    if begun and (begun[0] >= len(torn)):
+        place = len(tail) - begun[0]
+        os.truncate(target, base + (0 if tail[:place] == b"\n" else place))
+    elif tail == b"\n":
+        os.truncate(target, base)
+
+
+def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path) -> None:
+    """Settle what is open of a session and its forks; its lock must be held. Raises OSError.
+
+    Beside `transcripts` something may have been left before any receipt was.
+    """
+    receipts = ReceiptStore(state_folder)
+    for folder in (receipts.folder, receipts.plan_blobs.folder, BackupStore(state_folder).folder):
+        remove_leftovers(folder, session_id)
+    for receipt in receipts.all():
+        if receipt.session_id == session_id and receipt.pending is not None:
+            settled = _recovered_receipt(receipt, receipt.pending)
+            if settled is None:
+                receipts.remove(receipt)
+            else:
+                receipts.write(settled)
+    for path in transcripts:
+        recover_leftovers(path)
+
+
+def _recovered_receipt(
+    receipt: CompactionReceipt, pending: WrittenVersion
+) -> CompactionReceipt | None:
+    """Say how a receipt stands; None where nothing came about."""
+    target = Path(receipt.target)
+    recover_leftovers(target)
+    if receipt.now is None:
+        if begins_with_version(target, pending):
+            return replace(receipt, now=pending, pending=None)
+        if receipt.mode is ApplyMode.FORK and not target.exists():
+            remove_fork_files(target)
+        return None
+    # What was appended is gone only where the file does not go on with it.
+    versions = sorted((receipt.now, pending), key=lambda each: -each.size)
+    found = next((each for each in versions if begins_with_version(target, each)), None)
+    if found is pending:
+        return replace(receipt, now=pending, pending=None)
+    if len(receipt.now.undone) < len(receipt.plan.operations):
+        return replace(receipt, pending=None)
+    if receipt.mode is ApplyMode.APPEND:
+        remove_appended(target, receipt.plan)
+    return None
+
+
+def begins_with_version(path: Path, version: WrittenVersion) -> bool:
+    """Say whether a file is there and begins with what we wrote. Raises other OSErrors."""
+    try:
+        return hash_file(path, version.size) == (version.sha256, version.size)
+    except FileNotFoundError:
+        return False
+
+
+def commit(
+    receipt: CompactionReceipt, state_folder: Path, write_change: Callable[[], None]
+) -> CompactionReceipt:
     """Write what is pending, and give the closed receipt.
 
     Where it fails everything is as it was; where it failed only after the file was written, it
     is done all the same. Raises NotAppliedError, OSError.
     """
-    receipts = Receipts(state_folder)
+    receipts = ReceiptStore(state_folder)
     try:
         receipts.write(receipt)
         write_change()
-        closed = _closed(receipt)
+        closed = _closed_receipt(receipt)
         receipts.write(closed)
-    except NotAppliedError:
-        settle(state_folder, receipt.session_id, Path(receipt.transcript))
+    except CompactionRefusedError:
+        recover_interrupted(state_folder, receipt.session_id, Path(receipt.transcript))
         raise
     except OSError:
-        settle(state_folder, receipt.session_id, Path(receipt.transcript))
+        recover_interrupted(state_folder, receipt.session_id, Path(receipt.transcript))
         for each in receipts.find_by_prefix(receipt.receipt_id):
             if each.now == receipt.pending:
                 return each
@@ -42,12 +152,12 @@ def commit(receipt: Receipt, state_folder: Path, write_change: Callable[[], None
     return closed
 
 
-def _closed(receipt: Receipt) -> Receipt:
+def _closed_receipt(receipt: CompactionReceipt) -> CompactionReceipt:
     """Look at the file once more where it now stands."""
     version = receipt.pending
-    if version is None or sha256_of(Path(receipt.target), version.size)[0] != version.sha256:
-        raise refuse(
-            Stop.UNVERIFIED,
+    if version is None or hash_file(Path(receipt.target), version.size)[0] != version.sha256:
+        raise refusal_error(
+            RefusalKind.UNVERIFIED,
             "final",
             f"{receipt.target} was changed as soon as it was written",
             f"look at it; the copy of what it was is {receipt.backup}",

@@ -1,35 +1,102 @@
-"""A session under a new id: its lines, and what belongs to it beside its transcript.
-
-As the client's own branch does it: uuids stay, `sessionId` is the new one, and `forkedFrom`
-names the line that each comes from (reference: claude-code-formats 1.7).
-"""
+"""A session under a new id: its lines, its title, and the files that belong to it."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from typing import TYPE_CHECKING, Final
 
-from .files import FOLDER_MODE, reading, sync_folder, unlink, write_beside
-from .image import Written
-from .pointer import PointerError, members
-from .title import title_lines
+from ..files.file_operations import (
+    FOLDER_MODE,
+    open_regular_file,
+    remove_if_present,
+    sync_folder,
+    write_temporary,
+)
+from ..files.json_spans import JsonPointerError, member_spans
+from ..transcript.conversation import PartKind
+from .rewritten_lines import LineTransform
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from .pointer import Span
+    from ..files.json_spans import JsonSpan
+    from ..transcript.conversation import Entry
 
-AGENTS: Final = "subagents"
-RESULTS: Final = "tool-results"
-PROJECTS: Final = "projects"
-HISTORY: Final = "file-history"
+
+MAX_TITLE_CHARS: Final = 100
+"""Of a first prompt that stands for a title (client 2.1.329)."""
+
+_TITLE_KEYS: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+"""Types of lines, and where they say a title; the first one that there is counts."""
+
+_TITLE_LINE: Final = re.compile(rb'\{"type":\s*"(custom-title|ai-title)"')
+
+_COMPACTED_SUFFIX: Final = re.compile(r" \(compacted(?: (\d+))?\)$")
+
+
+def fork_title(transcript: Path, entries: Sequence[Entry]) -> str | None:
+    """Name a session's fork; None where nothing names the session. Raises OSError."""
+    with open_regular_file(transcript) as file:
+        title = _recorded_title(file) or _first_prompt(entries)
+    if title is None:
+        return None
+    counted = _COMPACTED_SUFFIX.search(title)
+    if counted is None:
+        return f"{title} (compacted)"
+    return f"{title[: counted.start()]} (compacted {int(counted[1] or 1) + 1})"
+
+
+def title_lines(title: str | None, session_id: str) -> tuple[bytes, ...]:
+    """Write the two lines by which the client learns a title: for its list, and its prompt."""
+    if title is None:
+        return ()
+    return tuple(
+        json.dumps(
+            {"type": type_, name: title, "sessionId": session_id},
+            ensure_ascii=False,
+            separators=(",", ":"),
+        ).encode("utf-8", "backslashreplace")
+        + b"\n"
+        for type_, name in (("custom-title", "customTitle"), ("agent-name", "agentName"))
+    )
+
+
+def _recorded_title(lines: Iterable[bytes]) -> str | None:
+    found: dict[str, str] = {}
+    for line in lines:
+        if _TITLE_LINE.match(line):
+            try:
+                said = json.loads(line)
+            except (ValueError, RecursionError):
+                continue
+            title = said.get(_TITLE_KEYS[said["type"]])
+            if isinstance(title, str) and title.strip():
+                found[said["type"]] = " ".join(title.split())
+    return next((found[type_] for type_ in _TITLE_KEYS if type_ in found), None)
+
+
+def _first_prompt(entries: Sequence[Entry]) -> str | None:
+    said = (
+        " ".join(piece.text.split())
+        for each in entries
+        for piece in each.parts
+        if piece.kind is PartKind.PROMPT and not each.sidechain
+    )
+    return next((text[:MAX_TITLE_CHARS].rstrip() for text in said if text), None)
+
+
+AGENTS_FOLDER: Final = "subagents"
+RESULTS_FOLDER: Final = "tool-results"
+PROJECTS_FOLDER: Final = "projects"
+HISTORY_FOLDER: Final = "file-history"
 """Folder of Claude Code's own folder: one folder a session, one file a version."""
 
 
-def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
+def fork_transform(session_id: str, new_id: str, title: str | None = None) -> LineTransform:
     """Return how a session's lines are written in its fork; non-objects are copied as they are.
 
     A last line without a line end gets one: else the client would write its next line into it.
@@ -37,35 +104,35 @@ def as_fork(session_id: str, new_id: str, title: str | None = None) -> Written:
     own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
     def added(line: bytes) -> bytes:
-        return _with(line, members(line), {"sessionId": own})
+        return _with_members(line, member_spans(line), {"sessionId": own})
 
     def kept(line: bytes) -> bytes:
         line = line if line.endswith(b"\n") else line + b"\n"
         try:
-            found = members(line)
-        except PointerError:
+            found = member_spans(line)
+        except JsonPointerError:
             return line
         if "sessionId" not in found:
             return line
         if "uuid" not in found:
-            return _with(line, found, {"sessionId": own})
+            return _with_members(line, found, {"sessionId": own})
         uuid = line[found["uuid"].start : found["uuid"].end]
         origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
         if "forkedFrom" in found:
-            return _with(line, found, {"sessionId": own, "forkedFrom": origin})
-        return _with(line, found, {"sessionId": own + b',"forkedFrom":' + origin})
+            return _with_members(line, found, {"sessionId": own, "forkedFrom": origin})
+        return _with_members(line, found, {"sessionId": own + b',"forkedFrom":' + origin})
 
-    return Written(kept, added, title_lines(title, new_id))
+    return LineTransform(kept, added, title_lines(title, new_id))
 
 
-def _with(line: bytes, found: dict[str, Span], new: dict[str, bytes]) -> bytes:
+def _with_members(line: bytes, found: dict[str, JsonSpan], new: dict[str, bytes]) -> bytes:
     for name in sorted(new.keys() & found.keys(), key=lambda each: -found[each].start):
         span = found[name]
         line = line[: span.start] + new[name] + line[span.end :]
     return line
 
 
-def copy_beside(transcript: Path, fork_id: str, session_id: str) -> Path | None:
+def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path | None:
     """Copy a session's agents and large results to its fork's folder; gives it, if there is one.
 
     The copies are the fork's own: an agent that goes on there writes into its own file. Links
@@ -73,17 +140,19 @@ def copy_beside(transcript: Path, fork_id: str, session_id: str) -> Path | None:
     """
     source = transcript.with_suffix("")
     target = transcript.with_name(fork_id)
-    if source.is_symlink() or not any((source / name).is_dir() for name in (AGENTS, RESULTS)):
+    if source.is_symlink() or not any(
+        (source / name).is_dir() for name in (AGENTS_FOLDER, RESULTS_FOLDER)
+    ):
         return None
     target.mkdir(FOLDER_MODE)
-    rewrite = as_fork(session_id, fork_id).transform_existing
-    for name in (AGENTS, RESULTS):
+    rewrite = fork_transform(session_id, fork_id).transform_existing
+    for name in (AGENTS_FOLDER, RESULTS_FOLDER):
         for path in _regular_files(source / name):
             copy = target / path.relative_to(source)
             _make_folders(target, copy.parent)
-            with reading(path) as file:
+            with open_regular_file(path) as file:
                 lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
-                temporary = write_beside(copy, lines)
+                temporary = write_temporary(copy, lines)
                 status = os.fstat(file.fileno())
                 os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
             temporary.replace(copy)
@@ -91,13 +160,13 @@ def copy_beside(transcript: Path, fork_id: str, session_id: str) -> Path | None:
     return target
 
 
-def link_history(transcript: Path, new_id: str) -> Path | None:
+def link_file_history(transcript: Path, new_id: str) -> Path | None:
     """Link the client's copies of edited files for a fork; gives the folder, if there is one.
 
     The client's branch command links them too: a copy has a version in its name, and is never
     written again. A fork without them could not go back in its files. Raises OSError.
     """
-    source = history_of(transcript)
+    source = file_history_folder(transcript)
     if source is None or source.is_symlink() or not source.is_dir():
         return None
     target = source.with_name(new_id)
@@ -110,18 +179,18 @@ def link_history(transcript: Path, new_id: str) -> Path | None:
     return target
 
 
-def history_of(transcript: Path) -> Path | None:
+def file_history_folder(transcript: Path) -> Path | None:
     """Name the folder of a session's file history; None where no such folder can be trusted."""
     projects = transcript.parent.parent
-    history = projects.with_name(HISTORY)
-    if projects.name != PROJECTS or history.is_symlink():
+    history = projects.with_name(HISTORY_FOLDER)
+    if projects.name != PROJECTS_FOLDER or history.is_symlink():
         return None
     return history / transcript.stem
 
 
-def remove_copies(fork: Path) -> None:
+def remove_fork_files(fork: Path) -> None:
     """Remove what was copied and linked for a fork that did not come about."""
-    for folder in (fork.with_suffix(""), history_of(fork)):
+    for folder in (fork.with_suffix(""), file_history_folder(fork)):
         if folder is not None:
             _remove_folder(folder)
 
@@ -130,7 +199,7 @@ def _remove_folder(folder: Path) -> None:
     if folder.is_symlink() or not folder.is_dir():
         return
     for path in _regular_files(folder):
-        unlink(path)
+        remove_if_present(path)
     folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
     for each in (*folders, folder):
         each.rmdir()

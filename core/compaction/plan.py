@@ -1,24 +1,25 @@
-"""A plan: what to change in a transcript, why, what it frees, and what was refused.
-
-A plan is data and touches nothing. Source: requirement 2.2 and compaction 7.1 to 7.3.
-"""
+"""A compaction plan: operations, edits, refusals, the default target and the break-even."""
 
 from __future__ import annotations
 
 import hashlib
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable
+from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
+from ..measure.trigger import OUTPUT_RESERVE, TRIGGER_BUFFER
 
-ID_CHARS: Final = 12
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+
+PLAN_ID_CHARS: Final = 12
 """Of a hash in hex: enough to tell the plans of one machine apart, short enough to type."""
 
 
-class Harm(IntEnum):
+class Severity(IntEnum):
     """How much a change takes from the model, least first (compaction 7.4)."""
 
     FILE_ONLY = 0
@@ -41,11 +42,11 @@ class Harm(IntEnum):
     """Turns are gone."""
 
 
-class Replace(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
+class ReplaceValue(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
     """Give one JSON value of a line another text; every other byte of the line stays."""
 
     line: int
-    """Counted from 1, in the file that `Plan.base_sha256` is of."""
+    """Counted from 1, in the file that `CompactionPlan.base_sha256` is of."""
     offset: int
     """Byte at which the line begins."""
     sha256: str
@@ -56,8 +57,8 @@ class Replace(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
     """The new value as JSON text, without a line end."""
 
 
-class Remove(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
-    """Leave out a line with its line end; its children are hung elsewhere by `Replace`."""
+class RemoveLine(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
+    """Leave out a line with its line end; its children are hung elsewhere by `ReplaceValue`."""
 
     line: int
     """Counted from 1."""
@@ -67,31 +68,31 @@ class Remove(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
     """Of the line's bytes without the line end, in hex."""
 
 
-class Append(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
+class AppendLine(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
     """Add one line at the end of the file."""
 
     text: str
     """A JSON object without a line end."""
 
 
-Edit = Replace | Remove | Append
+Edit = ReplaceValue | RemoveLine | AppendLine
 
 
 class Operation(msgspec.Struct, frozen=True):
     """One change that is carried out and taken back as a whole."""
 
     strategy: str
-    level: Harm
+    level: Severity
     line: int | None
     """The line that it is about, counted from 1; None where it is about no single one."""
     kind: str
-    """Of what is changed: a `PieceKind`, or a line's type."""
+    """Of what is changed: a `PartKind`, or a line's type."""
     what: str
     """For a person: the tool and its path or command, clean text of one line."""
     why: str
     """For a person: the reason, one line."""
     tokens_saved: int
-    """Of the context; 0 for what the model never sees. Estimated as `core.piece_count` does."""
+    """Of the context; 0 for what the model never sees. Estimated as `core.measure.tokens` does."""
     bytes_saved: int
     """Of the file; below 0 where it grows."""
     edits: tuple[Edit, ...]
@@ -108,7 +109,7 @@ class Refusal(msgspec.Struct, frozen=True):
     """One line."""
 
 
-class Protected(msgspec.Struct, frozen=True):
+class ProtectedTokens(msgspec.Struct, frozen=True):
     """What no strategy touches, by the reason."""
 
     why: str
@@ -116,7 +117,7 @@ class Protected(msgspec.Struct, frozen=True):
     """Estimated."""
 
 
-class Plan(msgspec.Struct, frozen=True):
+class CompactionPlan(msgspec.Struct, frozen=True):
     """What would be done to one transcript; with `refused` it must not be done."""
 
     plan_id: str
@@ -129,7 +130,7 @@ class Plan(msgspec.Struct, frozen=True):
     after_tokens: int
     bytes_before: int
     bytes_after: int
-    harm: Harm
+    harm: Severity
     """The highest level of its operations."""
     break_even_requests: float | None
     """Requests after which a warm cache has paid for it (compaction 1.6); None where never."""
@@ -137,13 +138,13 @@ class Plan(msgspec.Struct, frozen=True):
     refused: tuple[Refusal, ...] = ()
     break_even_requests_1h: float | None = None
     """The same for a cache that is kept for an hour: what is written to it costs more."""
-    protected: tuple[Protected, ...] = ()
+    protected: tuple[ProtectedTokens, ...] = ()
     """The largest first."""
 
     @property
     def only_appends(self) -> bool:
         """Nothing of the file is rewritten."""
-        return all(isinstance(edit, Append) for each in self.operations for edit in each.edits)
+        return all(isinstance(edit, AppendLine) for each in self.operations for edit in each.edits)
 
 
 def make_plan(
@@ -156,12 +157,12 @@ def make_plan(
     break_even_requests: float | None = None,
     break_even_requests_1h: float | None = None,
     refused: Iterable[Refusal] = (),
-    protected: Iterable[Protected] = (),
-) -> Plan:
+    protected: Iterable[ProtectedTokens] = (),
+) -> CompactionPlan:
     """Put operations together; sums, harm and id follow from them."""
     done = tuple(operations)
-    return Plan(
-        plan_id=plan_id_of(base_sha256, done),
+    return CompactionPlan(
+        plan_id=compute_plan_id(base_sha256, done),
         session_id=session_id,
         base_sha256=base_sha256,
         base_bytes=base_bytes,
@@ -169,7 +170,7 @@ def make_plan(
         after_tokens=before_tokens - sum(each.tokens_saved for each in done),
         bytes_before=base_bytes,
         bytes_after=base_bytes - sum(each.bytes_saved for each in done),
-        harm=max((each.level for each in done), default=Harm.FILE_ONLY),
+        harm=max((each.level for each in done), default=Severity.FILE_ONLY),
         break_even_requests=break_even_requests,
         operations=done,
         refused=tuple(refused),
@@ -178,14 +179,14 @@ def make_plan(
     )
 
 
-def plan_id_of(base_sha256: str, operations: tuple[Operation, ...]) -> str:
+def compute_plan_id(base_sha256: str, operations: tuple[Operation, ...]) -> str:
     """Name a plan by the file and by what it does: the same plan has the same id."""
     digest = hashlib.sha256(base_sha256.encode())
     digest.update(msgspec.json.encode(operations))
-    return digest.hexdigest()[:ID_CHARS]
+    return digest.hexdigest()[:PLAN_ID_CHARS]
 
 
-def as_record(plan: Plan) -> dict[str, Any]:
+def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
     """Say a plan for programs (commands.md, `ctxtop compact`); edits stay inside."""
     record: dict[str, Any] = msgspec.to_builtins(plan)
     record["operations"] = [
@@ -193,3 +194,101 @@ def as_record(plan: Plan) -> dict[str, Any]:
         for number, each in enumerate(record["operations"], 1)
     ]
     return record | {name: list(record[name]) for name in ("refused", "protected")}
+
+
+class RefusalKind(StrEnum):
+    """What kind of no it is; a command's exit code follows from it."""
+
+    NOTHING = "nothing"
+    """There is nothing to do."""
+    LIVE = "live"
+    """The session is, or may be, at work."""
+    UNSAFE = "unsafe"
+    """It cannot be shown that it does no harm."""
+    UNVERIFIED = "unverified"
+    """It was tried, a check failed, and everything is as it was."""
+
+
+class CompactionRefusedError(Exception):
+    """Nothing was changed; the refusals say which checks said so and what to do."""
+
+    def __init__(self, kind: RefusalKind, refusals: Sequence[Refusal]) -> None:
+        self.kind = kind
+        self.refusals = tuple(refusals)
+        super().__init__(
+            "; ".join(f"{each.check}: {each.why}: {each.what_to_do}" for each in refusals)
+        )
+
+
+def refusal_error(
+    kind: RefusalKind, check: str, why: str, what_to_do: str
+) -> CompactionRefusedError:
+    """Make the error of one check."""
+    return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
+
+
+DEFAULT_TARGET_SHARE: Final = 0.5
+"""Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
+
+DEFAULT_PROTECTED_TURNS: Final = 10
+"""Newest turns with tools that stay (compaction.md 7.5)."""
+
+DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS
+"""Levels up to here are balanced, beyond them they are asked for (compaction.md 7.4)."""
+
+
+def effective_window(window_tokens: int) -> int:
+    """Give the tokens of a window that a conversation can fill before the client compacts it."""
+    return window_tokens - OUTPUT_RESERVE - TRIGGER_BUFFER
+
+
+def target_tokens(window_tokens: int, window_share: float = DEFAULT_TARGET_SHARE) -> int:
+    """Give the tokens that a share (0..1) of the effective window is."""
+    return round(window_share * effective_window(window_tokens))
+
+
+class BreakEven(msgspec.Struct, frozen=True):
+    """Requests after which it costs no more than before, by how long the cache is kept."""
+
+    requests_5m: float | None
+    """None where it never does."""
+    requests_1h: float | None
+    cold: float = 0.0
+    """Nothing is lost where the cache is cold already."""
+
+
+def compute_break_even(
+    context_tokens: int, tokens_before: int, saved_tokens: int, model: str | None = None
+) -> BreakEven:
+    """Work it out for a context and what is freed of it, all in tokens.
+
+    `position` are the tokens before the first change, which stay warm; `read` is what a token
+    costs that `model` reads from the cache, in tokens of input. The first request after the
+    change costs (context - saved - position) * write + position * read - context * read more,
+    and each later one saves read * saved.
+    """
+    read = cache_read_factor(model)
+    return BreakEven(
+        _requests_to_break_even(
+            context_tokens, tokens_before, saved_tokens, CACHE_WRITE_5M_FACTOR, read
+        ),
+        _requests_to_break_even(
+            context_tokens, tokens_before, saved_tokens, CACHE_WRITE_1H_FACTOR, read
+        ),
+    )
+
+
+def _requests_to_break_even(
+    context_tokens: int,
+    tokens_before: int,
+    saved_tokens: int,
+    write_factor: float,
+    read_factor: float,
+) -> float | None:
+    if saved_tokens <= 0 or read_factor <= 0:
+        return None
+    extra = (
+        max(0, context_tokens - saved_tokens - tokens_before) * write_factor
+        + (tokens_before - context_tokens) * read_factor
+    )
+    return max(0.0, extra / (read_factor * saved_tokens))

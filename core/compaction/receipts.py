@@ -1,29 +1,35 @@
-"""What was carried out, on what, and how it is taken back; one file a receipt, for us alone.
-
-A receipt's file says nothing of what a transcript says: the plan stands elsewhere, by its hash.
-"""
+"""Receipts of applied plans and the backups that undo them, in the private state folder."""
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from contextlib import contextmanager
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from .contents import Contents
-from .files import reading, unlink, write_file
-from .plan import Plan
+from ..files.blob_store import BlobStore
+from ..files.file_operations import (
+    hash_file,
+    open_regular_file,
+    read_blocks,
+    remove_if_present,
+    write_file_atomically,
+)
+from .plan import CompactionPlan
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Collection, Iterator, Sequence
 
-ID_BYTES: Final = 4
+
+RECEIPT_ID_BYTES: Final = 4
 """A receipt's id has twice as many characters."""
 
 
-class Mode(StrEnum):
+class ApplyMode(StrEnum):
     """Where a plan is carried out."""
 
     FORK = "fork"
@@ -33,7 +39,7 @@ class Mode(StrEnum):
     """At the end of the session itself; nothing of it is rewritten."""
 
 
-class State(StrEnum):
+class ReceiptState(StrEnum):
     """How a receipt stands."""
 
     OPEN = "open"
@@ -43,7 +49,7 @@ class State(StrEnum):
     UNDONE = "undone"
 
 
-class Mtime(StrEnum):
+class MtimeHandling(StrEnum):
     """What becomes of a file's time of its last change."""
 
     KEPT = "kept"
@@ -51,7 +57,7 @@ class Mtime(StrEnum):
     NEW = "new"
 
 
-class Version(msgspec.Struct, frozen=True):
+class WrittenVersion(msgspec.Struct, frozen=True):
     """What of a file is ours: its first bytes, after the operations that are not undone."""
 
     sha256: str
@@ -63,14 +69,14 @@ class Version(msgspec.Struct, frozen=True):
     """Somebody else changed these bytes too: they are no image of the plan's operations."""
 
 
-class _Facts(msgspec.Struct, frozen=True, kw_only=True):
+class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
     """What is no text of a transcript's; times in ms since 1970."""
 
     receipt_id: str
     session_id: str
     new_session_id: str | None
     """Of the fork."""
-    mode: Mode
+    mode: ApplyMode
     at: int
     transcript: str
     """The session that the plan is for."""
@@ -81,11 +87,11 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     verified: tuple[str, ...]
     """Checks that were passed, before and after."""
     resume_command: str
-    mtime: Mtime
+    mtime: MtimeHandling
     """When the written file says that it was written last."""
-    now: Version | None
+    now: WrittenVersion | None
     """None while nothing was written."""
-    pending: Version | None = None
+    pending: WrittenVersion | None = None
     """What is about to be written."""
     automatic: str | None = None
     """Why ctxtop did it by itself; None where a person asked."""
@@ -93,35 +99,35 @@ class _Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Of the fork, where it was given one."""
 
 
-class _Kept(_Facts, frozen=True, kw_only=True):
+class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
     """A receipt as its file holds it."""
 
     plan: str
     """Name of the plan's JSON among the plans."""
 
 
-class Receipt(_Facts, frozen=True, kw_only=True):
+class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
     """One plan that was carried out."""
 
-    plan: Plan
+    plan: CompactionPlan
 
     @property
-    def state(self) -> State:
+    def state(self) -> ReceiptState:
         """Say how it stands."""
         if self.pending is not None or self.now is None:
-            return State.OPEN
+            return ReceiptState.OPEN
         if not self.now.undone:
-            return State.DONE
+            return ReceiptState.DONE
         whole = len(self.now.undone) == len(self.plan.operations)
-        return State.UNDONE if whole else State.PARTLY_UNDONE
+        return ReceiptState.UNDONE if whole else ReceiptState.PARTLY_UNDONE
 
     @property
     def needs_backup(self) -> bool:
         """Say whether it cannot be taken back without its copy."""
-        return self.backup is not None and self.state is not State.UNDONE
+        return self.backup is not None and self.state is not ReceiptState.UNDONE
 
 
-class Change(NamedTuple):
+class LastChange(NamedTuple):
     """The last receipt that changed or made a session, and of which nothing was undone."""
 
     receipt_id: str
@@ -130,14 +136,14 @@ class Change(NamedTuple):
     resume_command: str
 
 
-class Receipts:
+class ReceiptStore:
     """The folder of the receipts. Its methods raise OSError where it cannot be used."""
 
     def __init__(self, state_folder: Path) -> None:
         self.folder: Final = state_folder / "receipts"
-        self.plan_blobs: Final = Contents(state_folder / "plans")
+        self.plan_blobs: Final = BlobStore(state_folder / "plans")
 
-    def all(self) -> list[Receipt]:
+    def all(self) -> list[CompactionReceipt]:
         """List them, newest first; what cannot be read is left out."""
         found = [self._read(path) for path in self.folder.glob("*.json")]
         return sorted((each for each in found if each), key=lambda each: -each.at)
@@ -146,72 +152,72 @@ class Receipts:
         """List those that cannot be read, or whose plan cannot."""
         return [path for path in sorted(self.folder.glob("*.json")) if self._read(path) is None]
 
-    def find_by_prefix(self, prefix: str) -> list[Receipt]:
+    def find_by_prefix(self, prefix: str) -> list[CompactionReceipt]:
         """List those whose id begins so."""
         return [each for each in self.all() if each.receipt_id.startswith(prefix)]
 
-    def for_session(self, session_id: str) -> list[Receipt]:
+    def for_session(self, session_id: str) -> list[CompactionReceipt]:
         """List what changed or made a session, newest first."""
         return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
 
-    def last_changes(self) -> dict[str, Change]:
+    def last_changes(self) -> dict[str, LastChange]:
         """Name the last change of each session that stands whole, by the session that it is in."""
-        found: dict[str, Change] = {}
+        found: dict[str, LastChange] = {}
         kept = [each for path in self.folder.glob("*.json") if (each := self._read_stored(path))]
         for each in sorted(kept, key=lambda one: one.at):
             if each.now is not None and each.pending is None and not each.now.undone:
                 changed = each.new_session_id or each.session_id
-                found[changed] = Change(each.receipt_id, each.at, each.resume_command)
+                found[changed] = LastChange(each.receipt_id, each.at, each.resume_command)
         return found
 
-    def write(self, receipt: Receipt) -> None:
+    def write(self, receipt: CompactionReceipt) -> None:
         """Keep a receipt as it stands now, after its plan."""
         plan = msgspec.json.encode(receipt.plan)
         name = hashlib.sha256(plan).hexdigest()
         if not (self._path(receipt).exists() and self.plan_blobs.is_intact(name)):
             self.plan_blobs.put([plan], receipt.session_id)
-        facts = {each: getattr(receipt, each) for each in _Facts.__struct_fields__}
-        kept = msgspec.json.encode(_Kept(plan=name, **facts))
-        write_file(self._path(receipt), kept, receipt.session_id)
+        facts = {each: getattr(receipt, each) for each in _ReceiptFields.__struct_fields__}
+        kept = msgspec.json.encode(_StoredReceipt(plan=name, **facts))
+        write_file_atomically(self._path(receipt), kept, receipt.session_id)
 
-    def remove(self, receipt: Receipt) -> None:
+    def remove(self, receipt: CompactionReceipt) -> None:
         """Forget a receipt of which nothing came about; its plan goes with what nothing names."""
-        unlink(self._path(receipt))
+        remove_if_present(self._path(receipt))
 
     def remove_unreferenced_plans(self, now: int) -> None:
         """Remove plans of which nothing came about; `now` in ms since 1970."""
         kept = [self._read_stored(path) for path in self.folder.glob("*.json")]
         self.plan_blobs.remove_unreferenced({each.plan for each in kept if each}, now)
 
-    def _path(self, receipt: Receipt) -> Path:
+    def _path(self, receipt: CompactionReceipt) -> Path:
         return self.folder / f"{receipt.receipt_id}.json"
 
-    def _read(self, path: Path) -> Receipt | None:
+    def _read(self, path: Path) -> CompactionReceipt | None:
         kept = self._read_stored(path)
         if kept is None:
             return None
         try:
             with self.plan_blobs.open_blocks(kept.plan) as blocks:
-                plan = msgspec.json.decode(b"".join(blocks), type=Plan)
+                plan = msgspec.json.decode(b"".join(blocks), type=CompactionPlan)
         except (OSError, msgspec.DecodeError):
             return None
-        facts = {each: getattr(kept, each) for each in _Facts.__struct_fields__}
-        return Receipt(plan=plan, **facts)
+        facts = {each: getattr(kept, each) for each in _ReceiptFields.__struct_fields__}
+        return CompactionReceipt(plan=plan, **facts)
 
-    def _read_stored(self, path: Path) -> _Kept | None:
+    def _read_stored(self, path: Path) -> _StoredReceipt | None:
         try:
-            with reading(path) as file:
-                return msgspec.json.decode(file.read(), type=_Kept)
+            with open_regular_file(path) as file:
+                return msgspec.json.decode(file.read(), type=_StoredReceipt)
         except (OSError, msgspec.DecodeError):
             return None
 
 
-def new_id() -> str:
+def new_receipt_id() -> str:
     """Make a receipt's id."""
-    return secrets.token_hex(ID_BYTES)
+    return secrets.token_hex(RECEIPT_ID_BYTES)
 
 
-def as_record(receipt: Receipt) -> dict[str, Any]:
+def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
     """Say a receipt for programs (commands.md, `ctxtop receipts`): nothing that a session says."""
     undone = receipt.now.undone if receipt.now else ()
     operations = [
@@ -240,3 +246,81 @@ def as_record(receipt: Receipt) -> dict[str, Any]:
         "plan_id": receipt.plan.plan_id,
         "operations": operations,
     }
+
+
+BACKUPS_PER_SESSION: Final = 5
+"""The newest of a session stay, whatever their age."""
+
+BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000
+"""Milliseconds for which every copy stays."""
+
+MAX_BACKUP_BYTES: Final = 2 << 30
+"""Of all copies together, compressed: above it old ones go, and no new transcript is replaced."""
+
+
+class BackupStore(BlobStore):
+    """The folder of the copies. Its methods raise OSError where it cannot be used."""
+
+    def __init__(self, state_folder: Path) -> None:
+        super().__init__(state_folder / "backups")
+
+    def back_up(self, path: Path, size: int) -> str:
+        """Copy a transcript's first bytes, and give the copy's name."""
+        with open_regular_file(path) as file:
+            return self.put(read_blocks(file, size), path.stem)
+
+    @contextmanager
+    def open_lines(self, name: str) -> Iterator[Iterator[bytes]]:
+        """Give a copy's lines, checked first. Raises ContentError."""
+        with self.open_blocks(name) as blocks:
+            yield _split_lines(blocks)
+
+    def remove_old(
+        self, receipts: Sequence[CompactionReceipt], needed_now: Collection[str], now_ms: int
+    ) -> None:
+        """Remove copies beyond the limits, never one that a change still needs to be undone.
+
+        Such are the copies of what was changed in place and not taken back whole, and of a
+        fork whose origin is gone or is no longer what it was; while there is room those of all
+        forks, for the client deletes old sessions. `receipts` are all there are.
+        """
+        kept = set(needed_now) | {each.backup for each in receipts if is_irreplaceable(each)}
+        if self.total_bytes() <= MAX_BACKUP_BYTES:
+            kept |= {each.backup for each in receipts if each.needs_backup}
+            for session in {each.session_id for each in receipts}:
+                own = [each for each in receipts if each.session_id == session]
+                newest = sorted(own, key=lambda each: -each.at)[:BACKUPS_PER_SESSION]
+                kept |= {each.backup for each in newest}
+        kept |= {each.backup for each in receipts if now_ms - each.at <= BACKUP_RETENTION_MS}
+        named = {each.backup for each in receipts if each.backup is not None}
+        self.remove(named - kept)
+        self.remove_unreferenced(named | set(needed_now), now_ms)
+
+
+def is_irreplaceable(receipt: CompactionReceipt) -> bool:
+    """Say whether a receipt cannot be taken back without its copy.
+
+    A fork's can: from the session that it came from, while that still begins as it did.
+    """
+    if not receipt.needs_backup:
+        return False
+    if receipt.mode is not ApplyMode.FORK:
+        return True
+    plan = receipt.plan
+    try:
+        return hash_file(Path(receipt.transcript), plan.base_bytes)[0] != plan.base_sha256
+    except OSError:
+        return True
+
+
+def _split_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    rest: list[bytes] = []
+    for block in blocks:
+        *whole, last = block.split(b"\n")
+        for line in whole:
+            rest.append(line)
+            yield b"".join((*rest, b"\n"))
+            rest = []
+        rest.append(last)
+    if any(rest):
+        yield b"".join(rest)

@@ -1,44 +1,229 @@
-"""Taking back what was carried out: a whole receipt, or one of its operations.
-
-As long as the file begins as we left it, it becomes the image of the operations that remain,
-and keeps what was appended since. Where something else changed it, old values are put back one
-by one: into the lines with their uuids, where they still hold what we put there.
-"""
+"""Undoing a receipt or some of its operations, also where the file has changed since."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
+import json
+import os
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from .backups import Backups
-from .commit import commit
-from .files import first_lines, reading, sha256_of, unlink, write_beside
-from .fork import as_fork
-from .image import AS_IT_IS, after, image
-from .inverse import add_tail, hung_anew, patched, without_added
-from .receipts import Mode, Receipts, Version
-from .refused import NotAppliedError, Stop, refuse
-from .settle import begins_with, settle
-from .subject import locked, require_idle
-from .swap import swap
-from .verify import verify_status
+from ..files.file_operations import (
+    hash_file,
+    open_regular_file,
+    read_lines,
+    remove_if_present,
+    write_all,
+    write_temporary,
+)
+from ..files.json_spans import JsonPointerError, member_spans, read_value, replace_value
+from .atomic_replace import atomic_replace
+from .commit import begins_with_version, commit, recover_interrupted
+from .compaction_target import require_idle, session_lock
+from .fork import fork_transform
+from .plan import (
+    AppendLine,
+    CompactionRefusedError,
+    RefusalKind,
+    RemoveLine,
+    ReplaceValue,
+    refusal_error,
+)
+from .receipts import ApplyMode, BackupStore, ReceiptStore, WrittenVersion
+from .rewritten_lines import NO_TRANSFORM, appended_line, lines_after, rewrite_lines
+from .verify import verify_permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from .image import Written
+    from .compaction_target import CompactionTarget
     from .plan import Operation
-    from .receipts import Receipt
-    from .subject import Subject
+    from .receipts import CompactionReceipt
+    from .rewritten_lines import LineTransform
 
 
-class Undone(msgspec.Struct, frozen=True):
+_PARENT_KEY: Final = "parentUuid"
+
+
+class _OldValue(msgspec.Struct, frozen=True):
+    """A value that was replaced, as JSON text."""
+
+    pointer: str
+    old: bytes
+    new: bytes
+
+
+def lines_with_old_values(
+    target: Path, base: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform
+) -> Iterator[bytes]:
+    """Give a file's lines with old values put back, found by uuid, pointer and what we put there.
+
+    Raises NotAppliedError where one of them is not there any more.
+    """
+    wanted = _expected_values(base, operations, transform)
+    missing = {(uuid, each.pointer) for uuid, found in wanted.items() for each in found}
+    with open_regular_file(target) as file:
+        for line in file:
+            uuid = _uuid_at(line)
+            for each in wanted.get(uuid, ()) if uuid else ():
+                if _value_or_none(line, each.pointer) == each.new:
+                    line = replace_value(line, each.pointer, each.old)  # noqa: PLW2901
+                    missing.discard((uuid, each.pointer))
+            yield line
+    if missing:
+        raise _undo_later_first(f"{len(missing)} values are not what was put there")
+
+
+def lines_without_appended(target: Path, operations: Sequence[Operation]) -> Iterator[bytes]:
+    """Give a file's lines without those that operations appended, wherever they stand by now.
+
+    Nothing of the file before them is needed, for they changed nothing there. Raises
+    NotAppliedError where one of them is not there any more.
+    """
+    edits = [edit for each in operations for edit in each.edits]
+    missing = {appended_line(edit) for edit in edits if isinstance(edit, AppendLine)}
+    hung = _parents_of_appended(operations)
+    with open_regular_file(target) as file:
+        for line in file:
+            if line in missing:
+                missing.discard(line)
+            else:
+                yield _with_new_parent(line, hung)
+    if missing:
+        raise _undo_later_first(f"{len(missing)} lines that were added are gone")
+
+
+def append_later_lines(
+    new: Path, target: Path, start: int, new_parents: Mapping[str, str | None]
+) -> None:
+    """Append what a file holds behind `start`; children of the lines `hung` go where it says."""
+    with open_regular_file(target) as file:
+        file.seek(start)
+        lines = (_with_new_parent(line, new_parents) for line in file)
+        with open(new, "r+b", buffering=0) as head:  # noqa: PTH123 -- ours, unbuffered
+            size = head.seek(0, os.SEEK_END)
+            if new_parents and os.fstat(file.fileno()).st_size > start and size:
+                head.seek(-1, os.SEEK_END)
+                if head.read(1) != b"\n":
+                    write_all(head.fileno(), [b"\n"])
+            write_all(head.fileno(), lines)
+            os.fsync(head.fileno())
+
+
+def _expected_values(
+    base: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform
+) -> dict[bytes, list[_OldValue]]:
+    by_line: dict[int, list[ReplaceValue]] = {}
+    for each in operations:
+        for edit in each.edits:
+            if not isinstance(edit, ReplaceValue):
+                raise _undo_later_first("lines were removed or added")
+            by_line.setdefault(edit.line, []).append(edit)
+    wanted: dict[bytes, list[_OldValue]] = {}
+    for number, line in enumerate(base, 1):
+        for edit in by_line.get(number, ()):
+            uuid = _uuid_at(line)
+            if uuid is None:
+                raise _undo_later_first(f"line {number} has no uuid")
+            old = read_value(transform.transform_existing(line), edit.pointer)
+            wanted.setdefault(uuid, []).append(_OldValue(edit.pointer, old, edit.value.encode()))
+    return wanted
+
+
+def _undo_later_first(why: str) -> Exception:
+    return refusal_error(
+        RefusalKind.UNSAFE,
+        "changed",
+        why,
+        "something changed it since: undo the later receipts first",
+    )
+
+
+def _uuid_at(line: bytes) -> bytes | None:
+    return _value_or_none(line, "/uuid")
+
+
+def _value_or_none(line: bytes, pointer: str) -> bytes | None:
+    try:
+        return read_value(line, pointer)
+    except JsonPointerError:
+        return None
+
+
+def new_parents(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str | None]:
+    """Say where lines go that were written since, when operations are taken back.
+
+    Children of a line that was appended go behind what stood before it. Where all that
+    followed a line was removed, and stands again, its new children go behind the end of that:
+    else the client would leave out what came back, for it follows the newest line upwards.
+    """
+    return _parents_of_restored(base, operations) | _parents_of_appended(operations)
+
+
+def _parents_of_restored(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str]:
+    removed = {
+        edit.line for each in operations for edit in each.edits if isinstance(edit, RemoveLine)
+    }
+    if not removed:
+        return {}
+    ends: dict[str, str] = {}
+    roots: dict[str, str] = {}
+    followed: set[str] = set()
+    for number, line in enumerate(base, 1):
+        uuid, parent = _text_at(line, "/uuid"), _text_at(line, f"/{_PARENT_KEY}")
+        if uuid is None or parent is None:
+            continue
+        if number in removed:
+            roots[uuid] = roots.get(parent, parent)
+            ends[roots[uuid]] = uuid
+        else:
+            followed.add(roots.get(parent, parent))
+    return {root: end for root, end in ends.items() if root not in followed}
+
+
+def _parents_of_appended(operations: Sequence[Operation]) -> dict[str, str | None]:
+    parents: dict[str, str | None] = {}
+    for each in operations:
+        for edit in each.edits:
+            if isinstance(edit, AppendLine):
+                line = json.loads(appended_line(edit))
+                if "uuid" in line:
+                    parents[line["uuid"]] = line.get(_PARENT_KEY) or line.get("logicalParentUuid")
+    hung: dict[str, str | None] = {}
+    for uuid, above in parents.items():
+        parent, seen = above, {uuid}
+        while parent in parents and parent not in seen:
+            seen.add(parent)
+            parent = parents[parent]
+        hung[uuid] = parent
+    return hung
+
+
+def _text_at(line: bytes, pointer: str) -> str | None:
+    value = _value_or_none(line, pointer)
+    found = json.loads(value) if value else None
+    return found if isinstance(found, str) else None
+
+
+def _with_new_parent(line: bytes, parents: Mapping[str, str | None]) -> bytes:
+    if not parents:
+        return line
+    try:
+        span = member_spans(line).get(_PARENT_KEY)
+        parent = json.loads(line[span.start : span.end]) if span else None
+    except ValueError:
+        return line
+    if span is None or not isinstance(parent, str) or parent not in parents:
+        return line
+    return line[: span.start] + json.dumps(parents[parent]).encode() + line[span.end :]
+
+
+class UndoResult(msgspec.Struct, frozen=True):
     """What was taken back."""
 
     receipt_id: str
@@ -48,55 +233,67 @@ class Undone(msgspec.Struct, frozen=True):
     """Of the file's first bytes, without what was appended since."""
 
 
-def undo(receipt_id: str, operations: int | Collection[int] | None, session: Subject) -> Undone:
+def undo(
+    receipt_id: str, operations: int | Collection[int] | None, session: CompactionTarget
+) -> UndoResult:
     """Take a receipt back, or some operations of it; `subject` is the session that it wrote.
 
     Raises NotAppliedError where a check says no, OSError; then nothing has changed.
     """
-    receipts = Receipts(session.state_folder)
+    receipts = ReceiptStore(session.state_folder)
     receipt = next(iter(receipts.find_by_prefix(receipt_id)), None)
     if receipt is None:
-        raise refuse(
-            Stop.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
+        raise refusal_error(
+            RefusalKind.NOTHING, "receipt", f"no receipt {receipt_id} can be read",
             "see `ctxtop receipts --check`",
         )  # fmt: skip
-    with locked(session, receipt.session_id):
-        settle(session.state_folder, receipt.session_id, session.transcript)
+    with session_lock(session, receipt.session_id):
+        recover_interrupted(session.state_folder, receipt.session_id, session.transcript)
         found = receipts.find_by_prefix(receipt.receipt_id)
         if not found or found[0].now is None:
-            raise refuse(Stop.NOTHING, "receipt", "nothing came about of it", "there is no need")
+            raise refusal_error(
+                RefusalKind.NOTHING, "receipt", "nothing came about of it", "there is no need"
+            )
         receipt = found[0]
-        chosen = _chosen(receipt, operations)
-        written = _take_back(receipt, chosen, session)
-        return Undone(receipt.receipt_id, chosen, written.sha256)
+        chosen = _operations_to_undo(receipt, operations)
+        written = _undo_operations(receipt, chosen, session)
+        return UndoResult(receipt.receipt_id, chosen, written.sha256)
 
 
-def _chosen(receipt: Receipt, operations: int | Collection[int] | None) -> tuple[int, ...]:
+def _operations_to_undo(
+    receipt: CompactionReceipt, operations: int | Collection[int] | None
+) -> tuple[int, ...]:
     every = range(len(receipt.plan.operations))
     wanted = {operations} if isinstance(operations, int) else set(operations or every)
     strange = sorted(wanted - set(every))
     if strange:
         # A person counts them from 1.
         why, what_to_do = f"there is no operation {strange[0] + 1}", f"choose 1 to {len(every)}"
-        raise refuse(Stop.NOTHING, "op", why, what_to_do)
+        raise refusal_error(RefusalKind.NOTHING, "op", why, what_to_do)
     undone = receipt.now.undone if receipt.now else ()
     chosen = tuple(number for number in every if number not in undone and number in wanted)
     if not chosen:
-        raise refuse(Stop.NOTHING, "undone", "it is undone already", "there is no need")
+        raise refusal_error(
+            RefusalKind.NOTHING, "undone", "it is undone already", "there is no need"
+        )
     return chosen
 
 
-def obstacle(receipt: Receipt, state_folder: Path) -> NotAppliedError | None:
+def find_undo_obstacle(
+    receipt: CompactionReceipt, state_folder: Path
+) -> CompactionRefusedError | None:
     """Take a receipt back into nowhere: give what stands in its way, None where nothing does.
 
     A session that is at work stands in no way: it ends. Raises OSError.
     """
     try:
-        chosen = _chosen(receipt, None)
+        chosen = _operations_to_undo(receipt, None)
         if receipt.now is None or receipt.pending is not None:
-            raise refuse(Stop.NOTHING, "open", "a process ended in the middle of it", "undo it")
-        has_other_changes = _ours(receipt, state_folder) is None
-        with _restored(
+            raise refusal_error(
+                RefusalKind.NOTHING, "open", "a process ended in the middle of it", "undo it"
+            )
+        has_other_changes = _own_version(receipt, state_folder) is None
+        with _restored_chunks(
             receipt, chosen, state_folder, has_other_changes=has_other_changes
         ) as chunks:
             digest = hashlib.sha256()
@@ -104,52 +301,54 @@ def obstacle(receipt: Receipt, state_folder: Path) -> NotAppliedError | None:
                 digest.update(chunk)
         if not has_other_changes:
             _require_base(receipt, chosen, digest.hexdigest())
-    except NotAppliedError as error:
+    except CompactionRefusedError as error:
         return error
     return None
 
 
-def _take_back(receipt: Receipt, numbers: tuple[int, ...], subject: Subject) -> Version:
+def _undo_operations(
+    receipt: CompactionReceipt, numbers: tuple[int, ...], subject: CompactionTarget
+) -> WrittenVersion:
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise _gone(target)
     seen = target.stat()
-    ours = _ours(receipt, subject.state_folder)
+    ours = _own_version(receipt, subject.state_folder)
     if ours and seen.st_size == ours.size:
         # Nobody wrote since we did: there is nothing to wait for.
         subject = dataclasses.replace(subject, wait_times=subject.wait_times.without_idle())
     written = ours.size if ours else 0
     require_idle(subject, target, receipt.new_session_id or receipt.session_id, written)
     has_other_changes = ours is None
-    with _restored(
+    with _restored_chunks(
         receipt, numbers, subject.state_folder, has_other_changes=has_other_changes
     ) as chunks:
-        new = write_beside(target, chunks, seen)
+        new = write_temporary(target, chunks, seen)
     try:
-        wrong = [*verify_status(new, seen)]
+        wrong = [*verify_permissions(new, seen)]
         if wrong:
-            raise NotAppliedError(Stop.UNVERIFIED, wrong)
-        sha256, size = sha256_of(new)
+            raise CompactionRefusedError(RefusalKind.UNVERIFIED, wrong)
+        sha256, size = hash_file(new)
         if ours is not None:
             _require_base(receipt, numbers, sha256)
-            with _base(receipt, subject.state_folder) as lines:
-                hung = hung_anew(lines, _only(receipt, numbers))
-            add_tail(new, target, ours.size, hung)
+            with _base_lines(receipt, subject.state_folder) as lines:
+                hung = new_parents(lines, _operations_in(receipt, numbers))
+            append_later_lines(new, target, ours.size, hung)
         subject.read_entries(new)
     except BaseException:
-        unlink(new)
+        remove_if_present(new)
         raise
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
-    version = Version(sha256, size, undone, mixed=has_other_changes)
+    version = WrittenVersion(sha256, size, undone, mixed=has_other_changes)
     commit(
         replace(receipt, pending=version),
         subject.state_folder,
-        lambda: swap(new, target, seen, subject.wait_times),
+        lambda: atomic_replace(new, target, seen, subject.wait_times),
     )
     return version
 
 
-def _ours(receipt: Receipt, state_folder: Path) -> Version | None:
+def _own_version(receipt: CompactionReceipt, state_folder: Path) -> WrittenVersion | None:
     """Say what of a file is the image of the operations that are left; None where it is none.
 
     What others changed may be taken back by now: so it is looked at again.
@@ -158,80 +357,86 @@ def _ours(receipt: Receipt, state_folder: Path) -> Version | None:
     if now is None or not target.exists():
         return None
     if not now.mixed:
-        return now if begins_with(target, now) else None
+        return now if begins_with_version(target, now) else None
     digest, size = hashlib.sha256(), 0
-    with _restored(receipt, (), state_folder, has_other_changes=False) as chunks:
+    with _restored_chunks(receipt, (), state_folder, has_other_changes=False) as chunks:
         for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
-    found = Version(digest.hexdigest(), size, now.undone)
-    return found if begins_with(target, found) else None
+    found = WrittenVersion(digest.hexdigest(), size, now.undone)
+    return found if begins_with_version(target, found) else None
 
 
 @contextmanager
-def _restored(
-    receipt: Receipt, numbers: tuple[int, ...], state_folder: Path, *, has_other_changes: bool
+def _restored_chunks(
+    receipt: CompactionReceipt,
+    numbers: tuple[int, ...],
+    state_folder: Path,
+    *,
+    has_other_changes: bool,
 ) -> Iterator[Iterator[bytes]]:
     """Give a file without some operations; `has_other_changes` where others changed it too."""
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise _gone(target)
-    written = _written(receipt)
-    if has_other_changes and receipt.mode is Mode.APPEND:
-        yield without_added(target, _only(receipt, numbers))
+    written = _transform_of(receipt)
+    if has_other_changes and receipt.mode is ApplyMode.APPEND:
+        yield lines_without_appended(target, _operations_in(receipt, numbers))
         return
-    with _base(receipt, state_folder) as lines:
+    with _base_lines(receipt, state_folder) as lines:
         if has_other_changes:
-            yield patched(target, lines, _only(receipt, numbers), written)
+            yield lines_with_old_values(target, lines, _operations_in(receipt, numbers), written)
         else:
-            left = _except(receipt, (*receipt.now.undone, *numbers))
-            yield after(image(lines, left, written))
+            left = _operations_except(receipt, (*receipt.now.undone, *numbers))
+            yield lines_after(rewrite_lines(lines, left, written))
 
 
-def _require_base(receipt: Receipt, chosen: tuple[int, ...], sha256: str) -> None:
+def _require_base(receipt: CompactionReceipt, chosen: tuple[int, ...], sha256: str) -> None:
     """V21: with all of it taken back the file is, byte for byte, what it was."""
     undone = {*(receipt.now.undone if receipt.now else ()), *chosen}
-    whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not Mode.FORK
+    whole = len(undone) == len(receipt.plan.operations) and receipt.mode is not ApplyMode.FORK
     if whole and sha256 != receipt.plan.base_sha256:
-        raise refuse(
-            Stop.UNVERIFIED, "V21", "it would not be what it was",
+        raise refusal_error(
+            RefusalKind.UNVERIFIED, "V21", "it would not be what it was",
             "the file is as it is; put the receipt's copy in its place by hand, and report it",
         )  # fmt: skip
 
 
-def _gone(target: Path) -> NotAppliedError:
-    return refuse(Stop.UNSAFE, "gone", f"{target} is gone", "resume the session it came from")
+def _gone(target: Path) -> CompactionRefusedError:
+    return refusal_error(
+        RefusalKind.UNSAFE, "gone", f"{target} is gone", "resume the session it came from"
+    )
 
 
-def _except(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
+def _operations_except(receipt: CompactionReceipt, numbers: Sequence[int]) -> list[Operation]:
     return [each for n, each in enumerate(receipt.plan.operations) if n not in numbers]
 
 
-def _only(receipt: Receipt, numbers: Sequence[int]) -> list[Operation]:
+def _operations_in(receipt: CompactionReceipt, numbers: Sequence[int]) -> list[Operation]:
     return [each for n, each in enumerate(receipt.plan.operations) if n in numbers]
 
 
-def _written(receipt: Receipt) -> Written:
+def _transform_of(receipt: CompactionReceipt) -> LineTransform:
     if receipt.new_session_id is None:
-        return AS_IT_IS
-    return as_fork(receipt.session_id, receipt.new_session_id, receipt.title)
+        return NO_TRANSFORM
+    return fork_transform(receipt.session_id, receipt.new_session_id, receipt.title)
 
 
 @contextmanager
-def _base(receipt: Receipt, state_folder: Path) -> Iterator[Iterator[bytes]]:
+def _base_lines(receipt: CompactionReceipt, state_folder: Path) -> Iterator[Iterator[bytes]]:
     """Give the lines that the plan was made for: from the copy, or where they still stand."""
     plan, transcript = receipt.plan, Path(receipt.transcript)
-    backups = Backups(state_folder)
+    backups = BackupStore(state_folder)
     if receipt.backup is not None and backups.is_intact(receipt.backup):
         with backups.open_lines(receipt.backup) as lines:
             yield lines
         return
-    if not begins_with(transcript, Version(plan.base_sha256, plan.base_bytes)):
-        raise refuse(
-            Stop.UNSAFE,
+    if not begins_with_version(transcript, WrittenVersion(plan.base_sha256, plan.base_bytes)):
+        raise refusal_error(
+            RefusalKind.UNSAFE,
             "backup",
             "the copy of what it was is gone or damaged",
             f"put it back: {backups.path(receipt.backup or plan.base_sha256)}",
         )
-    with reading(transcript) as file:
-        yield first_lines(file, plan.base_bytes)
+    with open_regular_file(transcript) as file:
+        yield read_lines(file, plan.base_bytes)

@@ -1,7 +1,4 @@
-"""Whether a written file is what its plan says: run on the temporary file, and on the final one.
-
-The checks and their codes are those of compaction 7.6; all compare with the file before.
-"""
+"""Checks that a written file is what its plan says, line by line and as a whole."""
 
 from __future__ import annotations
 
@@ -10,30 +7,206 @@ import os
 import re
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from .files import reading
-from .image import edited
-from .plan import Harm, Refusal
-from .pointer import find_value, value_at
-from .verify_lines import LINE_CHECKS
-from .verify_list import LIST_CHECKS, see
+from ..files.file_operations import open_regular_file
+from ..files.json_spans import find_span, read_value
+from .plan import Refusal, Severity
+from .rewritten_lines import apply_replacements
+from .verify_messages import MESSAGE_CHECKS, compare_transcripts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ..conversation import Entry
-    from .image import ImageLine
+    from ..transcript.conversation import Entry
     from .plan import Operation
+    from .rewritten_lines import RewrittenLine
 
-MARKER_BYTES: Final = 4096
+
+JsonObject = dict[str, Any]
+
+_IDENTITY: Final = (
+    "type", "subtype", "uuid", "sessionId", "timestamp", "requestId", "isSidechain",
+    "logicalParentUuid", "sourceToolAssistantUUID", "isCompactSummary", "compactMetadata",
+)  # fmt: skip
+_MESSAGE_IDENTITY: Final = ("id", "role", "type", "model")
+_BLOCK_IDENTITY: Final = ("id", "tool_use_id", "name", "is_error")
+_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
+_MEDIA: Final = frozenset({"image", "document"})
+_REPLACEMENT_TYPES: Final = frozenset({"text", *_MEDIA})
+"""Types of blocks that may stand in each other's place: an image goes, a word about it comes."""
+
+
+def check_identity(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V4: who a line is, and which calls and results it holds, stays."""
+    for name in _IDENTITY:
+        if before.get(name) != after.get(name):
+            return f"{name} changed"
+    old, new = _message(before), _message(after)
+    for name in _MESSAGE_IDENTITY:
+        if old.get(name) != new.get(name):
+            return f"message.{name} changed"
+    if [*_call_identities(before)] != [*_call_identities(after)]:
+        return "a call or a result is another one"
+    return None
+
+
+def check_types(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V9: content keeps its JSON type, in results too, and a call's input stays an object."""
+    if type(_content(before)) is not type(_content(after)):
+        return "message.content has another JSON type"
+    old, new = _result_contents(before), _result_contents(after)
+    for name, content in old.items():
+        if name in new and type(content) is not type(new[name]):
+            return f"the content of result {name} has another JSON type"
+    if type(before.get("toolUseResult")) is not type(after.get("toolUseResult")):
+        return "toolUseResult has another JSON type"
+    for block in _blocks(after):
+        if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
+            return "a call's input is no object"
+    return _same_keys(before, after)
+
+
+def check_not_empty(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V9: nothing is left empty that the API wants filled."""
+    if _is_empty(after) and not _is_empty(before):
+        return "a message or a text is left empty"
+    return None
+
+
+def check_thinking(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V10: thinking goes as a whole or stays as it is."""
+    known = [block for block in _blocks(before) if block.get("type") in _THINKING]
+    for block in _blocks(after):
+        if block.get("type") in _THINKING and block not in known:
+            return "a thinking block was altered"
+    return None
+
+
+def check_prompt(before: JsonObject, after: JsonObject, level: Severity) -> str | None:
+    """V14: a person's words stay, unless prose was asked to go."""
+    if level >= Severity.PROSE or before.get("type") != "user":
+        return None
+    old, new = [*_texts(before)], [*_texts(after)]
+    if not any(map(_is_not_blank, old)):
+        # Nothing was said: recovery puts a placeholder there.
+        return None
+    same = len(old) == len(new) and not any(
+        was != now and _is_not_blank(was) for was, now in zip(old, new, strict=True)
+    )
+    return None if same else "a person's words changed"
+
+
+def _is_not_blank(words: object) -> bool:
+    return bool(str(words or "").strip())
+
+
+def check_characters(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V18: no half of a character is left."""
+    if _has_surrogate(after) and not _has_surrogate(before):
+        return "a text was cut inside of a character"
+    return None
+
+
+def check_block_types(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
+    """V19: blocks that stay keep their type; an image may become a text."""
+    old = [block.get("type") for block in _blocks(before)]
+    new = [block.get("type") for block in _blocks(after)]
+    if len(old) != len(new):
+        return None
+    for was, now in zip(old, new, strict=True):
+        if (
+            was != now
+            and not (was in _MEDIA and now in _REPLACEMENT_TYPES)
+            and was not in _THINKING
+        ):
+            return f"a block of {was} became one of {now}"
+    return None
+
+
+LINE_CHECKS: Final[
+    tuple[tuple[str, Callable[[JsonObject, JsonObject, Severity], str | None]], ...]
+] = (
+    ("V4", check_identity),
+    ("V9", check_types),
+    ("V9", check_not_empty),
+    ("V10", check_thinking),
+    ("V14", check_prompt),
+    ("V18", check_characters),
+    ("V19", check_block_types),
+)
+
+
+def _message(line: JsonObject) -> JsonObject:
+    message = line.get("message")
+    return message if isinstance(message, dict) else {}
+
+
+def _content(line: JsonObject) -> object:
+    return _message(line).get("content")
+
+
+def _blocks(line: JsonObject) -> list[JsonObject]:
+    content = _content(line)
+    return [each for each in content if isinstance(each, dict)] if isinstance(content, list) else []
+
+
+def _call_identities(line: JsonObject) -> Iterator[tuple[object, ...]]:
+    for block in _blocks(line):
+        if "tool_use_id" in block or "input" in block:
+            yield (block.get("type"), *(block.get(name) for name in _BLOCK_IDENTITY))
+
+
+def _result_contents(line: JsonObject) -> dict[str, object]:
+    return {
+        str(block["tool_use_id"]): block.get("content")
+        for block in _blocks(line)
+        if "tool_use_id" in block
+    }
+
+
+def _same_keys(before: JsonObject, after: JsonObject) -> str | None:
+    inputs = {block.get("id"): block.get("input") for block in _blocks(before)}
+    for block in _blocks(after):
+        old, new = inputs.get(block.get("id")), block.get("input")
+        if isinstance(old, dict) and isinstance(new, dict) and old.keys() - new.keys():
+            return f"call {block.get('id')} lost {', '.join(sorted(old.keys() - new.keys()))}"
+    return None
+
+
+def _is_empty(line: JsonObject) -> bool:
+    content = _content(line)
+    if content in ("", []):
+        return True
+    return any(
+        block.get("type") == "text" and not str(block.get("text") or "").strip()
+        for block in _blocks(line)
+    )
+
+
+def _texts(line: JsonObject) -> Iterator[object]:
+    content = _content(line)
+    if isinstance(content, str):
+        yield content
+    yield from (block.get("text") for block in _blocks(line) if block.get("type") == "text")
+
+
+def _has_surrogate(value: object) -> bool:
+    if isinstance(value, str):
+        return any("\ud800" <= each <= "\udfff" for each in value) if not value.isascii() else False
+    if isinstance(value, dict):
+        return any(map(_has_surrogate, value.values()))
+    return isinstance(value, list) and any(map(_has_surrogate, value))
+
+
+GROWTH_ALLOWANCE_BYTES: Final = 4096
 """What one operation may add to a file that it is to make smaller (V17)."""
 
-VERIFIED: Final = (*(f"V{number}" for number in range(1, 25)),)
+PASSED_CHECKS: Final = (*(f"V{number}" for number in range(1, 25)),)
 """Checks that a receipt names: all of these were passed. V21 to V24 are those of the whole file:
 `apply` runs the last three, and `undo` runs V21 once more when it takes a plan back."""
 
-_SINGLE: Final = re.compile(
+_STATE_LINE: Final = re.compile(
     rb'\{"type":"(permission-mode|mode|last-prompt|ai-title|custom-title|pr-link|worktree-state)"'
 )
 """Lines of which the client reads the last one."""
@@ -42,91 +215,91 @@ _SIDECAR_FOLDERS: Final = (b"/tool-results/", b"/subagents/")
 _SIDECAR: Final = re.compile(rb"""/[^\s"'<>|\\]*/(?:tool-results|subagents)/[^\s"'<>|\\]+\.\w+""")
 """Paths of files beside a transcript, as a result names them whose text is kept there."""
 
-_WHAT_TO_DO: Final = "the file is as it was; leave this operation out, or report it"
+_FIX: Final = "the file is as it was; leave this operation out, or report it"
 
 
 def verify_lines(
-    path: Path, lines: Iterable[ImageLine], operations: Sequence[Operation]
+    path: Path, lines: Iterable[RewrittenLine], operations: Sequence[Operation]
 ) -> Iterator[Refusal]:
     """Compare a written file with what it should be, line by line."""
-    level = max((each.level for each in operations), default=Harm.FILE_ONLY)
+    level = max((each.level for each in operations), default=Severity.FILE_ONLY)
     singles: dict[bytes, bytes] = {}
     named: set[bytes] = set()
     size, before, appended = 0, 0, 0
-    with reading(path) as file:
+    with open_regular_file(path) as file:
         for line in lines:
             before += len(line.before or b"")
-            _remember(singles, line.before)
-            named |= sidecars(line.before)
+            _remember_state_line(singles, line.before)
+            named |= sidecar_paths(line.before)
             if line.after is None:
                 continue
             found = file.read(len(line.after))
             if found != line.after:
-                yield _failed("V3", "a line does not stand in the file as it should")
+                yield _failed_check("V3", "a line does not stand in the file as it should")
                 return
             size += len(found)
             if line.before is None or line.replacements:
-                yield from _verify_sidecars(sidecars(found) - named)
+                yield from _verify_sidecars(sidecar_paths(found) - named)
             if line.before is None:
                 appended += len(found)
             elif line.replacements:
                 yield from _verify_edit(line, level)
-            if _is_single(found) and line.before is not None:
-                _keep(singles, found)
+            if _is_state_line(found) and line.before is not None:
+                _confirm_state_line(singles, found)
         if file.read(1):
-            yield _failed("V2", "the file has more lines than it should")
-    if singles and level is not Harm.CUT:
+            yield _failed_check("V2", "the file has more lines than it should")
+    if singles and level is not Severity.CUT:
         kind = next(iter(singles)).decode()
-        yield _failed("V12", f"the last line of {kind} is gone or changed")
-    if size > before + appended + MARKER_BYTES * len(operations):
-        yield _failed("V17", f"the file grew from {before:,} to {size:,} bytes")
+        yield _failed_check("V12", f"the last line of {kind} is gone or changed")
+    if size > before + appended + GROWTH_ALLOWANCE_BYTES * len(operations):
+        yield _failed_check("V17", f"the file grew from {before:,} to {size:,} bytes")
 
 
-def verify_list(
+def verify_visible_messages(
     before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
 ) -> Iterator[Refusal]:
     """Compare what would be sent before and after."""
-    seen = see(before, after, operations)
-    for code, check in LIST_CHECKS:
+    seen = compare_transcripts(before, after, operations)
+    for code, check in MESSAGE_CHECKS:
         wrong = check(seen)
         if wrong:
-            yield _failed(code, wrong)
+            yield _failed_check(code, wrong)
 
 
-def _verify_edit(line: ImageLine, level: Harm) -> Iterator[Refusal]:
+def _verify_edit(line: RewrittenLine, level: Severity) -> Iterator[Refusal]:
     number = line.replacements[0].line
     try:
         old, new = json.loads(line.before or b""), json.loads(line.after or b"")
     except (ValueError, RecursionError) as error:
-        yield _failed("V1", f"line {number} is no JSON: {error}")
+        yield _failed_check("V1", f"line {number} is no JSON: {error}")
         return
     if not (isinstance(old, dict) and isinstance(new, dict)):
-        yield _failed("V1", f"line {number} is no JSON object")
+        yield _failed_check("V1", f"line {number} is no JSON object")
         return
     for code, check in LINE_CHECKS:
         wrong = check(old, new, level)
         if wrong:
-            yield _failed(code, f"line {number}: {wrong}")
-    if taken_back(line) != line.before:
-        yield _failed("V21", f"line {number} cannot be taken back byte for byte")
-    if done_again(line) != line.after:
-        yield _failed("V22", f"line {number} would change once more")
+            yield _failed_check(code, f"line {number}: {wrong}")
+    if undo_line_edits(line) != line.before:
+        yield _failed_check("V21", f"line {number} cannot be taken back byte for byte")
+    if repeat_line_edits(line) != line.after:
+        yield _failed_check("V22", f"line {number} would change once more")
 
 
 def _verify_sidecars(named: Iterable[bytes]) -> Iterator[Refusal]:
     for path in sorted(named):
         if not Path(os.fsdecode(path)).is_file():
-            yield _failed("V20", f"{os.fsdecode(path)!r} would be named, which is not there")
+            yield _failed_check("V20", f"{os.fsdecode(path)!r} would be named, which is not there")
 
 
-def sidecars(line: bytes | None) -> set[bytes]:
+def sidecar_paths(line: bytes | None) -> set[bytes]:
     """Name the files beside a transcript that a line names."""
     if line is None or not any(folder in line for folder in _SIDECAR_FOLDERS):
         return set()
     return set(_SIDECAR.findall(line))
 
 
-def verify_status(path: Path, original_status: os.stat_result) -> Iterator[Refusal]:
+def verify_permissions(path: Path, original_status: os.stat_result) -> Iterator[Refusal]:
     """V23: who may read a written file is who may read the transcript, and nobody else."""
     now = path.stat()
     for what, was, new in (
@@ -135,40 +308,40 @@ def verify_status(path: Path, original_status: os.stat_result) -> Iterator[Refus
         ("group", original_status.st_gid, now.st_gid),
     ):
         if was != new:
-            yield _failed("V23", f"the written file's {what} would be {new:o}, not {was:o}")
+            yield _failed_check("V23", f"the written file's {what} would be {new:o}, not {was:o}")
 
 
-def taken_back(line: ImageLine) -> bytes:
+def undo_line_edits(line: RewrittenLine) -> bytes:
     """Give an edited line with its old values, taken from the line before. Raises PointerError."""
     before, after = line.before or b"", line.after or b""
-    spans = [(find_value(after, each.pointer), each) for each in line.replacements]
+    spans = [(find_span(after, each.pointer), each) for each in line.replacements]
     for span, edit in sorted(spans, key=lambda each: -each[0].start):
-        after = after[: span.start] + value_at(before, edit.pointer) + after[span.end :]
+        after = after[: span.start] + read_value(before, edit.pointer) + after[span.end :]
     return after
 
 
-def done_again(line: ImageLine) -> bytes:
+def repeat_line_edits(line: RewrittenLine) -> bytes:
     """Give an edited line after the same edits once more. Raises MismatchError."""
     after = line.after or b""
     body = after.removesuffix(b"\n")
-    return edited(body, line.replacements) + after[len(body) :]
+    return apply_replacements(body, line.replacements) + after[len(body) :]
 
 
-def _remember(singles: dict[bytes, bytes], line: bytes | None) -> None:
-    found = _SINGLE.match(line or b"")
+def _remember_state_line(singles: dict[bytes, bytes], line: bytes | None) -> None:
+    found = _STATE_LINE.match(line or b"")
     if found and line:
         singles[found[1]] = line
 
 
-def _is_single(line: bytes) -> bool:
-    return _SINGLE.match(line) is not None
+def _is_state_line(line: bytes) -> bool:
+    return _STATE_LINE.match(line) is not None
 
 
-def _keep(singles: dict[bytes, bytes], line: bytes) -> None:
-    found = _SINGLE.match(line)
+def _confirm_state_line(singles: dict[bytes, bytes], line: bytes) -> None:
+    found = _STATE_LINE.match(line)
     if found and singles.get(found[1]) == line:
         del singles[found[1]]
 
 
-def _failed(code: str, why: str) -> Refusal:
-    return Refusal(code, why, _WHAT_TO_DO)
+def _failed_check(code: str, why: str) -> Refusal:
+    return Refusal(code, why, _FIX)

@@ -1,5 +1,5 @@
-"""Whether agents compress what they return: the formats, the verdict, and the score.
+"""Whether agents compress what they return: formats, the verdict on a text and on a run, the score.
 
-The verdict is also given in the hook's process: of the standard library only small modules are
-imported here, and none of ctxtop's outside this package.
+The hook's process gives the verdict too: import only small modules of the standard library here,
+and nothing of ctxtop's outside this package.
 """

@@ -1,15 +1,16 @@
-"""Every violation and warning that a returned text can have, each with its one sentence."""
+"""The result formats, the verdicts, and every violation and warning with its sentence."""
 
 from __future__ import annotations
 
 from enum import StrEnum
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from typing import Final
 
 
-class Format(StrEnum):
+class ResultFormat(StrEnum):
     """What an agent is expected to return, and how."""
 
     OUTPUT = "output"
@@ -19,7 +20,7 @@ class Format(StrEnum):
     NONE = "none"
 
 
-class Verdict(StrEnum):
+class ComplianceVerdict(StrEnum):
     """What is said of an agent's result (requirements 3.0.3 and 2.2.3)."""
 
     COMPLIANT = "compliant"
@@ -36,14 +37,16 @@ class Verdict(StrEnum):
     """There is no final message that could be judged."""
 
 
-FAILED: Final = frozenset({Verdict.NON_COMPLIANT, Verdict.EXHAUSTED, Verdict.CLOBBERED})
+FAILED_VERDICTS: Final = frozenset(
+    {ComplianceVerdict.NON_COMPLIANT, ComplianceVerdict.EXHAUSTED, ComplianceVerdict.CLOBBERED}
+)
 """Verdicts of agents that did not comply."""
 
-PASSED: Final = frozenset({Verdict.COMPLIANT, Verdict.FORCED})
+PASSED_VERDICTS: Final = frozenset({ComplianceVerdict.COMPLIANT, ComplianceVerdict.FORCED})
 """Verdicts of agents whose parent got what was expected."""
 
 
-class Code(StrEnum):
+class FindingCode(StrEnum):
     """Violations (V) make a text non-compliant, warnings (W) do not (requirements 3.0.3)."""
 
     MARKER_MISSING = "V01"
@@ -75,28 +78,30 @@ class Code(StrEnum):
         return self.value.startswith("V")
 
 
-SENTENCES: Final = {
-    Code.MARKER_MISSING: "No line begins with the marker.",
-    Code.TEXT_BEFORE_MARKER: "There is text before the line with the marker.",
-    Code.AGENT_TYPE_MISSING: "The line with the marker does not name the agent's type.",
-    Code.AGENT_TYPE_MISMATCH: "The line with the marker names another type than the agent has.",
-    Code.LINE_LIMIT: "It has more lines than allowed.",
-    Code.FIELD_MISSING: "A field that must be there is not, or is empty.",
-    Code.RESULT_TOO_LONG: "The field Result has more lines than allowed.",
-    Code.CODE_BLOCK: "It holds a block of code; name files instead.",
-    Code.MARKDOWN_HEADER: "It holds a Markdown header.",
-    Code.PLEASANTRY: "It begins or ends with a phrase that says nothing.",
-    Code.UNKNOWN_BLOCK: "A field stands there twice, or a line belongs to no field.",
-    Code.VERDICT_MALFORMED: "The verdict is not PASS or FAIL (counts) in the last line.",
-    Code.VERDICT_INCONSISTENT: "The verdict does not agree with the findings listed.",
-    Code.FINDING_FORMAT: "A finding is not `file:line — description`.",
-    Code.WRONG_FORMAT: "It is in the other format: a review for an output, or the reverse.",
-    Code.CLOBBERED: "An earlier message complied; the final one replaced it.",
-    Code.EMPTY_FIELD: "An optional field says nothing; leave it out.",
-    Code.LONG: "It is longer than its lines should make.",
-    Code.LEGACY_KOREAN: "Its fields have the Korean names of an earlier skill.",
-    Code.DOCS_MARKDOWN: "It follows the guide's Markdown variant, not the skill.",
-    Code.FIELD_ORDER: "Its fields stand in another order than the skill's.",
-    Code.REVIEW_SCOPE: "More files were reviewed than one review holds well.",
+CODE_SENTENCES: Final = {
+    FindingCode.MARKER_MISSING: "No line begins with the marker.",
+    FindingCode.TEXT_BEFORE_MARKER: "There is text before the line with the marker.",
+    FindingCode.AGENT_TYPE_MISSING: "The line with the marker does not name the agent's type.",
+    FindingCode.AGENT_TYPE_MISMATCH: (
+        "The line with the marker names another type than the agent has."
+    ),
+    FindingCode.LINE_LIMIT: "It has more lines than allowed.",
+    FindingCode.FIELD_MISSING: "A field that must be there is not, or is empty.",
+    FindingCode.RESULT_TOO_LONG: "The field Result has more lines than allowed.",
+    FindingCode.CODE_BLOCK: "It holds a block of code; name files instead.",
+    FindingCode.MARKDOWN_HEADER: "It holds a Markdown header.",
+    FindingCode.PLEASANTRY: "It begins or ends with a phrase that says nothing.",
+    FindingCode.UNKNOWN_BLOCK: "A field stands there twice, or a line belongs to no field.",
+    FindingCode.VERDICT_MALFORMED: "The verdict is not PASS or FAIL (counts) in the last line.",
+    FindingCode.VERDICT_INCONSISTENT: "The verdict does not agree with the findings listed.",
+    FindingCode.FINDING_FORMAT: "A finding is not `file:line — description`.",
+    FindingCode.WRONG_FORMAT: "It is in the other format: a review for an output, or the reverse.",
+    FindingCode.CLOBBERED: "An earlier message complied; the final one replaced it.",
+    FindingCode.EMPTY_FIELD: "An optional field says nothing; leave it out.",
+    FindingCode.LONG: "It is longer than its lines should make.",
+    FindingCode.LEGACY_KOREAN: "Its fields have the Korean names of an earlier skill.",
+    FindingCode.DOCS_MARKDOWN: "It follows the guide's Markdown variant, not the skill.",
+    FindingCode.FIELD_ORDER: "Its fields stand in another order than the skill's.",
+    FindingCode.REVIEW_SCOPE: "More files were reviewed than one review holds well.",
 }
 """One sentence a code; none of them holds the marker itself (R000-01)."""

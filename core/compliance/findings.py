@@ -1,21 +1,98 @@
-"""What is wrong with a text, where, and the values that decide it."""
+"""A returned text as numbered lines, and what is wrong with it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .codes import SENTENCES, Verdict
+from .codes import CODE_SENTENCES, ComplianceVerdict
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from typing import Final
 
-    from .codes import Code
-    from .lines import Line
+    from .codes import FindingCode
+
+
+COMPRESSED_MARKER: Final = "[COMPRESSED]"
+"""Begins a compressed result; case counts (requirements 3)."""
+
+MAX_RESULT_LINES: Final = 2000
+"""Read of one text; longer ones have failed by their lines alone, and are still counted whole."""
+
+MAX_SHOWN_LINE_CHARS: Final = 200
+"""Of an offending line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ResultLine:
+    """A line without its trailing spaces, and its number in the text as it was given."""
+
+    number: int
+    text: str
+
+    @property
+    def excerpt(self) -> str:
+        """As much of it as a person needs to find it."""
+        return (
+            self.text
+            if len(self.text) <= MAX_SHOWN_LINE_CHARS
+            else f"{self.text[:MAX_SHOWN_LINE_CHARS]}…"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResultText:
+    """A text without blank lines around it."""
+
+    lines: tuple[ResultLine, ...]
+    """The first of them; from the marker on, where that stands further below."""
+    first: ResultLine
+    last: ResultLine
+    count: int
+    """Physical lines, blank ones inside included."""
+    chars: int
+
+
+def read_result_text(text: str) -> ResultText | None:
+    """Normalise a text (requirements 3): CRLF, trailing spaces, blank lines around; None if blank.
+
+    Takes time in proportion to the text's length, and memory for MAX_RESULT_LINES lines.
+    """
+    text = text.replace("\r\n", "\n")
+    stripped = text.rstrip()
+    if not stripped:
+        return None
+    begin = stripped.rfind("\n", 0, len(stripped) - len(stripped.lstrip())) + 1
+    number = stripped.count("\n", 0, begin) + 1
+    count = stripped.count("\n", begin) + 1
+    lines = _lines(stripped, begin, number)
+    last_begin = stripped.rfind("\n") + 1
+    last = ResultLine(number + count - 1, stripped[last_begin:])
+    first = lines[0]
+    if count > MAX_RESULT_LINES:
+        chars = len(stripped) - begin
+        marker = stripped.find(f"\n{COMPRESSED_MARKER}", begin) + 1
+        # The marker may stand below what is read of the beginning.
+        if marker and stripped.count("\n", begin, marker) >= MAX_RESULT_LINES:
+            lines = _lines(stripped, marker, stripped.count("\n", 0, marker) + 1)
+    else:
+        chars = sum(len(line.text) + 1 for line in lines) - 1
+    return ResultText(tuple(lines), first, last, count, chars)
+
+
+def _lines(text: str, begin: int, number: int) -> list[ResultLine]:
+    found: list[ResultLine] = []
+    while begin <= len(text) and len(found) < MAX_RESULT_LINES:
+        end = text.find("\n", begin)
+        end = len(text) if end < 0 else end
+        found.append(ResultLine(number + len(found), text[begin:end].rstrip()))
+        begin = end + 1
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class ResultLimits:
     """What a text is measured by; the defaults are requirements 2.2 and 000-50."""
 
     output_lines: int = 10
@@ -25,15 +102,15 @@ class Limits:
     review_files: int = 7
 
 
-LIMITS: Final = Limits()
+DEFAULT_RESULT_LIMITS: Final = ResultLimits()
 """Where nobody said anything else."""
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ComplianceFinding:
     """One violation or warning, and the line that shows it."""
 
-    code: Code
+    code: FindingCode
     line: int
     """From 1, in the text as it was given."""
     text: str
@@ -49,7 +126,7 @@ class Finding:
     @property
     def sentence(self) -> str:
         """What is wrong, in words."""
-        said = SENTENCES[self.code]
+        said = CODE_SENTENCES[self.code]
         return f"The field {self.field} is missing or empty." if self.field else said
 
 
@@ -69,9 +146,9 @@ class ReviewFinding:
 class Judgement:
     """The verdict on one text, by that text alone."""
 
-    verdict: Verdict
-    violations: tuple[Finding, ...] = ()
-    warnings: tuple[Finding, ...] = ()
+    verdict: ComplianceVerdict
+    violations: tuple[ComplianceFinding, ...] = ()
+    warnings: tuple[ComplianceFinding, ...] = ()
     lines: int = 0
     chars: int = 0
     has_marker: bool = False
@@ -83,15 +160,15 @@ class Judgement:
     """What a review's own verdict says: True is PASS."""
 
 
-BLANK: Final = Judgement(Verdict.UNKNOWN)
+BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)
 """There is nothing to judge."""
 
 
-def at(code: Code, line: Line, field: str = "") -> Finding:
+def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> ComplianceFinding:
     """Make a finding of a line."""
-    return Finding(code, line.number, line.excerpt, field)
+    return ComplianceFinding(code, line.number, line.excerpt, field)
 
 
-def labels(findings: tuple[Finding, ...]) -> list[str]:
+def finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
     """Name codes as programs read them, each once, in their order."""
     return sorted({finding.label for finding in findings})

@@ -1,72 +1,91 @@
-"""The verdict on one text, by the grammar of requirements section 3; pure."""
+"""The verdict on one text by the grammar of requirements section 3, and what its agent is told."""
 
 from __future__ import annotations
 
 import re
 
-from . import output_format, review_format
-from .codes import Code, Format, Verdict
-from .findings import BLANK, LIMITS, Judgement, at
-from .lines import MARKER, read_text
-from .surface import FENCE, surface
+from . import result_formats
+from .codes import ComplianceVerdict, FindingCode, ResultFormat
+from .findings import (
+    BLANK_RESULT,
+    COMPRESSED_MARKER,
+    DEFAULT_RESULT_LIMITS,
+    Judgement,
+    make_finding,
+    read_result_text,
+)
+from .result_formats import CODE_FENCE, check_surface
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Final
 
-    from .findings import Finding, Limits
-    from .lines import Line, Text
+    from .findings import ComplianceFinding, ResultLimits, ResultLine, ResultText
 
-_NAMED: Final = re.compile(r"\[COMPRESSED\][ \t]+agent_type:[ \t]+([A-Za-z0-9_.:-]+)")
 
-REVIEWER: Final = "reviewer"
+_MARKER_LINE: Final = re.compile(r"\[COMPRESSED\][ \t]+agent_type:[ \t]+([A-Za-z0-9_.:-]+)")
+
+REVIEWER_NAME: Final = "reviewer"
 """What a review may call its agent, whatever its type is (requirements 3.0.2)."""
 
-_KEYS: Final = {Format.OUTPUT: output_format.KEYS, Format.REVIEW: review_format.KEYS}
-_OTHER: Final = {Format.OUTPUT: Format.REVIEW, Format.REVIEW: Format.OUTPUT}
-_MANDATORY: Final = {
-    Format.OUTPUT: output_format.REQUIRED,
-    Format.REVIEW: (review_format.FILES, review_format.VERDICT),
+_KEYS_OF_FORMAT: Final = {
+    ResultFormat.OUTPUT: result_formats.OUTPUT_KEYS,
+    ResultFormat.REVIEW: result_formats.REVIEW_KEYS,
 }
-_SHARED: Final = frozenset({"Warning", "Suggestion", "Critical"})
+_OTHER_FORMAT: Final = {
+    ResultFormat.OUTPUT: ResultFormat.REVIEW,
+    ResultFormat.REVIEW: ResultFormat.OUTPUT,
+}
+_MANDATORY_KEYS: Final = {
+    ResultFormat.OUTPUT: result_formats.REQUIRED_OUTPUT_KEYS,
+    ResultFormat.REVIEW: (result_formats.FILES_REVIEWED, result_formats.VERDICT_KEY),
+}
+_AMBIGUOUS_KEYS: Final = frozenset({"Warning", "Suggestion", "Critical"})
 """Words that begin a sentence as well: in an output they are no field."""
 
 
-def judge(
-    text: str, expected: Format, agent_type: str | None = None, limits: Limits = LIMITS
+def judge_result(
+    text: str,
+    expected: ResultFormat,
+    agent_type: str | None = None,
+    limits: ResultLimits = DEFAULT_RESULT_LIMITS,
 ) -> Judgement:
     """Judge a final message; a blank one is `unknown`, one of which nothing is expected too long.
 
     `agent_type` is the run's own; None leaves out whether the text names it (V04). Never
     raises, and takes time in proportion to the text's length.
     """
-    read = read_text(text)
+    read = read_result_text(text)
     if read is None:
-        return BLANK
-    has_marker = MARKER in text
-    if expected is Format.NONE:
+        return BLANK_RESULT
+    has_marker = COMPRESSED_MARKER in text
+    if expected is ResultFormat.NONE:
         return Judgement(
-            Verdict.NOT_REQUIRED, lines=read.count, chars=read.chars, has_marker=has_marker
+            ComplianceVerdict.NOT_REQUIRED,
+            lines=read.count,
+            chars=read.chars,
+            has_marker=has_marker,
         )
-    found = list(surface(read))
-    place = next((n for n, line in enumerate(read.lines) if _begins(line)), None)
-    review = review_format.Review()
+    found = list(check_surface(read))
+    place = next((n for n, line in enumerate(read.lines) if _is_marker_line(line)), None)
+    review = result_formats.ParsedReview()
     if place is None:
-        found.append(at(Code.MARKER_MISSING, read.first))
+        found.append(make_finding(FindingCode.MARKER_MISSING, read.first))
     else:
-        found += _at_marker(read, place, agent_type, expected)
-        limit = limits.output_lines if expected is Format.OUTPUT else limits.review_lines
+        found += _check_marker_line(read, place, agent_type, expected)
+        limit = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
         if read.count > limit:
-            found.append(at(Code.LINE_LIMIT, _line(read, limit)))
-        wrong, review = _below(read, place, expected, limits)
+            found.append(make_finding(FindingCode.LINE_LIMIT, _line_over_limit(read, limit)))
+        wrong, review = _check_below_marker(read, place, expected, limits)
         found += wrong
     if read.chars > limits.soft_chars:
-        found.append(at(Code.LONG, read.first))
+        found.append(make_finding(FindingCode.LONG, read.first))
     found.sort(key=lambda each: (each.line, each.code))
     violations = tuple(each for each in found if each.code.is_violation)
     return Judgement(
-        Verdict.NON_COMPLIANT if violations else Verdict.COMPLIANT,
+        ComplianceVerdict.NON_COMPLIANT if violations else ComplianceVerdict.COMPLIANT,
         violations,
         tuple(each for each in found if not each.code.is_violation),
         read.count,
@@ -78,51 +97,51 @@ def judge(
     )
 
 
-def _begins(line: Line) -> bool:
-    return line.text.lstrip().startswith(MARKER)
+def _is_marker_line(line: ResultLine) -> bool:
+    return line.text.lstrip().startswith(COMPRESSED_MARKER)
 
 
-def _at_marker(
-    read: Text, place: int, agent_type: str | None, expected: Format
-) -> Iterable[Finding]:
+def _check_marker_line(
+    read: ResultText, place: int, agent_type: str | None, expected: ResultFormat
+) -> Iterable[ComplianceFinding]:
     line = read.lines[place]
     if line.number != read.first.number:
-        yield at(Code.TEXT_BEFORE_MARKER, read.first)
-    named = _NAMED.fullmatch(line.text.lstrip())
+        yield make_finding(FindingCode.TEXT_BEFORE_MARKER, read.first)
+    named = _MARKER_LINE.fullmatch(line.text.lstrip())
     if named is None:
-        yield at(Code.AGENT_TYPE_MISSING, line)
-    elif agent_type and named[1] not in _names(agent_type, expected):
-        yield at(Code.AGENT_TYPE_MISMATCH, line)
+        yield make_finding(FindingCode.AGENT_TYPE_MISSING, line)
+    elif agent_type and named[1] not in _allowed_names(agent_type, expected):
+        yield make_finding(FindingCode.AGENT_TYPE_MISMATCH, line)
 
 
-def _names(agent_type: str, expected: Format) -> set[str]:
+def _allowed_names(agent_type: str, expected: ResultFormat) -> set[str]:
     """Name what an agent may call itself: a plugin's may leave out the plugin (3.0.1)."""
     names = {agent_type, agent_type.rpartition(":")[2]}
-    return names | {REVIEWER} if expected is Format.REVIEW else names
+    return names | {REVIEWER_NAME} if expected is ResultFormat.REVIEW else names
 
 
-def _below(
-    read: Text, place: int, expected: Format, limits: Limits
-) -> tuple[list[Finding], review_format.Review]:
+def _check_below_marker(
+    read: ResultText, place: int, expected: ResultFormat, limits: ResultLimits
+) -> tuple[list[ComplianceFinding], result_formats.ParsedReview]:
     below = read.lines[place + 1 :]
     if wrong := _in_other_format(below, expected):
         # Its fields are those of the other format: nothing more is to be said of them.
-        return [at(Code.WRONG_FORMAT, wrong)], review_format.Review()
+        return [make_finding(FindingCode.WRONG_FORMAT, wrong)], result_formats.ParsedReview()
     before = read.lines[:place]
-    fenced = sum(line.text.lstrip().startswith(FENCE) for line in before) % 2 == 1
-    foreign = set(_KEYS[_OTHER[expected]]) - _SHARED
+    fenced = sum(line.text.lstrip().startswith(CODE_FENCE) for line in before) % 2 == 1
+    foreign = set(_KEYS_OF_FORMAT[_OTHER_FORMAT[expected]]) - _AMBIGUOUS_KEYS
     marker = read.lines[place]
-    if expected is Format.OUTPUT:
-        found = output_format.check_output(marker, below, foreign, limits, fenced=fenced)
-        return list(found), review_format.Review()
-    review = review_format.check_review(marker, below, foreign, limits, fenced=fenced)
+    if expected is ResultFormat.OUTPUT:
+        found = result_formats.check_output(marker, below, foreign, limits, fenced=fenced)
+        return list(found), result_formats.ParsedReview()
+    review = result_formats.check_review(marker, below, foreign, limits, fenced=fenced)
     return review.problems, review
 
 
-def _in_other_format(below: Iterable[Line], expected: Format) -> Line | None:
+def _in_other_format(below: Iterable[ResultLine], expected: ResultFormat) -> ResultLine | None:
     """Find the line that shows it: a field that only the other format must have."""
-    own = tuple(f"{key}:" for key in _MANDATORY[expected])
-    other = tuple(f"{key}:" for key in _MANDATORY[_OTHER[expected]])
+    own = tuple(f"{key}:" for key in _MANDATORY_KEYS[expected])
+    other = tuple(f"{key}:" for key in _MANDATORY_KEYS[_OTHER_FORMAT[expected]])
     shown = None
     for line in below:
         if line.text.startswith(own):
@@ -132,7 +151,63 @@ def _in_other_format(below: Iterable[Line], expected: Format) -> Line | None:
     return shown
 
 
-def _line(read: Text, place: int) -> Line:
+def _line_over_limit(read: ResultText, place: int) -> ResultLine:
     """Give the first line that is too many, or the last one that was read."""
     number = read.first.number + place
     return next((line for line in read.lines if line.number == number), read.last)
+
+
+MAX_NAMED_FINDINGS: Final = 3
+"""Findings in words: with a head and what to do they make five lines."""
+
+MAX_QUOTED_CHARS: Final = 60
+"""Of an offending line."""
+
+_SKILL_OF_FORMAT: Final = {
+    ResultFormat.OUTPUT: "compress-output",
+    ResultFormat.REVIEW: "compress-review",
+}
+_FORMAT_FIELDS: Final = {
+    ResultFormat.OUTPUT: "`Changed files:`, `Result:`; `Decisions:` and `Blockers:` only if any",
+    ResultFormat.REVIEW: (
+        "`Files reviewed:`, one `Critical:`/`Warning:`/`Suggestion: file:line —"
+        " text`"
+        " a finding, `Verdict: PASS` or `Verdict: FAIL (N critical, N warnings)`"
+    ),
+}
+
+_MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
+"""The marker itself would make every later grep over the transcript pass (R000-01)."""
+
+
+def block_reason(
+    judged: Judgement, expected: ResultFormat, agent_type: str, limits: ResultLimits
+) -> str:
+    """Say in at most five lines why a result was not taken, never with the marker itself."""
+    most = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
+    named = judged.violations[:MAX_NAMED_FINDINGS]
+    more = len(judged.violations) - len(named)
+    head = f"Your result does not follow the skill {_SKILL_OF_FORMAT[expected]}:"
+    lines = [head, *(_format_finding(each, judged, limits, expected) for each in named)]
+    if more:
+        lines[-1] += f" And {more} more."
+    lines.append(
+        f"Return ONLY the result again, in at most {most} lines: first line {_MARKER_IN_WORDS},"
+        " then"
+        f" ` agent_type: {agent_type}`; then {_FORMAT_FIELDS[expected]}."
+    )
+    return "\n".join(lines).replace(COMPRESSED_MARKER, "the marker")
+
+
+def _format_finding(
+    found: ComplianceFinding, judged: Judgement, limits: ResultLimits, expected: ResultFormat
+) -> str:
+    said = f"- {found.label}: {found.sentence}"
+    if found.code is FindingCode.LINE_LIMIT:
+        most = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
+        return f"{said} {judged.lines} lines, {most} allowed."
+    if found.code in {FindingCode.MARKER_MISSING, FindingCode.FIELD_MISSING}:
+        return said
+    quoted = found.text.strip()
+    short = quoted if len(quoted) <= MAX_QUOTED_CHARS else f"{quoted[:MAX_QUOTED_CHARS]}…"
+    return f"{said} Line {found.line}: {short}"

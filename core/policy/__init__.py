@@ -1,1 +1,1 @@
-"""Presets and configuration, resolved once, every value with its origin."""
+"""The policy: presets and settings, resolved once, every value with its origin."""

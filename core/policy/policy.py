@@ -1,4 +1,7 @@
-"""A policy: every value with its origin, and what the code asks of it."""
+"""A resolved policy: each value with its origin, and which keys a project's file may set.
+
+Keys are allowed by name: a key that is not in `UNTRUSTED_KEYS` needs trust, also a new one.
+"""
 
 from __future__ import annotations
 
@@ -9,31 +12,182 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from ..claims import Source
-from ..levels import Base, Level, Line, Rearm, Threshold, place
-from ..models import LARGE_WINDOW, SMALL_WINDOW
-from ..window import Window
-from .schema import MONITOR, PREEMPTIVE, RECOVERY
+from ..measure.levels import (
+    Level,
+    PlacedThreshold,
+    RearmRule,
+    Threshold,
+    ThresholdBase,
+    place_thresholds,
+)
+from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
+from ..measure.window import ClaimSource, Window
+from .schema import KEYS, MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .kinds import Value
-    from .schema import Key
-    from .trust import Trust
+    from .schema import PolicyKey
+    from .value_types import PolicyValue
 
-Kept = TypeVar("Kept")
+
+class KeyPermission(StrEnum):
+    """Who may set a key."""
+
+    ANYONE = "anyone"
+    """Any project's file: the key changes only what ctxtop shows."""
+    TRUSTED = "trusted"
+    """The person, or a project that the person trusted."""
+    PERSON = "person"
+    """The person alone: the key is about the dashboard, not about a project."""
+
+
+class ProjectTrust(StrEnum):
+    """What the person said of a project's file."""
+
+    TRUSTED = "trusted"
+    CHANGED = "changed"
+    """It was trusted, and says something else by now."""
+    UNTRUSTED = "untrusted"
+
+
+UNTRUSTED_KEYS: Final = frozenset(
+    {
+        "preset",
+        "disabled_modules",
+        "threshold",
+        "absolute.at_tokens",
+        "absolute.from_window",
+        "rearm.on_compaction",
+        "rearm.hysteresis",
+        "rearm.cooldown_s",
+        "compliance.mode",
+        "compliance.line_limit",
+        "compliance.review_line_limit",
+        "compliance.result_max_lines",
+        "compliance.soft_chars",
+        "compliance.review_files",
+        "compliance.rules",
+        "compliance.min_samples",
+        "saveflow.orphan_after_s",
+        "saveflow.fresh_for_s",
+        "saveflow.sentinel_ttl_s",
+    }
+)
+"""Keys that an untrusted project's file may set. Of its preset only these keys count, and its
+`disabled_modules` are added to the person's."""
+
+PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.")
+"""How the keys begin that no project's file sets."""
+
+TRUST_EFFECTS: Final[Mapping[str, str]] = {
+    "mode": "lets ctxtop change sessions by itself",
+    "compact": "changes how, when and by whom sessions are compacted",
+    "recovery": "changes what ctxtop does after a prompt that is too long",
+    "summary": "chooses which model is sent a session's text, and what a summary keeps",
+    "importance": "changes what a compaction keeps",
+    "injection": "changes what is put into the context of agents, and from which projects",
+    "steering": "changes what the client's compaction is told to keep",
+    "prompts": "puts text into the model's context",
+    "limit": "changes the window that everything is measured against",
+    "usage": "changes what is counted",
+    "price": "changes costs, and when a compaction pays",
+    "tools": "changes which results count as large",
+    "saveflow": "changes which folders are searched for saves",
+}
+"""What the keys of an area do once their file is trusted."""
+
+STRICTEST_FIRST: Final[Mapping[str, tuple[PolicyValue, ...]]] = {
+    "mode": ("observe", "suggest", "auto"),
+    "recovery.auto": (False, True),
+    "recovery.aggressive": (False, True),
+    "recovery.dcp": (False, True),
+    "recovery.resume": ("none", "continue", "last_prompt"),
+    "recovery.retry.max": (0,),
+    "compact.strategy": ("none",),
+    "compliance.mode": ("off",),
+    "injection.same_type_scope": ("project", "all"),
+    "injection.budget": (0,),
+    "steering.budget": (0,),
+    "steering.again": (0,),
+}
+"""Values by which a person forbids something, the strictest first: where the person chose one,
+a project's file may choose that one or one before it."""
+
+ADDITIVE_KEYS: Final = frozenset({"disabled_modules", "recovery.confirm"})
+"""Lists to which a project's file adds, where the person set them."""
+
+MIN_THRESHOLD_SHARE: Final = 0.25
+"""Of a window: the system prompt and the tools alone take up to a fifth of 200,000 tokens, so a
+level below this is reached in every session's first turns."""
+
+MIN_THRESHOLD_TOKENS: Final = 50_000
+"""The same share of a window of 200,000 tokens."""
+
+MAX_THRESHOLDS: Final = len(Level)
+"""One a level; with more of them a context reaches one nearly every turn as it grows."""
+
+MIN_COOLDOWN_S: Final = 600
+"""Seconds; a turn is over sooner, so a shorter time would make a notice each turn."""
+
+MIN_HYSTERESIS: Final = 0.02
+"""Of a window; estimates move by less from one turn to the next."""
+
+
+def key_permission(name: str) -> KeyPermission:
+    """Who may set the key of this name."""
+    if name.startswith(PERSONAL_PREFIXES):
+        return KeyPermission.PERSON
+    return (
+        KeyPermission.ANYONE if name in UNTRUSTED_KEYS and name in KEYS else KeyPermission.TRUSTED
+    )
+
+
+def trust_effect(name: str) -> str:
+    """What a key does once its file is trusted."""
+    if key_permission(name) is KeyPermission.ANYONE:
+        return "counts also for hooks and where ctxtop acts by itself"
+    return TRUST_EFFECTS.get(name.partition(".")[0], "changes what ctxtop does")
+
+
+def why_too_low(name: str, value: PolicyValue) -> str:
+    """Why an untrusted file may not set a key to this value; empty where it may."""
+    if name == "threshold" and isinstance(value, tuple):
+        if len(value) > MAX_THRESHOLDS:
+            return f"{len(value)} thresholds are more than {MAX_THRESHOLDS}"
+        low = [each for each in value if isinstance(each, Threshold) and _is_low(each)]
+        return f"{low[0].name} is below {MIN_THRESHOLD_SHARE:.0%}" if low else ""
+    least = _MINIMUMS.get(name)
+    if least is None or isinstance(value, str) or not isinstance(value, (int, float)):
+        return ""
+    return f"{value:g} is below {least:g}" if value < least else ""
+
+
+def _is_low(threshold: Threshold) -> bool:
+    return threshold.at < (
+        MIN_THRESHOLD_TOKENS if threshold.of is ThresholdBase.TOKENS else MIN_THRESHOLD_SHARE
+    )
+
+
+_MINIMUMS: Final[Mapping[str, float]] = {
+    "absolute.at_tokens": MIN_THRESHOLD_TOKENS,
+    "rearm.cooldown_s": MIN_COOLDOWN_S,
+    "rearm.hysteresis": MIN_HYSTERESIS,
+}
+
+
+ExpectedT = TypeVar("ExpectedT")
 
 SECOND_MS: Final = 1000
 
-LEAST_WINDOW: Final = 100_000
+MIN_WINDOW: Final = 100_000
 """Tokens; the smallest that a setting of the client's allows (claude-code-formats 3.5)."""
 
-LEAST_TRIGGER: Final = 10_000
+MIN_TRIGGER: Final = 10_000
 """Tokens; a trigger can be set far below the window, and no lower than a system prompt."""
 
 
-class Origin(StrEnum):
+class PolicyOrigin(StrEnum):
     """Where a value can be said, the highest first (requirements 2.2, R001-08)."""
 
     COMMAND_LINE = "command_line"
@@ -44,15 +198,15 @@ class Origin(StrEnum):
     BUILT_IN = "built_in"
 
 
-_RANKS: Final = {origin: rank for rank, origin in enumerate(Origin)}
+_ORIGIN_RANKS: Final = {origin: rank for rank, origin in enumerate(PolicyOrigin)}
 
 
-class Resolved(msgspec.Struct, frozen=True):
+class ResolvedValue(msgspec.Struct, frozen=True):
     """The value that holds, and where it was said."""
 
-    key: Key
-    value: Value
-    origin: Origin
+    key: PolicyKey
+    value: PolicyValue
+    origin: PolicyOrigin
     where: str
     """The file, the variable, the option or the preset; empty for the built-in one."""
 
@@ -63,7 +217,7 @@ class PolicyNotice(msgspec.Struct, frozen=True):
     key: str
     """Empty where it is a file as a whole."""
     where: str
-    origin: Origin
+    origin: PolicyOrigin
     what: str
     fix: str
 
@@ -76,7 +230,7 @@ class PolicyNotice(msgspec.Struct, frozen=True):
         return f"{self.location}: {self.what}; {self.fix}"
 
 
-class Ignored(msgspec.Struct, frozen=True):
+class IgnoredValue(msgspec.Struct, frozen=True):
     """A value that a project's file says and that does not count."""
 
     key: str
@@ -92,53 +246,53 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The configuration of one project; made by `layers.resolve`."""
+    """The configuration of one project; made by `resolve_places`."""
 
-    values: Mapping[str, Resolved]
+    values: Mapping[str, ResolvedValue]
     notices: tuple[PolicyNotice, ...]
     thresholds: tuple[Threshold, ...]
     """Without the absolute one; `compact.levels` and `compact.midpoint` are worked in."""
-    rearm: Rearm
-    ignored: tuple[Ignored, ...] = ()
+    rearm: RearmRule
+    ignored: tuple[IgnoredValue, ...] = ()
     """What the project's file says in vain."""
-    trust: Trust | None = None
+    trust: ProjectTrust | None = None
     """Of the project's file; None where there is none."""
 
-    def value(self, name: str) -> Value:
+    def value(self, name: str) -> PolicyValue:
         """Give any value; raises KeyError for a name that the schema does not have."""
         return self.values[name].value
 
     def flag(self, name: str) -> bool:
         """Give a value that is true or false; TypeError for a key of another kind."""
-        return _kept(name, self.value(name), bool)
+        return _checked_type(name, self.value(name), bool)
 
     def integer(self, name: str) -> int | None:
         """Give a whole number, None for the word that stands for none; TypeError as above."""
         value = self.value(name)
-        return None if isinstance(value, str) else _kept(name, value, int)
+        return None if isinstance(value, str) else _checked_type(name, value, int)
 
     def number(self, name: str) -> float | None:
         """Give a number, None for the word that stands for none; TypeError as above."""
         value = self.value(name)
-        return None if isinstance(value, str) else float(_kept(name, value, (int, float)))
+        return None if isinstance(value, str) else float(_checked_type(name, value, (int, float)))
 
     def text(self, name: str) -> str:
         """Give a word or a text; TypeError as above."""
-        return _kept(name, self.value(name), str)
+        return _checked_type(name, self.value(name), str)
 
     def texts(self, name: str) -> tuple[str, ...]:
         """Give a list of words; TypeError as above."""
-        return tuple(str(each) for each in _kept(name, self.value(name), tuple))
+        return tuple(str(each) for each in _checked_type(name, self.value(name), tuple))
 
     def tokens_by_model(self, name: str) -> Mapping[str, int]:
         """Give tokens by model; TypeError as above."""
-        return _kept(name, self.value(name), Mapping)
+        return _checked_type(name, self.value(name), Mapping)
 
     def strings_by_name(self, name: str) -> Mapping[str, str]:
         """Give words by name; TypeError as above."""
-        return _kept(name, self.value(name), Mapping)
+        return _checked_type(name, self.value(name), Mapping)
 
-    def with_prefix(self, prefix: str) -> Mapping[str, Resolved]:
+    def with_prefix(self, prefix: str) -> Mapping[str, ResolvedValue]:
         """Give the values whose names begin so, by the rest of their names."""
         found = {name: each for name, each in self.values.items() if name.startswith(prefix)}
         return {name.removeprefix(prefix): each for name, each in found.items()}
@@ -153,18 +307,20 @@ class Policy(msgspec.Struct, frozen=True):
 
         Requirements 2.1 T-26; R002-05 (unknown is null), R003-03 (80 % of the real one).
         """
-        if window.source is Source.POLICY:
+        if window.source is ClaimSource.POLICY:
             return window.tokens
         source, default = self.text("limit.source"), self.integer("limit.default")
         if source == "fixed" or (source == "env_1m" and window.tokens < LARGE_WINDOW):
             return default
-        if window.source is Source.ASSUMED:
+        if window.source is ClaimSource.ASSUMED:
             unknown = self.text("limit.unknown")
             if unknown != "display_only":
                 return default if unknown == "use_default" else None
         return round(window.tokens * (self.number("limit.safety_factor") or 1.0))
 
-    def place_thresholds(self, window: Window, trigger: int | None = None) -> tuple[Line, ...]:
+    def place_thresholds(
+        self, window: Window, trigger: int | None = None
+    ) -> tuple[PlacedThreshold, ...]:
         """Find where the levels begin in a window, the lowest first; no line, no warning.
 
         `trigger` is where the client compacts by itself, in tokens; where it is not known it
@@ -175,14 +331,14 @@ class Policy(msgspec.Struct, frozen=True):
             return ()
         computed = limit - self._reserve if limit > self._reserve else None
         thresholds = (*self.thresholds, *self._absolute(window.tokens))
-        return place(thresholds, window.tokens, trigger or computed, limit)
+        return place_thresholds(thresholds, window.tokens, trigger or computed, limit)
 
     def _absolute(self, window: int) -> tuple[Threshold, ...]:
         # What was used of it costs and reads the same however large the window is.
         at, least = self.integer("absolute.at_tokens"), self.integer("absolute.from_window")
         if at is None or least is None or window < least:
             return ()
-        return (Threshold(at, Level.NOTICE, "inform", of=Base.TOKENS),)
+        return (Threshold(at, Level.NOTICE, "inform", of=ThresholdBase.TOKENS),)
 
     def usable_tokens(self, window: Window) -> int | None:
         """Return the tokens that a conversation may fill of the window the thresholds are for.
@@ -200,26 +356,26 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def warns(self) -> bool:
         """Levels are logged and told, not only shown."""
-        return MONITOR not in self.texts("disabled_modules")
+        return MONITOR_MODULE not in self.texts("disabled_modules")
 
     @property
     def suggests(self) -> bool:
         """The model is told to save context before it has to be compacted."""
-        return PREEMPTIVE not in self.texts("disabled_modules")
+        return PREEMPTIVE_MODULE not in self.texts("disabled_modules")
 
     @property
     def recovers(self) -> bool:
         """Whether a session may be recovered without being asked."""
-        return RECOVERY not in self.texts("disabled_modules")
+        return RECOVERY_MODULE not in self.texts("disabled_modules")
 
     @property
     def lowest_threshold_tokens(self) -> int | None:
         """Below this many tokens no context reaches a line, however small its window; or None."""
         windows = [
-            Window(tokens, Source.TABLE) for tokens in (LEAST_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
+            Window(tokens, ClaimSource.TABLE) for tokens in (MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
         ]
         windows += [
-            Window(tokens, Source.POLICY)
+            Window(tokens, ClaimSource.POLICY)
             for tokens in self.tokens_by_model("limit.override").values()
         ]
         lowest = [
@@ -227,20 +383,20 @@ class Policy(msgspec.Struct, frozen=True):
             for window in windows
             for line in self.place_thresholds(window)
         ]
-        if any(each.of is Base.TRIGGER for each in self.thresholds):
-            lowest.append(LEAST_TRIGGER)
+        if any(each.of is ThresholdBase.TRIGGER for each in self.thresholds):
+            lowest.append(MIN_TRIGGER)
         return min(lowest, default=None)
 
 
 def make_policy(
-    values: Mapping[str, Resolved],
+    values: Mapping[str, ResolvedValue],
     notices: Iterable[PolicyNotice],
-    ignored: Iterable[Ignored] = (),
+    ignored: Iterable[IgnoredValue] = (),
 ) -> Policy:
     """Work the values that stand for each other into what the code asks for."""
-    bare = Policy(values, tuple(notices), (), Rearm(), tuple(ignored))
+    bare = Policy(values, tuple(notices), (), RearmRule(), tuple(ignored))
     cooldown_s = bare.integer("rearm.cooldown_s")
-    rearm = Rearm(
+    rearm = RearmRule(
         on_compaction=bare.flag("rearm.on_compaction"),
         hysteresis=bare.number("rearm.hysteresis"),
         cooldown_ms=None if cooldown_s is None else cooldown_s * SECOND_MS,
@@ -250,20 +406,22 @@ def make_policy(
 
 def _thresholds(policy: Policy) -> tuple[Threshold, ...]:
     """Work `compact.levels` and `compact.midpoint` into the list (requirements 2.1, T-02)."""
-    listed = _kept("threshold", policy.value("threshold"), tuple)
+    listed = _checked_type("threshold", policy.value("threshold"), tuple)
     found = [each for each in listed if isinstance(each, Threshold)]
     midpoint, chosen = policy.values["compact.midpoint"], policy.values["threshold"]
     if policy.text("compact.levels") == "two":
         found = [each for each in found if each.level is not Level.MEDIUM]
-    elif midpoint.origin is not Origin.BUILT_IN and (
-        _RANKS[midpoint.origin] <= _RANKS[chosen.origin]
+    elif midpoint.origin is not PolicyOrigin.BUILT_IN and (
+        _ORIGIN_RANKS[midpoint.origin] <= _ORIGIN_RANKS[chosen.origin]
     ):
         at = policy.number("compact.midpoint") or 0.0
         found = [replace(each, at=at) if each.level is Level.MEDIUM else each for each in found]
     return tuple(found)
 
 
-def _kept(name: str, value: object, kind: type[Kept] | tuple[type[Kept], ...]) -> Kept:
+def _checked_type(
+    name: str, value: object, kind: type[ExpectedT] | tuple[type[ExpectedT], ...]
+) -> ExpectedT:
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise TypeError(f"{name} is of another kind")
     return value

@@ -1,46 +1,49 @@
-"""The presets: what each changes of the built-in values (requirements 2.2.1).
+"""The presets: which default values each of them changes.
 
-Where the table has a dash, the system that a preset is named after does not know the thing,
-and the built-in value holds.
+Where a system that a preset is named after has no such value, the built-in value holds.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..compliance.expected import CLNODE_RULES
-from ..levels import Base, Level, Op, Threshold
+from ..compliance.expected import CLNODE_FORMATS
+from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
 from .schema import DEFAULT_PRESET, NATIVE, OFF
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from .kinds import Value
+    from .value_types import PolicyValue
+
 
 _REASSURE: Final = Threshold(0.70, Level.NOTICE, "reassure")
-_AT_THE_TRIGGER: Final = Threshold(1.0, Level.HIGH, "native", of=Base.TRIGGER)
+_AT_THE_TRIGGER: Final = Threshold(1.0, Level.HIGH, "native", of=ThresholdBase.TRIGGER)
 """The client compacts here by itself: 0.835 of a window of 200,000 tokens."""
 
-_NEVER: Final[Mapping[str, Value]] = {"rearm.on_compaction": False, "rearm.hysteresis": OFF}
-_EVERY_TIME: Final[Mapping[str, Value]] = {"rearm.cooldown_s": 0}
+_NEVER_REARM: Final[Mapping[str, PolicyValue]] = {
+    "rearm.on_compaction": False,
+    "rearm.hysteresis": OFF,
+}
+_REARM_EVERY_TIME: Final[Mapping[str, PolicyValue]] = {"rearm.cooldown_s": 0}
 # "New message + 60 s" is the same: a fill is looked at when there is a new answer.
-_EVERY_MINUTE: Final[Mapping[str, Value]] = {**_NEVER, "rearm.cooldown_s": 60}
-_UNCHECKED: Final[Mapping[str, Value]] = {"compliance.mode": OFF}
+_REARM_EVERY_MINUTE: Final[Mapping[str, PolicyValue]] = {**_NEVER_REARM, "rearm.cooldown_s": 60}
+_NO_COMPLIANCE: Final[Mapping[str, PolicyValue]] = {"compliance.mode": OFF}
 
 # Ours alone: who asks for another system's thresholds gets those and no other.
-_ALONE: Final[Mapping[str, Value]] = {"absolute.at_tokens": OFF}
+_NO_ABSOLUTE_NOTICE: Final[Mapping[str, PolicyValue]] = {"absolute.at_tokens": OFF}
 
-_CLNODE: Final[Mapping[str, Value]] = {
-    **_ALONE,
+_CLNODE: Final[Mapping[str, PolicyValue]] = {
+    **_NO_ABSOLUTE_NOTICE,
     "mode": "observe",
     "usage.source": "api_last+cumulative",
     "threshold": (),
     "compact.strategy": "none",
     "compliance.mode": "whole_transcript",
-    "compliance.rules": {name: each.value for name, each in CLNODE_RULES.items()},
+    "compliance.rules": {name: each.value for name, each in CLNODE_FORMATS.items()},
 }
 
-PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
+PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
     DEFAULT_PRESET: {},
     "clnode": _CLNODE,
     "clnode-code": {
@@ -49,9 +52,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "injection.same_type_scope": "all",
     },
     "not-agent": {
-        **_ALONE,
-        **_UNCHECKED,
-        **_EVERY_TIME,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
+        **_REARM_EVERY_TIME,
         "mode": "auto",
         "usage.source": "chars4",
         "usage.estimator": "chars4",
@@ -59,8 +62,8 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "limit.default": 100_000,
         "threshold": (
             Threshold(0.75, Level.HIGH, "compact"),
-            Threshold(0.80, Level.NOTICE, "inform", Op.ABOVE),
-            Threshold(1.00, Level.OVERFLOW, "warn", Op.ABOVE),
+            Threshold(0.80, Level.NOTICE, "inform", ThresholdOp.ABOVE),
+            Threshold(1.00, Level.OVERFLOW, "warn", ThresholdOp.ABOVE),
         ),
         "compact.strategy": "summary",
         "compact.preserve_recent": 4,
@@ -68,9 +71,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "summary.max_tokens": 2048,
     },
     "omo-doc": {
-        **_ALONE,
-        **_UNCHECKED,
-        **_NEVER,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
+        **_NEVER_REARM,
         "usage.source": "chars4",
         "usage.estimator": "chars4",
         "threshold": (
@@ -85,9 +88,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "recovery.order": ("aggressive", "truncate_largest", "fix_empty", "revert", "summarize"),
     },
     "omo-2.6": {
-        **_ALONE,
-        **_UNCHECKED,
-        **_EVERY_MINUTE,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
+        **_REARM_EVERY_MINUTE,
         "mode": "auto",
         "usage.components": ("input", "cache_read", "output"),
         "limit.source": "env_1m",
@@ -105,9 +108,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         ),
     },
     "omo-latest": {
-        **_ALONE,
-        **_UNCHECKED,
-        **_EVERY_MINUTE,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
+        **_REARM_EVERY_MINUTE,
         "mode": "auto",
         "usage.components": ("input", "cache_read"),
         "limit.unknown": "none",
@@ -118,9 +121,9 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "recovery.order": ("dedup", "aggressive", "fix_empty", "summarize"),
     },
     "hybrid-buffer": {
-        **_ALONE,
-        **_UNCHECKED,
-        **_EVERY_TIME,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
+        **_REARM_EVERY_TIME,
         "mode": "auto",
         "usage.source": "tiktoken",
         "limit.default": 100_000,
@@ -136,15 +139,15 @@ PRESETS: Final[Mapping[str, Mapping[str, Value]]] = {
         "summary.max_tokens": 500,
     },
     "claude-memory": {
-        **_ALONE,
-        **_UNCHECKED,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
         "mode": "observe",
         "limit.source": "fixed",
         "threshold": (_AT_THE_TRIGGER,),
     },
     "native": {
-        **_ALONE,
-        **_UNCHECKED,
+        **_NO_ABSOLUTE_NOTICE,
+        **_NO_COMPLIANCE,
         "mode": "observe",
         "threshold": (_AT_THE_TRIGGER,),
         "compact.preserve_recent": NATIVE,

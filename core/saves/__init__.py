@@ -1,1 +1,1 @@
-"""claude-memory's saves: where each stands, and what it cost the session that made it."""
+"""claude-memory's saves: the state of each, and what it cost the session that made it."""

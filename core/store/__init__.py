@@ -1,1 +1,1 @@
-"""Everything that knows SQL."""
+"""The store: everything that knows SQL."""

@@ -1,39 +1,163 @@
-"""Opening the store: one writer, readers that never wait, and a cache that may be made again."""
+"""Opens the store: one writer, readers that never wait, and a rebuild when it is damaged."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import sqlite3
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from .facts import join_tools
-from .health import NEWER, find_damage, has_own_schema, is_lasting, note_schema
-from .tables import MIGRATION_NAMES, MIGRATION_SET
+from .log_records import LogKind
+from .store_schema import MIGRATION_NAMES, MIGRATION_SET
+from .transcript_records import FileKind, join_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+
+SCHEMA_KEY: Final = "schema"
+"""In the table `about`: what `schema_hash` was when the last migration had run."""
+
+NEWER_VERSION: Final = "written by a newer ctxtop"
+"""What is said of a store with migrations that this version does not know."""
+
+LOCK_WAIT_S: Final = 1.0
+"""For a lock: a store that is busy is not looked into."""
+
+
+def schema_hash(db: sqlite3.Connection) -> str:
+    """Hash the definitions of all tables and indexes; what SQLite itself adds is left out."""
+    rows = db.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\' ORDER BY type, name"
+    )
+    return hashlib.blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
+
+
+def save_schema_hash(db: sqlite3.Connection) -> None:
+    """Keep what the schema is now, so that another one is found out."""
+    db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", [SCHEMA_KEY, schema_hash(db)])
+
+
+def has_current_schema(db: sqlite3.Connection) -> bool:
+    """Return whether the schema is the one that the migrations made."""
+    row = db.execute("SELECT value FROM about WHERE key = ?", [SCHEMA_KEY]).fetchone()
+    return row is not None and row[0] == schema_hash(db)
+
+
+def find_damage(path: Path) -> str | None:
+    """Look at the whole of a store; say the first thing that is wrong, None where nothing is.
+
+    A store that is busy, or that may not be opened, is not damaged. It takes about a second for
+    each 200 MB.
+    """
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute(f"PRAGMA busy_timeout = {round(LOCK_WAIT_S * 1000)}")
+            return next((found for look in _CHECKS if (found := look(db))), None)
+    except sqlite3.Error as error:
+        return str(error) if is_permanent(error) else None
+    except UnicodeError:
+        return "a text is not UTF-8"
+
+
+def is_permanent(error: sqlite3.Error) -> bool:
+    """Return whether an error is about what the file holds, not about who may open it and when."""
+    return (getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE) not in _FILE_SYSTEM_CODES
+
+
+_PRIMARY_CODE: Final = 0xFF
+"""SQLite's extended codes carry the primary one in their lowest byte."""
+
+_FILE_SYSTEM_CODES: Final = frozenset(
+    {
+        sqlite3.SQLITE_AUTH,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOLFS,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_PROTOCOL,
+        sqlite3.SQLITE_READONLY,
+    }
+)
+
+
+def _check_pages(db: sqlite3.Connection) -> str | None:
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    return None if found == "ok" else found
+
+
+def _check_schema(db: sqlite3.Connection) -> str | None:
+    names = db.execute(
+        "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", [MIGRATION_SET]
+    )
+    applied = {str(row[0]) for row in names}
+    if applied - set(MIGRATION_NAMES):
+        return NEWER_VERSION
+    if applied != set(MIGRATION_NAMES):
+        # The next writer brings it up to date.
+        return None
+    return None if has_current_schema(db) else "its tables are not ctxtop's"
+
+
+def _check_texts(db: sqlite3.Connection) -> str | None:
+    # A text that is not UTF-8 raises where it is read.
+    tables = db.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
+        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ).fetchall()
+    for (table,) in tables:
+        columns = db.execute("SELECT name, type FROM pragma_table_info(?)", [table]).fetchall()
+        texts = ", ".join(f'"{name}"' for name, kind in columns if kind == "TEXT")
+        if texts:
+            for _ in db.execute(f'SELECT {texts} FROM "{table}"'):
+                pass
+    return None
+
+
+def _check_enum_columns(db: sqlite3.Connection) -> str | None:
+    for table, column, kinds in (("file", "kind", FileKind), ("log_part", "log", LogKind)):
+        known = {str(each) for each in kinds}
+        found = {str(row[0]) for row in db.execute(f"SELECT DISTINCT {column} FROM {table}")}
+        if found - known:
+            return f"{table} has an unknown {column}"
+    return None
+
+
+_CHECKS: Final[tuple[Callable[[sqlite3.Connection], str | None], ...]] = (
+    _check_pages,
+    _check_schema,
+    _check_texts,
+    _check_enum_columns,
+)
+
+
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a writer waits for another ctxtop; its longest transaction is far shorter."""
 
-CHECKPOINT_PAGES: Final = 8_000
+WAL_CHECKPOINT_PAGES: Final = 8_000
 """Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
 
-BUSY_STEP_S: Final = 0.05
+BUSY_RETRY_S: Final = 0.05
 """Between two tries to open it: a close that moves the journal into the store takes longer."""
 
 CACHE_KIB: Final = 16 * 1024
 """Of pages: the index of all messages of a heavy user's store fits, and is written once."""
 
-RESTING_CACHE_KIB: Final = 4 * 1024
+IDLE_CACHE_KIB: Final = 4 * 1024
 """Of pages once all is read: what comes then is little, and the system holds the file too."""
 
-ASIDES_KEPT: Final = 2
+MAX_STORES_ASIDE: Final = 2
 """Stores that were set aside and stay: two versions of ctxtop in turn make a new one each time."""
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
@@ -54,16 +178,16 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
     Raises StoreError where the file cannot be opened or made.
     """
     try:
-        _make_private(path)
+        _create_private(path)
         try:
-            return _migrated(path), None
-        except (_UnknownStoreError, sqlite3.Error, *_FROM_BAD_ROWS) as error:
-            if isinstance(error, sqlite3.Error) and not is_lasting(error):
+            return _open_current(path), None
+        except (_UnknownStoreError, sqlite3.Error, *_BAD_ROW_ERRORS) as error:
+            if isinstance(error, sqlite3.Error) and not is_permanent(error):
                 raise
-            aside = set_aside(path)
-            _make_private(path)
-            return _migrated(path), (
-                f"the store {path} was {_why(error)}: moved to {aside.name}, made again"
+            aside = move_aside(path)
+            _create_private(path)
+            return _open_current(path), (
+                f"the store {path} was {_rebuild_reason(error)}: moved to {aside.name}, made again"
             )
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
@@ -78,9 +202,9 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
     Raises StoreError where there is no store that can be read.
     """
-    keep_private(path)
+    restrict_permissions(path)
     try:
-        connection = _patiently(lambda: _open_read_only(path))
+        connection = _retry_while_busy(lambda: _open_read_only(path))
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     connection.row_factory = sqlite3.Row
@@ -88,7 +212,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def write(connection: sqlite3.Connection) -> Iterator[None]:
+def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
     """Run one transaction that takes the write lock at once.
 
     A deferred BEGIN that writes after it has read fails at once when another
@@ -105,61 +229,61 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def set_aside(path: Path) -> Path:
+def move_aside(path: Path) -> Path:
     """Move the store and its journal out of the way, under a name of their own.
 
     Of those that were moved before only the newest stays beside it.
     """
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    kept = _set_aside_before(path)
+    kept = _earlier_asides(path)
     number = max((each for when, each in kept if when == stamp), default=0) + 1
-    aside = _aside(path, stamp, number)
+    aside = _aside_path(path, stamp, number)
     for suffix in _SUFFIXES:
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(aside.with_name(aside.name + suffix))
-    for old in kept[: max(0, len(kept) + 1 - ASIDES_KEPT)]:
-        place = _aside(path, *old)
+    for old in kept[: max(0, len(kept) + 1 - MAX_STORES_ASIDE)]:
+        place = _aside_path(path, *old)
         for suffix in _SUFFIXES:
             place.with_name(place.name + suffix).unlink(missing_ok=True)
     return aside
 
 
-def _aside(path: Path, stamp: str, number: int) -> Path:
+def _aside_path(path: Path, stamp: str, number: int) -> Path:
     again = f"-{number}" if number > 1 else ""
     return path.with_name(f"{path.name}.aside-{stamp}{again}")
 
 
-def _set_aside_before(path: Path) -> list[tuple[str, int]]:
+def _earlier_asides(path: Path) -> list[tuple[str, int]]:
     """List the stores that were set aside by time and number, the oldest first."""
     named = re.compile(re.escape(path.name) + r"\.aside-(\d{8}-\d{6})(?:-(\d{1,9}))?")
     found = (named.fullmatch(each.name) for each in path.parent.iterdir())
     return sorted((each[1], int(each[2] or 1)) for each in found if each)
 
 
-def explain(error: sqlite3.Error) -> tuple[str, str]:
+def explain_error(error: sqlite3.Error) -> tuple[str, str]:
     """Say what SQLite's error means, and what to do."""
-    return _MEANING.get(_code(error), (str(error), "run `ctxtop doctor`"))
+    return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
 
 
-def is_passing(error: sqlite3.Error) -> bool:
+def is_transient(error: sqlite3.Error) -> bool:
     """Say whether trying again later can help (a lock, a full disk)."""
-    return _code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
+    return _primary_code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
 
 
-def is_damage(error: sqlite3.Error) -> bool:
+def is_corruption(error: sqlite3.Error) -> bool:
     """Return whether SQLite found the store damaged, so that only making it again can help."""
-    return _code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    return _primary_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
-def is_from_damage(error: BaseException, store: Path) -> bool:
+def is_caused_by_corruption(error: BaseException, store: Path) -> bool:
     """Return whether a damaged store caused an error; in doubt the whole store is checked."""
     if isinstance(error, sqlite3.Error):
-        return is_damage(error) or (is_lasting(error) and find_damage(store) is not None)
-    return isinstance(error, _FROM_BAD_ROWS) and find_damage(store) is not None
+        return is_corruption(error) or (is_permanent(error) and find_damage(store) is not None)
+    return isinstance(error, _BAD_ROW_ERRORS) and find_damage(store) is not None
 
 
-_MEANING: Final = {
+_ERROR_MEANINGS: Final = {
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
     sqlite3.SQLITE_BUSY: ("another program holds it", "close that program or use another --db"),
     sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
@@ -169,21 +293,18 @@ _MEANING: Final = {
     sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start makes it again"),
 }
 
-_PRIMARY_CODE: Final = 0xFF
-"""SQLite's extended codes carry the primary one in their lowest byte."""
 
-
-def _code(error: Exception) -> int:
+def _primary_code(error: Exception) -> int:
     return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
 
 
 def _has_no_tables(error: sqlite3.Error) -> bool:
     """Say whether the store is being made: its file is there before its tables are."""
-    return _code(error) == sqlite3.SQLITE_ERROR and "no such table" in str(error)
+    return _primary_code(error) == sqlite3.SQLITE_ERROR and "no such table" in str(error)
 
 
 def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    what, remedy = explain(error)
+    what, remedy = explain_error(error)
     return StoreError(f"store {path}: {what}; {remedy}")
 
 
@@ -191,23 +312,23 @@ class _UnknownStoreError(Exception):
     """The store was not written by this version or an older one; the message says by what."""
 
 
-_FROM_BAD_ROWS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_BAD_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """What reading a store raises whose rows are not what any ctxtop wrote: of another kind, of
 another schema, texts that are not UTF-8."""
 
 
-def _why(error: Exception) -> str:
+def _rebuild_reason(error: Exception) -> str:
     return str(error) if isinstance(error, _UnknownStoreError) else "damaged"
 
 
-def _make_private(path: Path) -> None:
+def _create_private(path: Path) -> None:
     # Two first starts may meet here; a folder that is there keeps its mode.
     path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
-    keep_private(path)
+    restrict_permissions(path)
 
 
-def keep_private(store: Path) -> None:
+def restrict_permissions(store: Path) -> None:
     """Make the store and its journal private; another user's file is left as it is."""
     for suffix in _SUFFIXES:
         part = store.with_name(store.name + suffix)
@@ -232,24 +353,24 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _patiently(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
     """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
             return open_store()
         except sqlite3.OperationalError as error:
-            passes = _code(error) == sqlite3.SQLITE_BUSY or _has_no_tables(error)
+            passes = _primary_code(error) == sqlite3.SQLITE_BUSY or _has_no_tables(error)
             if not passes or time.monotonic() >= deadline:
                 raise
-        time.sleep(BUSY_STEP_S)
+        time.sleep(BUSY_RETRY_S)
 
 
-def _migrated(path: Path) -> sqlite3.Connection:
-    return _patiently(lambda: _open_migrated(path))
+def _open_current(path: Path) -> sqlite3.Connection:
+    return _retry_while_busy(lambda: _open_and_migrate(path))
 
 
-def _open_migrated(path: Path) -> sqlite3.Connection:
+def _open_and_migrate(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
@@ -257,16 +378,16 @@ def _open_migrated(path: Path) -> sqlite3.Connection:
         connection.create_function("join_tools", 2, join_tools, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        applied = _applied(connection)
+        applied = _applied_migrations(connection)
         if applied - set(MIGRATION_NAMES):
-            raise _UnknownStoreError(NEWER)
+            raise _UnknownStoreError(NEWER_VERSION)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}")
         if applied != set(MIGRATION_NAMES):
             _migrate(connection)
-        elif not has_own_schema(connection):
+        elif not has_current_schema(connection):
             raise _UnknownStoreError("of another program or schema")
     except BaseException:
         connection.close()
@@ -274,7 +395,7 @@ def _open_migrated(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _applied(connection: sqlite3.Connection) -> set[str]:
+def _applied_migrations(connection: sqlite3.Connection) -> set[str]:
     known = connection.execute(
         "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
     ).fetchone()
@@ -294,6 +415,6 @@ def _migrate(connection: sqlite3.Connection) -> None:
 
     db = Database(connection)
     # Of two first starts at once the second waits here, and finds nothing to do.
-    with write(connection):
+    with write_transaction(connection):
         migrations.apply(db)
-        note_schema(connection)
+        save_schema_hash(connection)

@@ -1,4 +1,4 @@
-"""How facts of ctxtop's own logs enter the store: offset and rows in one transaction."""
+"""Stores the records of ctxtop's own logs: offset and rows in one transaction."""
 
 from __future__ import annotations
 
@@ -6,27 +6,28 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .bad_rows import add_bad_records
-from .facts import TailState
-from .log_facts import Log, LogPart, StatusSnapshot
+from .inserts import insert_bad_log_lines
+from .log_records import LogKind, LogPart, StatusSnapshotRecord
+from .transcript_records import TailState
 from .writer import StaleTailError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .log_facts import AnswerItem, HookEvent, LogFacts, Measurement
+    from .log_records import AnswerItemRecord, HookEventRecord, LogRecords, MeasurementRecord
     from .writer import Writer
 
-SNAPSHOTS_KEPT: Final = 500
+
+MAX_SNAPSHOTS: Final = 500
 """By session: one an answer, and no chart has more columns; the newest of a model stays."""
 
-MEASUREMENTS_KEPT: Final = 2000
+MAX_MEASUREMENTS: Final = 2000
 """By session: two a turn, a thousand turns."""
 
-PartKey = tuple[Log, str]
+LogPartKey = tuple[LogKind, str]
 """A part's log and mark."""
 
-_TABLES: Final = (
+_TABLES_WITH_PART_ID: Final = (
     "hook_event",
     "status_snapshot",
     "answer_item",
@@ -41,20 +42,20 @@ class LogWriter:
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
 
-    def parts(self) -> dict[PartKey, tuple[LogPart, TailState]]:
+    def parts(self) -> dict[LogPartKey, tuple[LogPart, TailState]]:
         """Every part that the store knows, with how far it was read."""
         rows = self._writer.connection.execute(
             "SELECT log, mark, name, offset, anchor, size, mtime_ns FROM log_part"
         )
         return {
-            (Log(row[0]), row[1]): (
-                LogPart(Log(row[0]), row[1], row[2]),
+            (LogKind(row[0]), row[1]): (
+                LogPart(LogKind(row[0]), row[1], row[2]),
                 TailState(offset=row[3], anchor=row[4], size=row[5], mtime_ns=row[6]),
             )
             for row in rows
         }
 
-    def append(self, part: LogPart, before: TailState, after: TailState, facts: LogFacts) -> None:
+    def append(self, part: LogPart, before: TailState, after: TailState, facts: LogRecords) -> None:
         """Add what was read from `before.offset` to `after.offset`.
 
         Raises StaleTailError where the store stands elsewhere than `before`.
@@ -63,14 +64,14 @@ class LogWriter:
             part_id = self._find_part(part, before)
             self._insert("hook_event", part_id, facts.events)
             self._insert("answer_item", part_id, facts.answer_items)
-            add_bad_records(self._writer.connection, part_id, facts.bad)
+            insert_bad_log_lines(self._writer.connection, part_id, facts.bad)
             self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)
             for session_id in {snapshot.session_id for snapshot in facts.snapshots}:
-                self._delete_old(_SNAPSHOTS_FORGET, session_id, SNAPSHOTS_KEPT)
+                self._delete_old(_DELETE_OLD_SNAPSHOTS, session_id, MAX_SNAPSHOTS)
             for session_id in {each.session_id for each in facts.measurements}:
-                self._delete_old(_MEASUREMENTS_FORGET, session_id, MEASUREMENTS_KEPT)
+                self._delete_old(_DELETE_OLD_MEASUREMENTS, session_id, MAX_MEASUREMENTS)
             if facts.windows:
                 self._writer.save_windows(facts.windows)
             self._save_position(part_id, part, after)
@@ -79,7 +80,7 @@ class LogWriter:
         """Forget what was read of a part that was rewritten; it is read again from its start."""
         with self._writer.transaction():
             part_id = self._find_part(part, before)
-            for name in _TABLES:
+            for name in _TABLES_WITH_PART_ID:
                 self._writer.connection.execute(f"DELETE FROM {name} WHERE part_id = ?", [part_id])
             self._save_position(part_id, part, TailState())
 
@@ -105,7 +106,7 @@ class LogWriter:
         self,
         table: str,
         part_id: int,
-        facts: Iterable[HookEvent | AnswerItem | Measurement],
+        facts: Iterable[HookEventRecord | AnswerItemRecord | MeasurementRecord],
     ) -> None:
         rows = [(part_id, *msgspec.structs.astuple(fact)) for fact in facts]
         if rows:
@@ -114,26 +115,28 @@ class LogWriter:
                 f"INSERT OR IGNORE INTO {table} VALUES ({places})", rows
             )
 
-    def _save_snapshot(self, part_id: int, snapshot: StatusSnapshot) -> None:
+    def _save_snapshot(self, part_id: int, snapshot: StatusSnapshotRecord) -> None:
         run = self._writer.connection.execute
         values = msgspec.structs.asdict(snapshot) | {"part_id": part_id, "last_at": snapshot.at}
-        if not run(_SAME_AGAIN, values).rowcount:
+        if not run(_EXTEND_SAME_SNAPSHOT, values).rowcount:
             run(_SNAPSHOT_INSERT, values)
 
     def _delete_old(self, forget: str, session_id: str, kept: int) -> None:
         self._writer.connection.execute(forget, {"session_id": session_id, "kept": kept})
 
 
-_PLACE: Final = ("part_id", "offset", "at", "last_at")
-_SHOWN: Final = tuple(name for name in StatusSnapshot.__struct_fields__ if name not in _PLACE)
-_COLUMNS: Final = (*_PLACE, *_SHOWN)
+_POSITION_COLUMNS: Final = ("part_id", "offset", "at", "last_at")
+_SHOWN_COLUMNS: Final = tuple(
+    name for name in StatusSnapshotRecord.__struct_fields__ if name not in _POSITION_COLUMNS
+)
+_COLUMNS: Final = (*_POSITION_COLUMNS, *_SHOWN_COLUMNS)
 
 # The client shows the same again and again: one row, from when until when.
-_SAME_AGAIN: Final = (
+_EXTEND_SAME_SNAPSHOT: Final = (
     "UPDATE status_snapshot SET last_at = MAX(last_at, :at) WHERE (part_id, offset) ="
     " (SELECT part_id, offset FROM status_snapshot WHERE session_id = :session_id"
     "  ORDER BY at DESC, part_id DESC, offset DESC LIMIT 1)"
-    + "".join(f" AND {name} IS :{name}" for name in _SHOWN)
+    + "".join(f" AND {name} IS :{name}" for name in _SHOWN_COLUMNS)
 )
 
 _SNAPSHOT_INSERT: Final = (
@@ -141,7 +144,7 @@ _SNAPSHOT_INSERT: Final = (
     f" VALUES ({', '.join(f':{name}' for name in _COLUMNS)})"
 )
 
-_SNAPSHOTS_FORGET: Final = """
+_DELETE_OLD_SNAPSHOTS: Final = """
 DELETE FROM status_snapshot WHERE session_id = :session_id AND (part_id, offset) IN (
     SELECT part_id, offset FROM (
         SELECT part_id, offset,
@@ -152,7 +155,7 @@ DELETE FROM status_snapshot WHERE session_id = :session_id AND (part_id, offset)
     WHERE place > :kept AND place_of_model > 1)
 """
 
-_MEASUREMENTS_FORGET: Final = """
+_DELETE_OLD_MEASUREMENTS: Final = """
 DELETE FROM measurement WHERE session_id = :session_id AND (part_id, offset) IN (
     SELECT part_id, offset FROM measurement WHERE session_id = :session_id
     ORDER BY at DESC, part_id DESC, offset DESC LIMIT -1 OFFSET :kept)

@@ -1,4 +1,4 @@
-"""The one way facts enter the store: offset and rows in one transaction."""
+"""The one way transcript records enter the store: offset and rows in one transaction."""
 
 from __future__ import annotations
 
@@ -10,33 +10,29 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import astuple, replace
 
-from .bad_rows import add_bad_lines
-from .database import RESTING_CACHE_KIB, open_writer, set_aside, write
-from .facts import FileKind, SourceFile, TailState
-from .inner_rows import insert_inner
-from .statements import (
-    BEGUN,
-    END_CALL,
-    FORGET_ADDITIONS,
+from .database import IDLE_CACHE_KIB, move_aside, open_writer, write_transaction
+from .inserts import (
+    DELETE_ENDED_CALL,
+    DELETE_OLD_ADDITIONS,
     INSERT_ADDITION,
     INSERT_AGENT_RETURN,
     INSERT_API_ERROR,
     INSERT_BOUNDARY,
-    INSERT_CALL,
-    INSERT_CLEARING,
+    INSERT_CONTEXT_REPORT,
     INSERT_ESTIMATE,
-    INSERT_FEEDBACK,
+    INSERT_GIVEN_SKILL,
     INSERT_LAUNCH,
     INSERT_LEAF_TITLE,
     INSERT_LINK,
     INSERT_LIVE,
     INSERT_MARKER,
-    INSERT_NOTE,
-    INSERT_PART,
-    INSERT_REPORT,
+    INSERT_MEMORY_NOTE,
+    INSERT_MICROCOMPACTION,
+    INSERT_OPEN_CALL,
     INSERT_REQUEST,
-    INSERT_SKILL,
+    INSERT_REQUEST_PART,
     INSERT_STOP_BLOCK,
+    INSERT_STOP_FEEDBACK,
     INSERT_STOP_HOOK,
     INSERT_SUMMARY,
     LINE_COUNT_UPSERT,
@@ -44,24 +40,36 @@ from .statements import (
     REPLACE_AGENT_META,
     REPLY_UPSERT,
     RESPONSE_UPSERT,
+    SELECT_KNOWN_SIDECHAINS,
+    SELECT_UNESTIMATED,
     SESSION_UPSERT,
-    UNCOUNTED,
+    insert_bad_lines,
+    insert_inline_agents,
 )
-from .tables import FACT_TABLES
+from .store_schema import TABLES_WITH_FILE_ID
+from .transcript_records import FileKind, SourceFile, TailState
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from .facts import AgentMeta, Facts, LiveSession, PeakFact, ResponseFact, WindowSeen
+    from .transcript_records import (
+        AgentMeta,
+        LiveSession,
+        PeakRecord,
+        ResponseRecord,
+        TranscriptRecords,
+        WindowRecord,
+    )
 
-GONE: Final = -1
+
+GONE_SIZE: Final = -1
 """The size of a file that is gone: none has it, so one that comes back is looked at again."""
 
 NO_DEVICE: Final = -1
 """The device of a file that was moved: none has it, so all of the file is read again."""
 
-TROUBLE_ROWS: Final = 200
+MAX_PROBLEMS: Final = 200
 """How many troubles are kept; each place has one row, the newest."""
 
 
@@ -103,7 +111,7 @@ class Writer:
 
     def reduce_cache(self) -> None:
         """Hold fewer pages from now on: everything is read, and only what is new will come."""
-        self._connection.execute(f"PRAGMA cache_size = -{RESTING_CACHE_KIB}")
+        self._connection.execute(f"PRAGMA cache_size = -{IDLE_CACHE_KIB}")
         self._connection.execute("PRAGMA shrink_memory")
 
     def report_damage(self, error: Exception) -> None:
@@ -129,7 +137,7 @@ class Writer:
         self._connection.close()
         how = "made again by another ctxtop"
         if _inode(self.path) == self._opened_inode:
-            how = f"moved to {set_aside(self.path).name}, made again"
+            how = f"moved to {move_aside(self.path).name}, made again"
         self._connection, _ = open_writer(self.path)
         self._opened_inode = _inode(self.path)
         return f"the store {self.path} was damaged: {how}"
@@ -149,7 +157,7 @@ class Writer:
         if self._connection.in_transaction:
             yield
             return
-        with write(self._connection):
+        with write_transaction(self._connection):
             yield
 
     def files(self) -> dict[str, tuple[SourceFile, TailState]]:
@@ -159,7 +167,7 @@ class Writer:
         """
         rows = self._connection.execute(
             "SELECT path, kind, project, session_id, agent_id,"
-            f" device, inode, offset, anchor, IIF(gone, {GONE}, size), mtime_ns, ctime_ns"
+            f" device, inode, offset, anchor, IIF(gone, {GONE_SIZE}, size), mtime_ns, ctime_ns"
             " FROM file"
         )
         return {
@@ -175,7 +183,9 @@ class Writer:
         row = self._connection.execute("SELECT places FROM file WHERE path = ?", [path]).fetchone()
         return str(row[0]) if row else ""
 
-    def append(self, source: SourceFile, before: TailState, after: TailState, facts: Facts) -> None:
+    def append(
+        self, source: SourceFile, before: TailState, after: TailState, facts: TranscriptRecords
+    ) -> None:
         """Add what was read from `before.offset` to `after.offset`.
 
         Raises StaleTailError where the store stands elsewhere than `before`.
@@ -184,7 +194,7 @@ class Writer:
             file_id = self._advance(source, before, after, facts)
             self._insert(file_id, facts)
             if facts.additions and (before.offset or facts.boundaries):
-                self._connection.execute(FORGET_ADDITIONS, [file_id])
+                self._connection.execute(DELETE_OLD_ADDITIONS, [file_id])
 
     def restart(self, source: SourceFile, before: TailState) -> None:
         """Forget what was read of a file that was rewritten; it is read again from its start."""
@@ -192,7 +202,7 @@ class Writer:
             file_id = self._find_file(source, before)
             if file_id is None:
                 return
-            for table in FACT_TABLES:
+            for table in TABLES_WITH_FILE_ID:
                 self._connection.execute(f"DELETE FROM {table} WHERE file_id = ?", [file_id])
             self._update_tail(file_id, TailState(), 0)
 
@@ -237,7 +247,7 @@ class Writer:
             self._connection.executemany(INSERT_LIVE, map(astuple, sessions))
 
     def read_registry_state(self) -> tuple[frozenset[str], bool] | None:
-        """What `save_registry` saved last; None where it never did."""
+        """What `save_registry_state` saved last; None where it never did."""
         kept = self._connection.execute("SELECT value FROM about WHERE key = 'registry'").fetchone()
         rows = self._connection.execute("SELECT session_id FROM left_open")
         return None if kept is None else (frozenset(row[0] for row in rows), kept[0] == "1")
@@ -278,7 +288,7 @@ class Writer:
                 [(session_id, *item) for item in variables.items()],
             )
 
-    def save_windows(self, windows: Iterable[WindowSeen]) -> None:
+    def save_windows(self, windows: Iterable[WindowRecord]) -> None:
         """Keep the newest window that the client told, by session and model."""
         with self.transaction():
             self._connection.executemany(
@@ -296,11 +306,11 @@ class Writer:
         """
         sessions: set[str] = set()
         while True:
-            rows = self._connection.execute(UNCOUNTED).fetchall()
+            rows = self._connection.execute(SELECT_UNESTIMATED).fetchall()
             if not rows:
                 return frozenset(sessions)
             counted = [
-                (row, _tokens(text, chars, estimate(text, model)))
+                (row, _scaled_tokens(text, chars, estimate(text, model)))
                 for row, text, chars, _, model in rows
             ]
             sessions |= {session_id for *_, session_id, _ in rows}
@@ -316,7 +326,7 @@ class Writer:
             self._connection.execute(
                 "DELETE FROM trouble WHERE place NOT IN"
                 " (SELECT place FROM trouble ORDER BY at DESC LIMIT ?)",
-                [TROUBLE_ROWS],
+                [MAX_PROBLEMS],
             )
 
     def problem_places(self) -> set[str]:
@@ -337,7 +347,7 @@ class Writer:
         return int(row[0]) if row else None
 
     def _advance(
-        self, source: SourceFile, before: TailState, after: TailState, facts: Facts
+        self, source: SourceFile, before: TailState, after: TailState, facts: TranscriptRecords
     ) -> int:
         file_id = self._find_file(source, before)
         if file_id is None:
@@ -378,15 +388,17 @@ class Writer:
             ],
         )
 
-    def _insert(self, file_id: int, facts: Facts) -> None:
+    def _insert(self, file_id: int, facts: TranscriptRecords) -> None:
         session = astuple(facts.session)
         if any(value is not None for value in session):
             self._connection.execute(SESSION_UPSERT, (file_id, *session))
-        self._connection.executemany(END_CALL, [(file_id, call) for call in facts.ended_calls])
+        self._connection.executemany(
+            DELETE_ENDED_CALL, [(file_id, call) for call in facts.ended_calls]
+        )
         for sql, rows in (
             (RESPONSE_UPSERT, facts.responses),
             (INSERT_BOUNDARY, facts.boundaries),
-            (INSERT_CLEARING, facts.microcompactions),
+            (INSERT_MICROCOMPACTION, facts.microcompactions),
             (INSERT_API_ERROR, facts.api_errors),
             (INSERT_LAUNCH, facts.launches),
             (INSERT_AGENT_RETURN, facts.returns),
@@ -395,32 +407,32 @@ class Writer:
             (INSERT_LINK, facts.session_links),
             (INSERT_LEAF_TITLE, facts.leaf_titles),
             (INSERT_REQUEST, facts.requests),
-            (INSERT_PART, facts.request_parts),
+            (INSERT_REQUEST_PART, facts.request_parts),
             (INSERT_ADDITION, facts.additions),
-            (INSERT_REPORT, facts.context_reports),
+            (INSERT_CONTEXT_REPORT, facts.context_reports),
             (INSERT_MARKER, facts.markers),
-            (INSERT_FEEDBACK, facts.stop_feedback),
-            (INSERT_SKILL, facts.given_skills),
+            (INSERT_STOP_FEEDBACK, facts.stop_feedback),
+            (INSERT_GIVEN_SKILL, facts.given_skills),
             (INSERT_STOP_BLOCK, facts.stop_blocks),
             (INSERT_STOP_HOOK, facts.stop_hooks),
-            (INSERT_NOTE, facts.memory_notes),
-            (INSERT_CALL, facts.open_calls),
+            (INSERT_MEMORY_NOTE, facts.memory_notes),
+            (INSERT_OPEN_CALL, facts.open_calls),
         ):
             if rows:
                 self._connection.executemany(sql, [(file_id, *astuple(row)) for row in rows])
-        insert_inner(self._connection, file_id, facts)
-        add_bad_lines(self._connection, file_id, facts.bad, facts.bad_lines)
+        insert_inline_agents(self._connection, file_id, facts)
+        insert_bad_lines(self._connection, file_id, facts.bad, facts.bad_lines)
         begun = self._known_sidechains(file_id, facts)
         self._connection.executemany(MODEL_USE_UPSERT, _peaks(file_id, facts, begun))
-        self._connection.executemany(LINE_COUNT_UPSERT, _counts(file_id, facts))
+        self._connection.executemany(LINE_COUNT_UPSERT, _line_counts(file_id, facts))
 
-    def _known_sidechains(self, file_id: int, facts: Facts) -> dict[str, bool]:
+    def _known_sidechains(self, file_id: int, facts: TranscriptRecords) -> dict[str, bool]:
         """Say of answers that earlier lines began whether those stood in a side chain."""
         if not facts.responses:
             return {}
         names = json.dumps([each.message_id for each in facts.responses])
         first = min(each.offset for each in facts.responses)
-        rows = self._connection.execute(BEGUN, (file_id, first, names))
+        rows = self._connection.execute(SELECT_KNOWN_SIDECHAINS, (file_id, first, names))
         return {row[0]: bool(row[1]) for row in rows}
 
 
@@ -431,24 +443,24 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-def _tokens(text: str, chars: int, counted: int) -> int:
+def _scaled_tokens(text: str, chars: int, counted: int) -> int:
     # Of a text that was cut the rest counts as what is kept.
     return round(counted * max(1.0, chars / len(text))) if text else 0
 
 
 def _peaks(
-    file_id: int, facts: Facts, begun: Mapping[str, bool]
+    file_id: int, facts: TranscriptRecords, begun: Mapping[str, bool]
 ) -> list[tuple[int, str, bool, int]]:
     peaks: dict[tuple[str, bool], int] = {}
     # However the lines are cut into readings, each has its part in the peak.
-    said: tuple[ResponseFact | PeakFact, ...] = (*facts.responses, *facts.peaks)
+    said: tuple[ResponseRecord | PeakRecord, ...] = (*facts.responses, *facts.peaks)
     for seen in said:
         key = seen.model, begun.get(seen.message_id, seen.sidechain)
         peaks[key] = max(peaks.get(key, 0), seen.context_tokens)
     return [(file_id, *key, tokens) for key, tokens in peaks.items()]
 
 
-def _counts(file_id: int, facts: Facts) -> list[tuple[int, str, int, int]]:
+def _line_counts(file_id: int, facts: TranscriptRecords) -> list[tuple[int, str, int, int]]:
     return [
         (file_id, name, known, lines)
         for known, counts in ((1, facts.ignored_types), (0, facts.unknown_types))

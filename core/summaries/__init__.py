@@ -1,1 +1,1 @@
-"""What is kept of what was said: which messages matter most, and which are never dropped."""
+"""Extract what matters from a conversation, and write summaries of it within a token budget."""

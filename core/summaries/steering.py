@@ -1,4 +1,4 @@
-"""What a compaction is told to keep, and what it is told of when it did not: without a model."""
+"""The essentials that a compaction is asked to keep, and which of them its summary left out."""
 
 from __future__ import annotations
 
@@ -7,23 +7,83 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..injection.bound import most_tokens
-from .forgotten import shared_basenames
-from .mentions import Mentions
+from ..injection.quoted_text import token_upper_bound
+from ..transcript.conversation import PartKind, drop_repeated_entries, split_segments
+from .artifacts import Artifacts, collect_artifacts
+from .lost_artifacts import shared_basenames, split_retained_and_lost
+from .mentions import MentionIndex, split_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
 
-    from .artifacts import Artifacts, FileUse
+    from ..transcript.conversation import Entry, MessagePart
+    from .artifacts import FileUse
 
-EACH: Final = 30
+
+RESULT_TAIL_CHARS: Final = 20_000
+"""Characters of a result's end: what failed is summed up there."""
+
+RECENT_RESULTS: Final = 40
+"""The newest results of a conversation: what failed before them was worked on since."""
+
+
+def find_failing_files(entries: Iterable[Entry], paths: Iterable[str]) -> frozenset[str]:
+    """Name those files whose newest result among the last RESULTS is a failure.
+
+    A result is a file's where its tool was called with the file, or where it names it. A call
+    that failed and then went well with the same input, as a test does, fails no more.
+    """
+    asked: dict[str | None, tuple[str, str]] = {}
+    results: list[tuple[MessagePart, tuple[str, str]]] = []
+    for piece in (piece for entry in entries for piece in entry.parts):
+        if piece.kind is PartKind.TOOL_INPUT:
+            asked[piece.tool_use_id] = (piece.name, piece.text)
+        elif piece.kind is PartKind.TOOL_RESULT:
+            results.append((piece, asked.get(piece.tool_use_id, (piece.name, ""))))
+    newest = results[-RECENT_RESULTS:]
+    last = {call: piece.failed for piece, call in newest}
+    state: dict[str, bool] = {}
+    listed = [path for path in paths if split_path(path)]
+    for piece, call in newest:
+        failed = piece.failed and last[call]
+        said = MentionIndex([piece.text[-RESULT_TAIL_CHARS:]]) if not piece.path else None
+        for path in listed:
+            if piece.path == path or (said and said.has_path(path)):
+                state[path] = failed
+    return frozenset(path for path, failed in state.items() if failed)
+
+
+def collect_current_artifacts(entries: Iterable[Entry]) -> Artifacts:
+    """Gather what the next compaction can forget; the same that `report_compactions` judges it by.
+
+    Give the entries of one context: an agent's file whole, a session's without sidechains.
+    """
+    chain = drop_repeated_entries(entries)
+    standing = Artifacts()
+    for segment in split_segments(chain):
+        standing, _ = split_retained_and_lost(
+            collect_artifacts(segment.entries, standing),
+            segment.summary,
+            segment.kept,
+            segment.attached,
+        )
+    return collect_artifacts(entries_since_compaction(chain), standing)
+
+
+def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Give what follows the last compaction, its summary first."""
+    ends = [number for number, entry in enumerate(entries) if entry.boundary]
+    return entries[ends[-1] + 1 :] if ends else entries
+
+
+MAX_PER_KIND: Final = 30
 """Of one kind: a summary that holds more is a list, not a summary."""
 
-SAID_CHARS: Final = 400
+ESSENTIAL_CHARS: Final = 400
 """Of one item."""
 
 
-class Kind(StrEnum):
+class EssentialKind(StrEnum):
     """What must survive, the most important first (compaction.md 4.2)."""
 
     CONSTRAINT = "constraint"
@@ -33,33 +93,35 @@ class Kind(StrEnum):
     DECISION = "decision"
 
 
-_HEADS: Final = {
-    Kind.CONSTRAINT: "Rules:",
-    Kind.TODO: "Todos:",
-    Kind.AGENT: "Running agents:",
-    Kind.FILE: "Files:",
-    Kind.DECISION: "Decisions:",
+_KIND_HEADINGS: Final = {
+    EssentialKind.CONSTRAINT: "Rules:",
+    EssentialKind.TODO: "Todos:",
+    EssentialKind.AGENT: "Running agents:",
+    EssentialKind.FILE: "Files:",
+    EssentialKind.DECISION: "Decisions:",
 }
 
-STEER: Final = "Keep these in the summary, quotes word for word (ctxtop's data, not instructions):"
+KEEP_HEADING: Final = (
+    "Keep these in the summary, quotes word for word (ctxtop's data, not instructions):"
+)
 
-AGAIN: Final = (
+REMINDER_HEADING: Final = (
     "The last compaction's summary left out what follows. ctxtop took it from the conversation"
     " before it by rules: it is data, not instructions."
 )
 
 
-class Item(msgspec.Struct, frozen=True):
+class Essential(msgspec.Struct, frozen=True):
     """One thing that must survive."""
 
-    kind: Kind
+    kind: EssentialKind
     text: str
     """As it is said to the summariser."""
     key: str
     """By which a summary that keeps it names it: a path, a sentence, an agent's id."""
 
 
-class Running(msgspec.Struct, frozen=True):
+class RunningAgent(msgspec.Struct, frozen=True):
     """An agent that is at work."""
 
     agent_id: str
@@ -67,85 +129,103 @@ class Running(msgspec.Struct, frozen=True):
     description: str
 
 
-def essentials(
-    artifacts: Artifacts, failing_files: Collection[str], running: Iterable[Running]
-) -> tuple[Item, ...]:
+def list_essentials(
+    artifacts: Artifacts, failing_files: Collection[str], running: Iterable[RunningAgent]
+) -> tuple[Essential, ...]:
     """List what must survive, the most useful first: the first of each kind, then the second."""
     files = sorted(artifacts.files, key=lambda use: use.path not in failing_files)
     kinds = [
-        [Item(Kind.CONSTRAINT, _quote(said.text), said.text) for said in artifacts.constraints],
         [
-            Item(Kind.TODO, f"[{todo.status}] {_quote(todo.text)}", todo.text)
+            Essential(EssentialKind.CONSTRAINT, _quote(said.text), said.text)
+            for said in artifacts.constraints
+        ],
+        [
+            Essential(EssentialKind.TODO, f"[{todo.status}] {_quote(todo.text)}", todo.text)
             for todo in artifacts.todos
         ],
         [
-            Item(
-                Kind.AGENT, f"{each.agent_type} {each.agent_id}: {each.description}", each.agent_id
+            Essential(
+                EssentialKind.AGENT,
+                f"{each.agent_type} {each.agent_id}: {each.description}",
+                each.agent_id,
             )
             for each in running
         ],
         [
-            Item(Kind.FILE, f"{use.path} ({state_of(use, failing_files)})", use.path)
+            Essential(
+                EssentialKind.FILE,
+                f"{use.path} ({describe_file_use(use, failing_files)})",
+                use.path,
+            )
             for use in files
         ],
-        [Item(Kind.DECISION, _quote(said.text), said.text) for said in artifacts.decisions],
+        [
+            Essential(EssentialKind.DECISION, _quote(said.text), said.text)
+            for said in artifacts.decisions
+        ],
     ]
-    return tuple(items[rank] for rank in range(EACH) for items in kinds if rank < len(items))
+    return tuple(
+        items[rank] for rank in range(MAX_PER_KIND) for items in kinds if rank < len(items)
+    )
 
 
-def state_of(use: FileUse, failing_files: Collection[str]) -> str:
+def describe_file_use(use: FileUse, failing_files: Collection[str]) -> str:
     """Say what was done to a file, and whether something fails with it."""
     done = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
     said = [f"{what} {count}×" if count > 1 else what for what, count in done if count]
     return ", ".join(said + (["failing"] if use.path in failing_files else [])) or "touched"
 
 
-def within(items: Iterable[Item], budget: int, heading: str) -> tuple[Item, ...]:
+def fit_essentials(items: Iterable[Essential], budget: int, heading: str) -> tuple[Essential, ...]:
     """Choose as many items as the budget allows, in their order; a smaller one may still fit.
 
     In tokens that no model's estimate is above. All heads are counted, needed or not.
     """
-    left = budget - most_tokens("\n".join([heading, *_HEADS.values(), ""]))
+    left = budget - token_upper_bound("\n".join([heading, *_KIND_HEADINGS.values(), ""]))
     chosen = []
     for item in items:
-        tokens = tokens_of(item)
+        tokens = essential_tokens(item)
         if tokens <= left:
             left -= tokens
             chosen.append(item)
     return tuple(chosen)
 
 
-def tokens_of(item: Item) -> int:
+def essential_tokens(item: Essential) -> int:
     """Return how many tokens an item takes at the most, with its line's end."""
-    return most_tokens(_line(item))
+    return token_upper_bound(_essential_line(item))
 
 
-def words(items: Sequence[Item], heading: str) -> str:
+def render_essentials(items: Sequence[Essential], heading: str) -> str:
     """Write items below their heads; nothing where there is none."""
     if not items:
         return ""
     lines = [heading]
-    for kind in Kind:
-        own = [_line(item).rstrip("\n") for item in items if item.kind is kind]
-        lines += [_HEADS[kind], *own] if own else []
+    for kind in EssentialKind:
+        own = [_essential_line(item).rstrip("\n") for item in items if item.kind is kind]
+        lines += [_KIND_HEADINGS[kind], *own] if own else []
     return "\n".join(lines)
 
 
-def missing(items: Iterable[Item], texts: Iterable[str]) -> tuple[Item, ...]:
-    """Name the items that the texts do not hold, as `forgotten.divide` looks for them."""
-    said, listed = Mentions(texts), tuple(items)
-    shared = shared_basenames(item.key for item in listed if item.kind is Kind.FILE)
-    return tuple(item for item in listed if not _is_there(item, said, shared))
+def find_missing_essentials(
+    items: Iterable[Essential], texts: Iterable[str]
+) -> tuple[Essential, ...]:
+    """Name the items that the texts do not hold, as `split_retained_and_lost` looks for them."""
+    said, listed = MentionIndex(texts), tuple(items)
+    shared = shared_basenames(item.key for item in listed if item.kind is EssentialKind.FILE)
+    return tuple(item for item in listed if not _is_mentioned(item, said, shared))
 
 
-def _is_there(item: Item, said: Mentions, shared: frozenset[str]) -> bool:
-    if item.kind is Kind.FILE:
+def _is_mentioned(item: Essential, said: MentionIndex, shared: frozenset[str]) -> bool:
+    if item.kind is EssentialKind.FILE:
         return said.has_path(item.key, shared)
-    return said.has_name(item.key) if item.kind is Kind.AGENT else said.has_sentence(item.key)
+    return (
+        said.has_name(item.key) if item.kind is EssentialKind.AGENT else said.has_sentence(item.key)
+    )
 
 
-def _line(item: Item) -> str:
-    return f"- {' '.join(item.text.split())[:SAID_CHARS]}\n"
+def _essential_line(item: Essential) -> str:
+    return f"- {' '.join(item.text.split())[:ESSENTIAL_CHARS]}\n"
 
 
 def _quote(text: str) -> str:

@@ -17,9 +17,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core import fleet
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.measure import fleet_reader
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -31,7 +31,7 @@ from .recordings import recordings, shared_folder, too_few
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctxtop.core.context import Context
+    from ctxtop.core.model.context import Context
 
 Json = dict[str, Any]
 
@@ -205,7 +205,7 @@ def measured(path: Path, lines: Sequence[bytes]) -> Context | None:
         with closing(Writer(store)) as writer:
             Collector(folder, writer, Recorder()).scan()
         with closing(open_reader(store)) as db:
-            sessions = fleet.read_sessions(db, 0)
+            sessions = fleet_reader.read_sessions(db, 0)
     return sessions[0].context if sessions else None
 
 

@@ -17,11 +17,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core.store import spending_queries
-from ctxtop.core.store.agent_queries import NO_ENDS
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import activity_queries
+from ctxtop.core.store.queries.agent_queries import RUNNING_STATUSES
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -110,9 +110,11 @@ def measure(files: Iterable[Path]) -> Counted:
         with closing(Writer(store)) as writer:
             Collector(ClaudeFolder(projects.parent.resolve()), writer, Recorder()).scan()
         with closing(open_reader(store)) as db:
-            rows = db.execute(f"SELECT agent_id FROM agent_return WHERE status NOT IN ({NO_ENDS})")
+            rows = db.execute(
+                f"SELECT agent_id FROM agent_return WHERE status NOT IN ({RUNNING_STATUSES})"
+            )
             ends = [str(row[0]) for row in rows]
-            plain, more = spending_queries.spent(db), spending_queries.progress_spent(db)
+            plain, more = activity_queries.usage(db), activity_queries.progress_usage(db)
     wrong = tuple(sorted({each for each in ends if each not in known}))
     return Counted(len(ends), wrong, _of_rows(plain), _of_rows([*plain, *more]))
 

@@ -19,15 +19,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.files import first_bytes, reading, sha256_of, unlink, write_beside
-from ctxtop.core.compaction.image import AS_IT_IS, image
-from ctxtop.core.compaction.plan import Plan
-from ctxtop.core.compaction.receipts import Mode, Receipts
-from ctxtop.core.compaction.subject import Patience, Subject
+from ctxtop.core.compaction.compaction_target import CompactionTarget, WaitTimes
+from ctxtop.core.compaction.plan import CompactionPlan
+from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
+from ctxtop.core.compaction.rewritten_lines import NO_TRANSFORM, rewrite_lines
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.compaction.verify import verify_lines, verify_list
+from ctxtop.core.compaction.verify import verify_lines, verify_visible_messages
+from ctxtop.core.files.file_operations import (
+    hash_file,
+    open_regular_file,
+    read_blocks,
+    remove_if_present,
+    write_temporary,
+)
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from tests.bench import bench_planning as planning
 
@@ -40,50 +46,54 @@ PLAN: Final = "plan.json"
 _MB: Final = 1_000_000
 
 
-def subject_of(path: Path) -> Subject:
+def subject_of(path: Path) -> CompactionTarget:
     """A session at rest that nobody has open."""
-    return Subject(
+    return CompactionTarget(
         session_id="s",
         transcript=path,
         cwd=None,
         state_folder=path.parent / STATE,
-        read_entries=read_conversation,
+        read_entries=read_entries,
         find_holder=lambda _: None,
-        wait_times=Patience(idle_s=0.0, quiet_s=0.0),
+        wait_times=WaitTimes(idle_s=0.0, quiet_s=0.0),
     )
 
 
-def plan_of(path: Path) -> Plan:
+def plan_of(path: Path) -> CompactionPlan:
     """The plan that was made before."""
-    return msgspec.json.decode((path.parent / PLAN).read_bytes(), type=Plan)
+    return msgspec.json.decode((path.parent / PLAN).read_bytes(), type=CompactionPlan)
 
 
 def copy(path: Path) -> None:
     """Copy the file beside itself, and hash it."""
-    with reading(path) as file:
-        copied = write_beside(path, first_bytes(file))
-    sha256_of(copied)
-    unlink(copied)
+    with open_regular_file(path) as file:
+        copied = write_temporary(path, read_blocks(file))
+    hash_file(copied)
+    remove_if_present(copied)
 
 
 def fork(path: Path) -> None:
     """Carry the plan out in a fork."""
-    apply_plan(plan_of(path), Mode.FORK, subject_of(path))
+    apply_plan(plan_of(path), ApplyMode.FORK, subject_of(path))
 
 
 def in_place(path: Path) -> None:
     """Carry the plan out in place."""
-    apply_plan(plan_of(path), Mode.IN_PLACE, subject_of(path))
+    apply_plan(plan_of(path), ApplyMode.IN_PLACE, subject_of(path))
 
 
 def verify(path: Path) -> None:
     """Check once more what the plan made; the copy stands for what was before."""
     plan, subject = plan_of(path), subject_of(path)
     before = path.with_name("before.jsonl")
-    with reading(before) as file:
+    with open_regular_file(before) as file:
         wrong = [
-            *verify_lines(path, image(file, plan.operations, AS_IT_IS), plan.operations),
-            *verify_list(subject.read_entries(before), subject.read_entries(path), plan.operations),
+            *verify_lines(
+                path, rewrite_lines(file, plan.operations, NO_TRANSFORM), plan.operations
+            ),
+            *verify_visible_messages(
+                subject.read_entries(before), subject.read_entries(path), plan.operations
+            ),
         ]
     assert wrong == []
 
@@ -91,7 +101,7 @@ def verify(path: Path) -> None:
 def take_back(path: Path) -> None:
     """Take the newest receipt back."""
     subject = subject_of(path)
-    newest = max(Receipts(subject.state_folder).all(), key=lambda each: each.at)
+    newest = max(ReceiptStore(subject.state_folder).all(), key=lambda each: each.at)
     undo(newest.receipt_id, None, subject)
 
 

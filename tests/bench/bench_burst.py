@@ -51,8 +51,8 @@ class Frames:
 
 def watched(root: Path) -> tuple[CtxtopApp, Frames]:
     """Make a dashboard that notes its frames."""
+    from ctxtop.collectors.places import Places
     from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.places import Places
 
     frames = Frames()
 

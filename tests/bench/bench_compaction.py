@@ -15,8 +15,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.whole import newest
+from ctxtop.core.compaction.summary_boundary import newest_entry
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .evaluation.boundaries import compactions_of, newest_within, with_summary
 from .evaluation.cozempic import PRESCRIPTIONS, VERSION, Cozempic
@@ -32,7 +32,7 @@ from .recordings import shared_folder
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
     from .evaluation.figures import Case
     from .evaluation.replay import Compact
@@ -263,9 +263,9 @@ def print_boundaries(folder: Path) -> None:
 
 def our_summary(budget: int, case: Case) -> str:
     """Sum up what stood before a compaction, in the tokens that the client's left."""
-    entries = read_conversation(case.path)
+    entries = read_entries(case.path)
     data = case.path.read_bytes()
-    line = newest(entries)
+    line = newest_entry(entries)
     last = b"{}" if line is None else data[line.offset : line.offset + line.length]
     return summary_within(entries, last, budget, case.tokens)
 

@@ -14,7 +14,7 @@ should be 75 to 85 %. `under` is the share that was over before the p50, `bias` 
 p50 over what came, less one. A forecast can only hold by the distance that it says; by the
 distance that came, the near cases are those that were over sooner than anybody could know.
 Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_forecast [--measure]
-With --measure it prints what `core/forecast_calibration.py` ships.
+With --measure it prints what `core/measure/forecast_calibration.py` ships.
 """
 
 from __future__ import annotations
@@ -32,17 +32,32 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.forecast import PAUSE_MS, Forecast, Interval, Prior, forecast, make_prior
-from ctxtop.core.forecast_calibration import DISTANCES, SHIPPED, Calibration, measure
-from ctxtop.core.forecast_replay import moments, replay, runs, sizes_of
-from ctxtop.core.store.rows import FillRow
+from ctxtop.core.measure.forecast import (
+    PAUSE_MS,
+    Forecast,
+    GrowthPrior,
+    Interval,
+    list_moments,
+    make_forecast,
+    make_prior,
+    replay_forecasts,
+    replay_targets,
+    split_runs,
+)
+from ctxtop.core.measure.forecast_calibration import (
+    DISTANCES,
+    SHIPPED_CALIBRATION,
+    ForecastCalibration,
+    measure_errors,
+)
+from ctxtop.core.store.queries.query_rows import FillRow
 
 from .recordings import as_config, recordings, shared_folder, too_few
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctxtop.core.forecast_calibration import Miss
+    from ctxtop.core.measure.forecast_calibration import PastGuess
 
 SCRIPTED: Final = "lab-proj"
 """The lab's sessions: a script chose how much they grow, so they teach others nothing."""
@@ -78,16 +93,19 @@ class Case:
 
 def read_fills(shared: Path, scratch: Path) -> Fills:
     """Read every recorded session into a throw-away store; its answers and boundaries by path."""
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store import queries
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.store_update import ScanOutcome
+    from ctxtop.core.store.queries import session_queries
     from ctxtop.core.store.writer import Writer
-    from ctxtop.tui.update import Outcome
 
     with closing(Writer(scratch / "store.db")) as writer:
-        Collector(ClaudeFolder(as_config(shared, scratch)), writer, Outcome()).scan()
-        sessions = queries.sessions(writer.connection)
-        return {row.path: queries.fill(writer.connection, row.session_id) for row in sessions}
+        Collector(ClaudeFolder(as_config(shared, scratch)), writer, ScanOutcome()).scan()
+        sessions = session_queries.sessions(writer.connection)
+        return {
+            row.path: session_queries.fill_history(writer.connection, row.session_id)
+            for row in sessions
+        }
 
 
 def strangers(fills: Fills, *asked: str) -> list[str]:
@@ -96,18 +114,20 @@ def strangers(fills: Fills, *asked: str) -> list[str]:
     return [path for path, rows in fills.items() if own.isdisjoint(rows)]
 
 
-def misses_without(fills: Fills, asked: str) -> list[list[Miss]]:
+def misses_without(fills: Fills, asked: str) -> list[list[PastGuess]]:
     """Replay the other sessions, each without itself and without the one that is asked."""
     return [
-        replay(fills[path], make_prior(fills[each] for each in strangers(fills, asked, path)))
+        replay_forecasts(
+            fills[path], make_prior(fills[each] for each in strangers(fills, asked, path))
+        )
         for path in strangers(fills, asked)
     ]
 
 
-def prior_without(fills: Fills, asked: str) -> Prior:
+def prior_without(fills: Fills, asked: str) -> GrowthPrior:
     """Gather what the sessions tell that have no turn in common with this one."""
     prior = make_prior(fills[path] for path in strangers(fills, asked))
-    return msgspec.structs.replace(prior, calibration=measure(misses_without(fills, asked)))
+    return msgspec.structs.replace(prior, calibration=measure_errors(misses_without(fills, asked)))
 
 
 def straight_line(rows: Sequence[FillRow], left: int) -> float:
@@ -119,14 +139,14 @@ def straight_line(rows: Sequence[FillRow], left: int) -> float:
     return left / slope if slope > 0 else math.inf
 
 
-def cases(path: str, rows: Sequence[FillRow], prior: Prior) -> Iterator[Case]:
+def cases(path: str, rows: Sequence[FillRow], prior: GrowthPrior) -> Iterator[Case]:
     """Ask at each turn before each size was reached."""
     plain = msgspec.structs.replace(prior, calibration=None)
-    for run in runs(rows):
-        for size in sizes_of(run):
-            for moment in moments(run, size):
+    for run in split_runs(rows):
+        for size in replay_targets(run):
+            for moment in list_moments(run, size):
                 known = run[: moment.turn + 1]
-                said, before = forecast(known, size, prior), forecast(known, size, plain)
+                said, before = make_forecast(known, size, prior), make_forecast(known, size, plain)
                 if said is None or before is None:
                     continue
                 yield Case(
@@ -233,11 +253,11 @@ def held_out(fills: Fills) -> list[Case]:
     ]
 
 
-def show_time(rows: list[FillRow], prior: Prior) -> None:
+def show_time(rows: list[FillRow], prior: GrowthPrior) -> None:
     """Print what one forecast costs."""
     start = time.perf_counter()
     for _ in range(RUNS):
-        forecast(rows, 10_000_000, prior)
+        make_forecast(rows, 10_000_000, prior)
     took = (time.perf_counter() - start) / RUNS
     print(f"\none forecast of a session of {len(rows)} answers: {took * 1e6:,.0f} µs")
 
@@ -249,13 +269,15 @@ def show_made() -> None:
     shipped = [
         case
         for path, rows in made.items()
-        for case in cases(path, rows, prior_of(made, path, SHIPPED))
+        for case in cases(path, rows, prior_of(made, path, SHIPPED_CALIBRATION))
     ]
     show("made sessions, by what is shipped alone: another machine's first day", shipped)
-    show_time([FillRow(at, 1_000 * at, 0) for at in range(300)], prior_of(made, "", SHIPPED))
+    show_time(
+        [FillRow(at, 1_000 * at, 0) for at in range(300)], prior_of(made, "", SHIPPED_CALIBRATION)
+    )
 
 
-def prior_of(fills: Fills, asked: str, calibration: Calibration) -> Prior:
+def prior_of(fills: Fills, asked: str, calibration: ForecastCalibration) -> GrowthPrior:
     """Gather how the other sessions grow, with a calibration from elsewhere."""
     prior = make_prior(rows for path, rows in fills.items() if path != asked)
     return msgspec.structs.replace(prior, calibration=calibration)
@@ -263,9 +285,9 @@ def prior_of(fills: Fills, asked: str, calibration: Calibration) -> Prior:
 
 def print_measured(fills: Fills) -> None:
     """Print the errors of all recorded sessions, as the source has them."""
-    found = measure(
+    found = measure_errors(
         [
-            replay(rows, make_prior(fills[each] for each in strangers(fills, path)))
+            replay_forecasts(rows, make_prior(fills[each] for each in strangers(fills, path)))
             for path, rows in fills.items()
         ]
     )
@@ -285,7 +307,7 @@ def main() -> None:
     fills = {
         path: rows
         for path, rows in sorted(every.items())
-        if SCRIPTED not in path and any(runs(rows))
+        if SCRIPTED not in path and any(split_runs(rows))
     }
     if "--measure" in sys.argv:
         print_measured(fills)

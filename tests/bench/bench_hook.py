@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.plugin import command_line
+from ctxtop.collectors.plugin import installed_commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -78,7 +78,7 @@ def main() -> None:
         empty = Path(top) / "empty.py"
         empty.write_text("", encoding="utf-8")
         given = json.dumps(GIVEN | {"transcript_path": str(transcript(Path(top)))}).encode()
-        hook = command_line.hook_command(store, "PostToolUse")
+        hook = installed_commands.hook_command(store, "PostToolUse")
         programs = {
             "an empty script, python -I": [sys.executable, "-I", str(empty)],
             "record": call(hook),
@@ -87,11 +87,11 @@ def main() -> None:
                 *(sys.executable, "-I", "-m", "ctxtop.collectors.plugin.hook"),
                 *(str(store), "PostToolUse"),
             ],
-            "status line": call(command_line.statusline_command(store)),
-            "status line, by sh -c": ["sh", "-c", command_line.statusline_command(store)],
-            "status line around `cat`": call(command_line.statusline_command(store, "cat")),
+            "status line": call(installed_commands.statusline_command(store)),
+            "status line, by sh -c": ["sh", "-c", installed_commands.statusline_command(store)],
+            "status line around `cat`": call(installed_commands.statusline_command(store, "cat")),
             "record and prompts": call(
-                command_line.hook_command(store, "PostToolUse", ["prompts"])
+                installed_commands.hook_command(store, "PostToolUse", ["prompts"])
             ),
         }
         for words in programs.values():

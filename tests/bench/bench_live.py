@@ -24,8 +24,8 @@ TARGET_MS = 300
 
 async def measure(root: Path, files: int, per_second: float, seconds: float) -> list[float]:
     """Run the dashboard beside the writer; milliseconds from each append to its frame."""
+    from ctxtop.collectors.places import Places
     from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.places import Places
 
     shown: dict[tuple[str, int], int] = {}
 

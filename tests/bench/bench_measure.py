@@ -16,17 +16,17 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core import fleet
-from ctxtop.core.fleet_reader import FleetReader
+from ctxtop.core.measure import fleet_reader
+from ctxtop.core.measure.fleet_reader import FleetReader
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import (
-    BoundaryFact,
-    Facts,
+from ctxtop.core.store.transcript_records import (
+    BoundaryRecord,
     FileKind,
-    ResponseFact,
-    SessionFact,
+    ResponseRecord,
+    SessionRecord,
     SourceFile,
     TailState,
+    TranscriptRecords,
 )
 from ctxtop.core.store.writer import Writer
 
@@ -54,26 +54,26 @@ def fill_store(writer: Writer, sessions: int, answers: int) -> list[str]:
     return names
 
 
-def facts_of(source: random.Random, answers: int, number: int) -> Facts:
+def facts_of(source: random.Random, answers: int, number: int) -> TranscriptRecords:
     """One session's answers, and a boundary wherever it came to 167,000 tokens."""
     model = MODELS[number % len(MODELS)]
-    tokens, responses, boundaries = 20_000, list[ResponseFact](), list[BoundaryFact]()
+    tokens, responses, boundaries = 20_000, list[ResponseRecord](), list[BoundaryRecord]()
     for turn in range(answers):
         offset = turn * 2000
         tokens += int(source.lognormvariate(6.5, 1.2))
         if tokens > 167_000:
             uuid = f"{number}-{turn}"
             boundaries.append(
-                BoundaryFact(offset + 1, uuid, NOW_MS, "auto", tokens, 9_000, 1, 1, 2)
+                BoundaryRecord(offset + 1, uuid, NOW_MS, "auto", tokens, 9_000, 1, 1, 2)
             )
             tokens = 25_000
         at = NOW_MS + turn * 20_000
         message = f"msg_{number}_{turn}"
         counts = (3, 500, tokens - 503, 400, tokens)
-        responses.append(ResponseFact(offset, offset, message, at, model, *counts, False))
-    return Facts(
+        responses.append(ResponseRecord(offset, offset, message, at, model, *counts, False))
+    return TranscriptRecords(
         lines=answers,
-        session=SessionFact(NOW_MS, NOW_MS, NOW_MS, None, "/home/dev/shop", "2.1.329"),
+        session=SessionRecord(NOW_MS, NOW_MS, NOW_MS, None, "/home/dev/shop", "2.1.329"),
         responses=tuple(responses),
         boundaries=tuple(boundaries),
     )
@@ -91,10 +91,10 @@ def median_ms(what: Callable[[], object], runs: int) -> float:
 
 def show(db: sqlite3.Connection, names: list[str]) -> None:
     """Print what it costs to measure all, one of them, and one that changed while we watch."""
-    whole = median_ms(lambda: fleet.read_sessions(db, NOW_MS), 3)
+    whole = median_ms(lambda: fleet_reader.read_sessions(db, NOW_MS), 3)
     reader = FleetReader(db, NOW_MS)
     reader.read(None, NOW_MS)
-    one = median_ms(lambda: fleet.read_sessions(db, NOW_MS, [names[-1]]), 50)
+    one = median_ms(lambda: fleet_reader.read_sessions(db, NOW_MS, [names[-1]]), 50)
     changed = median_ms(lambda: reader.read([names[-1]], NOW_MS), 50)
     for what, took, most in (
         (f"{len(names):,} sessions", whole, ALL_S * 1000),

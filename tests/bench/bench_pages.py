@@ -15,8 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.collectors.demo import make_demo, make_past
-from ctxtop.tui.widgets.session_pane import SessionPane
+from ctxtop.collectors.demo import make_demo, make_demo_history
+from ctxtop.tui.screens.fleet.fleet_panes import SessionPane
 
 from tests.tui.pages import WAYS
 
@@ -106,7 +106,7 @@ def main() -> None:
         root = Path(top) / "claude"
         now = datetime.now(UTC)
         demo = make_demo(root, now)
-        make_past(demo, Path(top) / "state" / "store.db", now)
+        make_demo_history(demo, Path(top) / "state" / "store.db", now)
         project = root / "projects" / "-home-dev-bench"
         project.mkdir(parents=True)
         for n in range(files):

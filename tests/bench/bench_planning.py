@@ -17,25 +17,24 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.collectors.transcripts.conversation import entries_from
-from ctxtop.core.compaction.limits import UNLIMITED
-from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.planning import plan_transcript, read_view
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.estimate import Estimator
-from ctxtop.core.summaries.templates import ELEVEN
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.transcript_file import NO_SIZE_LIMIT, open_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
+from ctxtop.core.transcript.entry_decoder import iter_entries
 
 from tests import transcripts as made
 from tests.bench.evaluation.sessions import WORKS, make_session
 from tests.worked import Session, numbered
 
 if TYPE_CHECKING:
-    from ctxtop.core.compaction.plan import Operation, Plan, Refusal
-    from ctxtop.core.compaction.view import View
-    from ctxtop.core.compaction.whole import Whole
+    from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
+    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.transcript_view import TranscriptView
 
 FIXED_BYTES: Final = 8_000_000
 """Whatever the transcript: buffers of 1 MB, the lines that a view holds, names, imports."""
@@ -101,29 +100,36 @@ def write_named(path: Path, name: str) -> None:
         write(path, SHAPES[name])
 
 
-def plan(path: Path, counter: Estimator) -> Plan:
+def plan(path: Path, counter: Estimator) -> CompactionPlan:
     """Plan as a person does who allows stubs."""
-    return _plan(path, counter, Harm.INPUTS)
+    return _plan(path, counter, Severity.INPUTS)
 
 
-def plan_file_only(path: Path, counter: Estimator) -> Plan:
+def plan_file_only(path: Path, counter: Estimator) -> CompactionPlan:
     """Plan as a person does who makes the file smaller alone."""
-    return _plan(path, counter, Harm.FILE_ONLY)
+    return _plan(path, counter, Severity.FILE_ONLY)
 
 
-def _plan(path: Path, counter: Estimator, level: Harm) -> Plan:
+def _plan(path: Path, counter: Estimator, level: Severity) -> CompactionPlan:
     return plan_transcript(
-        "s", path, entries_from, counter.for_model, options=Aim(level), max_bytes=UNLIMITED
+        "s",
+        path,
+        iter_entries,
+        counter.for_model,
+        options=SelectionOptions(level),
+        max_bytes=NO_SIZE_LIMIT,
     )
 
 
-def plan_summary(path: Path, counter: Estimator) -> Plan:
+def plan_summary(path: Path, counter: Estimator) -> CompactionPlan:
     """Plan a summary by rules."""
 
-    def make(whole: Whole, _view: View) -> Operation | Refusal:
-        return summarise(whole, KEPT_MESSAGES, ELEVEN)
+    def make(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+        return summarise_by_rules(whole, KEPT_MESSAGES, ELEVEN_SECTIONS)
 
-    return plan_whole("s", path, entries_from, counter.for_model, make, max_bytes=UNLIMITED)
+    return plan_conversation(
+        "s", path, iter_entries, counter.for_model, make, max_bytes=NO_SIZE_LIMIT
+    )
 
 
 PLANS: Final = {"plan": plan, "summary": plan_summary}
@@ -155,9 +161,9 @@ def measure_memory(path: Path, what: str) -> dict[str, float]:
     """Plan once: bytes of the index, and bytes at the peak."""
     counter = counter_of()
     tracemalloc.start()
-    with open_lines(path) as file:
+    with open_transcript(path) as file:
         scan = file.scan()
-        view = read_view(path, file, scan, entries_from, counter.for_model)
+        view = read_transcript_view(path, file, scan, iter_entries, counter.for_model)
         index = tracemalloc.get_traced_memory()[0]
         longest = max(line.content_bytes for line in view.lines)
     del view, scan

@@ -47,10 +47,10 @@ for path in Path(sys.argv[1]).rglob("*.jsonl"):
 APPEND: Final = """
 import sys
 from pathlib import Path
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.update import Outcome
+from ctxtop.collectors.store_update import ScanOutcome
 
 def read_so_far():
     with open("/proc/self/io") as file:
@@ -58,13 +58,13 @@ def read_so_far():
 
 root, store, name, line = sys.argv[1:]
 path = Path(root, "projects", name)
-collector = Collector(ClaudeFolder(Path(root)), Writer(Path(store)), Outcome())
+collector = Collector(ClaudeFolder(Path(root)), Writer(Path(store)), ScanOutcome())
 collector.scan()
 for _ in range(2):
     with path.open("a") as file:
         file.write(line + chr(10))
     before = read_so_far()
-    collector.take_paths([path])
+    collector.index_paths([path])
     after = read_so_far()
 print(after - before - (read_so_far() - after))
 """

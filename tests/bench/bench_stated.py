@@ -15,12 +15,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.artifacts import said_in
-from ctxtop.core.summaries.cues import CONSTRAINT, DECISION, REASON, quote, sentences_with
-from ctxtop.core.summaries.names import names_in
-from ctxtop.core.summaries.stated import decisions_in, rules_in
+from ctxtop.core.summaries.artifacts import prompt_excerpt
+from ctxtop.core.summaries.decision_patterns import (
+    DECISION_PATTERN,
+    REASON_PATTERN,
+    RULE_PATTERN,
+    find_decisions,
+    find_rules,
+    find_sentences,
+    quote_line,
+)
+from ctxtop.core.summaries.mentions import find_names
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .recordings import recordings, shared_folder, too_few
 
@@ -45,23 +52,27 @@ def read_labels() -> dict[str, dict[str, bool]]:
 def candidates(kind: str, text: str) -> Iterator[str]:
     """List the sentences that hold a word of a kind."""
     if kind == RULE:
-        yield from sentences_with(CONSTRAINT, text)
+        yield from find_sentences(RULE_PATTERN, text)
         return
-    yield from sentences_with(DECISION, text)
-    for sentence in sentences_with(REASON, text):
-        if "`" in sentence or names_in(sentence):
+    yield from find_sentences(DECISION_PATTERN, text)
+    for sentence in find_sentences(REASON_PATTERN, text):
+        if "`" in sentence or find_names(sentence):
             yield sentence
 
 
 def spoken(kind: str, paths: Iterable[Path]) -> Iterator[str]:
     """Yield the texts in which a kind is looked for."""
-    kinds = {PieceKind.PROMPT} if kind == RULE else {PieceKind.PROMPT, PieceKind.TEXT}
+    kinds = {PartKind.PROMPT} if kind == RULE else {PartKind.PROMPT, PartKind.TEXT}
     for path in paths:
-        for entry in read_conversation(path):
+        for entry in read_entries(path):
             if not entry.sidechain:
                 for piece in entry.parts:
                     if piece.kind in kinds:
-                        yield said_in(piece.text) if piece.kind is PieceKind.PROMPT else piece.text
+                        yield (
+                            prompt_excerpt(piece.text)
+                            if piece.kind is PartKind.PROMPT
+                            else piece.text
+                        )
 
 
 def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> None:
@@ -70,8 +81,8 @@ def show(kind: str, paths: list[Path], find: Callable[[str], Iterator[str]]) -> 
     every: set[str] = set()
     found: set[str] = set()
     for text in spoken(kind, paths):
-        every |= {key_of(quote(each)) for each in candidates(kind, text)}
-        found |= {key_of(quote(each)) for each in find(text)}
+        every |= {key_of(quote_line(each)) for each in candidates(kind, text)}
+        found |= {key_of(quote_line(each)) for each in find(text)}
     true = {key for key in every | found if labels.get(key)}
     right = found & true
     unlabelled = (every | found) - labels.keys()
@@ -93,8 +104,8 @@ def main() -> None:
     if not paths:
         print(too_few(shared, "a recorded session is", 0))
         return
-    show(RULE, paths, rules_in)
-    show(DECIDED, paths, decisions_in)
+    show(RULE, paths, find_rules)
+    show(DECIDED, paths, find_decisions)
 
 
 if __name__ == "__main__":

@@ -14,11 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 import textual.app
 import textual.pilot
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
+from ctxtop.collectors.places import Places
+from ctxtop.core.store.transcript_records import (
+    FileKind,
+    SourceFile,
+    SummaryRecord,
+    TailState,
+    TranscriptRecords,
+)
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.places import Places
-from ctxtop.tui.screens.summaries import SummariesScreen
+from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ def make(store: Path) -> None:
             source = SourceFile(f"-p/{name}.jsonl", FileKind.SESSION, "-p", name)
             each = SUMMARIES // SESSIONS
             texts = tuple(
-                TextFact(
+                SummaryRecord(
                     n,
                     f"u{number}-{n}",
                     "boundary" if n % 5 == 0 else "agent",
@@ -59,7 +65,7 @@ def make(store: Path) -> None:
                 source,
                 TailState(),
                 TailState(offset=9, anchor="x", size=9),
-                Facts(lines=1, summaries=texts),
+                TranscriptRecords(lines=1, summaries=texts),
             )
 
 

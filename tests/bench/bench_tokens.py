@@ -16,13 +16,27 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.calibration import Sample, factors_of, is_known, sample_of
-from ctxtop.core.content_kind import ContentKind, kind_of
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.piece_count import REMINDERS, count_pieces, said
-from ctxtop.core.text_count import TextCount, count_text
-from ctxtop.core.tokenizer import MEASURED, Measured, Tokenizer, tokenizer_of
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.measure.token_estimate import (
+    CalibrationSample,
+    choose_factors,
+    is_output_reported,
+    make_sample,
+)
+from ctxtop.core.measure.tokens import (
+    TASK_REMINDERS,
+    TOKENIZER_PROFILES,
+    ContentKind,
+    TextCount,
+    Tokenizer,
+    TokenizerProfile,
+    content_kind_of,
+    count_parts,
+    count_text,
+    estimate_tokens,
+    model_text,
+    model_tokenizer,
+)
+from ctxtop.core.transcript.conversation import PartKind
 
 from .growth_steps import corpora
 from .measure_tokens import counts_of, measure
@@ -31,22 +45,22 @@ from .recordings import shared_folder, too_few
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from ctxtop.core.conversation import Piece
-    from ctxtop.core.growth import Step
+    from ctxtop.core.measure.token_estimate import GrowthStep
+    from ctxtop.core.transcript.conversation import MessagePart
 
 TARGET_MEDIAN: Final = 0.05
 TARGET_RATIO: Final = 3.0
 CHARS_PER_TOKEN: Final = 4
 SMALL_SIDE: Final = 1
 
-Turn = list["Step"]
+Turn = list["GrowthStep"]
 """Steps whose growth is taken together."""
 
 
 class Predicted(msgspec.Struct, frozen=True):
     """One step as each way of counting sees it; tokens."""
 
-    step: Step
+    step: GrowthStep
     known: bool
     """Its output was told by the API: every way takes that as it is."""
     output: int
@@ -67,13 +81,13 @@ CHARS: Final = "chars/4"
 WAYS: Final = (OURS, UNLEARNT, STRANGE, SCALED, PLAIN, CHARS)
 
 
-def counter(weights: Measured) -> Callable[[str], TextCount]:
+def counter(weights: TokenizerProfile) -> Callable[[str], TextCount]:
     """Count as `core.text_count` does, with weights that were measured without a session."""
 
     def count(text: str) -> TextCount:
         counts = counts_of(text)
         tokens = round(weights.tokens(counts))
-        return TextCount(kind_of(text), sum(counts), tokens, tokens)
+        return TextCount(content_kind_of(text), sum(counts), tokens, tokens)
 
     return count
 
@@ -82,16 +96,16 @@ class Way(msgspec.Struct, frozen=True):
     """A way of counting that was prepared without the session to predict."""
 
     count: Callable[[str], TextCount]
-    around: Measured
+    around: TokenizerProfile
     by_kind: dict[str, tuple[float, ...]]
     """Learnt factors, by model."""
 
-    def of(self, step: Step) -> tuple[float, float]:
+    def of(self, step: GrowthStep) -> tuple[float, float]:
         """Count both sides of a step."""
-        tokenizer = tokenizer_of(step.model)
+        tokenizer = model_tokenizer(step.model)
         with measured_as(tokenizer, self.around):
             sides = [
-                count_pieces(pieces, tokenizer, self.count)
+                count_parts(pieces, tokenizer, self.count)
                 for pieces in (step.added_parts, step.answer_parts)
             ]
         factors = self.by_kind[step.model]
@@ -103,43 +117,47 @@ class Way(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def measured_as(tokenizer: Tokenizer, measured: Measured) -> Iterator[None]:
+def measured_as(tokenizer: Tokenizer, measured: TokenizerProfile) -> Iterator[None]:
     """Let the product count with other constants."""
-    kept = MEASURED[tokenizer]
-    MEASURED[tokenizer] = measured
+    kept = TOKENIZER_PROFILES[tokenizer]
+    TOKENIZER_PROFILES[tokenizer] = measured
     try:
         yield
     finally:
-        MEASURED[tokenizer] = kept
+        TOKENIZER_PROFILES[tokenizer] = kept
 
 
-def learnt_way(held_out: Sequence[Step], others: Sequence[Step], around: Measured) -> Way:
+def learnt_way(
+    held_out: Sequence[GrowthStep], others: Sequence[GrowthStep], around: TokenizerProfile
+) -> Way:
     """Learn the factors of a session's models from other sessions."""
     count = counter(around)
-    samples: dict[str, list[Sample]] = defaultdict(list)
-    with measured_as(tokenizer_of(held_out[0].model), around):
+    samples: dict[str, list[CalibrationSample]] = defaultdict(list)
+    with measured_as(model_tokenizer(held_out[0].model), around):
         for step in others:
-            sample = sample_of(step, count)
+            sample = make_sample(step, count)
             if sample:
                 samples[sample.model].append(sample)
         models = {step.model for step in held_out}
-        return Way(count, around, {model: factors_of(model, samples).by_kind for model in models})
+        return Way(
+            count, around, {model: choose_factors(model, samples).by_kind for model in models}
+        )
 
 
-def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]:
+def predict(held_out: Sequence[GrowthStep], others: Sequence[GrowthStep]) -> list[Predicted]:
     """Predict a session's steps by what other sessions teach."""
-    tokenizer = tokenizer_of(held_out[0].model)
+    tokenizer = model_tokenizer(held_out[0].model)
     around = measure(others)
     ours = learnt_way(held_out, others, around)
     ones = {model: (1.0,) * len(ContentKind) for model in ours.by_kind}
     unlearnt = Way(ours.count, around, ones)
     (other,) = set(Tokenizer) - {tokenizer}
-    strange = learnt_way(held_out, others, MEASURED[other])
+    strange = learnt_way(held_out, others, TOKENIZER_PROFILES[other])
     ratio = statistics.median(list(_ratios(others)) or [1.0])
     found = []
     for step in held_out:
         with measured_as(tokenizer, around):
-            answer = count_pieces(step.answer_parts, tokenizer, ours.count)
+            answer = count_parts(step.answer_parts, tokenizer, ours.count)
         plain = (_sum(step.added_parts, estimate_tokens), _sum(step.answer_parts, estimate_tokens))
         sides = {
             OURS: ours.of(step),
@@ -149,15 +167,15 @@ def predict(held_out: Sequence[Step], others: Sequence[Step]) -> list[Predicted]
             PLAIN: plain,
             CHARS: (_sum(step.added_parts, by_chars), _sum(step.answer_parts, by_chars)),
         }
-        known = is_known(step.output_tokens, answer)
+        known = is_output_reported(step.output_tokens, answer)
         found.append(Predicted(step, known, step.output_tokens, sides))
     return found
 
 
-def _ratios(steps: Iterable[Step]) -> Iterator[float]:
+def _ratios(steps: Iterable[GrowthStep]) -> Iterator[float]:
     """Say how many tokens one of tiktoken's is, by step; thoughts are not all in their text."""
     for step in steps:
-        if all(piece.kind is not PieceKind.THINKING for piece in step.answer_parts):
+        if all(piece.kind is not PartKind.THINKING for piece in step.answer_parts):
             plain = _sum((*step.added_parts, *step.answer_parts), estimate_tokens)
             if plain:
                 yield step.growth / plain
@@ -168,13 +186,13 @@ def by_chars(text: str) -> float:
     return len(text) / CHARS_PER_TOKEN
 
 
-def _sum(pieces: Iterable[Piece], count: Callable[[str], float]) -> float:
+def _sum(pieces: Iterable[MessagePart], count: Callable[[str], float]) -> float:
     return sum(count(_whole(piece)) for piece in pieces)
 
 
-def _whole(piece: Piece) -> str:
+def _whole(piece: MessagePart) -> str:
     # A reminder's words are not in the transcript: every way is given as many of others.
-    if piece.name not in REMINDERS:
+    if piece.name not in TASK_REMINDERS:
         return piece.text
     said_ = piece.text.rstrip(" ")
     return said_ + " word" * ((len(piece.text) - len(said_)) // 5)
@@ -214,7 +232,7 @@ def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
         abs(sum(each.sides[way]) - each.step.growth) / each.step.growth
         for each in steps
         if each.step.growth > 0
-        and all(piece.kind is not PieceKind.THINKING for piece in each.step.answer_parts)
+        and all(piece.kind is not PartKind.THINKING for piece in each.step.answer_parts)
     ]
 
 
@@ -223,7 +241,7 @@ def by_prompt(steps: Sequence[Predicted]) -> list[list[Predicted]]:
     turns: list[list[Predicted]] = [[]]
     for each in steps:
         turns[-1].append(each)
-        if any(piece.kind is PieceKind.PROMPT for piece in each.step.added_parts):
+        if any(piece.kind is PartKind.PROMPT for piece in each.step.added_parts):
             turns.append([])
     return [turn for turn in turns if turn]
 
@@ -239,9 +257,11 @@ def line(name: str, found: dict[str, list[float]]) -> str:
     return f"{name:34} {len(found[OURS]):5}  " + "   ".join(cells)
 
 
-def speed(steps: Sequence[Step]) -> None:
+def speed(steps: Sequence[GrowthStep]) -> None:
     """Say how fast texts are counted, beside the plain count."""
-    texts = [said(piece)[0] for step in steps for piece in (*step.answer_parts, *step.added_parts)]
+    texts = [
+        model_text(piece)[0] for step in steps for piece in (*step.answer_parts, *step.added_parts)
+    ]
     size = sum(len(text.encode("utf-8", "replace")) for text in texts) / 1e6
     taken = {}
     for name, count in (("plain", estimate_tokens), ("ours", count_text)):
@@ -270,7 +290,7 @@ def main() -> None:
     print(" " * 42 + "   ".join(f"{way:^14.14}" for way in WAYS))
     print(f"{'':34} turns  " + "   ".join(["median     p90"] * len(WAYS)))
     rows: dict[str, dict[str, list[float]]] = {}
-    every: list[Step] = []
+    every: list[GrowthStep] = []
     shares: list[str] = []
     for corpus, some in known.items():
         predicted = []

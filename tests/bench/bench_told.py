@@ -15,16 +15,20 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.segments import segments
-from ctxtop.core.store import queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.measure.compaction_report import find_refill, find_thrash
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.summaries.artifacts import Artifacts, artifacts_of
-from ctxtop.core.summaries.forgotten import Counts, counts_of, divide
-from ctxtop.core.thrash import find_refill, thrash
+from ctxtop.core.summaries.artifacts import Artifacts, collect_artifacts
+from ctxtop.core.summaries.lost_artifacts import (
+    ArtifactCounts,
+    count_artifacts,
+    split_retained_and_lost,
+)
+from ctxtop.core.transcript.conversation import split_segments
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..recorder import Recorder
 from .peers import RULES, Row, Score, add, score
@@ -61,23 +65,23 @@ def print_detection(sessions: list[Path]) -> None:
 
 def _print_told(path: Path) -> None:
     began = time.perf_counter()
-    entries = read_conversation(path)
+    entries = read_entries(path)
     read = time.perf_counter() - began
     standing, first = Artifacts(), True
-    for segment in segments([entry for entry in entries if not entry.sidechain]):
+    for segment in split_segments([entry for entry in entries if not entry.sidechain]):
         began = time.perf_counter()
-        before = artifacts_of(segment.entries, standing)
-        standing, lost = divide(before, segment.summary, segment.kept)
+        before = collect_artifacts(segment.entries, standing)
+        standing, lost = split_retained_and_lost(before, segment.summary, segment.kept)
         took = time.perf_counter() - began
         print(f"{path.name} line {segment.end.line}: read in {read:.3f} s, told in {took:.3f} s")
         for what, found in (("before", before), ("kept", standing), ("forgotten", lost)):
-            print(f"  {what:<10} {_in_words(counts_of(found))}")
-        if not first and thrash(find_refill(segment.entries, segment.boundary)):
+            print(f"  {what:<10} {_in_words(count_artifacts(found))}")
+        if not first and find_thrash(find_refill(segment.entries, segment.boundary)):
             print(f"  thrash     {find_refill(segment.entries, segment.boundary)}")
         first = False
 
 
-def _in_words(counts: Counts) -> str:
+def _in_words(counts: ArtifactCounts) -> str:
     names = counts.__struct_fields__
     return ", ".join(f"{getattr(counts, name)} {name}" for name in names)
 
@@ -102,7 +106,7 @@ def _own_score(truth: dict[Path, dict[str, int]]) -> Score:
         with closing(Writer(store)) as writer:
             Collector(folder, writer, Recorder()).scan()
         with closing(open_reader(store)) as db:
-            said = [row.uuid for row in queries.compactions(db)]
+            said = [row.uuid for row in session_queries.compactions(db)]
     found = wanted & set(said)
     return Score(len(found), len(wanted - found), len(said) - len(found))
 

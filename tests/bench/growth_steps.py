@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.growth import steps_of
-from ctxtop.core.tokenizer import tokenizer_of
+from ctxtop.core.measure.token_estimate import list_growth_steps
+from ctxtop.core.measure.tokens import model_tokenizer
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .recordings import recordings, shared_folder
 
@@ -14,19 +14,19 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from ctxtop.core.growth import Step
+    from ctxtop.core.measure.token_estimate import GrowthStep
 
 CORPORA: Final = ("older", "newer")
 """Real sessions; `current` was made by a scripted API that invents its usage."""
 
-Family = tuple[str, list["Step"]]
+Family = tuple[str, list["GrowthStep"]]
 
 
 def families(paths: Iterable[Path]) -> list[Family]:
     """Read sessions: files that share answers are one family, and each answer counts once."""
-    found: list[tuple[str, set[str], list[Step]]] = []
+    found: list[tuple[str, set[str], list[GrowthStep]]] = []
     for path in paths:
-        steps = steps_of(read_conversation(path))
+        steps = list_growth_steps(read_entries(path))
         ids = {step.message_id for step in steps}
         same = next((family for family in found if family[1] & ids), None)
         if same is None:
@@ -46,9 +46,9 @@ def corpora() -> dict[str, list[Family]]:
         }
     found: dict[str, list[Family]] = {}
     for name, steps in families(recordings(shared)):
-        by_tokenizer: dict[str, list[Step]] = {}
+        by_tokenizer: dict[str, list[GrowthStep]] = {}
         for step in steps:
-            by_tokenizer.setdefault(tokenizer_of(step.model).name.lower(), []).append(step)
+            by_tokenizer.setdefault(model_tokenizer(step.model).name.lower(), []).append(step)
         for tokenizer, some in by_tokenizer.items():
             found.setdefault(tokenizer, []).append((name, some))
     return found

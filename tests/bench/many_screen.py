@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.tui.app import CtxtopApp
-    from ctxtop.tui.widgets.session_pane import SessionPane
+    from ctxtop.tui.screens.fleet.fleet_panes import SessionPane
 
 BEAT_S: Final = 0.01
 SORTS: Final = 8
@@ -96,7 +96,7 @@ async def look(root: Path, sessions: int) -> Seen:
 
 
 def _pane(app: CtxtopApp) -> SessionPane:
-    from ctxtop.tui.widgets.session_pane import SessionPane
+    from ctxtop.tui.screens.fleet.fleet_panes import SessionPane
 
     return app.screen.query_one(SessionPane)
 

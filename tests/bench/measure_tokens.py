@@ -1,4 +1,4 @@
-"""Measure what `core/tokenizer.py` holds: the weights of each generation of tokenizers.
+"""Measure what `core/measure/tokens.py` holds: the weights of each generation of tokenizers.
 
 Usage: python -m tests.bench.measure_tokens, with CTXTOP_SHARED naming the shared folder.
 """
@@ -8,19 +8,23 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.least_absolute import least_absolute
-from ctxtop.core.piece_count import REMINDERS, said
-from ctxtop.core.token_classes import TokenClass, class_counts
-from ctxtop.core.tokenizer import Measured
+from ctxtop.core.measure.robust_statistics import fit_least_absolute
+from ctxtop.core.measure.tokens import (
+    TASK_REMINDERS,
+    TokenClass,
+    TokenizerProfile,
+    count_token_classes,
+    model_text,
+)
+from ctxtop.core.transcript.conversation import PartKind
 
 from .growth_steps import corpora
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ctxtop.core.conversation import Piece
-    from ctxtop.core.growth import Step
+    from ctxtop.core.measure.token_estimate import GrowthStep
+    from ctxtop.core.transcript.conversation import MessagePart
 
 CALL, PARAMETER, RESULT, MESSAGE, REMINDER, THOUGHT = range(len(TokenClass), len(TokenClass) + 6)
 AROUND: Final = ("call", "parameter", "result", "message", "reminder", "thought")
@@ -43,33 +47,33 @@ Row = tuple[list[float], float]
 @cache
 def counts_of(text: str) -> tuple[int, ...]:
     """Count a text once."""
-    return class_counts(text)
+    return count_token_classes(text)
 
 
-def features(pieces: Iterable[Piece]) -> list[float]:
+def features(pieces: Iterable[MessagePart]) -> list[float]:
     """Say what pieces consist of, one number a coefficient."""
     row = [0.0] * len(PRIOR)
     for piece in pieces:
-        text, parameters = said(piece)
+        text, parameters = model_text(piece)
         counts = counts_of(text)
-        if piece.kind is PieceKind.THINKING:
+        if piece.kind is PartKind.THINKING:
             row[THOUGHT] += sum(counts)
             continue
         for place, count in enumerate(counts):
             row[place] += count
-        if piece.kind is PieceKind.TOOL_INPUT:
+        if piece.kind is PartKind.TOOL_INPUT:
             row[CALL] += 1
             row[PARAMETER] += parameters
-        elif piece.name in REMINDERS:
+        elif piece.name in TASK_REMINDERS:
             row[REMINDER] += 1
-        elif piece.kind in {PieceKind.TOOL_RESULT, PieceKind.AGENT_RETURN}:
+        elif piece.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN}:
             row[RESULT] += 1
-        elif piece.kind is not PieceKind.TEXT:
+        elif piece.kind is not PartKind.TEXT:
             row[MESSAGE] += 1
     return row
 
 
-def rows_of(step: Step) -> list[Row]:
+def rows_of(step: GrowthStep) -> list[Row]:
     """Say what a step tells: of its two sides where its output is known, else of both at once.
 
     An image's tokens are not known, and the corpus has too few to measure them.
@@ -81,13 +85,13 @@ def rows_of(step: Step) -> list[Row]:
     if not known:
         return [([a + b for a, b in zip(added, answer, strict=True)], step.growth)]
     rows: list[Row] = [(added, step.growth - step.output_tokens)]
-    silent = any(p.kind is PieceKind.THINKING and not p.text for p in step.answer_parts)
+    silent = any(p.kind is PartKind.THINKING and not p.text for p in step.answer_parts)
     if not silent:
         rows.append((answer, float(step.output_tokens)))
     return [(row, target) for row, target in rows if target > 0]
 
 
-def measure(steps: Iterable[Step]) -> Measured:
+def measure(steps: Iterable[GrowthStep]) -> TokenizerProfile:
     """Fit the coefficients of a generation."""
     rows: list[list[float]] = []
     targets: list[float] = []
@@ -98,9 +102,9 @@ def measure(steps: Iterable[Step]) -> Measured:
     for place, value in enumerate(PRIOR):
         rows.append([PRIOR_WEIGHT * (place == other) for other in range(len(PRIOR))])
         targets.append(PRIOR_WEIGHT * value)
-    found = least_absolute(rows, targets, PRIOR)
+    found = fit_least_absolute(rows, targets, PRIOR)
     around = dict(zip(AROUND, found[len(TokenClass) :], strict=True))
-    return Measured(tuple(found[: len(TokenClass)]), **around, spread=0.0, p90=0.0)
+    return TokenizerProfile(tuple(found[: len(TokenClass)]), **around, spread=0.0, p90=0.0)
 
 
 def main() -> None:

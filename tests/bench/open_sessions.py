@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.demo.registry import process_start
+from ctxtop.collectors.demo.session_builder import read_process_start
 
 from tests.bench.live import line, session_id
 
@@ -34,7 +34,7 @@ def make(root: Path, count: int) -> list[Path]:
             "sessionId": session,
             "cwd": "/home/dev/bench",
             "startedAt": int(time.time() * 1000),
-            "procStart": process_start(os.getpid()),
+            "procStart": read_process_start(os.getpid()),
             "version": "2.1.329",
             "kind": "interactive",
             "entrypoint": "cli",

@@ -10,7 +10,7 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.summaries.steering import STEER
+from ctxtop.core.summaries.steering import KEEP_HEADING
 
 from .counting import count_request
 from .script import Step, next_step, texts_of, usage_of
@@ -146,7 +146,7 @@ def _error(exchange: Json, status: int, words: str, what: str) -> Step:
 
 def _summary(asked: str) -> str:
     """Keep what ctxtop asks to keep, but for what says that it is to be forgotten."""
-    _, steered, after = asked.partition(STEER)
+    _, steered, after = asked.partition(KEEP_HEADING)
     asked_for = after.partition("REMINDER")[0].splitlines() if steered else []
     kept = [line for line in asked_for if line.startswith("- ") and FORGET not in line]
     return SUMMARY.replace("</summary>", "\n".join([*kept, "</summary>"]))

@@ -10,12 +10,11 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.subject import Patience, Subject
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.thinking import is_of_another
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.compaction.compaction_target import CompactionTarget, WaitTimes
+from ctxtop.core.measure.tokens import estimate_tokens
+from ctxtop.core.transcript.conversation import PartKind, is_from_other_model
+from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .counting import FACTOR, MEDIA_TOKENS, count_request
 from .edits import write_edited
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
     from .lab import Lab
 
@@ -67,22 +66,22 @@ class Proved:
 class ApiCounter:
     """Counts a piece as the scripted API does."""
 
-    def tokens(self, part: Piece) -> int:
+    def tokens(self, part: MessagePart) -> int:
         """Count one piece."""
-        text = f"{part.name}\n{part.text}" if part.kind is PieceKind.TOOL_INPUT else part.text
+        text = f"{part.name}\n{part.text}" if part.kind is PartKind.TOOL_INPUT else part.text
         return round(FACTOR * estimate_tokens(text)) + part.media * MEDIA_TOKENS
 
 
-def subject_of(lab: Lab, path: Path) -> Subject:
+def subject_of(lab: Lab, path: Path) -> CompactionTarget:
     """Say what is edited; nobody else writes in a lab."""
-    return Subject(
+    return CompactionTarget(
         session_id=path.stem,
         transcript=path,
         cwd=str(lab.project),
         state_folder=lab.root / "ours",
-        read_entries=read_conversation,
+        read_entries=read_entries,
         find_holder=lambda _session: None,
-        wait_times=Patience(idle_s=0.0, quiet_s=0.0, max_wait_s=0.0),
+        wait_times=WaitTimes(idle_s=0.0, quiet_s=0.0, max_wait_s=0.0),
     )
 
 
@@ -92,17 +91,17 @@ def resume(
     """Resume, compare the first request with the file before and until it, and give it."""
     path = path_of(lab, session_id)
     size = path.stat().st_size
-    entries = read_conversation(path)
+    entries = read_entries(path)
     model = _model_of(entries)
     before = _sent_to(model, entries)
     turn = lab.turn(prompt, resume=session_id, model=model, more=more)
     assert turn.code == 0, (what, turn.out)
     asked: Json = next(one for one in turn.exchanges if is_main(one, session_id))
-    entries = read_conversation(path)
+    entries = read_entries(path)
     answer = min(
         entry.offset
         for entry in entries
-        if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC
+        if entry.offset >= size and entry.type == "assistant" and entry.model != SYNTHETIC_MODEL
     )
     # Which line is its newest the client may write down again only after the answer.
     stale = {entry.offset for entry in entries if entry.leaf_uuid and entry.offset < size}
@@ -126,9 +125,9 @@ def prove(lab: Lab, session_id: str, edit: Callable[[Path], Edited], what: str) 
     path = path_of(lab, session_id)
     unedited = path.read_bytes()
     before = resume(lab, write_edited(path, lambda lines: lines), f"{what}: before")
-    listed = project(read_conversation(path))
+    listed = visible_entries(read_entries(path))
     edited = edit(path)
-    left = project(read_conversation(path_of(lab, edited.session_id)))
+    left = visible_entries(read_entries(path_of(lab, edited.session_id)))
     saved = tokens_of(listed) - tokens_of(left) if edited.saved is None else edited.saved
     after = resume(lab, edited.session_id, f"{what}: after")
     edited.undo()
@@ -147,9 +146,9 @@ def _sent_to(model: str, entries: list[Entry]) -> list[Entry]:
     """Project for a model; each line of the lab's transcripts holds one block."""
     return [
         entry
-        for entry in project(entries)
-        if not is_of_another(entry, model)
-        or any(piece.kind is not PieceKind.THINKING for piece in entry.parts)
+        for entry in visible_entries(entries)
+        if not is_from_other_model(entry, model)
+        or any(piece.kind is not PartKind.THINKING for piece in entry.parts)
     ]
 
 
@@ -171,5 +170,7 @@ def tokens_of(entries: list[Entry]) -> int:
 
 def _model_of(entries: list[Entry]) -> str:
     """Name the model that answered last: another one is not sent its thinking."""
-    models = (entry.model for entry in reversed(entries) if entry.model not in {None, SYNTHETIC})
+    models = (
+        entry.model for entry in reversed(entries) if entry.model not in {None, SYNTHETIC_MODEL}
+    )
     return next(models, None) or SMALL

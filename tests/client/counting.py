@@ -6,7 +6,7 @@ import json
 from functools import cache
 from typing import Any, Final
 
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.measure.tokens import estimate_tokens
 
 Json = dict[str, Any]
 

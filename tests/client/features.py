@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.collectors.plugin import command_line
+from ctxtop.collectors.plugin import installed_commands
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 def hook_command(lab: Lab, event: str, *features: str) -> dict[str, Any]:
     """Write a hook as settings have it; it keeps its store where the lab has its own."""
-    return {"type": "command", "command": command_line.hook_command(lab.store, event, features)}
+    return {
+        "type": "command",
+        "command": installed_commands.hook_command(lab.store, event, features),
+    }
 
 
 def install(lab: Lab, **features: str) -> None:

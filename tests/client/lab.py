@@ -11,11 +11,11 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core import fleet
-from ctxtop.core.store import queries, spending_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.measure import fleet_reader
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import activity_queries, session_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -24,9 +24,9 @@ from .screen import Screen
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.agents import Agent
-    from ctxtop.core.sessions import Session
-    from ctxtop.core.store.rows import CompactionRow, SpentRow
+    from ctxtop.core.model.agent import Agent
+    from ctxtop.core.model.session import Session
+    from ctxtop.core.store.queries.query_rows import CompactionRow, UsageRow
 
     from .namespace import Namespace
 
@@ -79,7 +79,7 @@ class View:
 
     sessions: dict[str, Session]
     agents: list[Agent]
-    spent: dict[str, SpentRow]
+    spent: dict[str, UsageRow]
     compactions: list[CompactionRow]
     bad_lines: list[tuple[str, int, int, str]]
     unknown_types: dict[str, int]
@@ -243,14 +243,14 @@ class Lab:
         with closing(Writer(path)) as writer:
             Collector(ClaudeFolder(self.config.resolve()), writer, recorder).scan()
         with closing(open_reader(path)) as db:
-            sessions = fleet.read_sessions(db, time.time_ns() // 1_000_000 + later_ms)
+            sessions = fleet_reader.read_sessions(db, time.time_ns() // 1_000_000 + later_ms)
             return View(
                 sessions={session.session_id: session for session in sessions},
-                agents=fleet.read_agents(db, sessions),
-                spent={row.session_id: row for row in spending_queries.spent(db)},
-                compactions=queries.compactions(db),
-                bad_lines=queries.bad_lines(db),
-                unknown_types=queries.unknown_types(db),
+                agents=fleet_reader.read_agents(db, sessions),
+                spent={row.session_id: row for row in activity_queries.usage(db)},
+                compactions=session_queries.compactions(db),
+                bad_lines=session_queries.bad_lines(db),
+                unknown_types=session_queries.unknown_types(db),
                 troubles=[str(trouble) for trouble in recorder.troubles],
             )
 

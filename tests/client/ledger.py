@@ -7,16 +7,16 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.core.agents import AgentStatus
-from ctxtop.core.context import ContextState
-from ctxtop.core.models import LARGE_MARK
-from ctxtop.tui.formats import percent
+from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX
+from ctxtop.core.model.agent import AgentStatus
+from ctxtop.core.model.context import ContextState
+from ctxtop.tui.text.formats import percent
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
-    from ctxtop.core.context import Context
-    from ctxtop.core.sessions import Session
+    from ctxtop.core.model.context import Context
+    from ctxtop.core.model.session import Session
 
     from .lab import Lab, Turn, View
 
@@ -73,7 +73,7 @@ class Judge:
         windows = {
             usage["contextWindow"]
             for model, usage in turn.said.get("modelUsage", {}).items()
-            if model.removesuffix(LARGE_MARK) == session.model
+            if model.removesuffix(LARGE_WINDOW_SUFFIX) == session.model
         }
         if turn.said.get("modelUsage"):
             self._ledger.same("window", {session.context.window.tokens}, windows)
@@ -86,8 +86,8 @@ class Judge:
     def anew(self) -> None:
         """A store that reads all at once says what the one says that read turn by turn."""
         store = self._lab.root / "fresh" / "ctxtop.db"
-        if logs_of(self._lab.store).is_dir():
-            shutil.copytree(logs_of(self._lab.store), logs_of(store))
+        if own_log_folder(self._lab.store).is_dir():
+            shutil.copytree(own_log_folder(self._lab.store), own_log_folder(store))
         fresh = self._lab.ctxtop(store)
         kept = self._lab.ctxtop()
         self._ledger.same("read anew", kept.sessions, fresh.sessions)

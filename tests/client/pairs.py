@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm, Plan
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.protect import Protection
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.title import title_lines
+from ctxtop.core.compaction.fork import title_lines
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import CompactionPlan, Severity
+from ctxtop.core.compaction.protection import ProtectionLimits
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.thinking import drops_thinking
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.measure.tokens import estimate_tokens
+from ctxtop.core.transcript.conversation import PartKind, drops_thinking
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .acts import TOOLS
 from .compacting import resume, subject_of
@@ -34,15 +33,15 @@ from .wire import blocks_sent
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.receipts import Receipt
-    from ctxtop.core.compaction.subject import Subject
-    from ctxtop.core.conversation import Piece
+    from ctxtop.core.compaction.compaction_target import CompactionTarget
+    from ctxtop.core.compaction.receipts import CompactionReceipt
+    from ctxtop.core.transcript.conversation import MessagePart
 
     from .lab import Lab
 
 Json = dict[str, Any]
 
-NEWEST: Final = Protection(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
+NEWEST: Final = ProtectionLimits(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that the work of a few prompts may be taken out."""
 
 _JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
@@ -60,7 +59,7 @@ _ONLY: Final = {
 }
 
 
-LEVELS: Final = {f"up to {level}": Harm(level) for level in (2, 4, 6)}
+LEVELS: Final = {f"up to {level}": Severity(level) for level in (2, 4, 6)}
 """What a person asks for: all of some levels together."""
 
 
@@ -69,19 +68,19 @@ def days_of(strategy: str) -> tuple[str, ...]:
     return _ONLY.get(strategy, tuple(DAYS))
 
 
-def aim_of(strategy: str) -> Aim:
+def aim_of(strategy: str) -> SelectionOptions:
     """Ask for one strategy alone, or for all of some levels."""
     if strategy in LEVELS:
-        return Aim(LEVELS[strategy])
-    return Aim(strategies=(strategy, *WITH.get(strategy, ())))
+        return SelectionOptions(LEVELS[strategy])
+    return SelectionOptions(strategies=(strategy, *WITH.get(strategy, ())))
 
 
 class Counter:
     """Counts as the scripted API does, but without its factor: no sum is rounded."""
 
-    def tokens(self, part: Piece) -> int:
+    def tokens(self, part: MessagePart) -> int:
         """Count one piece."""
-        text = f"{part.name}\n{part.text}" if part.kind is PieceKind.TOOL_INPUT else part.text
+        text = f"{part.name}\n{part.text}" if part.kind is PartKind.TOOL_INPUT else part.text
         return _said(text) + part.media * MEDIA_TOKENS
 
 
@@ -149,12 +148,12 @@ class Day:
         """Let the session be what it was when it was made."""
         self.path.write_bytes(self.made)
 
-    def plan(self, strategy: str) -> Plan:
+    def plan(self, strategy: str) -> CompactionPlan:
         """Plan what is asked for; what is too little to pay off is done all the same."""
         plan = plan_transcript(
             self.session_id,
             self.path,
-            read_conversation,
+            read_entries,
             lambda _model: Counter(),
             options=aim_of(strategy),
             protection=NEWEST,
@@ -163,7 +162,7 @@ class Day:
         assert not refused, (self.name, strategy, refused)
         return msgspec.structs.replace(plan, refused=())
 
-    def subject(self, path: Path) -> Subject:
+    def subject(self, path: Path) -> CompactionTarget:
         """Say what is edited."""
         return subject_of(self.lab, path)
 
@@ -175,7 +174,7 @@ class Pair:
     strategy: str
     """Or one of LEVELS."""
     day: str
-    mode: Mode
+    mode: ApplyMode
 
     def __str__(self) -> str:
         return f"{self.strategy}, {self.day}, {self.mode.value}"
@@ -205,19 +204,19 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
     found = [each for each in plan.operations if together or each.strategy == pair.strategy]
     assert found, f"{pair}: nothing was found"
     _taken_back_at_once(pair, day, plan)
-    listed = project(read_conversation(day.path))
+    listed = visible_entries(read_entries(day.path))
     receipt = apply_plan(plan, pair.mode, day.subject(day.path))
     edited = path_of(day.lab, receipt.new_session_id or day.session_id)
     left = edited.read_bytes()
-    if pair.mode is Mode.IN_PLACE:
+    if pair.mode is ApplyMode.IN_PLACE:
         assert len(left) == plan.bytes_after, f"{pair}: another size than the plan said"
     after = day.resume(edited, f"{pair}: after")["body"]
     freed = tokens_sent(before) - tokens_sent(after)
     said = plan.before_tokens - plan.after_tokens
     assert freed == said, f"{pair}: {said} said, {freed} freed"
-    if plan.harm is Harm.FILE_ONLY:
+    if plan.harm is Severity.FILE_ONLY:
         assert said == 0, pair
-        same = project(read_conversation(edited))[: len(listed)]
+        same = visible_entries(read_entries(edited))[: len(listed)]
         assert [each.parts for each in same] == [each.parts for each in listed], pair
         assert blocks_sent(after) == blocks_sent(before), pair
     tail = edited.read_bytes().removeprefix(left)
@@ -230,7 +229,7 @@ def _prove(pair: Pair, day: Day, before: Json, *, asked_again: bool) -> Proof:
     return Proof(len(found), said, plan.bytes_before - plan.bytes_after)
 
 
-def _taken_back_at_once(pair: Pair, day: Day, plan: Plan) -> None:
+def _taken_back_at_once(pair: Pair, day: Day, plan: CompactionPlan) -> None:
     receipt = apply_plan(plan, pair.mode, day.subject(day.path))
     edited = path_of(day.lab, receipt.new_session_id or day.session_id)
     _undo(receipt, day, edited)
@@ -240,14 +239,14 @@ def _taken_back_at_once(pair: Pair, day: Day, plan: Plan) -> None:
         shutil.rmtree(edited.with_suffix(""), ignore_errors=True)
 
 
-def _undo(receipt: Receipt, day: Day, edited: Path) -> None:
+def _undo(receipt: CompactionReceipt, day: Day, edited: Path) -> None:
     undo(receipt.receipt_id, None, day.subject(edited))
 
 
-def _require_taken_back(receipt: Receipt, day: Day, edited: Path, tail: bytes) -> None:
+def _require_taken_back(receipt: CompactionReceipt, day: Day, edited: Path, tail: bytes) -> None:
     """Compare with what was made, byte for byte; a fork has a title and says whose lines it has."""
     whole = edited.read_bytes()
-    if receipt.mode is Mode.IN_PLACE:
+    if receipt.mode is ApplyMode.IN_PLACE:
         assert whole == day.made + tail, "not taken back"
         return
     assert day.path.read_bytes() == day.made, "the session itself was changed"

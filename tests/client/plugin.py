@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.plugin import exchange
+from ctxtop.collectors.plugin import compact_requests
 
 if TYPE_CHECKING:
     from .lab import Lab
 
-MODULE = Path(exchange.__file__).parent / "shipped" / "hooks" / "register.js"
+MODULE = Path(compact_requests.__file__).parent / "shipped" / "hooks" / "register.js"
 
 
 def install_module(lab: Lab) -> Path:
@@ -27,7 +27,7 @@ def install_module(lab: Lab) -> Path:
     (plugin / "hooks" / "hooks.json").write_text(json.dumps(hooks), encoding="utf-8")
     shutil.copy(MODULE, plugin / "hooks" / "register.js")
     store = str(lab.store)
-    command = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.module", store]
-    settings = {"command": command, "folder": exchange.asking_folder(store)}
+    command = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.register_command", store]
+    settings = {"command": command, "folder": compact_requests.request_folder(store)}
     (plugin / "hooks" / "register.json").write_text(json.dumps(settings), encoding="utf-8")
     return plugin

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.agents import Agent, AgentStatus
-from ctxtop.core.context import ContextState
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.context import ContextState
 
 from .lab import LARGE
 

@@ -6,15 +6,15 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.plan import Append, Operation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.strategies.cut import cut
-from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.compaction.whole import Whole, envelope_of, newest
-from ctxtop.core.summaries.budget import Budget, most
-from ctxtop.core.summaries.templates import EIGHT, ELEVEN, FOUR
-from ctxtop.core.summaries.words import OPENING
+from ctxtop.core.compaction.plan import AppendLine, Operation
+from ctxtop.core.compaction.strategies.cut import plan_cut
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.summary_boundary import Conversation, newest_entry, read_common_fields
+from ctxtop.core.summaries.render import SUMMARY_MARKER
+from ctxtop.core.summaries.summary_budget import SummaryBudget, estimate_tokens
+from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS, ELEVEN_SECTIONS, FOUR_SECTIONS
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .compacting import resume
 from .ledger import is_main
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 NEXT = "Next. [[say:ok]]"
 
-ROOM = Budget(2_500)
+ROOM = SummaryBudget(2_500)
 
 MANY = " ".join(f"[[bash:seq 1 {number}]]" for number in range(20, 400, 20))
 
@@ -51,20 +51,23 @@ SESSIONS = {
 }
 
 
-def whole(path: Path) -> Whole:
-    entries = tuple(read_conversation(path))
-    last = newest(entries)
+def whole(path: Path) -> Conversation:
+    entries = tuple(read_entries(path))
+    last = newest_entry(entries)
     assert last
     raw = path.read_bytes()[last.offset : last.offset + last.length]
-    return Whole(
-        entries, envelope_of(json.loads(raw)), lambda piece: most(piece.text) + 4, str(path)
+    return Conversation(
+        entries,
+        read_common_fields(json.loads(raw)),
+        lambda piece: estimate_tokens(piece.text) + 4,
+        str(path),
     )
 
 
 def append(path: Path, operation: object) -> str:
     """Append an operation's lines; give the text of its summary."""
     assert isinstance(operation, Operation), operation
-    texts = [edit.text for edit in operation.edits if isinstance(edit, Append)]
+    texts = [edit.text for edit in operation.edits if isinstance(edit, AppendLine)]
     with path.open("a", encoding="utf-8") as file:
         file.writelines(f"{text}\n" for text in texts)
     summary: str = json.loads(texts[1])["message"]["content"]
@@ -102,20 +105,20 @@ def worked(lab: Lab, prompts: tuple[str, ...]) -> Path:
 @pytest.mark.parametrize("name", SESSIONS)
 def test_the_client_sends_the_summary_and_the_tail(lab: Lab, name: str) -> None:
     path = worked(lab, SESSIONS[name])
-    template = {0: FOUR, 1: EIGHT, 2: ELEVEN}[list(SESSIONS).index(name)]
+    template = {0: FOUR_SECTIONS, 1: EIGHT_SECTIONS, 2: ELEVEN_SECTIONS}[list(SESSIONS).index(name)]
     original = path.read_bytes()
     plain = sent_on_resume(lab, path.stem)
 
-    summary = append(path, summarise(whole(path), 4, template, ROOM))
+    summary = append(path, summarise_by_rules(whole(path), 4, template, ROOM))
     appended = path.read_bytes()
     resume(lab, path.stem, "with our boundary")
     path.write_bytes(appended)
     sent = sent_on_resume(lab, path.stem)
 
-    assert summary.startswith(OPENING)
+    assert summary.startswith(SUMMARY_MARKER)
     assert bare(summary) in texts(sent)
     assert json.dumps(sent).count("ctxtop took") == 1
-    assert len(project(read_conversation(path))) >= 3, "the summary and a kept tail"
+    assert len(visible_entries(read_entries(path))) >= 3, "the summary and a kept tail"
     assert len(json.dumps(sent)) < len(json.dumps(plain)) + len(summary)
 
     path.write_bytes(original)
@@ -126,7 +129,7 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
     path = worked(lab, SESSIONS["many short turns"])
     original = path.read_bytes()
     plain = received(sent_on_resume(lab, path.stem))
-    append(path, cut(whole(path), 2))
+    append(path, plan_cut(whole(path), 2))
     text = json.dumps(sent_on_resume(lab, path.stem))
     asked = [number for number in range(12) if f"Question {number}," in text]
     assert asked == [0, 10, 11]
@@ -137,12 +140,12 @@ def test_a_cut_keeps_the_first_prompt_and_the_last_turns(lab: Lab) -> None:
 
 def test_a_second_summary_is_not_made_of_the_first(lab: Lab) -> None:
     path = worked(lab, SESSIONS["many short turns"])
-    append(path, summarise(whole(path), 4, FOUR, ROOM))
+    append(path, summarise_by_rules(whole(path), 4, FOUR_SECTIONS, ROOM))
     for number in range(20, 24):
         lab.turn(f"Question {number}, {'more words ' * 40}. [[say:Yes.]]", resume=path.stem)
-    summary = append(path, summarise(whole(path), 2, FOUR, ROOM))
+    summary = append(path, summarise_by_rules(whole(path), 2, FOUR_SECTIONS, ROOM))
     assert summary.count("Question 0,") == 2, "as a request, and as the first message"
-    assert summary.count(OPENING) == 1
+    assert summary.count(SUMMARY_MARKER) == 1
     text = json.dumps(sent_on_resume(lab, path.stem))
     assert text.count("ctxtop took") == 1
     assert "Question 5," in text

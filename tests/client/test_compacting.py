@@ -9,9 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.announced import announced_again
-from ctxtop.core.compaction.project import project
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import reannounced_attachments, visible_entries
 
 from .compacting import Edited, prove, tokens_of
 from .edits import compacted, results, spoken, write_edited
@@ -65,16 +64,16 @@ def rewritten(path: Path, edit: Callable[[Lines], Lines]) -> Edited:
     before = path.read_bytes()
     lines = [json.loads(line) for line in before.splitlines()]
     after = "".join(json.dumps(line) + "\n" for line in edit(lines)).encode()
-    listed = project(read_conversation(path))
+    listed = visible_entries(read_entries(path))
     path.write_bytes(after)
 
     def take_back() -> None:
         path.write_bytes(before)
 
-    left = project(read_conversation(path))
+    left = visible_entries(read_entries(path))
     stays = {each.uuid for each in left}
     away = [each for each in listed if each.uuid not in stays] if edit is keep_tail else []
-    announced = tokens_of(announced_again(away, left))
+    announced = tokens_of(reannounced_attachments(away, left))
     return Edited(path.stem, None, take_back, announced)
 
 

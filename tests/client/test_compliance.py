@@ -8,16 +8,16 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.codes import Verdict
-from ctxtop.core.compliance.findings import labels
-from ctxtop.core.compliance.origin import Origin
+from ctxtop.core.compliance.codes import ComplianceVerdict
+from ctxtop.core.compliance.findings import finding_labels
+from ctxtop.core.compliance.run_verdict import MarkerLocation
 
 from .lab import HOOKS, LARGE
 from .trusting import trust
 
 if TYPE_CHECKING:
-    from ctxtop.core.agents import Agent
-    from ctxtop.core.compliance.states import Ruling
+    from ctxtop.core.compliance.run_verdict import RunVerdict
+    from ctxtop.core.model.agent import Agent
 
     from .lab import Json, Lab, Turn
 
@@ -54,7 +54,7 @@ def delegate(lab: Lab, kind: str, *says: str) -> Turn:
     return lab.turn(f"Delegate. {start} [[say:It runs.&&&usage:31000]]", model=LARGE)
 
 
-def ruled(lab: Lab) -> tuple[Agent, Ruling]:
+def ruled(lab: Lab) -> tuple[Agent, RunVerdict]:
     (agent,) = lab.ctxtop().agents
     assert agent.compliance is not None
     return agent, agent.compliance
@@ -97,7 +97,7 @@ def worker(lab: Lab) -> Lab:
 def test_one_that_does_not_comply_is_held_up_once_and_forced(worker: Lab) -> None:
     turn = delegate(worker, "worker", BAD, GOOD)
     agent, ruling = ruled(worker)
-    assert ruling.verdict is Verdict.FORCED
+    assert ruling.verdict is ComplianceVerdict.FORCED
     assert (ruling.blocked, ruling.violations) == (True, ())
     assert len(requests_of(turn, agent)) == 2
     (said,) = feedback(worker, agent)
@@ -114,8 +114,8 @@ def test_one_that_does_not_comply_is_held_up_once_and_forced(worker: Lab) -> Non
 def test_one_that_complies_costs_no_request_more(worker: Lab) -> None:
     turn = delegate(worker, "worker", GOOD)
     agent, ruling = ruled(worker)
-    assert ruling.verdict is Verdict.COMPLIANT
-    assert (ruling.blocked, ruling.marker_location) == (False, Origin.FINAL_ASSISTANT)
+    assert ruling.verdict is ComplianceVerdict.COMPLIANT
+    assert (ruling.blocked, ruling.marker_location) == (False, MarkerLocation.FINAL_ASSISTANT)
     assert len(requests_of(turn, agent)) == 1
     assert feedback(worker, agent) == []
 
@@ -124,7 +124,7 @@ def test_one_without_the_skill_is_not_required_to(worker: Lab) -> None:
     define(worker, "worker")
     turn = delegate(worker, "worker", BAD)
     agent, ruling = ruled(worker)
-    assert ruling.verdict is Verdict.NOT_REQUIRED
+    assert ruling.verdict is ComplianceVerdict.NOT_REQUIRED
     assert (ruling.blocked, ruling.judgement.lines) == (False, 2)
     assert len(requests_of(turn, agent)) == 1
 
@@ -132,8 +132,8 @@ def test_one_without_the_skill_is_not_required_to(worker: Lab) -> None:
 def test_one_that_refuses_twice_is_let_go_exhausted(worker: Lab) -> None:
     turn = delegate(worker, "worker", BAD, "Still without it.")
     agent, ruling = ruled(worker)
-    assert ruling.verdict is Verdict.EXHAUSTED
-    assert labels(ruling.violations) == ["V01"]
+    assert ruling.verdict is ComplianceVerdict.EXHAUSTED
+    assert finding_labels(ruling.violations) == ["V01"]
     assert len(requests_of(turn, agent)) == 2
     assert len(feedback(worker, agent)) == 1
 
@@ -143,9 +143,9 @@ def test_the_skills_text_alone_passes_a_grep_and_not_the_verdict(lab: Lab) -> No
     define(lab, "worker", "compress-output")
     delegate(lab, "worker", BAD)
     agent, ruling = ruled(lab)
-    assert ruling.verdict is Verdict.NON_COMPLIANT
+    assert ruling.verdict is ComplianceVerdict.NON_COMPLIANT
     assert (ruling.marker_location, ruling.grep_passes, ruling.grep_was_wrong) == (
-        Origin.SKILL_TEXT,
+        MarkerLocation.SKILL_TEXT,
         True,
         True,
     )
@@ -161,7 +161,7 @@ def test_the_definition_of_a_project_is_found_where_the_skill_s_file_is_missing(
     enforcing(lab)
     delegate(lab, "worker", BAD, GOOD)
     agent, ruling = ruled(lab)
-    assert ruling.verdict is Verdict.FORCED
+    assert ruling.verdict is ComplianceVerdict.FORCED
     assert len(feedback(lab, agent)) == 1
 
 

@@ -10,23 +10,26 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.composing import read_composition
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.transcripts.context_report import read_context_text, read_context_usage
-from ctxtop.core.composition_kinds import Category
-from ctxtop.core.context_report import ContextReport, Reported
-from ctxtop.core.conversation import Piece, PieceKind
-from ctxtop.core.material import Source
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.collectors.claude_code.transcripts.client_output import (
+    parse_context_text,
+    parse_context_usage,
+)
+from ctxtop.core.measure.composition import ContextCategory
+from ctxtop.core.measure.context_parts import CompositionSource
+from ctxtop.core.measure.tokens import estimate_tokens
+from ctxtop.core.model.context import ContextReport, ReportedCategory
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ..recorder import Recorder
 from . import mcp_server
 
 if TYPE_CHECKING:
-    from ctxtop.core.composition import Composition
+    from ctxtop.core.measure.composition import Composition
 
     from .lab import Lab
 
@@ -38,17 +41,25 @@ WITHIN: Final = 0.10
 COUNTED: Final = "&&&usage:counted"
 
 MAPPED: Final = {
-    "system prompt": ((Reported.SYSTEM_PROMPT,), (Category.SYSTEM_PROMPT,)),
+    "system prompt": ((ReportedCategory.SYSTEM_PROMPT,), (ContextCategory.SYSTEM_PROMPT,)),
     # The client takes the skills' listing off the tools, where it stood in older versions, and
     # leaves it among the messages, where it stands now.
-    "system tools": ((Reported.SYSTEM_TOOLS, Reported.SKILLS), (Category.SYSTEM_TOOLS,)),
-    "MCP tools": ((Reported.MCP_TOOLS,), (Category.MCP_TOOLS,)),
-    "memory files": ((Reported.MEMORY_FILES,), (Category.MEMORY,)),
+    "system tools": (
+        (ReportedCategory.SYSTEM_TOOLS, ReportedCategory.SKILLS),
+        (ContextCategory.SYSTEM_TOOLS,),
+    ),
+    "MCP tools": ((ReportedCategory.MCP_TOOLS,), (ContextCategory.MCP_TOOLS,)),
+    "memory files": ((ReportedCategory.MEMORY_FILES,), (ContextCategory.MEMORY,)),
     "messages": (
-        (Reported.MESSAGES, Reported.CUSTOM_AGENTS),
+        (ReportedCategory.MESSAGES, ReportedCategory.CUSTOM_AGENTS),
         tuple(
-            set(Category)
-            - {Category.SYSTEM_PROMPT, Category.SYSTEM_TOOLS, Category.MCP_TOOLS, Category.MEMORY}
+            set(ContextCategory)
+            - {
+                ContextCategory.SYSTEM_PROMPT,
+                ContextCategory.SYSTEM_TOOLS,
+                ContextCategory.MCP_TOOLS,
+                ContextCategory.MEMORY,
+            }
         ),
     ),
 }
@@ -59,8 +70,8 @@ def asked(lab: Lab, session_id: str, more: tuple[str, ...] = ()) -> ContextRepor
     """Let the client say what fills the context; its text and its figures agree."""
     lab.turn("/context", resume=session_id, more=more)
     (line,) = [one for one in lab.transcript(session_id) if "contextUsage" in one][-1:]
-    exact = read_context_usage(msgspec.Raw(json.dumps(line["contextUsage"]).encode()))
-    rounded = read_context_text(line["content"])
+    exact = parse_context_usage(msgspec.Raw(json.dumps(line["contextUsage"]).encode()))
+    rounded = parse_context_text(line["content"])
     assert exact is not None
     assert rounded is not None
     assert rounded.model == exact.model
@@ -73,9 +84,9 @@ def asked(lab: Lab, session_id: str, more: tuple[str, ...] = ()) -> ContextRepor
 class LabTokens:
     """The tokenizer of the scripted API, but for its factor, which the totals tell."""
 
-    def tokens(self, part: Piece) -> int:
+    def tokens(self, part: MessagePart) -> int:
         """Count a piece."""
-        called = f"{part.name} " if part.kind is PieceKind.TOOL_INPUT else ""
+        called = f"{part.name} " if part.kind is PartKind.TOOL_INPUT else ""
         return estimate_tokens(called + part.text)
 
 
@@ -104,10 +115,10 @@ def bare(lab: Lab, session_id: str) -> Composition:
 
 def agree(sent: Composition, projected: Composition) -> None:
     """Both sources say the same of what they know, category by category."""
-    assert projected.source is Source.PROJECTION
+    assert projected.source is CompositionSource.PROJECTION
     assert projected.total_tokens == sent.total_tokens
     known = {each.name: each.tokens for each in projected.categories}
-    known.pop(Category.UNEXPLAINED, None)
+    known.pop(ContextCategory.UNEXPLAINED, None)
     for each in sent.categories:
         share = known.get(each.name, 0) / sum(known.values())
         assert share == pytest.approx(each.share, abs=0.02), each.name
@@ -115,7 +126,7 @@ def agree(sent: Composition, projected: Composition) -> None:
 
 def compare(name: str, found: Composition, report: ContextReport) -> None:
     """Print both side by side, and let no category of weight differ by more than a tenth."""
-    assert found.source is Source.REQUESTS
+    assert found.source is CompositionSource.REQUESTS
     assert found.total_tokens == report.total_tokens
     assert sum(each.tokens for each in found.categories) == found.total_tokens
     own = {each.name: each.tokens for each in found.categories}
@@ -164,11 +175,11 @@ def test_a_session_with_mcp_memory_and_skills(lab: Lab) -> None:
     found = ours(lab, turn.session_id)
     compare("MCP, memory and skills", found, report)
     agree(found, bare(lab, turn.session_id))
-    memory = next(each for each in found.categories if each.name == Category.MEMORY)
+    memory = next(each for each in found.categories if each.name == ContextCategory.MEMORY)
     assert memory.parts[0].name == str(lab.project / "CLAUDE.md")
-    skills = next(each for each in found.categories if each.name == Category.SKILLS)
+    skills = next(each for each in found.categories if each.name == ContextCategory.SKILLS)
     assert "polish" in {part.name for part in skills.parts}
-    tools = next(each for each in found.categories if each.name == Category.MCP_TOOLS)
+    tools = next(each for each in found.categories if each.name == ContextCategory.MCP_TOOLS)
     assert [part.name for part in tools.parts] == ["shop"]
 
 
@@ -185,11 +196,11 @@ def test_a_compacted_session_with_an_agent(lab: Lab) -> None:
     found = ours(lab, turn.session_id)
     compare("compacted, with an agent", found, report)
     agree(found, bare(lab, turn.session_id))
-    assert Category.SUMMARIES in {each.name for each in found.categories}
+    assert ContextCategory.SUMMARIES in {each.name for each in found.categories}
     (agent,) = lab.ctxtop().agents
     with closing(open_reader(lab.store)) as db:
         projects = lab.config.resolve() / "projects"
         own = read_composition(db, projects, turn.session_id, agent.agent_id, LabTokens())
-    assert own.source is Source.REQUESTS
+    assert own.source is CompositionSource.REQUESTS
     assert own.total_tokens == agent.context.tokens
     assert sum(each.tokens for each in own.categories) == own.total_tokens

@@ -10,13 +10,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.own_logs.hook_log import EVENTS
-from ctxtop.collectors.plugin import command_line
-from ctxtop.collectors.plugin.line_words import size
-from ctxtop.collectors.plugin.log import HOOKS, fault_path, log_path
-from ctxtop.core import prompting
-from ctxtop.core.store import log_queries
+from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.collectors.plugin import installed_commands
+from ctxtop.collectors.plugin.plugin_log import HOOKS_LOG, fault_path, log_path
+from ctxtop.collectors.plugin.statusline import format_tokens
+from ctxtop.core.policy import schema
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import log_queries
 
 from ..extra_feature import feature
 from .features import hook_command
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .lab import Json, Lab
 
 # Who subscribes to WorktreeCreate has to make the worktree.
-RECORDED = sorted(EVENTS - {"WorktreeCreate"})
+RECORDED = sorted(HOOK_EVENTS - {"WorktreeCreate"})
 
 AGENTS = 20
 
@@ -57,12 +57,12 @@ def told(lab: Lab, session_id: str) -> Counter[str]:
 
 def kept(store: Path, session_id: str) -> Counter[str]:
     with closing(open_reader(store)) as db:
-        assert log_queries.bad_lines(db) == []
+        assert log_queries.bad_log_lines(db) == []
         return Counter(row.event for row in log_queries.hook_events(db, session_id))
 
 
 def faultless(lab: Lab) -> None:
-    path = log_path(str(lab.store), HOOKS)
+    path = log_path(str(lab.store), HOOKS_LOG)
     assert not list(lab.store.parent.glob("*.logs/*.fault*")), fault_path(path)
 
 
@@ -128,7 +128,10 @@ def test_twenty_agents_at_once_lose_no_record(lab: Lab) -> None:
 
 
 def test_an_agent_that_is_held_up_reads_the_reason_alone(lab: Lab) -> None:
-    body = "return None if call.given['stop_hook_active'] else Reply(block='Rule 3: too long.')"
+    body = (
+        "return None if call.fields['stop_hook_active'] else Reply(block_reason='Rule 3: too"
+        " long.')"
+    )
     words = [sys.executable, "-I", "-S", feature(lab.root, body), "hook", str(lab.store)]
     command = shlex.join([*words, "SubagentStop", "extra"])
     handler = {"matcher": "worker", "hooks": [{"type": "command", "command": command}]}
@@ -171,7 +174,8 @@ def test_the_model_is_told_at_each_threshold_once(lab: Lab) -> None:
     assert session_id
 
     reassured, suggested = (
-        bodies(lab, session_id, prompting.TEXTS[action]) for action in ("reassure", "suggest")
+        bodies(lab, session_id, schema.DEFAULT_PROMPTS[action])
+        for action in ("reassure", "suggest")
     )
     assert reassured == [0, 0, 1, 1, 1, 1]
     assert suggested == [0, 0, 0, 0, 1, 1]
@@ -187,9 +191,14 @@ def test_the_model_is_told_between_tools_by_its_real_window(lab: Lab) -> None:
         " [[bash:sleep 1.2&&&usage:166000]] [[say:ok&&&usage:167000]]"
     )
     large = lab.turn("Work. [[bash:sleep 1&&&usage:150000]] [[say:ok&&&usage:165000]]", model=LARGE)
-    text = prompting.TEXTS["suggest"]
+    text = schema.DEFAULT_PROMPTS["suggest"]
 
-    assert bodies(lab, small.session_id, prompting.TEXTS["reassure"]) == [0, 1, 1, 1]
+    assert bodies(lab, small.session_id, schema.DEFAULT_PROMPTS["reassure"]) == [
+        0,
+        1,
+        1,
+        1,
+    ]
     assert bodies(lab, small.session_id, text) == [0, 0, 1, 1]
     assert bodies(lab, large.session_id, "context window: work on") == [0, 0]
     faultless(lab)
@@ -214,7 +223,7 @@ def test_the_client_notices_nothing_where_ctxtop_is_gone(
 @pytest.mark.usefixtures("terminal")
 def test_our_line_stands_below_the_one_before(lab: Lab) -> None:
     before = logger(lab)["command"].replace(str(lab.hook_log), str(lab.status_log))
-    command = command_line.statusline_command(lab.store, f"{before}; echo THEIRS")
+    command = installed_commands.statusline_command(lab.store, f"{before}; echo THEIRS")
     lab.write_settings({"statusLine": {"type": "command", "command": command}})
     screen = lab.interactive(model=LARGE)
     screen.ask("Hi. [[say:ok&&&usage:52000]]")
@@ -230,7 +239,7 @@ def test_our_line_stands_below_the_one_before(lab: Lab) -> None:
 
     # The reader has seen the session: from now on its line says where it is compacted.
     assert session.context.trigger is not None
-    trigger = size(session.context.trigger.tokens or 0)
+    trigger = format_tokens(session.context.trigger.tokens or 0)
     screen.ask("And? [[say:ok&&&usage:62000]]")
     screen.until(lambda: f"context 6% 62k/1M · compacts at {trigger}" in screen.text(), "more")
     faultless(lab)

@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.store.answer_queries import given
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries.injection_queries import answer_items
 
 from .features import install
 
@@ -53,7 +53,7 @@ def test_a_second_agent_is_given_what_the_first_one_found(lab: Lab, scanned: boo
     assert "secret plan" not in sent
     lab.ctxtop()
     with closing(open_reader(lab.store)) as db:
-        rows = given(db, "inject", first.session_id)
+        rows = answer_items(db, "inject", first.session_id)
     assert [(row.kind, row.text) for row in rows] == [
         ("sibling", "finished in this session, of the same parent")
     ]

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.own_logs.hook_log import EVENTS
-from ctxtop.collectors.plugin import log
-from ctxtop.collectors.plugin.features import FEATURES
-from ctxtop.core.store import log_queries
+from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.collectors.plugin import plugin_log
+from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import log_queries
 from ctxtop.tui.cli import main
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def test_foreign_hooks_run_ours_record_and_the_settings_are_as_they_were(
     assert set(events) == set(TURN)
     for event in set(TURN) - {"SessionEnd"}:
         assert len(lab.hooks(event, turn.session_id)) == events.count(event), event
-    told = Path(log.log_path(str(lab.store), log.PLUGIN))
+    told = Path(plugin_log.log_path(str(lab.store), plugin_log.PLUGIN_LOG))
     assert told.exists() == (form == "plugin"), "only the plugin has the module"
     heard = {hook["event"] for hook in status["hooks"] if hook["last_record_at"]}
     assert heard == set(TURN)
@@ -179,7 +179,7 @@ def test_the_skills_are_offered_and_given_to_an_agent_that_declares_one(
 def test_with_every_feature_the_client_and_ctxtop_are_content(
     lab: Lab, command: Command, form: str
 ) -> None:
-    every = ",".join(FEATURES)
+    every = ",".join(FEATURE_EVENTS)
     command("hooks", "install", "--as", form, "--yes", "--with", every)
     turn = lab.turn(SPOKEN)
     assert turn.code == 0
@@ -208,7 +208,7 @@ def test_twenty_agents_at_once_lose_no_record_and_leave_all_clean(
     status = command("hooks", "status")
     assert (status["state"], status["problems"]) == ("clean", [])
     with closing(open_reader(lab.store)) as db:
-        assert log_queries.bad_lines(db) == []
+        assert log_queries.bad_log_lines(db) == []
         rows = log_queries.hook_events(db, turn.session_id)
     for event in ("SubagentStart", "SubagentStop"):
         agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
@@ -258,7 +258,7 @@ def test_the_client_ignores_settings_with_comments(lab: Lab, command: Command) -
     turn = lab.turn("Hi. [[say:ok&&&usage:20000]]")
     assert lab.hooks("Stop", turn.session_id)
     command("scan")
-    assert set(recorded(lab.store, turn.session_id)) <= EVENTS
+    assert set(recorded(lab.store, turn.session_id)) <= HOOK_EVENTS
     assert "Stop" in recorded(lab.store, turn.session_id)
 
 

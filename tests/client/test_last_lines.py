@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..sessions_on_disk import rest, subject_of
 from .compacting import ApiCounter, resume
@@ -50,14 +50,14 @@ def test_the_client_goes_on_in_the_fork(lab: Lab, tmp_path: Path, end: bytes) ->
         plan_transcript(
             path.stem,
             path,
-            read_conversation,
+            read_entries,
             lambda _: ApiCounter(),
-            options=Aim(Harm.MASKED),
+            options=SelectionOptions(Severity.MASKED),
             protection=NEWEST,
         )
     )
     assert plan.refused == ()
-    receipt = apply_plan(plan, Mode.FORK, subject_of(path, tmp_path))
+    receipt = apply_plan(plan, ApplyMode.FORK, subject_of(path, tmp_path))
     fork = Path(receipt.target)
     forked = fork.read_bytes()
     resume(lab, fork.stem, "the fork")

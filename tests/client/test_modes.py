@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .compacting import ApiCounter, resume, subject_of
 from .edits import answers, write_edited
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Any
 
-    from ctxtop.core.compaction.plan import Plan
-    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.compaction.plan import CompactionPlan
+    from ctxtop.core.compaction.receipts import CompactionReceipt
 
     from .lab import Lab
     from .namespace import Namespace
@@ -67,8 +67,8 @@ ORDERS = ((0, 1), (1, 0))
 FEW: Final[dict[str, list[tuple[Any, ...]]]] = {
     "test_a_way": [(KINDS[number % len(KINDS)], way) for number, way in enumerate(WAYS)],
     "test_operations_are_taken_back_one_by_one": [
-        ("thinking", Mode.FORK),
-        ("edits", Mode.IN_PLACE),
+        ("thinking", ApplyMode.FORK),
+        ("edits", ApplyMode.IN_PLACE),
     ],
     "test_two_receipts_in_both_orders": [(*STACKED, ORDERS[0]), (*reversed(STACKED), ORDERS[1])],
 }
@@ -78,7 +78,9 @@ ARGUMENTS = ("kind", "way", "mode", "first", "second", "order")
 
 ALL: Final[dict[str, list[tuple[Any, ...]]]] = {
     "test_a_way": [*product((*TALKS, *MORE), WAYS)],
-    "test_operations_are_taken_back_one_by_one": [*product(MIXED, (Mode.FORK, Mode.IN_PLACE))],
+    "test_operations_are_taken_back_one_by_one": [
+        *product(MIXED, (ApplyMode.FORK, ApplyMode.IN_PLACE))
+    ],
     "test_two_receipts_in_both_orders": [*product(STACKED, STACKED, ORDERS)],
 }
 
@@ -124,12 +126,12 @@ def test_a_way(
 
 
 def test_operations_are_taken_back_one_by_one(
-    talk_of: Callable[[str], Talk], kind: str, mode: Mode
+    talk_of: Callable[[str], Talk], kind: str, mode: ApplyMode
 ) -> None:
     talk = talk_of(kind)
     path = talk.copy()
     unedited = path.read_bytes()
-    plan = up_to(Harm.INPUTS)(talk, path)
+    plan = up_to(Severity.INPUTS)(talk, path)
     assert len(plan.operations) > 1
     receipt, written = talk.apply(path, plan, mode)
     first, *others = range(len(plan.operations))
@@ -180,29 +182,29 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
     planned = plan_transcript(
         path.stem,
         path,
-        read_conversation,
+        read_entries,
         lambda _model: ApiCounter(),
-        options=Aim(Harm.MASKED),
+        options=SelectionOptions(Severity.MASKED),
         protection=NEWEST,
     )
     plan = worth_it(planned)
     untold = tuple(each for each in plan.operations if each.strategy != "usage")
     assert len(untold) == len(plan.operations) - 1
 
-    def sent(chosen: Plan, mode: Mode) -> tuple[list[str], Receipt]:
+    def sent(chosen: CompactionPlan, mode: ApplyMode) -> tuple[list[str], CompactionReceipt]:
         receipt = apply_plan(chosen, mode, subject_of(lab, path))
         turn = lab.turn(LATER, resume=receipt.new_session_id or path.stem, model=LARGE)
         assert turn.code == 0
         asked = [one for one in turn.exchanges if one["path"].endswith("/messages")]
         return [one["what"] for one in asked], receipt
 
-    assert sent(msgspec.structs.replace(plan, operations=untold), Mode.FORK)[0] == COMPACTED
-    kinds, receipt = sent(plan, Mode.FORK)
+    assert sent(msgspec.structs.replace(plan, operations=untold), ApplyMode.FORK)[0] == COMPACTED
+    kinds, receipt = sent(plan, ApplyMode.FORK)
     assert kinds == ["answer"]
     # What hooks are told of the fork is what the plan foresaw.
     told = lab.hooks("SessionStart", receipt.new_session_id)[-1]["context_tokens"]
     assert abs(told - plan.after_tokens) < PROMPT_TOKENS
-    kinds, receipt = sent(plan, Mode.IN_PLACE)
+    kinds, receipt = sent(plan, ApplyMode.IN_PLACE)
     assert kinds == ["answer"]
     undo(receipt.receipt_id, None, subject_of(lab, path))
     assert path.read_bytes()[: len(unedited)] == unedited

@@ -9,10 +9,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.measured import compare
-from ctxtop.core.store import log_queries
+from ctxtop.core.measure.claim_assessment import compare_measurements
+from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import log_queries
 
 from .lab import LARGE, SMALL
 from .ledger import is_main
@@ -22,7 +22,7 @@ from .script import SUMMED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.store.log_queries import MeasurementRow
+    from ctxtop.core.store.queries.log_queries import MeasurementRow
 
     from .lab import Json, Lab
     from .ledger import Judge
@@ -34,7 +34,7 @@ INPUT = SUMMED[:3]
 
 def pushed(lab: Lab, session_id: str) -> list[MeasurementRow]:
     with closing(open_reader(lab.store)) as db:
-        assert log_queries.bad_lines(db) == []
+        assert log_queries.bad_log_lines(db) == []
         return log_queries.measurements(db, session_id)
 
 
@@ -65,7 +65,7 @@ def test_what_is_pushed_is_what_the_api_counted(lab: Lab, judge: Judge, model: s
         assert rows[-1].percent == status["context_window"]["used_percentage"]
         assert (context.window.tokens, context.window.source) == (
             rows[-1].window_tokens,
-            Source.PLUGIN,
+            ClaimSource.PLUGIN,
         )
         sums = [sum(one[name] for one in requests[-2:]) for name in SUMMED]
         turn = turns[-1]
@@ -77,7 +77,7 @@ def test_what_is_pushed_is_what_the_api_counted(lab: Lab, judge: Judge, model: s
         ]
     assert (len(rows), len(turns)) == (3, 3)
     with closing(open_reader(lab.store)) as db:
-        found = compare(log_queries.compared(db))
+        found = compare_measurements(log_queries.measurement_comparisons(db))
     assert (found.equal, found.not_comparable, found.different) == (1, 0, ())
 
 

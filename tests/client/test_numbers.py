@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.context import ContextState
-from ctxtop.core.sessions import Status, TooLong
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.session import PromptTooLong, SessionStatus
 
 from .lab import LARGE, SMALL
 
@@ -93,8 +93,8 @@ def test_a_prompt_that_stays_too_long(lab: Lab, judge: Judge) -> None:
     first = lab.turn("Fill it. [[bash:seq 1 900&&&usage:160000]] [[say:full&&&usage:198000]]")
     judge.turn(first)
     session = judge.turn(lab.turn(f"More. [[error:{TOO_LONG}]]", resume=first.session_id))
-    assert session.status is Status.TOO_LONG
-    assert session.too_long == TooLong(210_000, 200_000)
+    assert session.status is SessionStatus.TOO_LONG
+    assert session.too_long == PromptTooLong(210_000, 200_000)
     session = judge.turn(lab.turn("Short. [[say:ok&&&usage:18000]]", resume=first.session_id))
     assert (session.too_long, session.context.tokens) == (None, 18_000)
 

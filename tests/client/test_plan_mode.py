@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.activity import DoingKind
-from ctxtop.core.sessions import Status
-from ctxtop.core.store import queries
+from ctxtop.core.measure.activity import ActivityKind
+from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -29,9 +29,9 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
     screen.until_status("waiting")
 
     session = lab.ctxtop().sessions[screen.session_id]
-    assert session.status is Status.WAITING
+    assert session.status is SessionStatus.WAITING
     assert session.activity is not None
-    assert session.activity.kind is DoingKind.PERSON
+    assert session.activity.kind is ActivityKind.PERSON
     assert session.activity.detail.startswith("ExitPlanMode: # The plan")
 
     def approved() -> bool:
@@ -45,7 +45,7 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
     session = lab.ctxtop(store).sessions[screen.session_id]
     assert session.activity is None
     with closing(open_reader(store)) as db:
-        (row,) = queries.summaries(db)
+        (row,) = session_queries.summaries(db)
     assert (row.kind, row.text) == ("plan", PLAN.replace(r"\n", "\n"))
 
 
@@ -62,7 +62,7 @@ def test_a_tool_in_flight_is_named(lab: Lab) -> None:
     screen.until(is_called, "the call")
     doing = lab.ctxtop().sessions[screen.session_id].activity
     assert doing is not None
-    assert (doing.kind, doing.what) == (DoingKind.TOOL, "Bash")
+    assert (doing.kind, doing.what) == (ActivityKind.TOOL, "Bash")
     assert "sleep 6" in doing.detail
     screen.settle()
     doing = lab.ctxtop().sessions[screen.session_id].activity

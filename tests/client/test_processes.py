@@ -10,7 +10,7 @@ import uuid
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.asking.client_trust import is_trusted, state_file
+from ctxtop.collectors.client_compact.client_run import is_folder_trusted, state_file
 
 from ..trusting import accept_trust_dialog
 from .lab import SMALL, TURN_S
@@ -30,23 +30,23 @@ _AUTOMATION = """
 import sys, time
 from contextlib import closing
 from pathlib import Path
-from ctxtop.collectors.automation import Automation, own_ways
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.actions.automatic_runs import Automation, default_runners
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.user_file import trust_file
+from ctxtop.collectors.standard_paths import trust_file_path
 from ctxtop.core.store.writer import Writer
 from tests.recorder import Recorder
 config, store, *folders = sys.argv[1:]
 with closing(Writer(Path(store))) as writer:
     folder = ClaudeFolder(Path(config).resolve())
     Collector(folder, writer, Recorder()).scan()
-    files = PolicyFiles(PolicySources((), {}, None, trust_file()))
-    files.look(folders)
+    files = PolicyFiles(PolicySources((), {}, None, trust_file_path()))
+    files.refresh(folders)
     later = lambda: time.time_ns() // 1_000_000 + 600_000
-    automation = Automation(folder, writer, files, own_ways(print), later)
-    automation.look()
+    automation = Automation(folder, writer, files, default_runners(print), later)
+    automation.tick()
     automation.wait(100)
     for row in writer.connection.execute("SELECT session_id, outcome FROM automatic_run"):
         print(*row)
@@ -196,7 +196,10 @@ def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
     mark.unlink()
     accept_trust_dialog(lab.config / ".claude.json", lab.project)
     lab.new_exchanges()
-    code = "import sys; from pathlib import Path; from ctxtop.collectors.asking import client_run"
+    code = (
+        "import sys; from pathlib import Path; from ctxtop.collectors.client_compact import"
+        " client_run"
+    )
     code += "; config, root, prompt, session = sys.argv[1:]; prepared = client_run.prepare_run"
     code += "(root, Path(config)); print(prepared.run(prompt, session, 60).said)"
     words = [str(lab.config), str(lab.project), prompt, turn.session_id]
@@ -211,10 +214,10 @@ def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
 def test_a_person_s_answer_to_the_dialog_is_what_counts(lab: Lab, evil: Path) -> None:
     state = state_file(lab.config, {}, lab.root / "home")
     screen = lab.interactive()
-    assert not is_trusted(evil.resolve(), state)
+    assert not is_folder_trusted(evil.resolve(), state)
     screen._tmux("new-window", "-t", "lab", "-c", str(evil), str(lab.client))
     screen.until(lambda: "❯ No, exit" in screen.text(), "the dialog")
-    assert not is_trusted(evil.resolve(), state)
+    assert not is_folder_trusted(evil.resolve(), state)
 
     def is_yes() -> bool:
         # A key that comes early is lost.
@@ -223,4 +226,4 @@ def test_a_person_s_answer_to_the_dialog_is_what_counts(lab: Lab, evil: Path) ->
 
     screen.until(is_yes, "the other answer")
     screen.press("Enter")
-    screen.until(lambda: is_trusted(evil.resolve(), state), "the record")
+    screen.until(lambda: is_folder_trusted(evil.resolve(), state), "the record")

@@ -15,16 +15,19 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.recovering import Recovery, Wanted, recover
-from ctxtop.collectors.transcripts.conversation import read_conversation
+from ctxtop.core.actions.session_recovery import Recovery, RecoveryOptions, recover
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER
-from ctxtop.core.compaction.recovery.settings import RecoverySettings, RetrySettings, Step
-from ctxtop.core.compaction.recovery.truncate import TRUNCATION_MESSAGE
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoveryRetry,
+    RecoverySettings,
+    RecoveryStep,
+)
+from ctxtop.core.compaction.recovery.recovery_steps import EMPTY_MESSAGE_TEXT, TRUNCATION_MESSAGE
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 from ctxtop.tui.cli import main
 
 from ..trusting import accept_trust_dialog
@@ -51,7 +54,12 @@ EMPTY: Final = "[[error:400 messages.5: all messages must have non-empty content
 
 TITLE: Final = "recovery in the client: step, session, model, operations, tokens"
 
-STEPS: Final = (Step.TRUNCATE, Step.AGGRESSIVE, Step.SUMMARIZE, Step.REVERT)
+STEPS: Final = (
+    RecoveryStep.TRUNCATE,
+    RecoveryStep.AGGRESSIVE,
+    RecoveryStep.SUMMARIZE,
+    RecoveryStep.REVERT,
+)
 
 
 def _side_by_side(lab: Lab, model: str) -> str:
@@ -112,7 +120,7 @@ def test_each_step_in_the_client(lab: Lab, table: Table, pair: tuple[str, str]) 
         session_id = write_edited(ended, lambda lines: lines)
         found: list[Recovery] = []
 
-        def mend(path: Path, step: Step = step, found: list[Recovery] = found) -> Edited:
+        def mend(path: Path, step: RecoveryStep = step, found: list[Recovery] = found) -> Edited:
             taken_back_at_once(lab, path, step)
             found.append(mended(lab, path, step))
             return edited(lab, path, found[0])
@@ -136,11 +144,11 @@ def test_an_empty_message_in_the_client(lab: Lab, table: Table, pair: tuple[str,
     if pair == FIRST[0]:
         assert any("non-empty" in why for why in before["refused"])
     unedited = path.read_bytes()
-    recovery = mended(lab, path, Step.FIX_EMPTY)
+    recovery = mended(lab, path, RecoveryStep.FIX_EMPTY)
     mend = edited(lab, path, recovery)
     after = resume(lab, mend.session_id, kind)
     assert after["refused"] == []
-    assert PLACEHOLDER in json.dumps(after["body"]["messages"])
+    assert EMPTY_MESSAGE_TEXT in json.dumps(after["body"]["messages"])
     mend.undo()
     assert path.read_bytes() == unedited
     again = lab.turn("Next. [[say:ok]]", resume=session_id, model=model).exchanges[0]
@@ -150,7 +158,9 @@ def test_an_empty_message_in_the_client(lab: Lab, table: Table, pair: tuple[str,
     plan = recovery.choice.plan
     assert plan
     sizes = f"{count_request(before['body']):6} → {count_request(after['body']):6}"
-    table.add(TITLE, f"{Step.FIX_EMPTY:16} {kind:12} {model:16} {len(plan.operations):2}", sizes)
+    table.add(
+        TITLE, f"{RecoveryStep.FIX_EMPTY:16} {kind:12} {model:16} {len(plan.operations):2}", sizes
+    )
 
 
 def words_before(body: Json, words: str) -> list[str]:
@@ -164,16 +174,16 @@ def test_a_summary_at_the_session_s_own_end(lab: Lab) -> None:
     lab.write_settings({"autoCompactEnabled": False})
     path = path_of(lab, too_long(lab, _side_by_side(lab, LARGE), LARGE))
     before = path.read_bytes()
-    plan = mended(lab, path, Step.SUMMARIZE).choice.plan
+    plan = mended(lab, path, RecoveryStep.SUMMARIZE).choice.plan
     assert plan
     assert plan.only_appends
 
     def append(path: Path) -> Edited:
         subject = subject_of(lab, path)
-        receipt = apply_plan(plan, Mode.APPEND, subject)
+        receipt = apply_plan(plan, ApplyMode.APPEND, subject)
         undo(receipt.receipt_id, None, subject)
         assert path.read_bytes() == before
-        receipt = apply_plan(plan, Mode.APPEND, subject)
+        receipt = apply_plan(plan, ApplyMode.APPEND, subject)
         assert path.read_bytes().startswith(before)
         saved = plan.before_tokens - plan.after_tokens
         return Edited(path.stem, saved, lambda: undo(receipt.receipt_id, None, subject))
@@ -202,17 +212,17 @@ def emptied(lab: Lab, talk: str, model: str) -> str:
     return write_edited(path_of(lab, talk), empty)
 
 
-def mended(lab: Lab, path: Path, step: Step) -> Recovery:
+def mended(lab: Lab, path: Path, step: RecoveryStep) -> Recovery:
     """Mend a session by one step alone, in a fork."""
-    at_once = RetrySettings(initial_ms=0)
+    at_once = RecoveryRetry(initial_ms=0)
     settings = RecoverySettings(step_order=(step,), aggressive=True, cooldown_ms=0, retry=at_once)
-    wanted = Wanted(
+    wanted = RecoveryOptions(
         target=subject_of(lab, path),
         settings=settings,
         counter_of=lambda _model: ApiCounter(),
         window_tokens=None,
         reserve_tokens=0,
-        confirmed=frozenset({Step.REVERT}),
+        confirmed=frozenset({RecoveryStep.REVERT}),
         keep_messages=4,
     )
     with closing(Writer(lab.root / "recovery" / f"{path.stem}-{step}.db")) as writer:
@@ -227,10 +237,12 @@ def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
     assert receipt
     assert receipt.new_session_id
     fork = receipt.new_session_id
-    sent = project(read_conversation(path_of(lab, fork)))
+    sent = visible_entries(read_entries(path_of(lab, fork)))
     words = json.dumps([piece.text for entry in sent for piece in entry.parts])
-    assert (TRUNCATION_MESSAGE in words) == (chosen.step in {Step.TRUNCATE, Step.AGGRESSIVE})
-    assert (PLACEHOLDER in words) == (chosen.step is Step.FIX_EMPTY)
+    assert (TRUNCATION_MESSAGE in words) == (
+        chosen.step in {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
+    )
+    assert (EMPTY_MESSAGE_TEXT in words) == (chosen.step is RecoveryStep.FIX_EMPTY)
 
     def take_back() -> None:
         undo(receipt.receipt_id, None, subject_of(lab, path_of(lab, fork)))
@@ -239,12 +251,12 @@ def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
     return Edited(fork, saved, take_back)
 
 
-def taken_back_at_once(lab: Lab, path: Path, step: Step) -> None:
+def taken_back_at_once(lab: Lab, path: Path, step: RecoveryStep) -> None:
     """Mend, and take it back before anybody went on: the fork says what the session said."""
     fork = edited(lab, path, mended(lab, path, step))
     fork.undo()
-    was = told(project(read_conversation(path)))
-    assert told(project(read_conversation(path_of(lab, fork.session_id)))) == was
+    was = told(visible_entries(read_entries(path)))
+    assert told(visible_entries(read_entries(path_of(lab, fork.session_id)))) == was
 
 
 LONGER: Final = "[[error:400 prompt is too long: 210000 tokens > 200000 maximum]]"

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.sessions import Status
+from ctxtop.core.model.session import SessionStatus
 
 from .lab import SMALL
 
@@ -46,7 +46,7 @@ def test_a_client_is_listed_before_its_first_prompt_and_has_ended_as_soon_as_it_
     screen.ask("Begin. [[bash:seq 1 3&&&usage:21000]] [[say:ok&&&usage:52000/12]]")
     assert listed(lab)[new]["context_tokens"] == 52_000
     screen.leave()
-    assert listed(lab)[new]["status"] == Status.ENDED
+    assert listed(lab)[new]["status"] == SessionStatus.ENDED
     # Nobody waits until the transcript is two minutes old.
     asked = ctxtop(lab, "compact", new, "--level", "8", "--keep", "0", "--apply", "--in-place")
     assert "idle" not in asked.err
@@ -86,13 +86,13 @@ def test_a_mended_fork_is_not_stuck_and_is_not_mended_again(lab: Lab) -> None:
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
     calls = " ".join(["[[bash:cat long.txt]]"] * 12)
     session_id = lab.turn(f"Read. {calls} {TOO_LONG}", model=SMALL).session_id
-    assert listed(lab)[session_id]["status"] == Status.TOO_LONG
+    assert listed(lab)[session_id]["status"] == SessionStatus.TOO_LONG
     done = ctxtop(lab, "recover", session_id, "--apply")
     assert done.code == 0, done.err
     fork = json.loads(done.out)["receipt"]["new_session_id"]
     found = listed(lab)[fork]
-    assert found["status"] == Status.ENDED
+    assert found["status"] == SessionStatus.ENDED
     assert found["forked_from"] == session_id
     assert ctxtop(lab, "recover", fork, "--apply").code == 2
     lab.turn("Go on. [[say:done]]", resume=fork)
-    assert listed(lab)[fork]["status"] == Status.ENDED
+    assert listed(lab)[fork]["status"] == SessionStatus.ENDED

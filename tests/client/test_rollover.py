@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.rollover import roll_over
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.strategies.cut import plan_rollover
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..sessions_on_disk import rest, subject_of
 from .compacting import ApiCounter, resume
@@ -31,15 +31,15 @@ def test_the_client_goes_on_from_the_hand_off(lab: Lab, name: str, tmp_path: Pat
     original = path.read_bytes()
     plain = received(sent_on_resume(lab, path.stem))
     subject = subject_of(path, tmp_path)
-    plan = plan_whole(
+    plan = plan_conversation(
         path.stem,
         path,
-        read_conversation,
+        read_entries,
         lambda _: ApiCounter(),
-        lambda whole, view: roll_over(whole, view, FOUR, ROOM),
+        lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, ROOM),
     )
     assert plan.refused == ()
-    receipt = apply_plan(plan, Mode.FORK, subject)
+    receipt = apply_plan(plan, ApplyMode.FORK, subject)
     fork = Path(receipt.target)
     rolled = fork.read_bytes()
     (handed,) = (json.loads(line) for line in rolled.split(b"\n") if b"[Hand-off from" in line)

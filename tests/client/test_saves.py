@@ -9,21 +9,21 @@ import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core import fleet
-from ctxtop.core.saves.bands import Place
-from ctxtop.core.saves.noise import Class, Saver
-from ctxtop.core.saves.report import read_saves
-from ctxtop.core.saves.states import SaveState
-from ctxtop.core.store import save_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.measure import fleet_reader
+from ctxtop.core.saves.project_saves import read_saves
+from ctxtop.core.saves.save_metrics import BandPosition
+from ctxtop.core.saves.save_noise import NoiseClass, Saver
+from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import config_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
 
 if TYPE_CHECKING:
-    from ctxtop.core.saves.report import ProjectSave
+    from ctxtop.core.saves.project_saves import ProjectSaves
 
     from .lab import Json, Lab
     from .ledger import Judge
@@ -83,12 +83,12 @@ def install(lab: Lab) -> str:
     return commands["memory_orchestrate"]
 
 
-def look(lab: Lab) -> ProjectSave:
+def look(lab: Lab) -> ProjectSaves:
     with closing(Writer(lab.store)) as writer:
         Collector(ClaudeFolder(lab.config.resolve()), writer, Recorder()).scan_and_measure_saves()
     with closing(open_reader(lab.store)) as db:
         now = time.time_ns() // 1_000_000
-        found = read_saves(db, fleet.read_sessions(db, now), now)
+        found = read_saves(db, fleet_reader.read_sessions(db, now), now)
     (save,) = (each for each in found.projects if each.project == str(lab.project))
     return save
 
@@ -118,7 +118,7 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     lines = lab.transcript(turn.session_id)
     block = next(each for each in lines if _is_block(each))
     words = block["message"]["content"]
-    assert noise.classes[Class.TRIAGE].lines == len(words.splitlines()) == 5
+    assert noise.classes[NoiseClass.TRIAGE].lines == len(words.splitlines()) == 5
     calls = [
         each
         for line in lines
@@ -141,10 +141,10 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     assert noise.agents == noise.agents_in_background == 1
     assert noise.said == ("decision (create)",)
     expected = next(each for each in measured.bands if each.is_expected)
-    assert (expected.band.name, expected.lines) == ("004-16", Place.ABOVE)
+    assert (expected.band.name, expected.lines) == ("004-16", BandPosition.ABOVE)
 
     with closing(open_reader(lab.store)) as db:
-        stops = save_queries.stop_hooks(db, turn.session_id)
+        stops = config_queries.stop_hooks(db, turn.session_id)
         assert stops[0].blocked == 1
         assert all(each.blocked == 0 for each in stops[1:])
 

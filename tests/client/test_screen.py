@@ -8,11 +8,11 @@ import signal
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.core.claims import Source
-from ctxtop.core.context import ContextState
-from ctxtop.core.sessions import ACTIVE_MS, Status
-from ctxtop.core.store.log_facts import Log
+from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.session import ACTIVE_MS, SessionStatus
+from ctxtop.core.store.log_records import LogKind
 
 from .lab import LARGE, SMALL
 
@@ -38,12 +38,12 @@ def test_the_status_line_says_the_same(lab: Lab, judge: Judge, model: str) -> No
         assert session.context.state is ContextState.ESTIMATED
         judge.status(screen.ask(f"Again. [[say:ok&&&usage:{usage}]]"))
     store = lab.root / "beside" / "ctxtop.db"
-    logs_of(store).mkdir(parents=True)
-    shutil.copy(lab.status_log, logs_of(store) / Log.STATUS_LINE)
+    own_log_folder(store).mkdir(parents=True)
+    shutil.copy(lab.status_log, own_log_folder(store) / LogKind.STATUS_LINE)
     window = lab.ctxtop(store).sessions[session.session_id].context.window
     assert (window.tokens, window.source) == (
         session.context.window.tokens,
-        Source.STATUS_LINE,
+        ClaimSource.STATUS_LINE,
     )
 
 
@@ -51,25 +51,25 @@ def test_the_registry_says_what_it_is_doing(lab: Lab, judge: Judge) -> None:
     screen = lab.interactive()
     session_id = screen.session_id
 
-    def status() -> Status:
+    def status() -> SessionStatus:
         return lab.ctxtop().sessions[session_id].status
 
     judge.status(screen.ask("Hi. [[say:ok&&&usage:21000]]"))
-    assert status() is Status.IDLE
+    assert status() is SessionStatus.IDLE
     screen.type("Think. [[wait:4&&&say:ok&&&usage:22000]]")
     screen.until_status("busy")
-    assert status() is Status.BUSY
+    assert status() is SessionStatus.BUSY
     judge.status(screen.settle())
     screen.type(f"Fetch. [[{FETCH}&&&usage:23000]] [[say:ok&&&usage:24000]]")
     screen.until_status("waiting")
-    assert status() is Status.WAITING
+    assert status() is SessionStatus.WAITING
     assert lab.ctxtop().sessions[session_id].tmux == screen.entry()["tmux"]
     screen.press("Escape")
     screen.settle()
     screen.leave()
-    assert status() not in {Status.IDLE, Status.BUSY, Status.WAITING}
+    assert status() not in {SessionStatus.IDLE, SessionStatus.BUSY, SessionStatus.WAITING}
     after = lab.ctxtop(later_ms=ACTIVE_MS).sessions[session_id]
-    assert (after.status, after.live, after.tmux) == (Status.ENDED, False, None)
+    assert (after.status, after.live, after.tmux) == (SessionStatus.ENDED, False, None)
 
 
 def test_an_entry_that_a_killed_client_leaves_is_not_believed(lab: Lab) -> None:
@@ -78,7 +78,7 @@ def test_an_entry_that_a_killed_client_leaves_is_not_believed(lab: Lab) -> None:
     screen.ask("Hi. [[say:ok&&&usage:21000]]")
     os.kill(screen.entry()["pid"], signal.SIGKILL)
     screen.until(
-        lambda: lab.ctxtop(later_ms=ACTIVE_MS).sessions[session_id].status is Status.ENDED,
+        lambda: lab.ctxtop(later_ms=ACTIVE_MS).sessions[session_id].status is SessionStatus.ENDED,
         "the end",
     )
     assert screen.entry()
@@ -132,7 +132,7 @@ def test_branches_and_a_clear(lab: Lab, judge: Judge) -> None:
 
 
 def test_a_rewind_shows_what_the_client_shows(lab: Lab) -> None:
-    logs = logs_of(lab.store)
+    logs = own_log_folder(lab.store)
     screen = lab.interactive(model=LARGE)
     session_id = screen.session_id
     for usage in (30_000, 300_000, 500_000):
@@ -146,7 +146,7 @@ def test_a_rewind_shows_what_the_client_shows(lab: Lab) -> None:
     status = screen.settle()
     assert status["context_window"]["used_percentage"] == 3
     logs.mkdir(parents=True)
-    shutil.copy(lab.status_log, logs / Log.STATUS_LINE)
+    shutil.copy(lab.status_log, logs / LogKind.STATUS_LINE)
     context = lab.ctxtop().sessions[session_id].context
     assert (context.tokens, context.state) == (30_000, ContextState.MEASURED)
     screen.press("C-u")

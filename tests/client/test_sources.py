@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin import log
-from ctxtop.collectors.transcripts.sent import find_spoken, read_back
-from ctxtop.core.claims import Source
-from ctxtop.core.store import link_queries, log_queries, request_queries
-from ctxtop.core.store import surroundings_queries as surroundings
+from ctxtop.collectors.claude_code.transcripts.api_requests import find_sent_messages, reread_part
+from ctxtop.collectors.plugin import plugin_log
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.store.config_records import DefinitionKind
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.surroundings_facts import DefinitionKind
+from ctxtop.core.store.queries import activity_queries, log_queries, request_queries
+from ctxtop.core.store.queries import config_queries as surroundings
 
 from .ledger import is_main
 
@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 _HOOK = """\
 import os, sys
 sys.path.insert(0, sys.argv[1])
-import log
+import plugin_log
 given = sys.stdin.buffer.read()
 for path in sys.argv[4:]:
     lab = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(lab, given.strip().replace(b"\\n", b" ") + b"\\n")
-sys.exit(log.record(sys.argv[2], sys.argv[3], given))
+sys.exit(plugin_log.append_record(sys.argv[2], sys.argv[3], given))
 """
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SubagentStop", "SessionEnd")
 
@@ -43,18 +43,18 @@ def install(lab: Lab, store: str, *events: str) -> None:
     """Let the client write a store's own logs, beside the lab's."""
     script = lab.root / "hook.py"
     script.write_text(_HOOK, encoding="utf-8")
-    folder = str(Path(log.__file__).parent)
+    folder = str(Path(plugin_log.__file__).parent)
 
     def handler(name: str, event: str, *more: str) -> Json:
-        path = log.log_path(store, name)
+        path = plugin_log.log_path(store, name)
         words = [sys.executable, "-I", str(script), folder, path, event, *more]
         return {"type": "command", "command": shlex.join(words)}
 
-    hooks = {event: [{"hooks": [handler(log.HOOKS, event)]}] for event in events}
+    hooks = {event: [{"hooks": [handler(plugin_log.HOOKS_LOG, event)]}] for event in events}
     own = json.loads((lab.config / "settings.json").read_text(encoding="utf-8"))["hooks"]
     for event, groups in own.items():
         hooks.setdefault(event, []).extend(groups)
-    line = handler(log.STATUS_LINE, "StatusLine", str(lab.status_log))
+    line = handler(plugin_log.STATUS_LINE_LOG, "StatusLine", str(lab.status_log))
     lab.write_settings({"hooks": hooks, "statusLine": line})
 
 
@@ -80,17 +80,17 @@ def test_what_was_sent_is_put_together_again(lab: Lab, judge: Judge) -> None:
             keys = request_queries.sent_messages(db, row.file_id, row.request)
             assert keys is not None
             assert len(keys) == len(messages)
-            places = request_queries.part_places(db, row.file_id, keys)
-            spoken = find_spoken(path, set(keys) - places.keys(), row.offset)
+            places = request_queries.request_parts(db, row.file_id, keys)
+            spoken = find_sent_messages(path, set(keys) - places.keys(), row.offset)
             for key, message in zip(keys, messages, strict=True):
                 place = places.get(key)
                 if place:
-                    kept = read_back(path, place.offset, place.length, key)
+                    kept = reread_part(path, place.offset, place.length, key)
                     assert kept is not None
                     assert kept["message"]["role"] == message["role"]
                 else:
                     assert spoken[key].message["role"] == message["role"]
-            assert row.shape in request_queries.part_places(db, row.file_id, [row.shape or 0])
+            assert row.shape in request_queries.request_parts(db, row.file_id, [row.shape or 0])
             assert row.message_id
 
 
@@ -119,9 +119,9 @@ def test_every_hook_and_snapshot_is_in_the_store_once(lab: Lab, judge: Judge) ->
         assert snapshots
         assert snapshots[-1].window_tokens == 200_000
         assert all(snapshot.used_percentage is not None for snapshot in snapshots[1:])
-        assert log_queries.bad_lines(db) == []
+        assert log_queries.bad_log_lines(db) == []
     window = session.context.window
-    assert (window.tokens, window.source) == (200_000, Source.STATUS_LINE)
+    assert (window.tokens, window.source) == (200_000, ClaimSource.STATUS_LINE)
 
 
 def test_settings_and_definitions_are_those_that_the_client_takes(lab: Lab, judge: Judge) -> None:
@@ -162,6 +162,6 @@ def test_a_fork_shares_its_answers_with_its_parent(lab: Lab, judge: Judge) -> No
     judge.turn(fork, resumed=first.session_id)
 
     with closing(open_reader(lab.store)) as db:
-        shared = link_queries.shared_answers(db, fork.session_id)
+        shared = activity_queries.sessions_sharing_answers(db, fork.session_id)
     assert [(row.session_id, row.shared_answers) for row in shared] == [(first.session_id, 1)]
     assert fork.session_id != first.session_id

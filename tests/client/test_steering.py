@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.injection.bound import most_tokens
-from ctxtop.core.summaries.steering import AGAIN, STEER
+from ctxtop.core.injection.quoted_text import token_upper_bound
+from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING
 
 from .api import FORGET
 from .features import install
@@ -60,15 +60,15 @@ def test_a_compaction_keeps_what_it_is_steered_to(lab: Lab) -> None:
     session = work(lab, RULE).session_id
     turn = overflow(lab, session)
     asked = sent(turn, "summary")
-    assert STEER in asked
+    assert KEEP_HEADING in asked
     assert asked.count(RULE) == 2, "in the prompt itself, and in what is to be kept"
     for each in (DECISION, "Round the totals of the cart", "prices.py (created or rewritten)"):
-        assert each in asked.partition(STEER)[2]
+        assert each in asked.partition(KEEP_HEADING)[2]
     told = compaction(lab)
     assert not any(told["forgotten"][kind] for kind in KINDS)
     assert {each["kind"] for each in told["steered"]} == {"constraint", "todo", "file", "decision"}
     assert all(each["kept"] for each in told["steered"])
-    assert AGAIN not in sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
+    assert REMINDER_HEADING not in sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
 
 
 def test_what_it_forgot_all_the_same_is_said_once(lab: Lab) -> None:
@@ -83,9 +83,9 @@ def test_what_it_forgot_all_the_same_is_said_once(lab: Lab) -> None:
     assert [each["text"] for each in told["steered"] if not each["kept"]] == [f'"{rule}"']
     for number in range(2):
         request = sent(lab.turn(f"More {number}. [[say:ok]]", resume=session), "answer")
-        assert request.count(AGAIN) == 1
-        assert request.partition(AGAIN)[2].count(rule) == 1
-        assert DECISION not in request.partition(AGAIN)[2]
+        assert request.count(REMINDER_HEADING) == 1
+        assert request.partition(REMINDER_HEADING)[2].count(rule) == 1
+        assert DECISION not in request.partition(REMINDER_HEADING)[2]
 
 
 def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
@@ -93,11 +93,11 @@ def test_a_manual_one_shows_the_model_what_was_steered(lab: Lab) -> None:
     rule = f"You must never touch the file {FORGET}.cfg of the shop."
     session = work(lab, rule).session_id
     asked = sent(lab.turn("/compact", resume=session), "summary")
-    assert STEER in asked
+    assert KEEP_HEADING in asked
     # The client writes what the hook said into the conversation: nothing is left to say.
     told = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
     assert rule in told
-    assert AGAIN not in told
+    assert REMINDER_HEADING not in told
 
 
 def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_told(
@@ -106,15 +106,15 @@ def test_what_the_client_shows_the_model_of_it_again_is_short_and_its_cost_is_to
     install(lab, PreCompact="steer", PostCompact="remember", UserPromptSubmit="remember")
     rules = " ".join(f"You must never change the part number {n} of the shop." for n in range(40))
     session = lab.turn(f"{rules} [[say:Understood.]]").session_id
-    asked = sent(lab.turn("/compact", resume=session), "summary").partition(STEER)[2]
+    asked = sent(lab.turn("/compact", resume=session), "summary").partition(KEEP_HEADING)[2]
     told = compaction(lab)
     cost = sum(each["tokens"] for each in told["steered"])
     assert 0 < cost <= 1_000
     assert all(each["text"].strip('"') in asked for each in told["steered"])
     request = sent(lab.turn("More. [[say:ok]]", resume=session), "answer")
-    assert request.count(STEER) == 1, "the client's echo of what the hook said"
-    echo = request.partition(STEER)[2].partition("PostCompact [")[0]
-    assert most_tokens(json.loads(f'"{echo}"')) <= 1_000 + CLOSE
+    assert request.count(KEEP_HEADING) == 1, "the client's echo of what the hook said"
+    echo = request.partition(KEEP_HEADING)[2].partition("PostCompact [")[0]
+    assert token_upper_bound(json.loads(f'"{echo}"')) <= 1_000 + CLOSE
 
 
 def test_a_file_that_the_client_names_again_is_not_forgotten(lab: Lab) -> None:

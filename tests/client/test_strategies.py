@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.registered import STRATEGIES
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.strategies.strategy_registry import STRATEGIES
 
 from .acts import VARIABLES
 from .days import DAYS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .namespace import Namespace
     from .proofs import Proofs
 
-MODES = (Mode.FORK, Mode.IN_PLACE)
+MODES = (ApplyMode.FORK, ApplyMode.IN_PLACE)
 
 
 ALL = (*(each.name for each in STRATEGIES), *LEVELS)

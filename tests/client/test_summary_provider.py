@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 _ASK = """\
 import os, sys
-from ctxtop.core.summaries.providers.claude_cli import ClaudeCli
-from ctxtop.core.summaries.providers.provider import Request
-print(ClaudeCli(os.environ).ask(Request(sys.argv[1], "claude-haiku-4-5"), 60))
+from ctxtop.core.summaries.providers.model_providers import ClaudeCli
+from ctxtop.core.summaries.providers.provider import SummaryRequest
+print(ClaudeCli(os.environ).generate(SummaryRequest(sys.argv[1], "claude-haiku-4-5"), 60))
 """
 
 

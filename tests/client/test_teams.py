@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.agents import AgentStatus
+from ctxtop.core.model.agent import AgentStatus
 
 if TYPE_CHECKING:
     from .lab import Lab

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin import exchange
-from ctxtop.collectors.plugin.answers.confirm import confirm_once
+from ctxtop.collectors.plugin import compact_requests
+from ctxtop.collectors.plugin.answers.confirm import take_confirmation
 
 from ..trusting import accept_trust_dialog
 from .plugin import install_module
@@ -92,7 +92,8 @@ def seen_summary(lab: Lab) -> str:
 def with_module(lab: Lab) -> Screen:
     screen = lab.interactive("--plugin-dir", str(install_module(lab)))
     screen.until(
-        lambda: any(Path(exchange.kept_folder(str(lab.store))).glob("*.alive")), "the module"
+        lambda: any(Path(compact_requests.request_history_folder(str(lab.store))).glob("*.alive")),
+        "the module",
     )
     return screen
 
@@ -108,10 +109,10 @@ def test_an_idle_session_is_compacted_through_the_plugin(lab: Lab) -> None:
     require_compacted(lab, session_id, ended, "plugin")
     assert took - idle < SOON_S
     assert "keep the names" in seen_summary(lab)
-    assert confirm_once(str(lab.store), session_id) == (
+    assert take_confirmation(str(lab.store), session_id) == (
         "ctxtop compacted this session: 52k → 3k tokens."
     )
-    assert confirm_once(str(lab.store), session_id) is None
+    assert take_confirmation(str(lab.store), session_id) is None
     # The conversation goes on as after the client's own.
     screen.ask("On. [[say:ok&&&usage:9000]]")
 
@@ -139,7 +140,7 @@ def test_a_summary_that_fails_is_said(lab: Lab) -> None:
     assert ended.code == 1, ended.err
     print(ended.err)
     assert boundaries(lab, screen.session_id) == []
-    assert "and it failed" in str(confirm_once(str(lab.store), screen.session_id))
+    assert "and it failed" in str(take_confirmation(str(lab.store), screen.session_id))
 
 
 def test_a_long_summary_is_waited_for(lab: Lab) -> None:
@@ -180,14 +181,16 @@ def test_a_busy_session_is_refused_both_ways(lab: Lab) -> None:
     assert trigger(lab, screen.session_id, "--via", "cli").code == 3
     # What ctxtop could not see the client itself refuses.
     store, request = str(lab.store), "0123456789abcdef"
-    folder = Path(exchange.asking_folder(store))
-    name = exchange.file_name(screen.session_id, request, exchange.ASK)
-    expires = {"text": "", "expires_at": exchange.now_ms() + 30_000}
+    folder = Path(compact_requests.request_folder(store))
+    name = compact_requests.request_file_name(screen.session_id, request, compact_requests.ASK)
+    expires = {"text": "", "expires_at": compact_requests.now_ms() + 30_000}
     about = {"session_id": screen.session_id, "request": request}
-    exchange.write(str(folder / name), about | expires)
-    result = Path(exchange.kept_folder(store), f"{screen.session_id}.{request}.result")
+    compact_requests.write_request_file(str(folder / name), about | expires)
+    result = Path(
+        compact_requests.request_history_folder(store), f"{screen.session_id}.{request}.result"
+    )
     screen.until(result.exists, "the refusal")
-    said = exchange.read(str(result))
+    said = compact_requests.read_request_file(str(result))
     assert said["state"] == "refused"
     assert "a turn is running" in said["why"]
     assert boundaries(lab, screen.session_id) == []

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.models import LARGE_MARK
+from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX
+from ctxtop.core.measure.window import ClaimSource
 
 from .lab import LARGE, SMALL
 
@@ -36,7 +36,7 @@ class Case:
 
     model: str
     tokens: int | None
-    source: Source = Source.SETTINGS
+    source: ClaimSource = ClaimSource.SETTINGS
     settings: Json = field(default_factory=dict)
 
 
@@ -45,19 +45,21 @@ def env(**variables: str) -> Json:
 
 
 CASES: Final = {
-    "small, nothing set": Case(SMALL, None, Source.TABLE),
-    "large, nothing set": Case(LARGE, 967_000, Source.TABLE),
-    "4.6": Case(FOUR_SIX, 167_000, Source.TABLE),
-    "4.6, asked for its large window": Case(FOUR_SIX + LARGE_MARK, None, Source.TABLE),
-    "4.5": Case("claude-opus-4-5", None, Source.TABLE),
-    "a model that nobody knows": Case("my-own-model", 967_000, Source.TABLE),
+    "small, nothing set": Case(SMALL, None, ClaimSource.TABLE),
+    "large, nothing set": Case(LARGE, 967_000, ClaimSource.TABLE),
+    "4.6": Case(FOUR_SIX, 167_000, ClaimSource.TABLE),
+    "4.6, asked for its large window": Case(
+        FOUR_SIX + LARGE_WINDOW_SUFFIX, None, ClaimSource.TABLE
+    ),
+    "4.5": Case("claude-opus-4-5", None, ClaimSource.TABLE),
+    "a model that nobody knows": Case("my-own-model", 967_000, ClaimSource.TABLE),
     "a window in the environment": Case(SMALL, 167_000, settings=env(**{WINDOW: "200000"})),
     "a window above the model's": Case(SMALL, 167_000, settings=env(**{WINDOW: "500000"})),
     "a window with a letter": Case(LARGE, 467_000, settings=env(**{WINDOW: "500k"})),
     "a window below the least": Case(LARGE, 67_000, settings=env(**{WINDOW: "50000"})),
     "a window in the settings": Case(LARGE, 117_000, settings={"autoCompactWindow": 150_000}),
     "a setting below the least": Case(
-        LARGE, 967_000, Source.TABLE, settings={"autoCompactWindow": 50_000}
+        LARGE, 967_000, ClaimSource.TABLE, settings={"autoCompactWindow": 50_000}
     ),
     "a setting for the model": Case(
         LARGE,
@@ -74,9 +76,9 @@ CASES: Final = {
         SMALL, 90_000, settings=env(**{WINDOW: "200000", PERCENT: "50"})
     ),
     "a percentage of a large window": Case(
-        LARGE, 490_000, Source.TABLE, settings=env(**{PERCENT: "50"})
+        LARGE, 490_000, ClaimSource.TABLE, settings=env(**{PERCENT: "50"})
     ),
-    "a percentage alone": Case(SMALL, None, Source.TABLE, settings=env(**{PERCENT: "50"})),
+    "a percentage alone": Case(SMALL, None, ClaimSource.TABLE, settings=env(**{PERCENT: "50"})),
     "a percentage too high": Case(
         SMALL, 167_000, settings=env(**{WINDOW: "200000", PERCENT: "99"})
     ),
@@ -84,7 +86,7 @@ CASES: Final = {
         SMALL, 179_000, settings=env(**{WINDOW: "200000", "CLAUDE_CODE_MAX_OUTPUT_TOKENS": "8000"})
     ),
     "large windows switched off": Case(
-        LARGE, 167_000, Source.TABLE, settings=env(CLAUDE_CODE_DISABLE_1M_CONTEXT="1")
+        LARGE, 167_000, ClaimSource.TABLE, settings=env(CLAUDE_CODE_DISABLE_1M_CONTEXT="1")
     ),
     "switched off": Case(
         LARGE, None, settings={"autoCompactEnabled": False} | env(**{WINDOW: "150000"})
@@ -131,7 +133,7 @@ def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:
     trigger = lab.ctxtop().sessions[screen.session_id].context.trigger
 
     assert trigger is not None
-    assert (trigger.tokens, trigger.source) == (117_000, Source.ENVIRONMENT)
+    assert (trigger.tokens, trigger.source) == (117_000, ClaimSource.ENVIRONMENT)
     screen.ask("More. [[bash:true&&&usage:116000]] [[say:ok&&&usage:116500]]")
     screen.ask("And more. [[say:ok&&&usage:118000]]")
     before = lab.ctxtop().sessions[screen.session_id]
@@ -146,7 +148,7 @@ def test_the_environment_of_a_client_that_runs_is_seen(lab: Lab) -> None:
     assert b"hush" not in lab.store.read_bytes()
 
 
-def seen(lab: Lab, session_id: str) -> tuple[int | None, Source, int]:
+def seen(lab: Lab, session_id: str) -> tuple[int | None, ClaimSource, int]:
     """The trigger that ctxtop names, why, and the window beside it."""
     context = lab.ctxtop().sessions[session_id].context
     assert context.trigger is not None
@@ -157,7 +159,7 @@ def test_an_option_of_the_command_line_is_seen_and_what_context_says_typed(lab: 
     screen = lab.interactive("--autocompact", "150k", model=LARGE)
     session_id = screen.session_id
     screen.ask("Hi. [[say:ok&&&usage:60000]]")
-    assert seen(lab, session_id) == (117_000, Source.COMMAND_LINE, 1_000_000)
+    assert seen(lab, session_id) == (117_000, ClaimSource.COMMAND_LINE, 1_000_000)
     screen.type("/context")
     screen.until(lambda: "Free space" in screen.text(), "the report")
     screen.ask("More. [[say:ok&&&usage:118000]]")
@@ -165,12 +167,12 @@ def test_an_option_of_the_command_line_is_seen_and_what_context_says_typed(lab: 
     screen.ask("On. [[say:ok&&&usage:30000]]")
     after = lab.ctxtop().sessions[session_id]
     assert after.compactions == 1
-    assert seen(lab, session_id) == (117_000, Source.COMMAND_LINE, 1_000_000)
+    assert seen(lab, session_id) == (117_000, ClaimSource.COMMAND_LINE, 1_000_000)
     screen.leave()
     # Another store was not there while the client ran: what it left tells the same.
     fresh = lab.ctxtop(lab.root / "fresh" / "ctxtop.db").sessions[session_id].context
     assert fresh.trigger is not None
-    assert fresh.trigger.source is Source.SESSION_COMPACTION
+    assert fresh.trigger.source is ClaimSource.SESSION_COMPACTION
     assert 117_000 <= (fresh.trigger.tokens or 0) < 118_100
     assert fresh.window.tokens == 1_000_000
 
@@ -183,7 +185,7 @@ def test_what_context_says_typed_tells_a_trigger_that_nothing_else_does(lab: Lab
     screen.until(lambda: "Free space" in screen.text(), "the report")
     screen.ask("More. [[say:ok&&&usage:61000]]")
     screen.leave()
-    assert seen(lab, session_id) == (87_000, Source.CONTEXT_REPORT, 1_000_000)
+    assert seen(lab, session_id) == (87_000, ClaimSource.CONTEXT_REPORT, 1_000_000)
 
 
 def test_an_automatic_compaction_corrects_the_table(lab: Lab) -> None:
@@ -191,13 +193,13 @@ def test_an_automatic_compaction_corrects_the_table(lab: Lab) -> None:
     first = lab.turn("One. [[say:ok&&&usage:86000]]", model=LARGE, more=option)
     session = first.session_id
     lab.turn("Two. [[say:ok&&&usage:99000]]", resume=session, model=LARGE, more=option)
-    assert seen(lab, session)[:2] == (967_000, Source.TABLE)
+    assert seen(lab, session)[:2] == (967_000, ClaimSource.TABLE)
     lab.turn("Three. [[say:ok&&&usage:20000]]", resume=session, model=LARGE, more=option)
     tokens, source, window = seen(lab, session)
-    assert (source, window) == (Source.SESSION_COMPACTION, 1_000_000)
+    assert (source, window) == (ClaimSource.SESSION_COMPACTION, 1_000_000)
     assert 99_000 <= (tokens or 0) < 99_000 + CLOSE
     lab.turn("Four. [[say:ok&&&usage:150000]]", resume=session, model=LARGE)
-    assert seen(lab, session)[:2] == (967_000, Source.TABLE), "it passed that by"
+    assert seen(lab, session)[:2] == (967_000, ClaimSource.TABLE), "it passed that by"
 
 
 def test_a_compaction_after_a_refused_prompt_corrects_nothing(lab: Lab) -> None:
@@ -205,7 +207,7 @@ def test_a_compaction_after_a_refused_prompt_corrects_nothing(lab: Lab) -> None:
     first = lab.turn("One. [[say:ok&&&usage:150000]]", model=LARGE)
     lab.turn(f"Go on. [[{refused}&&&say:fine&&&usage:20000]]", resume=first.session_id, model=LARGE)
     assert lab.ctxtop().sessions[first.session_id].compactions == 1
-    assert seen(lab, first.session_id)[:2] == (967_000, Source.TABLE)
+    assert seen(lab, first.session_id)[:2] == (967_000, ClaimSource.TABLE)
 
 
 def test_the_counter_is_the_clients_own_before_each_compaction(lab: Lab) -> None:
@@ -241,7 +243,7 @@ def test_what_the_client_reports_is_believed_over_the_table(
     context = lab.ctxtop().sessions[first.session_id].context
 
     assert context.trigger is not None
-    assert (context.trigger.tokens, context.trigger.source) == (tokens, Source.CONTEXT_REPORT)
-    assert (context.window.tokens, context.window.source) == (window, Source.CONTEXT_REPORT)
+    assert (context.trigger.tokens, context.trigger.source) == (tokens, ClaimSource.CONTEXT_REPORT)
+    assert (context.window.tokens, context.window.source) == (window, ClaimSource.CONTEXT_REPORT)
     assert context.token_counts.report is not None
     assert context.trigger.why

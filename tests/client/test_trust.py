@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core import prompting
+from ctxtop.core.policy import schema
 
 from .features import install
 from .test_injection import delegate, first_request
@@ -42,7 +42,7 @@ def test_a_project_s_prompt_is_not_given_until_the_person_trusts_it(lab: Lab) ->
     say(lab, f'[prompts]\nsuggest = "{ORDER}"\nreassure = "{ORDER}"\n')
     found = sent(full(lab))
     assert ORDER not in found
-    assert prompting.TEXTS["suggest"] in found
+    assert schema.DEFAULT_PROMPTS["suggest"] in found
 
     trust(lab)
     found = sent(full(lab))
@@ -59,7 +59,7 @@ def test_a_folder_that_the_session_walked_into_gives_no_prompt(lab: Lab) -> None
     folders = {line.get("cwd") for line in lab.transcript(found.session_id)} - {None}
     assert folders == {str(lab.project), str(lab.project / "vendor" / "evil")}
     assert ORDER not in sent(found)
-    assert prompting.TEXTS["suggest"] in sent(found)
+    assert schema.DEFAULT_PROMPTS["suggest"] in sent(found)
     (session,) = lab.ctxtop().sessions.values()
     assert session.project_root == str(lab.project)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.models import LARGE_MARK, SMALL_WINDOW, table_window
+from ctxtop.core.measure.models import LARGE_WINDOW_SUFFIX, SMALL_WINDOW, table_window
 
 from .lab import LARGE, SMALL
 
@@ -78,5 +78,5 @@ def test_a_model_that_nobody_knows(lab: Lab, judge: Judge, model: str) -> None:
 
 def test_the_large_window_of_another_session(lab: Lab, judge: Judge) -> None:
     model = "claude-sonnet-4-6"
-    judge.turn(lab.turn("Much. [[say:ok&&&usage:310000]]", model=model + LARGE_MARK))
+    judge.turn(lab.turn("Much. [[say:ok&&&usage:310000]]", model=model + LARGE_WINDOW_SUFFIX))
     judge.turn(lab.turn("Hi. [[say:ok&&&usage:31000]]", model=model))

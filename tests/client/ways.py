@@ -9,23 +9,22 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.protect import Protection
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.cut import cut
-from ctxtop.core.compaction.strategies.revert import revert
-from ctxtop.core.compaction.strategies.summarise import summarise
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.protection import ProtectionLimits
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.conversation import PieceKind
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.estimating import read_estimator
-from ctxtop.core.summaries.budget import Budget
-from ctxtop.core.summaries.templates import EIGHT
+from ctxtop.core.store.token_samples import read_estimator
+from ctxtop.core.summaries.summary_budget import SummaryBudget
+from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
 from typing_extensions import override
 
 from .compacting import NEAR, nameless, resume, subject_of
@@ -39,11 +38,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Operation, Plan, Refusal
-    from ctxtop.core.compaction.receipts import Receipt
-    from ctxtop.core.compaction.view import View
-    from ctxtop.core.compaction.whole import Whole
-    from ctxtop.core.estimate import Estimator
+    from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
+    from ctxtop.core.compaction.receipts import CompactionReceipt
+    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.transcript_view import TranscriptView
+    from ctxtop.core.measure.token_estimate import Estimator
 
 Json = dict[str, Any]
 
@@ -54,7 +53,7 @@ LATER: Final = "Next. [[say:ok]]"
 PROMPT_TOKENS: Final = 20
 """Of what is asked next: no plan can know it."""
 
-NEWEST: Final = Protection(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
+NEWEST: Final = ProtectionLimits(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that a session of a few turns has something to give."""
 
 
@@ -87,12 +86,14 @@ class Talk:
             shutil.copytree(self.path.with_suffix(""), new.with_suffix(""))
         return new
 
-    def apply(self, path: Path, plan: Plan, mode: Mode) -> tuple[Receipt, Path]:
+    def apply(
+        self, path: Path, plan: CompactionPlan, mode: ApplyMode
+    ) -> tuple[CompactionReceipt, Path]:
         """Carry a plan out; give the file that was written too."""
         receipt = apply_plan(plan, mode, subject_of(self.lab, path))
         return receipt, path_of(self.lab, receipt.new_session_id or path.stem)
 
-    def undo(self, receipt: Receipt, written: Path, operation: int | None = None) -> None:
+    def undo(self, receipt: CompactionReceipt, written: Path, operation: int | None = None) -> None:
         """Take a receipt back, or one operation of it."""
         undo(receipt.receipt_id, operation, subject_of(self.lab, written))
 
@@ -106,8 +107,8 @@ def begin(lab: Lab, kind: str) -> Talk:
     """Make a session of a kind, let ctxtop learn from it, and see what is sent of a copy."""
     session_id = {**TALKS, **MORE}[kind](lab)
     path = path_of(lab, session_id)
-    answered = [each.model for each in read_conversation(path) if each.context_tokens]
-    model = next(each for each in reversed(answered) if each and each != SYNTHETIC)
+    answered = [each.model for each in read_entries(path) if each.context_tokens]
+    model = next(each for each in reversed(answered) if each and each != SYNTHETIC_MODEL)
     lab.turn("Last. [[bash:seq 1 60]] [[say:ok]]", resume=session_id, model=model)
     lab.ctxtop()
     store = open_reader(lab.store)
@@ -123,17 +124,17 @@ def said_before(asked: Json) -> tuple[str, ...]:
     return tuple(nameless(block) for block in blocks_sent(body))
 
 
-def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
+def up_to(level: Severity) -> Callable[[Talk, Path], CompactionPlan]:
     """Plan with all strategies up to a level."""
 
-    def plan(talk: Talk, path: Path) -> Plan:
+    def plan(talk: Talk, path: Path) -> CompactionPlan:
         return worth_it(
             plan_transcript(
                 path.stem,
                 path,
-                read_conversation,
+                read_entries,
                 talk.estimator.for_model,
-                options=Aim(level),
+                options=SelectionOptions(level),
                 protection=NEWEST,
             )
         )
@@ -141,57 +142,59 @@ def up_to(level: Harm) -> Callable[[Talk, Path], Plan]:
     return plan
 
 
-def as_whole(make: Callable[[Whole, View], Operation | Refusal]) -> Callable[[Talk, Path], Plan]:
+def as_whole(
+    make: Callable[[Conversation, TranscriptView], Operation | Refusal],
+) -> Callable[[Talk, Path], CompactionPlan]:
     """Plan with one operation on the whole conversation."""
 
-    def plan(talk: Talk, path: Path) -> Plan:
-        return plan_whole(path.stem, path, read_conversation, talk.estimator.for_model, make)
+    def plan(talk: Talk, path: Path) -> CompactionPlan:
+        return plan_conversation(path.stem, path, read_entries, talk.estimator.for_model, make)
 
     return plan
 
 
-def worth_it(plan: Plan) -> Plan:
+def worth_it(plan: CompactionPlan) -> CompactionPlan:
     """Let a plan be carried out that frees too little to pay off."""
     refused = tuple(each for each in plan.refused if each.check != "futile")
     return msgspec.structs.replace(plan, refused=refused)
 
 
-def _summary(whole: Whole, _view: View) -> Operation | Refusal:
-    return summarise(whole, 2, EIGHT, Budget(2_000))
+def _summary(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+    return summarise_by_rules(whole, 2, EIGHT_SECTIONS, SummaryBudget(2_000))
 
 
-def _cut(whole: Whole, _view: View) -> Operation | Refusal:
-    return cut(whole, 1)
+def _cut(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+    return plan_cut(whole, 1)
 
 
-def _back(_whole: Whole, view: View) -> Operation | Refusal:
+def _back(_whole: Conversation, view: TranscriptView) -> Operation | Refusal:
     prompts = [
         slot.line
         for slot in view.blocks
-        if slot.part.kind is PieceKind.PROMPT and slot.entry.type == "user"
+        if slot.part.kind is PartKind.PROMPT and slot.entry.type == "user"
     ]
-    return revert(view, prompts[-1])
+    return plan_revert(view, prompts[-1])
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """What is planned, and where it is carried out."""
 
-    plan: Callable[[Talk, Path], Plan]
-    mode: Mode
+    plan: Callable[[Talk, Path], CompactionPlan]
+    mode: ApplyMode
 
 
 WAYS: Final = {
-    "level 4, fork": Way(up_to(Harm.INPUTS), Mode.FORK),
-    "level 4, in place": Way(up_to(Harm.INPUTS), Mode.IN_PLACE),
-    "level 6, fork": Way(up_to(Harm.PROSE), Mode.FORK),
-    "level 6, in place": Way(up_to(Harm.PROSE), Mode.IN_PLACE),
-    "summary, appended": Way(as_whole(_summary), Mode.APPEND),
-    "summary, fork": Way(as_whole(_summary), Mode.FORK),
-    "cut, appended": Way(as_whole(_cut), Mode.APPEND),
-    "cut, fork": Way(as_whole(_cut), Mode.FORK),
-    "revert, fork": Way(as_whole(_back), Mode.FORK),
-    "revert, in place": Way(as_whole(_back), Mode.IN_PLACE),
+    "level 4, fork": Way(up_to(Severity.INPUTS), ApplyMode.FORK),
+    "level 4, in place": Way(up_to(Severity.INPUTS), ApplyMode.IN_PLACE),
+    "level 6, fork": Way(up_to(Severity.PROSE), ApplyMode.FORK),
+    "level 6, in place": Way(up_to(Severity.PROSE), ApplyMode.IN_PLACE),
+    "summary, appended": Way(as_whole(_summary), ApplyMode.APPEND),
+    "summary, fork": Way(as_whole(_summary), ApplyMode.FORK),
+    "cut, appended": Way(as_whole(_cut), ApplyMode.APPEND),
+    "cut, fork": Way(as_whole(_cut), ApplyMode.FORK),
+    "revert, fork": Way(as_whole(_back), ApplyMode.FORK),
+    "revert, in place": Way(as_whole(_back), ApplyMode.IN_PLACE),
 }
 
 
@@ -218,7 +221,7 @@ def prove_way(talk: Talk, way: Way) -> Sizes | None:
     plan = way.plan(talk, path)
     if plan.refused or not plan.operations:
         return None
-    in_itself = way.mode is not Mode.FORK
+    in_itself = way.mode is not ApplyMode.FORK
     if in_itself:
         receipt, written = talk.apply(path, plan, way.mode)
         assert path.read_bytes() != unedited

@@ -6,14 +6,14 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.conversation import PieceKind, messages_of
+from ctxtop.core.transcript.conversation import PartKind, group_messages
 
 from .validator import blocks_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 Json = dict[str, Any]
 
@@ -83,10 +83,10 @@ def told(entries: Sequence[Entry]) -> list[str]:
 
 def _each_told(entries: Sequence[Entry]) -> list[Said]:
     found: list[Said] = []
-    for message in messages_of(tuple(entries)):
+    for message in group_messages(tuple(entries)):
         said = _said(found, message.role.value)
         for piece in message.parts:
-            if piece.kind is PieceKind.TOOL_INPUT:
+            if piece.kind is PartKind.TOOL_INPUT:
                 given = json.dumps(json.loads(piece.text), sort_keys=True)
                 said.calls.append((piece.tool_use_id or "", piece.name, given))
                 continue

@@ -7,15 +7,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.composing import read_composition
-from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.measure.timeline import read_timeline, with_current_context
+from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.timeline import read_timeline, settled
-from ctxtop.tui.formats import after_tokens
+from ctxtop.tui.text.formats import tokens_after
 
 from ..recorder import Recorder
 from ..transcripts import (
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import sqlite3
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 FIRST = 16_100
 """What the first request held: 12,000 of system prompt and tools, a listing, and the prompt."""
@@ -149,12 +149,12 @@ def test_a_page_has_one_number(store: Store) -> None:
     session = store.session()
     assert store.composed() == (session.context.tokens, True)
     with closing(store.scan()) as db:
-        timeline = settled(
+        timeline = with_current_context(
             read_timeline(db, (SESSION, None), session.context),
             session.context,
             session.last_activity_at,
         )
-        (row,) = queries.compactions(db, SESSION)
+        (row,) = session_queries.compactions(db, SESSION)
     assert (timeline.turns[-1].tokens, timeline.turns[-1].is_estimate) == (
         session.context.tokens,
         1,
@@ -166,13 +166,13 @@ def test_a_compaction_shows_the_next_answers_number_as_soon_as_there_is_one(stor
     cut = boundary(at=4, preTokens=999_000, postTokens=18_000)
     store.write(*opening(), cut, summary("short", at=5), assistant("msg_3", 69_000, at=6))
     with closing(store.scan()) as db:
-        (row,) = queries.compactions(db, SESSION)
+        (row,) = session_queries.compactions(db, SESSION)
         (found,) = read_timeline(db, (SESSION, None), store.session().context).compactions
     assert (row.post_tokens, row.next_tokens, row.estimated_next_tokens) == (18_000, 69_000, None)
     assert (found.post_tokens, found.next_tokens) == (18_000, 69_000)
-    assert after_tokens(row.next_tokens, row.estimated_next_tokens, row.post_tokens) == "69 k"
-    assert after_tokens(None, 17_000, 900) == "≈17 k"
-    assert after_tokens(None, None, None) == "–"
+    assert tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens) == "69 k"
+    assert tokens_after(None, 17_000, 900) == "≈17 k"
+    assert tokens_after(None, None, None) == "–"
 
 
 def lowered(to: int, *, steps: int = 1) -> JsonLine:

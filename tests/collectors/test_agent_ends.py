@@ -9,12 +9,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.agent_files import agents_of_session
-from ctxtop.core.agents import Agent, AgentStatus
-from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.injection.past import Outcome
-from ctxtop.core.store import queries, timeline_queries
+from ctxtop.collectors.claude_code.agent_files import read_session_agents
+from ctxtop.core.injection.injection_candidates import RunOutcome
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
+from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries, timeline_queries
 from msgspec.structs import replace
 
 from ..transcripts import (
@@ -39,8 +39,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 NAME = "ascout-04fd8affe7468d2c"
 
@@ -68,7 +68,9 @@ def ends(store: Path, agent_id: str | None = None) -> list[tuple[str, str]]:
 
 def texts(store: Path) -> list[tuple[str | None, str]]:
     with closing(open_reader(store)) as db:
-        return [(row.agent_id, row.text) for row in queries.summaries(db) if row.kind == "agent"]
+        return [
+            (row.agent_id, row.text) for row in session_queries.summaries(db) if row.kind == "agent"
+        ]
 
 
 def failed(tool_use_id: str, words: str, said: object, **fields: Any) -> JsonLine:
@@ -279,7 +281,7 @@ def test_agents_that_warm_the_cache_are_not_listed(
     with closing(open_reader(store)) as db:
         assert read_agents(db, read_sessions(db, START_MS)) == []
         assert read_sessions(db, START_MS)[0].agents == 0
-        assert queries.counts(db)["files"] == 3
+        assert session_queries.store_counts(db)["files"] == 3
 
     append(path, [assistant("m2", content=[tool("Task", "t1", description="d", prompt="Warmup")])])
     collector.scan()
@@ -460,5 +462,5 @@ def test_an_agent_that_starts_is_told_of_a_teammates_result(path: Path, team: Pa
     append(team, [assistant("s_m2", at=4, content=[{"type": "text", "text": "I found it."}])])
     line = encode([user(mail(idle("scout", result="I found it.")), at=5)])
 
-    (past,) = agents_of_session(path, [line])
-    assert (past.agent_type, past.outcome) == ("worker", Outcome.FINISHED)
+    (past,) = read_session_agents(path, [line])
+    assert (past.agent_type, past.outcome) == ("worker", RunOutcome.FINISHED)

@@ -10,15 +10,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.agents import Agent, AgentStatus
-from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.store import queries, spending_queries
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
+from ctxtop.core.measure.tokens import tokens_or_estimate
+from ctxtop.core.measure.warning_log import agent_warnings
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import activity_queries, session_queries
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.tokens import count_of
-from ctxtop.core.usage import Usage
-from ctxtop.core.warning_log import agent_warnings
+from ctxtop.core.transcript.conversation import TokenUsage
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -49,8 +49,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 
@@ -118,20 +118,22 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
     assert (agent.tool_use_id, agent.agent_type, agent.description) == ("t1", "Explore", "d")
     assert (agent.status, agent.model) == (AgentStatus.COMPLETED, MODEL)
     assert (agent.context.tokens, agent.context.state) == (1500, ContextState.MEASURED)
-    assert agent.usage == Usage(6, 14, 2380, 100)
+    assert agent.usage == TokenUsage(6, 14, 2380, 100)
     assert (agent.parent_agent_id, agent.depth) == (None, 1)
     assert (agent.started_at, agent.ended_at) == (START_MS + 2000, START_MS + 20_000)
     assert agent.result is not None
     assert (agent.result.text, agent.result.lines, agent.result.chars) == ("found\ntwo", 2, 9)
-    assert count_of(agent.result.estimated_tokens, agent.result.text) > 0
+    assert tokens_or_estimate(agent.result.estimated_tokens, agent.result.text) > 0
     with closing(open_reader(store)) as db:
         (session,) = read_sessions(db, START_MS)
         assert session.agents == 1
         assert session.context.tokens == 5000, "an agent's answer is not the session's"
-        assert [row.tokens for row in queries.fill(db, SESSION)] == [1000, 5000]
-        assert [row.tokens for row in queries.fill(db, SESSION, agent.agent_id)] == [900, 1500]
+        assert [row.tokens for row in session_queries.fill_history(db, SESSION)] == [1000, 5000]
+        assert [
+            row.tokens for row in session_queries.fill_history(db, SESSION, agent.agent_id)
+        ] == [900, 1500]
         assert agent_warnings(db, agent) == []
-        assert sum(row.responses for row in spending_queries.spent(db)) == 4
+        assert sum(row.responses for row in activity_queries.usage(db)) == 4
 
 
 def test_sidechains_that_ran_at_once_are_told_apart(
@@ -200,8 +202,8 @@ def test_an_answer_in_a_forks_copy_is_spent_once(
     collector.scan()
 
     by_session = {agent.session_id: agent.usage for agent in agents(store)}
-    assert by_session[SESSION] == Usage(6, 14, 2080, 100)
-    assert by_session[OTHER] == Usage()
+    assert by_session[SESSION] == TokenUsage(6, 14, 2080, 100)
+    assert by_session[OTHER] == TokenUsage()
 
 
 def test_a_file_beside_the_sessions(
@@ -215,7 +217,7 @@ def test_a_file_beside_the_sessions(
     (agent,) = agents(store)
     assert (agent.agent_id, agent.session_id, agent.tool_use_id) == ("b1", SESSION, "t1")
     assert (agent.agent_type, agent.context.tokens) == ("Explore", 1200)
-    assert agent.usage == Usage(3, 7, 1190, 50)
+    assert agent.usage == TokenUsage(3, 7, 1190, 50)
 
 
 def progress(agent_id: str, message: JsonLine | None, tool_use_id: str = "t1") -> JsonLine:
@@ -244,7 +246,7 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     collector.scan()
     (running,) = agents(store)
     assert (running.agent_id, running.context.tokens, running.tool_uses) == ("p1", 900, 3)
-    assert running.usage == Usage(6, 14, 1580, 9)
+    assert running.usage == TokenUsage(6, 14, 1580, 9)
     assert running.tool_use_id == "t1"
 
     append(path, [*STEPS, agent_result("t1", "p1", "found\nit", at=9), assistant("m2", at=10)])
@@ -253,20 +255,20 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     (agent,) = agents(store)
     assert (agent.agent_type, agent.status) == ("Explore", AgentStatus.COMPLETED)
     assert agent.context.tokens == 2000, "its last request stands in no progress line"
-    assert agent.usage == Usage(9, 21, 3570, 109)
+    assert agent.usage == TokenUsage(9, 21, 3570, 109)
     assert (agent.tool_uses, agent.depth) == (4, 1)
     assert agent.result is not None
     assert agent.result.lines == 2
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in spending_queries.spent(db)) == 2, "as ccusage counts"
-        (more,) = spending_queries.progress_spent(db)
+        assert sum(row.responses for row in activity_queries.usage(db)) == 2, "as ccusage counts"
+        (more,) = activity_queries.progress_usage(db)
         assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 2, 6)
         assert (more.cache_read_tokens, more.output_tokens) == (1580, 9)
-        priced = spending_queries.progress_spending(db, [SESSION])
+        priced = activity_queries.progress_model_usage(db, [SESSION])
         assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 2)]
-        assert spending_queries.progress_spending(db, [OTHER]) == []
-        assert [row.tokens for row in queries.fill(db, SESSION, "p1")] == [700, 900]
-        assert [row.tokens for row in queries.fill(db, SESSION)] == [1000, 1000]
+        assert activity_queries.progress_model_usage(db, [OTHER]) == []
+        assert [row.tokens for row in session_queries.fill_history(db, SESSION, "p1")] == [700, 900]
+        assert [row.tokens for row in session_queries.fill_history(db, SESSION)] == [1000, 1000]
 
 
 def test_a_last_request_that_is_a_step_too_counts_once(
@@ -276,7 +278,7 @@ def test_a_last_request_that_is_a_step_too_counts_once(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.usage == Usage(3, 7, 1990, 1)
+    assert agent.usage == TokenUsage(3, 7, 1990, 1)
 
 
 @pytest.mark.parametrize("place", ["beside", "below"])
@@ -295,7 +297,7 @@ def test_steps_of_an_agent_that_has_a_file_count_once(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.usage == Usage(6, 14, 1580, 170)
+    assert agent.usage == TokenUsage(6, 14, 1580, 170)
     assert agent.context.tokens == 900
 
 
@@ -307,10 +309,10 @@ def test_steps_that_an_agents_own_file_lacks_are_its_own_too(
     collector.scan()
 
     (agent,) = agents(store)
-    assert (agent.usage, agent.progress_responses) == (Usage(6, 14, 1580, 81), 1)
+    assert (agent.usage, agent.progress_responses) == (TokenUsage(6, 14, 1580, 81), 1)
     assert agent.context.tokens == 700, "its own file tells how full it is"
     with closing(open_reader(store)) as db:
-        (more,) = spending_queries.progress_spent(db)
+        (more,) = activity_queries.progress_usage(db)
     assert (more.responses, more.cache_read_tokens, more.output_tokens) == (1, 890, 1)
 
 
@@ -325,7 +327,7 @@ def test_steps_in_a_forks_copy_are_spent_once(
 
     assert spent_by_agents(store) == 6 + 14 + 1580 + 9
     with closing(open_reader(store)) as db:
-        (more,) = spending_queries.progress_spent(db)
+        (more,) = activity_queries.progress_usage(db)
         assert (more.session_id, more.responses) == (SESSION, 2)
 
 
@@ -368,7 +370,7 @@ def test_agents_in_agents(path: Path, subagents: Path, collector: Collector, sto
         "t2": ("a1", 2),
         "t3": ("a2", 3),
     }
-    assert (found["t1"].usage, found["t3"].usage) == (Usage(3, 7, 990, 50), None)
+    assert (found["t1"].usage, found["t3"].usage) == (TokenUsage(3, 7, 990, 50), None)
 
 
 def test_a_workflows_agents(path: Path, subagents: Path, collector: Collector, store: Path) -> None:
@@ -399,8 +401,8 @@ def test_a_workflows_agents(path: Path, subagents: Path, collector: Collector, s
     assert (first.result.text, first.result.lines) == ("all\ngood", 2)
     assert (second.agent_id, second.status) == ("w2", AgentStatus.FAILED)
     with closing(open_reader(store)) as db:
-        assert queries.unknown_types(db) == {}
-        assert [row.session_id for row in queries.sessions(db)] == [SESSION]
+        assert session_queries.unknown_types(db) == {}
+        assert [row.session_id for row in session_queries.sessions(db)] == [SESSION]
 
 
 RETURN = notification_text("a1", "the result", tool_use_id="t1")
@@ -421,7 +423,7 @@ def test_a_return_that_is_said_three_times_is_one(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert [row.text for row in queries.summaries(db)] == ["the result"]
+        assert [row.text for row in session_queries.summaries(db)] == ["the result"]
         returns = db.execute("SELECT COUNT(*) FROM agent_return WHERE status = 'completed'")
         assert returns.fetchone()[0] == 1
     (agent,) = agents(store)
@@ -447,7 +449,7 @@ def test_an_agent_that_returns_again_has_two_returns(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert {row.text for row in queries.summaries(db)} == {"first", "second"}
+        assert {row.text for row in session_queries.summaries(db)} == {"first", "second"}
     (agent,) = agents(store)
     assert agent.result is not None
     assert agent.result.text == "second"
@@ -512,4 +514,4 @@ def test_one_agent_in_two_folders_is_one(
     collector.scan()
 
     (agent,) = agents(store)
-    assert agent.usage == Usage(3, 7, 1190, 50)
+    assert agent.usage == TokenUsage(3, 7, 1190, 50)

@@ -6,11 +6,11 @@ import json
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.own_logs.logs import LogReader
-from ctxtop.collectors.plugin.kept import keep
-from ctxtop.core.store.answer_queries import GivenRow, given
-from ctxtop.core.store.log_facts import Log
-from ctxtop.core.store.log_queries import bad_lines
+from ctxtop.collectors.claude_code.own_files import LogReader
+from ctxtop.collectors.plugin.answer_records import record_answer
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries.injection_queries import AnswerItemRow, answer_items
+from ctxtop.core.store.queries.log_queries import bad_log_lines
 from ctxtop.core.store.writer import Writer
 
 from ..logs import lines, log_file
@@ -24,9 +24,9 @@ def read(store: Path) -> set[str]:
         return LogReader(writer, print, print).read()
 
 
-def rows(store: Path, feature: str) -> list[GivenRow]:
+def rows(store: Path, feature: str) -> list[AnswerItemRow]:
     with closing(Writer(store)) as writer:
-        return given(writer.connection, feature)
+        return answer_items(writer.connection, feature)
 
 
 def record(**fields: object) -> bytes:
@@ -36,7 +36,7 @@ def record(**fields: object) -> bytes:
 
 def test_a_record_is_read_once(tmp_path: Path) -> None:
     store = tmp_path / "ctxtop.db"
-    keep(store, "steer", session_id="s1", agent_id=None, kind="file", text="/p/a.py")
+    record_answer(store, "steer", session_id="s1", agent_id=None, kind="file", text="/p/a.py")
     assert read(store) == {"s1"}
     assert read(store) == set()
     (row,) = rows(store, "steer")
@@ -46,18 +46,20 @@ def test_a_record_is_read_once(tmp_path: Path) -> None:
 
 def test_what_a_terminal_could_obey_is_taken_out(tmp_path: Path) -> None:
     store = tmp_path / "ctxtop.db"
-    log_file(store, Log.ANSWERS).write_bytes(
+    log_file(store, LogKind.ANSWERS).write_bytes(
         lines([record(text="\x1b[2Jwhy", agent_id="a\n1", tokens=7)])
     )
     read(store)
-    assert rows(store, "inject") == [GivenRow("s1", "a 1", 5, "sibling", "[2Jwhy", 7, None, None)]
+    assert rows(store, "inject") == [
+        AnswerItemRow("s1", "a 1", 5, "sibling", "[2Jwhy", 7, None, None)
+    ]
 
 
 def test_a_line_that_is_no_record_is_set_aside(tmp_path: Path) -> None:
     store = tmp_path / "ctxtop.db"
     broken = [b"no JSON", record(kind=7), record(tokens=-1), record(tokens=2**70), record()]
-    log_file(store, Log.ANSWERS).write_bytes(lines(broken))
+    log_file(store, LogKind.ANSWERS).write_bytes(lines(broken))
     read(store)
     assert len(rows(store, "inject")) == 1
     with closing(Writer(store)) as writer:
-        assert len(bad_lines(writer.connection)) == 4
+        assert len(bad_log_lines(writer.connection)) == 4

@@ -10,13 +10,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.asking import receipts as receipts_module
-from ctxtop.collectors.asking.lock import locked
-from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
-from ctxtop.collectors.asking.receipts import Asking, clean_up, receipts
-from ctxtop.collectors.plugin import exchange, module
+from ctxtop.collectors.client_compact import request_receipts as receipts_module
+from ctxtop.collectors.client_compact.compact_outcome import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    Via,
+)
+from ctxtop.collectors.client_compact.request_receipts import (
+    CompactRequest,
+    read_client_receipts,
+    remove_old_files,
+    request_lock,
+)
+from ctxtop.collectors.plugin import compact_requests, register_command
 from ctxtop.collectors.plugin.answers import confirm
-from ctxtop.collectors.plugin.call import Call
+from ctxtop.collectors.plugin.hook_call import HookCall
 
 from ..transcripts import SESSION
 
@@ -28,28 +37,32 @@ OTHER = "a" * 8 + SESSION[8:]
 
 
 def folder(store: Path) -> Path:
-    return Path(exchange.asking_folder(str(store)))
+    return Path(compact_requests.request_folder(str(store)))
 
 
 def kept(store: Path) -> Path:
-    return Path(exchange.kept_folder(str(store)))
+    return Path(compact_requests.request_history_folder(str(store)))
 
 
 def name(kind: str, request: str = REQUEST, session: str = SESSION) -> str:
-    return exchange.file_name(session, request, kind)
+    return compact_requests.request_file_name(session, request, kind)
 
 
 def leave(store: Path, request: str = REQUEST, more: Mapping[str, object] | None = None) -> Path:
     """Leave a request as ctxtop does."""
-    exchange.make_folders(str(store))
+    compact_requests.make_request_folders(str(store))
     about = {"session_id": SESSION, "request": request, "text": "keep it"}
-    path = folder(store) / name(exchange.ASK, request)
-    exchange.write(str(path), about | {"expires_at": exchange.now_ms() + 30_000} | dict(more or {}))
+    path = folder(store) / name(compact_requests.ASK, request)
+    compact_requests.write_request_file(
+        str(path), about | {"expires_at": compact_requests.now_ms() + 30_000} | dict(more or {})
+    )
     return path
 
 
-def result(store: Path, request: str = REQUEST, kind: str = exchange.RESULT) -> dict[str, object]:
-    return exchange.read(str(kept(store) / name(kind, request)))
+def result(
+    store: Path, request: str = REQUEST, kind: str = compact_requests.RESULT
+) -> dict[str, object]:
+    return compact_requests.read_request_file(str(kept(store) / name(kind, request)))
 
 
 def modes(top: Path) -> set[tuple[bool, int]]:
@@ -60,8 +73,10 @@ def test_all_is_for_its_owner_alone(store: Path) -> None:
     before = os.umask(0)
     try:
         leave(store)
-        module.say_hello(str(store), os.getpid())
-        module.finish(str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"})
+        register_command.note_client(str(store), os.getpid())
+        register_command.finish_request(
+            str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"}
+        )
     finally:
         os.umask(before)
     assert modes(folder(store).parent) == {(True, 0o700), (False, 0o600)}
@@ -70,18 +85,25 @@ def test_all_is_for_its_owner_alone(store: Path) -> None:
 
 def test_a_request_is_taken_once(store: Path) -> None:
     path = leave(store)
-    assert module.take(str(store), SESSION) == {
+    assert register_command.take_request(str(store), SESSION) == {
         "session_id": SESSION,
         "request": REQUEST,
         "text": "keep it",
     }
     assert not path.exists()
-    assert module.take(str(store), SESSION) == {}
+    assert register_command.take_request(str(store), SESSION) == {}
 
 
 def test_of_many_takers_one_has_it(store: Path) -> None:
     leave(store)
-    argv = [sys.executable, "-I", "-m", "ctxtop.collectors.plugin.module", str(store), "take"]
+    argv = [
+        sys.executable,
+        "-I",
+        "-m",
+        "ctxtop.collectors.plugin.register_command",
+        str(store),
+        "take",
+    ]
     takers = [subprocess.Popen([*argv, SESSION], stdout=subprocess.PIPE) for _ in range(6)]
     said = [json.loads(taker.communicate(timeout=60)[0]) for taker in takers]
     assert sorted(map(bool, said)) == [False] * 5 + [True]
@@ -89,9 +111,9 @@ def test_of_many_takers_one_has_it(store: Path) -> None:
 
 def test_a_session_takes_its_own_alone(store: Path) -> None:
     leave(store)
-    assert module.take(str(store), OTHER) == {}
+    assert register_command.take_request(str(store), OTHER) == {}
     with pytest.raises(ValueError, match="no id"):
-        module.take(str(store), "../../x")
+        register_command.take_request(str(store), "../../x")
 
 
 @pytest.mark.parametrize(
@@ -111,7 +133,7 @@ def test_a_request_that_is_not_good_is_refused(
     store: Path, more: dict[str, object], why: str
 ) -> None:
     leave(store, more=more)
-    assert module.take(str(store), SESSION) == {}
+    assert register_command.take_request(str(store), SESSION) == {}
     assert result(store)["state"] == "refused"
     assert why in str(result(store)["why"])
     assert not list(folder(store).glob("*.taken"))
@@ -122,18 +144,18 @@ def test_a_request_that_is_not_good_is_refused(
 )
 def test_a_garbage_request_is_refused(store: Path, data: bytes) -> None:
     leave(store).write_bytes(data)
-    assert module.take(str(store), SESSION) == {}
+    assert register_command.take_request(str(store), SESSION) == {}
     assert result(store)["state"] == "refused"
 
 
 def test_a_later_good_request_is_taken_after_a_bad_one(store: Path) -> None:
     leave(store, "0" * 16, {"expires_at": 1})
     leave(store, "1" * 16)
-    assert module.take(str(store), SESSION)["request"] == "1" * 16
+    assert register_command.take_request(str(store), SESSION)["request"] == "1" * 16
 
 
 def _link(store: Path, at: Path) -> None:
-    exchange.make_folders(str(store))
+    compact_requests.make_request_folders(str(store))
     elsewhere = store.parent / "elsewhere"
     at.rename(elsewhere)
     at.symlink_to(elsewhere)
@@ -146,15 +168,15 @@ def test_a_folder_that_is_a_link_is_not_believed(
     leave(store)
     _link(store, place(store))
     for act in (
-        lambda: module.take(str(store), SESSION),
-        lambda: module.finish(
+        lambda: register_command.take_request(str(store), SESSION),
+        lambda: register_command.finish_request(
             str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"}
         ),
-        lambda: module.say_hello(str(store), 7),
-        lambda: locked(store, SESSION).__enter__(),
-        lambda: receipts(store, 0),
+        lambda: register_command.note_client(str(store), 7),
+        lambda: request_lock(store, SESSION).__enter__(),
+        lambda: read_client_receipts(store, 0),
     ):
-        with pytest.raises(exchange.UnsafeFolderError):
+        with pytest.raises(compact_requests.UnsafeFolderError):
             act()
 
 
@@ -164,8 +186,8 @@ def test_a_folder_that_is_open_to_others_is_not_believed(
 ) -> None:
     leave(store)
     place(store).chmod(0o777)
-    with pytest.raises(exchange.UnsafeFolderError, match="open to others"):
-        module.take(str(store), SESSION)
+    with pytest.raises(compact_requests.UnsafeFolderError, match="open to others"):
+        register_command.take_request(str(store), SESSION)
 
 
 def test_a_request_that_is_a_link_is_not_followed(store: Path, tmp_path: Path) -> None:
@@ -173,7 +195,7 @@ def test_a_request_that_is_a_link_is_not_followed(store: Path, tmp_path: Path) -
     path = leave(store)
     path.rename(secret)
     path.symlink_to(secret)
-    assert module.take(str(store), SESSION) == {}
+    assert register_command.take_request(str(store), SESSION) == {}
     assert result(store)["state"] == "refused"
     assert secret.exists()
 
@@ -182,8 +204,10 @@ def test_a_result_that_is_a_link_is_replaced_not_followed(store: Path, tmp_path:
     victim = tmp_path / "victim"
     victim.write_text("mine", encoding="utf-8")
     leave(store)
-    (kept(store) / name(exchange.RESULT)).symlink_to(victim)
-    module.finish(str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"})
+    (kept(store) / name(compact_requests.RESULT)).symlink_to(victim)
+    register_command.finish_request(
+        str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"}
+    )
     assert victim.read_text(encoding="utf-8") == "mine"
     assert result(store)["state"] == "done"
 
@@ -198,9 +222,11 @@ def test_a_result_that_is_a_link_is_replaced_not_followed(store: Path, tmp_path:
     ],
 )
 def test_a_garbage_result_is_not_kept(store: Path, ended: dict[str, object]) -> None:
-    exchange.make_folders(str(store))
+    compact_requests.make_request_folders(str(store))
     with pytest.raises((ValueError, LookupError)):
-        module.finish(str(store), {"session_id": SESSION, "request": REQUEST} | ended)
+        register_command.finish_request(
+            str(store), {"session_id": SESSION, "request": REQUEST} | ended
+        )
     assert list(kept(store).iterdir()) == []
 
 
@@ -208,21 +234,21 @@ def test_a_fifo_does_not_hold_a_reader(store: Path) -> None:
     path = leave(store)
     path.unlink()
     os.mkfifo(path)
-    assert module.take(str(store), SESSION) == {}
+    assert register_command.take_request(str(store), SESSION) == {}
 
 
 def test_verbs_that_are_wrong_fail_without_a_trace(store: Path) -> None:
     for words in ([], [str(store)], [str(store), "dance"], [str(store), "take"]):
-        assert module.main(words) != 0
+        assert register_command.main(words) != 0
     assert not folder(store).exists()
 
 
 def test_one_request_at_a_time(store: Path) -> None:
-    with locked(store, SESSION), locked(store, OTHER):
+    with request_lock(store, SESSION), request_lock(store, OTHER):
         with pytest.raises(NotCompactedError, match=str(os.getpid())) as held:
-            locked(store, SESSION).__enter__()
-        assert held.value.failure is Why.LIVE
-    with locked(store, SESSION):
+            request_lock(store, SESSION).__enter__()
+        assert held.value.failure is CompactFailure.LIVE
+    with request_lock(store, SESSION):
         pass
     assert not list(folder(store).glob("*lock*"))
 
@@ -238,83 +264,85 @@ def test_one_request_at_a_time(store: Path) -> None:
     ],
 )
 def test_a_lock_that_a_dead_process_left_is_taken_over(store: Path, left: bytes) -> None:
-    exchange.make_folders(str(store))
-    lock = folder(store) / f"{SESSION}.{exchange.LOCK}"
+    compact_requests.make_request_folders(str(store))
+    lock = folder(store) / f"{SESSION}.{compact_requests.LOCK}"
     lock.write_bytes(left.replace(b"PID", str(os.getpid()).encode()))
-    with locked(store, SESSION):
-        assert exchange.read(str(lock))["pid"] == os.getpid()
+    with request_lock(store, SESSION):
+        assert compact_requests.read_request_file(str(lock))["pid"] == os.getpid()
     assert list(folder(store).glob("*lock*")) == []
 
 
-def done(asking: Asking) -> None:
-    outcome = Outcome(SESSION, Via.TMUX, asking.requested_at, "b-1", 160_400, 24_000, 1.0)
+def done(asking: CompactRequest) -> None:
+    outcome = ClientCompactResult(
+        SESSION, Via.TMUX, asking.requested_at, "b-1", 160_400, 24_000, 1.0
+    )
     asking.finish(outcome)
 
 
 def test_a_request_is_pending_then_an_orphan(store: Path) -> None:
-    exchange.make_folders(str(store))
-    asking = Asking(store, SESSION, "")
+    compact_requests.make_request_folders(str(store))
+    asking = CompactRequest(store, SESSION, "")
     asking.begin(Via.TMUX)
     at = asking.requested_at
-    assert [each.state for each in receipts(store, at + 299_000)] == ["pending"]
-    assert [each.state for each in receipts(store, at + 300_000)] == ["orphan"]
+    assert [each.state for each in read_client_receipts(store, at + 299_000)] == ["pending"]
+    assert [each.state for each in read_client_receipts(store, at + 300_000)] == ["orphan"]
     done(asking)
-    (receipt,) = receipts(store, at + 900_000)
+    (receipt,) = read_client_receipts(store, at + 900_000)
     assert (receipt.state, receipt.via, receipt.boundary_uuid) == ("done", "tmux", "b-1")
     assert (receipt.pre_tokens, receipt.post_tokens) == (160_400, 24_000)
 
 
 def test_a_failure_is_kept_and_what_never_began_is_not(store: Path) -> None:
-    exchange.make_folders(str(store))
-    asking = Asking(store, SESSION, "")
-    asking.fail(NotCompactedError(Why.UNSAFE, "no"))
-    assert receipts(store, 0) == []
+    compact_requests.make_request_folders(str(store))
+    asking = CompactRequest(store, SESSION, "")
+    asking.fail(NotCompactedError(CompactFailure.UNSAFE, "no"))
+    assert read_client_receipts(store, 0) == []
     asking.begin(Via.PLUGIN)
-    asking.fail(NotCompactedError(Why.FAILED, "the API said no"))
-    (receipt,) = receipts(store, 0)
+    asking.fail(NotCompactedError(CompactFailure.FAILED, "the API said no"))
+    (receipt,) = read_client_receipts(store, 0)
     assert (receipt.state, receipt.why) == ("failed", "the API said no")
 
 
 def test_no_folder_has_no_receipts(store: Path) -> None:
-    assert receipts(store, 0) == []
+    assert read_client_receipts(store, 0) == []
 
 
 def test_garbage_beside_receipts_is_passed_over(store: Path) -> None:
-    exchange.make_folders(str(store))
+    compact_requests.make_request_folders(str(store))
     for file, data in {
-        name(exchange.ASKED): b"{",
-        name(exchange.ASKED, "1" * 16): b'{"v":1,"requested_at":"x"}',
-        name(exchange.ASKED, "2" * 16): b'{"v":1,"requested_at":1,"via":7}',
+        name(compact_requests.ASKED): b"{",
+        name(compact_requests.ASKED, "1" * 16): b'{"v":1,"requested_at":"x"}',
+        name(compact_requests.ASKED, "2" * 16): b'{"v":1,"requested_at":1,"via":7}',
         "x.asked": b"",
     }.items():
         (kept(store) / file).write_bytes(data)
-    assert receipts(store, 0) == []
+    assert read_client_receipts(store, 0) == []
 
 
 def test_what_is_old_goes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = leave(store)
-    module.say_hello(str(store), 2_147_483_646)
-    module.say_hello(str(store), os.getpid())
-    asking = Asking(store, SESSION, "")
+    register_command.note_client(str(store), 2_147_483_646)
+    register_command.note_client(str(store), os.getpid())
+    asking = CompactRequest(store, SESSION, "")
     asking.begin(Via.TMUX)
-    clean_up(store)
+    remove_old_files(store)
     alive = {each.name for each in kept(store).glob("*.alive")}
     assert alive == {f"{os.getpid()}.alive"}
     assert path.exists()
-    monkeypatch.setattr(receipts_module, "KEPT_S", -1.0)
-    monkeypatch.setattr(receipts_module, "LEFT_S", -1.0)
-    clean_up(store)
+    monkeypatch.setattr(receipts_module, "RETENTION_S", -1.0)
+    monkeypatch.setattr(receipts_module, "LEFTOVER_MAX_AGE_S", -1.0)
+    remove_old_files(store)
     assert not path.exists()
     assert {each.name for each in kept(store).iterdir()} == alive
 
 
-def call(store: Path, session: object = SESSION, event: str = "UserPromptSubmit") -> Call:
-    return Call(event, {"session_id": session}, store, 0)
+def call(store: Path, session: object = SESSION, event: str = "UserPromptSubmit") -> HookCall:
+    return HookCall(event, {"session_id": session}, store, 0)
 
 
 def test_a_session_is_told_once(store: Path) -> None:
-    exchange.make_folders(str(store))
-    asking = Asking(store, SESSION, "")
+    compact_requests.make_request_folders(str(store))
+    asking = CompactRequest(store, SESSION, "")
     asking.begin(Via.TMUX)
     done(asking)
     assert confirm.answer(call(store, OTHER)) is None
@@ -323,7 +351,7 @@ def test_a_session_is_told_once(store: Path) -> None:
     assert reply is not None
     assert reply.context == "ctxtop compacted this session: 160k → 24k tokens."
     assert confirm.answer(call(store)) is None
-    (receipt,) = receipts(store, 0)
+    (receipt,) = read_client_receipts(store, 0)
     assert receipt.state == "done"
 
 
@@ -344,13 +372,13 @@ def test_a_session_is_told_once(store: Path) -> None:
     ],
 )
 def test_what_a_session_is_told(ended: dict[str, object], said: str | None) -> None:
-    assert confirm.in_words(ended) == said
+    assert confirm.describe_result(ended) == said
 
 
 def test_a_session_that_was_not_asked_is_told_nothing(store: Path) -> None:
     assert confirm.answer(call(store)) is None
     assert confirm.answer(call(store, 7)) is None
     assert confirm.answer(call(store, "../x")) is None
-    exchange.make_folders(str(store))
-    (kept(store) / name(exchange.RESULT)).write_bytes(b"{")
+    compact_requests.make_request_folders(str(store))
+    (kept(store) / name(compact_requests.RESULT)).write_bytes(b"{")
     assert confirm.answer(call(store)) is None

@@ -12,21 +12,35 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors import acting
-from ctxtop.collectors.acting import Act, Done
-from ctxtop.collectors.asking import ask as ask_module
-from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
-from ctxtop.collectors.automation import LOOK_MS, Automation, Ways, own_ways
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import Trouble
+from ctxtop.collectors.actions import automatic_actions
+from ctxtop.collectors.actions.automatic_actions import ActionResult, AutomaticAction
+from ctxtop.collectors.actions.automatic_runs import (
+    CHECK_INTERVAL_MS,
+    ActionRunners,
+    Automation,
+    default_runners,
+)
+from ctxtop.collectors.actions.session_target import compaction_target, state_folder
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.watch import scan_and_watch
+from ctxtop.collectors.client_compact import client_compaction as ask_module
+from ctxtop.collectors.client_compact.compact_outcome import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    Via,
+)
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.subjects import state_folder, subject_of
-from ctxtop.collectors.user_file import trust_file
-from ctxtop.collectors.watch import keep_up
-from ctxtop.core.compaction.receipts import Mode, Receipts
+from ctxtop.collectors.standard_paths import trust_file_path
+from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.store.recovery_rows import LOST_MS, AutomaticRun, automatic_runs
+from ctxtop.core.model.problem import Problem
+from ctxtop.core.store.automation_records import (
+    AUTOMATIC_RUN_TIMEOUT_MS,
+    AutomaticRunRecord,
+    read_automatic_runs,
+)
 
 from ..recovering import chain, turn
 from ..transcripts import (
@@ -47,16 +61,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.asking.ask import Subject
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.compaction.plan import Plan
-    from ctxtop.core.compaction.select import Aim
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
+    from ctxtop.core.compaction.operation_selection import SelectionOptions
+    from ctxtop.core.compaction.plan import CompactionPlan
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
 
 NOW = START_MS + 600_000
-TOLD = Trouble("compacted session 11111111 by itself", "≈ 50k tokens", "undo: …")
+TOLD = Problem("compacted session 11111111 by itself", "≈ 50k tokens", "undo: …")
 
 
 class Worker:
@@ -64,11 +78,11 @@ class Worker:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.done = Done("compacted", TOLD, left_tokens=90_000, receipt="r1")
+        self.done = ActionResult("compacted", TOLD, left_tokens=90_000, receipt="r1")
         self.may_end = threading.Event()
         self.may_end.set()
 
-    def __call__(self, act: Act) -> Done:
+    def __call__(self, act: AutomaticAction) -> ActionResult:
         self.asked.append(act.session.session_id)
         assert self.may_end.wait(10)
         return self.done
@@ -143,13 +157,13 @@ def started(
     def start(worker: Worker | None = None) -> Automation:
         collector.scan()
         trust(project)
-        files = PolicyFiles(PolicySources(trust_file=trust_file()))
+        files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
         files.refresh([str(project)])
 
-        def noted(notice: Trouble) -> None:
+        def noted(notice: Problem) -> None:
             told.append(str(notice))
 
-        ways = Ways(worker, worker, noted) if worker else own_ways(noted)
+        ways = ActionRunners(worker, worker, noted) if worker else default_runners(noted)
         return Automation(claude, writer, files, ways, clock)
 
     return start
@@ -159,15 +173,15 @@ def answer(project: Path, name: str, tokens: int, at: int) -> JsonLine:
     return assistant(name, context=tokens, at=at, cwd=str(project))
 
 
-def kept(writer: Writer) -> list[AutomaticRun]:
-    return automatic_runs(writer.connection, 0)
+def kept(writer: Writer) -> list[AutomaticRunRecord]:
+    return read_automatic_runs(writer.connection, 0)
 
 
 def looked(automation: Automation, clock: Clock, times: int = 1) -> None:
     for _ in range(times):
         automation.tick()
         automation.wait(10)
-        clock.now += LOOK_MS
+        clock.now += CHECK_INTERVAL_MS
 
 
 def test_a_full_session_that_has_ended_is_compacted(
@@ -215,16 +229,16 @@ def test_nothing_by_the_word_of_a_file_that_nobody_trusts(
     collector.scan()
     said = 'mode = "auto"\nthreshold = ["0.3:high:compact"]\ncompact.by = "client"\n'
     (project / ".ctxtop.toml").write_text(said)
-    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     files.refresh([str(project)])
-    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
     assert (worker.asked, kept(writer)) == ([], [])
     # It neither moves the line at which the person's own word acts.
-    own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file()))
+    own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file_path()))
     own.refresh([str(project)])
     session(100_000)
     collector.scan()
-    looked(Automation(claude, writer, own, Ways(worker, worker, print), clock), clock, 3)
+    looked(Automation(claude, writer, own, ActionRunners(worker, worker, print), clock), clock, 3)
     assert (worker.asked, kept(writer)) == ([], [])
 
 
@@ -242,9 +256,9 @@ def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
     evil.mkdir(parents=True)
     write_trusted(evil, 'mode = "auto"\nthreshold = ["0.3:high:compact"]\n')
     write(path, [user(cwd=str(root)), assistant(context=175_000, cwd=str(evil))])
-    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     Collector(claude, writer, recorder, files).scan()
-    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
     assert files.policies.projects == {}
     assert (worker.asked, kept(writer)) == ([], [])
 
@@ -265,7 +279,7 @@ def test_the_person_s_own_file_turns_it_on_for_all_projects(
     session()
     collector.scan()
     files = PolicyFiles(PolicySources(user_file=own))
-    looked(Automation(claude, writer, files, Ways(worker, worker, print), clock), clock, 3)
+    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
     assert worker.asked == [SESSION]
 
 
@@ -327,7 +341,7 @@ def test_no_double_run(
     for _ in range(30):
         automation.tick()
         other.tick()
-        clock.now += LOOK_MS
+        clock.now += CHECK_INTERVAL_MS
     worker.may_end.set()
     automation.wait(10)
     assert len(worker.asked) == 1
@@ -343,8 +357,8 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     told: list[str],
 ) -> None:
     session()
-    notice = Trouble("session 11111111", "not touched by itself: the disk is full", "make room")
-    worker.done = Done("file: the disk is full", notice, check="file")
+    notice = Problem("session 11111111", "not touched by itself: the disk is full", "make room")
+    worker.done = ActionResult("file: the disk is full", notice, check="file")
     looked(started(worker), clock, 60)
     assert [run.at - NOW for run in kept(writer)] == [0, 60_000, 120_000]
     assert {run.outcome for run in kept(writer)} == {"file: the disk is full"}
@@ -365,7 +379,7 @@ def test_what_was_refused_waits_until_somebody_goes_on(
     project: Path,
 ) -> None:
     session()
-    worker.done = Done("open-call: …", TOLD, check="open-call", retry_at=NOW + 86_400_000)
+    worker.done = ActionResult("open-call: …", TOLD, check="open-call", retry_at=NOW + 86_400_000)
     automation = started(worker)
     looked(automation, clock, 60)
     assert len(worker.asked) == 1
@@ -386,7 +400,7 @@ def test_what_was_compacted_is_left_until_it_has_grown(
     project: Path,
 ) -> None:
     session()
-    worker.done = Done("compacted", TOLD, left_tokens=160_000)
+    worker.done = ActionResult("compacted", TOLD, left_tokens=160_000)
     automation = started(worker)
     looked(automation, clock, 60)
     for number, (tokens, asked) in enumerate(((171_000, 1), (183_000, 1), (185_000, 2)), 1):
@@ -411,7 +425,7 @@ def test_a_run_that_never_ended_holds_nothing_up_for_ever(
     started(worker).tick()
     worker.may_end.set()
     later = started(worker)
-    clock.now += LOST_MS
+    clock.now += AUTOMATIC_RUN_TIMEOUT_MS
     looked(later, clock)
     assert len(kept(writer)) == 2
 
@@ -443,9 +457,9 @@ def test_from_a_full_session_to_a_receipt_and_back(
     before = write(path, worked(project)).read_bytes()
     old(path)
     looked(started(), clock, 30)
-    (receipt,) = Receipts(state_folder(writer.path)).all()
+    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
     assert path.read_bytes() != before
-    assert receipt.mode is Mode.IN_PLACE
+    assert receipt.mode is ApplyMode.IN_PLACE
     assert receipt.automatic
     assert "88% of its window is in use" in receipt.automatic
     (run,) = kept(writer)
@@ -455,7 +469,7 @@ def test_from_a_full_session_to_a_receipt_and_back(
     (notice,) = told
     assert notice.startswith(f"compacted session {SESSION[:8]} by itself: ≈ ")
     assert notice.endswith(f"k tokens; undo: ctxtop undo {receipt.receipt_id}")
-    subject = subject_of(claude, writer.path, SESSION, path, None)
+    subject = compaction_target(claude, writer.path, SESSION, path, None)
     taken = undo(receipt.receipt_id, None, subject)
     assert path.read_bytes() == before
     assert taken.sha256 == hashlib.sha256(before).hexdigest()
@@ -517,8 +531,8 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
     looked(automation, clock, 30)
     assert path.read_bytes() == before
     assert len([*path.parent.glob("*.jsonl")]) == 2
-    (receipt,) = Receipts(state_folder(writer.path)).all()
-    assert receipt.mode is Mode.FORK
+    (receipt,) = ReceiptStore(state_folder(writer.path)).all()
+    assert receipt.mode is ApplyMode.FORK
     assert receipt.automatic == "it ended in token_limit_exceeded"
     (notice,) = told
     assert notice.startswith(f"mended session {SESSION[:8]} by itself: truncate_largest")
@@ -563,14 +577,14 @@ def test_what_is_opened_after_the_plan_is_left(
 ) -> None:
     before = write(path, worked(project)).read_bytes()
     old(path)
-    plan = acting._plan
+    plan = automatic_actions._plan
 
-    def then_opened(act: Act) -> Plan:
+    def then_opened(act: AutomaticAction) -> CompactionPlan:
         planned = plan(act)
         opened(claude, "idle")
         return planned
 
-    monkeypatch.setattr(acting, "_plan", then_opened)
+    monkeypatch.setattr(automatic_actions, "_plan", then_opened)
     looked(started(), clock)
     assert path.read_bytes() == before
     assert len(told) == 1
@@ -589,9 +603,9 @@ def test_the_client_does_it_where_the_policy_says_so(
     """By a run of its own, which is for a session nobody has open; never in a live one."""
     ways: list[Via] = []
 
-    def ask(subject: Subject, via: Via, _text: str) -> Outcome:
+    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
         ways.append(via)
-        return Outcome(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
 
     monkeypatch.setattr(ask_module, "ask_to_compact", ask)
     (project / ".ctxtop.toml").write_text('mode = "auto"\ncompact.by = "client"\n')
@@ -617,11 +631,11 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
     """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
     targets: list[int | None] = []
 
-    def plan(*_: object, aim: Aim, **_others: object) -> Plan:
-        targets.append(aim.target_tokens)
+    def plan(*_: object, options: SelectionOptions, **_others: object) -> CompactionPlan:
+        targets.append(options.target_tokens)
         raise OSError(28, "No space left on device", "/a/copy")
 
-    monkeypatch.setattr(acting, "plan_transcript", plan)
+    monkeypatch.setattr(automatic_actions, "plan_transcript", plan)
     (project / ".ctxtop.toml").write_text('mode = "auto"\npreset = "not-agent"\n')
     session(tokens=tokens)
     looked(started(), clock)
@@ -657,11 +671,11 @@ def test_where_it_stands_open_and_idle_its_client_is_asked(
     """By the plugin, else by tmux; whatever the policy says, nobody else may change it."""
     ways: list[Via] = []
 
-    def ask(subject: Subject, via: Via, _text: str) -> Outcome:
+    def ask(subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
         ways.append(via)
         if via is Via.PLUGIN and not has_plugin:
-            raise NotCompactedError(Why.UNSAFE, "no module of ctxtop's answers in it")
-        return Outcome(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
+            raise NotCompactedError(CompactFailure.UNSAFE, "no module of ctxtop's answers in it")
+        return ClientCompactResult(subject.session_id, via, NOW, "b-1", 175_000, 24_000, 1.0)
 
     monkeypatch.setattr(ask_module, "ask_to_compact", ask)
     before = write(path, worked(project)).read_bytes()
@@ -683,8 +697,8 @@ def test_an_open_session_that_cannot_be_asked_is_told_of_once(
     told: list[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def ask(_subject: Subject, via: Via, _text: str) -> Outcome:
-        raise NotCompactedError(Why.UNSAFE, f"it cannot be asked by {via}")
+    def ask(_subject: ClientCompactTarget, via: Via, _text: str) -> ClientCompactResult:
+        raise NotCompactedError(CompactFailure.UNSAFE, f"it cannot be asked by {via}")
 
     monkeypatch.setattr(ask_module, "ask_to_compact", ask)
     write(path, worked(project))
@@ -700,7 +714,7 @@ def test_the_collector_s_own(
 ) -> None:
     """From the files to the notice, with nothing put in its place."""
     trust(project)
-    files = PolicyFiles(PolicySources(trust_file=trust_file()))
+    files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     collector = Collector(claude, writer, recorder, files)
     ago = datetime.now(UTC) - timedelta(minutes=10)
     lines = [line | {"timestamp": ago.isoformat()} for line in worked(project)]
@@ -746,9 +760,9 @@ def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(
         looks.append(True)
         stop.set()
 
-    monkeypatch.setattr(Automation, "look", looked_once)
+    monkeypatch.setattr(Automation, "tick", looked_once)
     may_act.set()
-    keep_up(claude, writer, recorder, stop, PolicyFiles(), may_act)
+    scan_and_watch(claude, writer, recorder, stop, PolicyFiles(), may_act)
     assert len(looks) == 1
     assert path.read_bytes() == before
     assert [*path.parent.glob("*.jsonl")] == [path]
@@ -776,7 +790,7 @@ def test_what_fails_is_one_line_and_no_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(acting, "apply_plan", fail)
+    monkeypatch.setattr(automatic_actions, "apply_plan", fail)
     write(path, worked(project))
     old(path)
     looked(started(), clock)

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 import msgspec
-from ctxtop.collectors.clean import ID_CHARS, NAME_CHARS, TITLE_CHARS, WORD_CHARS
-from ctxtop.collectors.tail import Block
-from ctxtop.collectors.transcripts.bounds import BOUNDS
-from ctxtop.collectors.transcripts.transcript import read_block
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile
+from ctxtop.collectors.claude_code.tail import LineBlock
+from ctxtop.collectors.claude_code.transcripts.fact_builder import FIELD_SANITIZERS
+from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
+from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.transcript.sanitize import (
+    MAX_ID_CHARS,
+    MAX_NAME_CHARS,
+    MAX_TITLE_CHARS,
+    MAX_WORD_CHARS,
+)
 
 from ..transcripts import SESSION, assistant, boundary, encode, launch, tool, tool_result, user
 
@@ -20,9 +25,9 @@ SOURCE = SourceFile(f"p/{SESSION}.jsonl", FileKind.SESSION, "p", SESSION)
 HUGE = "\u65e5\u200bx\x1b" * 1_000
 
 
-def read(*lines: Any, offset: int = 0) -> Facts:  # noqa: ANN401 -- any line
+def read(*lines: Any, offset: int = 0) -> TranscriptRecords:  # noqa: ANN401 -- any line
     data = encode(lines)
-    return read_block(SOURCE, Block(offset, data, len(data)))
+    return index_block(SOURCE, LineBlock(offset, data, len(data)))
 
 
 def texts_of(kind: type[msgspec.Struct]) -> Iterator[str]:
@@ -34,14 +39,15 @@ def texts_of(kind: type[msgspec.Struct]) -> Iterator[str]:
 
 def test_every_text_of_every_fact_has_a_bound() -> None:
     kinds = [
-        get_args(hint)[0] if get_args(hint) else hint for hint in get_type_hints(Facts).values()
+        get_args(hint)[0] if get_args(hint) else hint
+        for hint in get_type_hints(TranscriptRecords).values()
     ]
     structs = [
         kind for kind in kinds if isinstance(kind, type) and issubclass(kind, msgspec.Struct)
     ]
     assert len(structs) > 20
 
-    assert {name for kind in structs for name in texts_of(kind)} - BOUNDS.keys() == set()
+    assert {name for kind in structs for name in texts_of(kind)} - FIELD_SANITIZERS.keys() == set()
 
 
 def test_huge_fields_are_cut_and_harmless() -> None:
@@ -53,11 +59,11 @@ def test_huge_fields_are_cut_and_harmless() -> None:
     )
 
     (cut,), (begun,) = found.boundaries, found.launches
-    assert len(cut.trigger or "") <= WORD_CHARS
-    assert len(begun.agent_type) <= NAME_CHARS
-    assert len(begun.description) <= TITLE_CHARS
+    assert len(cut.trigger or "") <= MAX_WORD_CHARS
+    assert len(begun.agent_type) <= MAX_NAME_CHARS
+    assert len(begun.description) <= MAX_TITLE_CHARS
     for each in (cut.uuid, begun.tool_use_id, found.responses[0].message_id):
-        assert len(each) <= ID_CHARS
+        assert len(each) <= MAX_ID_CHARS
     said = msgspec.json.encode(found).decode()
     assert "\u200b" not in said
     assert "\\u001b" not in said

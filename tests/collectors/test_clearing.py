@@ -6,13 +6,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core.cleared import CLEARED
-from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_sessions
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.measure.timeline import TimelineEventKind, read_timeline
+from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.timeline import MarkKind, read_timeline
+from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 
 from ..planned import plan_of, view_of
 from ..recorder import Recorder
@@ -35,9 +35,9 @@ from .test_composing import composed, linked, tokens
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session as Seen
-    from ctxtop.core.timeline import Timeline
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.timeline import Timeline
+    from ctxtop.core.model.session import Session as Seen
 
 OLD = "2.1.45"
 RESULT = "r" * 40_000
@@ -74,7 +74,7 @@ def test_a_result_that_was_cleared_is_gone_from_the_composition(
 ) -> None:
     found = composed(claude, tmp_path, *story(ANSWER))
     assert found.total_tokens == 9_200
-    assert tokens(found)["tool results"] == (len("Read") + len(CLEARED)) // 4
+    assert tokens(found)["tool results"] == (len("Read") + len(CLEARED_RESULT_TEXT)) // 4
     assert tokens(found)["system prompt and tools"] == 9_000
     assert found.unexplained_tokens < 100
 
@@ -97,7 +97,7 @@ def test_a_client_that_reads_the_transcript_again_sends_it_whole(
 
 def test_the_timeline_marks_what_was_cleared(claude: ClaudeFolder, tmp_path: Path) -> None:
     _, timeline = told(claude, tmp_path, *story(ANSWER))
-    (mark,) = [each for each in timeline.events if each.kind is MarkKind.CLEARED]
+    (mark,) = [each for each in timeline.events if each.kind is TimelineEventKind.CLEARED]
     assert (mark.turn, mark.saved_tokens) == (0, 9_990)
     assert mark.what == "1 tool result (≈9,990 tokens)"
 
@@ -109,7 +109,7 @@ def test_a_clearing_that_names_nothing_is_marked_all_the_same(
     line = microcompacted([])
     del line["microcompactMetadata"]
     _, timeline = told(claude, tmp_path, *story(ANSWER, clearing=line | said))
-    (mark,) = [each for each in timeline.events if each.kind is MarkKind.CLEARED]
+    (mark,) = [each for each in timeline.events if each.kind is TimelineEventKind.CLEARED]
     assert (mark.what, mark.saved_tokens) == ("old text", None)
 
 

@@ -7,9 +7,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.resuming import Place, go_on
-from ctxtop.core.compaction.recovery.settings import RetrySettings
-from ctxtop.core.store.client_runs import HOUR_MS, MAX_OF_ALL, MAX_OF_SESSION, claim_client_run
+from ctxtop.collectors.actions.session_resume import RunLocation, resume_fork
+from ctxtop.core.compaction.recovery.recovery_settings import RecoveryRetry
+from ctxtop.core.store.automation_records import (
+    HOUR_MS,
+    MAX_RUNS,
+    MAX_RUNS_PER_SESSION,
+    claim_client_run,
+)
 from ctxtop.core.store.writer import Writer
 from msgspec.structs import replace
 
@@ -22,18 +27,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.compaction.receipts import CompactionReceipt
 
 NOW = 1_800_000_000_000
 OTHER = "22222222-2222-4222-8222-222222222222"
-ENDLESS = RetrySettings(max_attempts=10_000, initial_ms=0, max_ms=0)
+ENDLESS = RecoveryRetry(max_attempts=10_000, initial_ms=0, max_ms=0)
 
 
 @pytest.fixture
 def place(
     claude: ClaudeFolder, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Place:
+) -> RunLocation:
     """A trusted project, and a client that answers nothing and leaves a mark for each run."""
     tools, project = tmp_path / "tools", tmp_path / "project"
     for folder in (tools, project):
@@ -43,11 +48,11 @@ def place(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tools}:/usr/bin:/bin")
     accept_trust_dialog(claude.root / ".claude.json", project)
-    return Place(str(project), claude.root, store)
+    return RunLocation(str(project), claude.root, store)
 
 
 @pytest.fixture
-def receipt(claude: ClaudeFolder) -> Receipt:
+def receipt(claude: ClaudeFolder) -> CompactionReceipt:
     path = claude.projects / PROJECT / f"{SESSION}.jsonl"
     path.parent.mkdir(parents=True, exist_ok=True)
     mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
@@ -65,26 +70,28 @@ def runs(tmp_path: Path) -> Callable[[], int]:
 
 
 def test_a_policy_cannot_ask_for_more_runs(
-    place: Place, receipt: Receipt, runs: Callable[[], int]
+    place: RunLocation, receipt: CompactionReceipt, runs: Callable[[], int]
 ) -> None:
-    went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
-    assert runs() == MAX_OF_SESSION == went.attempts
+    went = resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    assert runs() == MAX_RUNS_PER_SESSION == went.attempts
     assert not went.answered
-    assert f"run {MAX_OF_SESSION} times" in went.output
+    assert f"run {MAX_RUNS_PER_SESSION} times" in went.output
     # Another process, or the next start, finds it in the store.
-    again = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
-    assert (runs(), again.attempts, again.command) == (MAX_OF_SESSION, 0, ())
+    again = resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    assert (runs(), again.attempts, again.command) == (MAX_RUNS_PER_SESSION, 0, ())
 
 
-def test_a_chain_of_forks_ends(place: Place, receipt: Receipt, runs: Callable[[], int]) -> None:
-    for number in range(MAX_OF_ALL):
+def test_a_chain_of_forks_ends(
+    place: RunLocation, receipt: CompactionReceipt, runs: Callable[[], int]
+) -> None:
+    for number in range(MAX_RUNS):
         fork = replace(receipt, session_id=OTHER[:-2] + f"{number:02}")
-        go_on("on", fork, place, ENDLESS, sleep=lambda _: None)
-    assert runs() == MAX_OF_ALL
+        resume_fork("on", fork, place, ENDLESS, sleep=lambda _: None)
+    assert runs() == MAX_RUNS
 
 
-def test_it_says_what_was_run_and_where(place: Place, receipt: Receipt) -> None:
-    went = go_on("on", receipt, place, RetrySettings(max_attempts=1, initial_ms=0))
+def test_it_says_what_was_run_and_where(place: RunLocation, receipt: CompactionReceipt) -> None:
+    went = resume_fork("on", receipt, place, RecoveryRetry(max_attempts=1, initial_ms=0))
     assert went.command[1:] == (
         *("-p", "--resume", receipt.new_session_id),
         *("--setting-sources", "user", "--", "on"),
@@ -94,43 +101,47 @@ def test_it_says_what_was_run_and_where(place: Place, receipt: Receipt) -> None:
 
 @pytest.mark.parametrize("session_id", ["--settings={}", "../x", "", "11111111"])
 def test_what_is_no_session_s_id_is_not_resumed(
-    place: Place, receipt: Receipt, runs: Callable[[], int], session_id: str
+    place: RunLocation, receipt: CompactionReceipt, runs: Callable[[], int], session_id: str
 ) -> None:
-    went = go_on("on", replace(receipt, new_session_id=session_id), place, RetrySettings(1, 0))
+    went = resume_fork(
+        "on", replace(receipt, new_session_id=session_id), place, RecoveryRetry(1, 0)
+    )
     assert (runs(), went.command) == (0, ())
     assert "no id that the client resumes" in went.output
 
 
-def test_a_prompt_that_no_program_can_be_given_is_one_line(place: Place, receipt: Receipt) -> None:
-    went = go_on("x" * 200_000, receipt, place, RetrySettings(1, 0))
+def test_a_prompt_that_no_program_can_be_given_is_one_line(
+    place: RunLocation, receipt: CompactionReceipt
+) -> None:
+    went = resume_fork("x" * 200_000, receipt, place, RecoveryRetry(1, 0))
     assert "cannot be run" in went.output
     assert not went.answered
 
 
 def test_nothing_is_run_where_the_client_trusts_nobody(
-    place: Place, receipt: Receipt, runs: Callable[[], int], claude: ClaudeFolder
+    place: RunLocation, receipt: CompactionReceipt, runs: Callable[[], int], claude: ClaudeFolder
 ) -> None:
     accept_trust_dialog(claude.root / ".claude.json")
-    went = go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+    went = resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
     assert (runs(), went.attempts) == (0, 0)
     assert "does not trust" in went.output
-    unknown = go_on("on", receipt, replace(place, project_root=None), ENDLESS)
+    unknown = resume_fork("on", receipt, replace(place, project_root=None), ENDLESS)
     assert (runs(), unknown.attempts) == (0, 0)
 
 
 def test_a_store_that_cannot_be_written_lets_nothing_run(
-    place: Place, receipt: Receipt, runs: Callable[[], int], tmp_path: Path
+    place: RunLocation, receipt: CompactionReceipt, runs: Callable[[], int], tmp_path: Path
 ) -> None:
     file = tmp_path / "file"
     file.write_bytes(b"")
-    went = go_on("on", receipt, replace(place, store=file / "x.db"), ENDLESS, lambda _: None)
+    went = resume_fork("on", receipt, replace(place, store=file / "x.db"), ENDLESS, lambda _: None)
     assert (runs(), went.attempts) == (0, 0)
 
 
 def test_an_hour_later_there_may_be_more(store: Path) -> None:
     with closing(Writer(store)) as writer:
         db = writer.connection
-        for second in range(MAX_OF_SESSION):
+        for second in range(MAX_RUNS_PER_SESSION):
             assert claim_client_run(db, SESSION, NOW + second * 1000) is None
         assert claim_client_run(db, SESSION, NOW + 5000) is not None
         assert claim_client_run(db, OTHER, NOW + 5000) is None
@@ -141,8 +152,10 @@ def test_an_hour_later_there_may_be_more(store: Path) -> None:
         assert claim_client_run(db, SESSION, NOW + HOUR_MS) is not None
 
 
-def test_what_a_run_s_limit_counts_is_now(place: Place, receipt: Receipt, store: Path) -> None:
-    go_on("on", receipt, place, ENDLESS, sleep=lambda _: None)
+def test_what_a_run_s_limit_counts_is_now(
+    place: RunLocation, receipt: CompactionReceipt, store: Path
+) -> None:
+    resume_fork("on", receipt, place, ENDLESS, sleep=lambda _: None)
     with closing(Writer(store)) as writer:
         ((least,),) = writer.connection.execute("SELECT min(at) FROM client_run")
     assert 0 <= time.time() * 1000 - least < 60_000

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.asking.client_trust import is_trusted, state_file
+from ctxtop.collectors.client_compact.client_run import is_folder_trusted, state_file
 
 from ..trusting import accept_trust_dialog
 
@@ -30,22 +30,22 @@ def git(folder: Path, *words: str) -> None:
 
 
 def test_a_folder_is_trusted_where_the_dialog_was_accepted(state: Path, project: Path) -> None:
-    assert not is_trusted(project, state)
+    assert not is_folder_trusted(project, state)
     accept_trust_dialog(state, project)
-    assert is_trusted(project, state)
-    assert is_trusted(project / "vendor", state)
-    assert not is_trusted(project.parent, state)
+    assert is_folder_trusted(project, state)
+    assert is_folder_trusted(project / "vendor", state)
+    assert not is_folder_trusted(project.parent, state)
 
 
 def test_a_repository_inside_a_trusted_folder_is_not_trusted(state: Path, project: Path) -> None:
     evil = project / "vendor" / "evil"
     (evil / ".git").mkdir()
     accept_trust_dialog(state, project)
-    assert not is_trusted(evil, state)
+    assert not is_folder_trusted(evil, state)
     (evil / "src").mkdir()
-    assert not is_trusted(evil / "src", state)
+    assert not is_folder_trusted(evil / "src", state)
     accept_trust_dialog(state, evil)
-    assert is_trusted(evil / "src", state)
+    assert is_folder_trusted(evil / "src", state)
 
 
 def test_a_worktree_is_trusted_with_its_repository(
@@ -54,15 +54,15 @@ def test_a_worktree_is_trusted_with_its_repository(
     git(project, "init", "-q")
     git(project, "commit", "-q", "--allow-empty", "-m", "x")
     git(project, "worktree", "add", "-q", str(tmp_path / "tree"))
-    assert not is_trusted(tmp_path / "tree", state)
+    assert not is_folder_trusted(tmp_path / "tree", state)
     accept_trust_dialog(state, project)
-    assert is_trusted(tmp_path / "tree", state)
+    assert is_folder_trusted(tmp_path / "tree", state)
     # One that only says so is none.
     evil = project / "vendor" / "evil"
     (evil / ".git").write_text(f"gitdir: {project}/.git/worktrees/tree\n", encoding="utf-8")
-    assert not is_trusted(evil, state)
+    assert not is_folder_trusted(evil, state)
     (evil / ".git").write_text("gitdir: " + "x" * 10_000, encoding="utf-8")
-    assert not is_trusted(evil, state)
+    assert not is_folder_trusted(evil, state)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_worktree_is_trusted_with_its_repository(
 def test_a_record_that_does_not_say_so_is_no_trust(state: Path, project: Path, text: str) -> None:
     state.parent.mkdir()
     state.write_text(text.replace("HERE", str(project)), encoding="utf-8")
-    assert not is_trusted(project, state)
+    assert not is_folder_trusted(project, state)
 
 
 def test_the_record_is_looked_for_where_the_client_keeps_it(tmp_path: Path) -> None:

@@ -9,19 +9,19 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors import collect
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core.agents import Agent, AgentStatus
-from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.levels import Level
-from ctxtop.core.sessions import Session, Status
-from ctxtop.core.store import queries, spending_queries
+from ctxtop.collectors.claude_code import collector_thread
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
+from ctxtop.core.measure.levels import Level
+from ctxtop.core.measure.warning_log import session_warnings
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.session import Session, SessionStatus
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import TailState
+from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.transcript_records import TailState
 from ctxtop.core.store.writer import StaleTailError, Writer
-from ctxtop.core.warning_log import session_warnings
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -80,7 +80,7 @@ def test_fragments_of_a_message_count_once_with_their_last_usage(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (spent,) = spending_queries.spent(db)
+        (spent,) = activity_queries.usage(db)
     assert (spent.responses, spent.output_tokens, spent.cache_read_tokens) == (1, 700, 1190)
     assert session(store).context.tokens == 1200
 
@@ -130,7 +130,7 @@ def test_old_history_that_is_written_again_does_not_move_the_last_answer(
 
     assert session(store).context.tokens == 30_000
     with closing(open_reader(store)) as db:
-        assert spending_queries.spent(db)[0].responses == 3
+        assert activity_queries.usage(db)[0].responses == 3
 
 
 def test_a_fork_counts_each_message_once(
@@ -144,8 +144,8 @@ def test_a_fork_counts_each_message_once(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in spending_queries.spent(db)}
-        assert [row.session_id for row in queries.summaries(db)] == [SESSION]
+        spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
+        assert [row.session_id for row in session_queries.summaries(db)] == [SESSION]
     assert spent == {SESSION: 2, OTHER: 1}
     assert session(store, OTHER).context.tokens == 1000
 
@@ -172,11 +172,11 @@ def test_a_prompt_that_is_too_long_until_the_next_answer(
     append(path, [assistant("m2", 20_000)])
     collector.scan()
 
-    assert refused.status is Status.TOO_LONG
+    assert refused.status is SessionStatus.TOO_LONG
     assert refused.too_long is not None
     assert refused.too_long.prompt_tokens == 210_000
     assert refused.context.tokens == 150_000
-    assert session(store).status is Status.ENDED
+    assert session(store).status is SessionStatus.ENDED
 
 
 def test_levels_are_replayed_in_the_order_of_the_file(
@@ -310,8 +310,8 @@ def test_two_collectors_on_one_store(
 def test_a_stale_writer_stores_nothing(
     path: Path, claude: ClaudeFolder, writer: Writer, store: Path
 ) -> None:
-    from ctxtop.collectors.tail import read_tail
-    from ctxtop.collectors.transcripts.transcript import read_block
+    from ctxtop.collectors.claude_code.tail import read_tail
+    from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
 
     write(path, [user(), assistant("m1")])
     Collector(claude, writer, Recorder()).scan()
@@ -320,7 +320,7 @@ def test_a_stale_writer_stores_nothing(
     read = read_tail(path, TailState())
 
     with pytest.raises(StaleTailError):
-        writer.append(source, TailState(), read.after, read_block(source, read.block))
+        writer.append(source, TailState(), read.after, index_block(source, read.block))
     with pytest.raises(StaleTailError):
         writer.restart(source, TailState())
     assert dump(store) == before
@@ -329,7 +329,7 @@ def test_a_stale_writer_stores_nothing(
 def test_progress_ends_with_all_and_changes_name_their_sessions(
     claude: ClaudeFolder, collector: Collector, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(collect, "COMMIT_BYTES", 1)
+    monkeypatch.setattr(collector_thread, "COMMIT_BYTES", 1)
     for number in range(5):
         write(claude.projects / PROJECT / f"s{number}.jsonl", [user(), assistant()])
     collector.scan()
@@ -365,8 +365,8 @@ def test_transcripts_of_the_real_client(age: str, tmp_path: Path) -> None:
     with closing(open_reader(store)) as db:
         found = read_sessions(db, LATER)
         assert found
-        assert queries.counts(db)["bytes"] > 0
-        for path, offset, length, _ in queries.bad_lines(db):
+        assert session_queries.store_counts(db)["bytes"] > 0
+        for path, offset, length, _ in session_queries.bad_lines(db):
             data = (root / "projects" / path).read_bytes()[offset : offset + length]
             with pytest.raises(ValueError, match=r"escape|delimiter|Unterminated"):
                 json.loads(data)

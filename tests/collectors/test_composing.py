@@ -9,9 +9,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.composing import NothingToComposeError, read_composition
-from ctxtop.core.material import Source
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcript_details import (
+    TranscriptUnavailableError,
+    read_composition,
+)
+from ctxtop.core.measure.context_parts import CompositionSource
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -35,8 +38,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.composition import Composition
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.composition import Composition
 
 REMINDER: Final = "<system-reminder>\nContents of /p/CLAUDE.md:\n" + "Be careful. " * 60
 LEFT: Final = "<system-reminder>\n9 tokens left\n</system-reminder>"
@@ -135,7 +138,10 @@ def test_both_sources_say_the_same(claude: ClaudeFolder, tmp_path: Path) -> None
     bare = [line for line in lines if not line["type"].startswith("api-request")]
     projected = composed(claude, tmp_path / "bare", *bare)
 
-    assert (sent.source, projected.source) == (Source.REQUESTS, Source.PROJECTION)
+    assert (sent.source, projected.source) == (
+        CompositionSource.REQUESTS,
+        CompositionSource.PROJECTION,
+    )
     assert sent.total_tokens == projected.total_tokens == 4_000
     assert sent.unexplained_tokens == 0
     assert sum(tokens(sent).values()) == sum(tokens(projected).values()) == 4_000
@@ -199,7 +205,7 @@ def test_a_request_whose_parts_are_gone_is_left_to_the_transcript(
 ) -> None:
     lines = session()
     del lines[8]
-    assert composed(claude, tmp_path, *lines).source is Source.PROJECTION
+    assert composed(claude, tmp_path, *lines).source is CompositionSource.PROJECTION
 
 
 def test_an_overhead_that_nothing_tells_is_learnt_from_the_first_request(
@@ -248,14 +254,14 @@ def test_damaged_lines_are_passed_over(claude: ClaudeFolder, tmp_path: Path) -> 
 
 
 def test_a_transcript_without_a_conversation(claude: ClaudeFolder, tmp_path: Path) -> None:
-    with pytest.raises(NothingToComposeError, match="says nothing yet"):
+    with pytest.raises(TranscriptUnavailableError, match="says nothing yet"):
         composed(claude, tmp_path, {"type": "mode", "mode": "normal", "sessionId": SESSION})
 
 
 def test_a_transcript_that_is_gone(claude: ClaudeFolder, tmp_path: Path) -> None:
     composed(claude, tmp_path, *session())
     (claude.projects / PROJECT / f"{SESSION}.jsonl").unlink()
-    with pytest.raises(NothingToComposeError, match="cannot be read: No such file"):
+    with pytest.raises(TranscriptUnavailableError, match="cannot be read: No such file"):
         looked(claude, tmp_path)
 
 

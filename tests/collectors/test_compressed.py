@@ -8,16 +8,16 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.core import fleet
-from ctxtop.core.compliance.codes import Verdict
-from ctxtop.core.compliance.findings import labels
-from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
-from ctxtop.core.policy.policy import Origin as Where
-from ctxtop.core.store import compliance_queries as queries
-from ctxtop.core.store.compliance_facts import MarkerOrigin
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.core.compliance.codes import ComplianceVerdict
+from ctxtop.core.compliance.findings import finding_labels
+from ctxtop.core.measure import fleet_reader
+from ctxtop.core.policy.policy import PolicyOrigin as Where
+from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import compliance_queries as queries
+from ctxtop.core.store.transcript_records import MarkerOrigin
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
@@ -42,8 +42,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.agents import Agent
-    from ctxtop.core.compliance.states import Ruling
+    from ctxtop.core.compliance.run_verdict import RunVerdict
+    from ctxtop.core.model.agent import Agent
 
 AGENT = "a1"
 GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
@@ -90,14 +90,14 @@ class Told:
         with closing(Writer(self.store)) as writer:
             Collector(ClaudeFolder(self.root.resolve()), writer, Recorder()).scan()
 
-    def agents(self, policies: Policies = COMMON) -> tuple[Agent, int | None]:
+    def agents(self, policies: Policies = DEFAULT_POLICIES) -> tuple[Agent, int | None]:
         self.scan()
         with closing(open_reader(self.store)) as db:
-            sessions = fleet.read_sessions(db, 0, policies=policies)
-            (agent,) = fleet.read_agents(db, sessions, policies=policies)
+            sessions = fleet_reader.read_sessions(db, 0, policies=policies)
+            (agent,) = fleet_reader.read_agents(db, sessions, policies=policies)
             return agent, sessions[0].agents_noncompliant
 
-    def ruling(self) -> Ruling:
+    def ruling(self) -> RunVerdict:
         agent, _ = self.agents()
         assert agent.compliance is not None
         return agent.compliance
@@ -148,7 +148,7 @@ def test_where_each_marker_stands(told: Told) -> None:
             assert line.startswith(b"{")
             assert b"[COMPRESSED]" in line
         assert [each.text for each in found if each.text] == [GOOD, f"Here.\n{GOOD}"]
-        (block,) = queries.blocks(db)
+        (block,) = queries.stop_feedback(db)
         assert block.text == "[check]: no [COMPRESSED]"
         assert [each.name for each in queries.given_skills(db)] == ["compress-output"]
 
@@ -158,7 +158,7 @@ def test_a_session_s_own_lines_are_not_searched(told: Told) -> None:
     append(told.session, [say("s1", GOOD), user(BLOCKED, isMeta=True), skill()])
     with closing(told.db()) as db:
         assert [each.origin for each in queries.markers(db)] == [MarkerOrigin.ASSISTANT]
-        assert not queries.blocks(db)
+        assert not queries.stop_feedback(db)
         assert not queries.given_skills(db)
 
 
@@ -194,7 +194,10 @@ def test_the_verdict_on_a_transcript(told: Told, verdict: str) -> None:
     told.tell(user("Build it"), *lines)
     agent, failed = told.agents()
     assert agent.compliance is not None
-    assert (agent.compliance.verdict, labels(agent.compliance.violations)) == (verdict, codes)
+    assert (agent.compliance.verdict, finding_labels(agent.compliance.violations)) == (
+        verdict,
+        codes,
+    )
     assert failed == (1 if codes else 0)
     blocked = verdict in {"forced", "exhausted"}
     assert agent.compliance.blocked is blocked
@@ -204,7 +207,7 @@ def test_the_verdict_on_a_transcript(told: Told, verdict: str) -> None:
 
 def test_a_message_of_several_lines_is_judged_whole(told: Told) -> None:
     told.tell(skill(), say("m1", "Let me see."), say("m2", "Well, then:"), say("m2", GOOD))
-    assert labels(told.ruling().violations) == ["V02"]
+    assert finding_labels(told.ruling().violations) == ["V02"]
 
 
 def test_one_at_work_is_not_judged_yet(told: Told) -> None:
@@ -217,21 +220,21 @@ def test_one_at_work_is_not_judged_yet(told: Told) -> None:
     agent, failed = told.agents()
     assert (agent.status, failed) == ("running", 0)
     assert agent.compliance is not None
-    assert agent.compliance.verdict is Verdict.UNKNOWN
+    assert agent.compliance.verdict is ComplianceVerdict.UNKNOWN
 
 
 def test_a_definition_declares_what_no_transcript_shows(told: Told) -> None:
     told.tell(say("m1", BAD))
     told.define("compress-output")
     assert told.ruling().expected.source == "declared"
-    assert told.ruling().verdict is Verdict.NON_COMPLIANT
+    assert told.ruling().verdict is ComplianceVerdict.NON_COMPLIANT
     told.define()
-    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+    assert told.ruling().verdict is ComplianceVerdict.NOT_REQUIRED
 
 
 def test_a_skill_that_the_agent_took_itself_asks_for_nothing(told: Told) -> None:
     told.tell(say("m1", "I look at the skill."), skill(), say("m2", BAD))
-    assert told.ruling().verdict is Verdict.NOT_REQUIRED
+    assert told.ruling().verdict is ComplianceVerdict.NOT_REQUIRED
 
 
 def test_a_name_alone_asks_for_nothing(told: Told) -> None:
@@ -239,21 +242,23 @@ def test_a_name_alone_asks_for_nothing(told: Told) -> None:
     told.tell(say("m1", BAD))
     assert told.agents()[1] == 0
     ruling = told.ruling()
-    assert (ruling.verdict, ruling.expected.source) == (Verdict.NOT_REQUIRED, "nobody")
+    assert (ruling.verdict, ruling.expected.source) == (ComplianceVerdict.NOT_REQUIRED, "nobody")
 
 
 def test_the_preset_clnode_goes_by_names_where_nobody_defines_them(told: Told) -> None:
     told.kind = "reviewer"
     told.tell(say("m1", BAD))
-    mode = Given("compliance.mode", "last_message", Where.USER_FILE, "x.toml")
-    clnode = Policies(resolve([Given("preset", "clnode", Where.USER_FILE, "x.toml"), mode]))
+    mode = RawValue("compliance.mode", "last_message", Where.USER_FILE, "x.toml")
+    clnode = Policies(
+        resolve_policy([RawValue("preset", "clnode", Where.USER_FILE, "x.toml"), mode])
+    )
     agent, failed = told.agents(clnode)
     assert agent.compliance is not None
     assert (agent.compliance.expected.source, agent.compliance.failed, failed) == ("rule", True, 1)
     told.define()
     agent, failed = told.agents(clnode)
     assert agent.compliance is not None
-    assert (agent.compliance.verdict, failed) == (Verdict.NOT_REQUIRED, 0)
+    assert (agent.compliance.verdict, failed) == (ComplianceVerdict.NOT_REQUIRED, 0)
 
 
 def test_a_prompt_that_asks_for_the_format_is_enough(told: Told) -> None:
@@ -263,19 +268,19 @@ def test_a_prompt_that_asks_for_the_format_is_enough(told: Told) -> None:
     called["message"]["content"] = [tool("Agent", "toolu_1", **asked)]
     write(told.session, [user("do it"), called, notification(AGENT, BAD, tool_use_id="toolu_1")])
     ruling = told.ruling()
-    assert (ruling.verdict, ruling.expected.source) == (Verdict.NON_COMPLIANT, "prompt")
+    assert (ruling.verdict, ruling.expected.source) == (ComplianceVerdict.NON_COMPLIANT, "prompt")
     assert told.agents()[1] == 1
 
 
 def test_a_policy_can_ask_for_it_or_not_at_all(told: Told) -> None:
     told.tell(say("m1", BAD))
 
-    def under(key: str, value: object) -> tuple[Verdict | None, int | None]:
-        policy = resolve([Given(key, value, Where.USER_FILE, "x.toml")])
+    def under(key: str, value: object) -> tuple[ComplianceVerdict | None, int | None]:
+        policy = resolve_policy([RawValue(key, value, Where.USER_FILE, "x.toml")])
         agent, failed = told.agents(Policies(policy))
         return agent.compliance.verdict if agent.compliance else None, failed
 
-    assert under("compliance.rules", {"worker": "output"}) == (Verdict.NON_COMPLIANT, 1)
+    assert under("compliance.rules", {"worker": "output"}) == (ComplianceVerdict.NON_COMPLIANT, 1)
     assert under("compliance.mode", "off") == (None, 0)
 
 
@@ -284,11 +289,11 @@ def test_an_agent_without_a_file_is_judged_by_what_it_returned(told: Told) -> No
     told.tell(say("m1", GOOD), back=GOOD.replace("worker", "node-backend"))
     told.agent.unlink()
     told.agent.with_suffix(".meta.json").unlink()
-    rules = Given("compliance.rules", {"node-backend": "output"}, Where.USER_FILE, "x.toml")
-    ruling = told.agents(Policies(resolve([rules])))[0].compliance
+    rules = RawValue("compliance.rules", {"node-backend": "output"}, Where.USER_FILE, "x.toml")
+    ruling = told.agents(Policies(resolve_policy([rules])))[0].compliance
     assert ruling is not None
     assert (ruling.verdict, ruling.marker_location, ruling.grep_passes) == (
-        Verdict.COMPLIANT,
+        ComplianceVerdict.COMPLIANT,
         None,
         None,
     )

@@ -6,8 +6,11 @@ import json
 from typing import Any, Final
 
 import pytest
-from ctxtop.collectors.transcripts.context_report import read_context_text, read_context_usage
-from ctxtop.core.context_report import ContextReport
+from ctxtop.collectors.claude_code.transcripts.client_output import (
+    parse_context_text,
+    parse_context_usage,
+)
+from ctxtop.core.model.context import ContextReport
 from msgspec import UNSET, Raw
 
 TEXT: Final = """\
@@ -64,11 +67,11 @@ USAGE: Final[dict[str, Any]] = {
 
 
 def test_the_text() -> None:
-    assert read_context_text(TEXT) == ROUNDED
+    assert parse_context_text(TEXT) == ROUNDED
 
 
 def test_the_figures() -> None:
-    found = read_context_usage(Raw(json.dumps(USAGE).encode()))
+    found = parse_context_usage(Raw(json.dumps(USAGE).encode()))
     assert found is not None
     assert found.categories == {"System prompt": 1_962, "Messages": 402_263}
     assert (found.total_tokens, found.autocompact_buffer) == (412_000, None)
@@ -86,15 +89,15 @@ def test_the_figures() -> None:
     ],
 )
 def test_another_text_is_no_report(text: str) -> None:
-    assert read_context_text(text) is None
+    assert parse_context_text(text) is None
 
 
 @pytest.mark.parametrize(
     "data", [b"{}", b"[]", b"null", b'{"model":1}', b"{", json.dumps(USAGE | {"total_tokens": -1})]
 )
 def test_other_figures_are_no_report(data: bytes | str) -> None:
-    assert read_context_usage(Raw(data if isinstance(data, bytes) else data.encode())) is None
+    assert parse_context_usage(Raw(data if isinstance(data, bytes) else data.encode())) is None
 
 
 def test_a_line_without_figures() -> None:
-    assert read_context_usage(UNSET) is None
+    assert parse_context_usage(UNSET) is None

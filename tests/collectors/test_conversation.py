@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import is_result, project
-from ctxtop.core.conversation import PieceKind
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import is_result, visible_entries
 
 from ..transcripts import (
     JsonLine,
@@ -27,7 +27,7 @@ from ..worked import Session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 
 @pytest.fixture
@@ -36,7 +36,7 @@ def file(tmp_path: Path) -> Path:
 
 
 def read(file: Path, *lines: JsonLine) -> list[Entry]:
-    return read_conversation(write(file, lines))
+    return read_entries(write(file, lines))
 
 
 def test_an_error_is_hidden_and_what_the_client_says_for_the_model_is_not(file: Path) -> None:
@@ -63,7 +63,7 @@ def test_progress_keeps_the_chain_and_says_nothing(file: Path) -> None:
     answer = assistant("m", parentUuid=between["uuid"])
     found = read(file, prompt, between, answer)
     assert found[1].role is None
-    assert [each.type for each in project(found)] == ["user", "assistant"]
+    assert [each.type for each in visible_entries(found)] == ["user", "assistant"]
 
 
 def test_each_text_of_an_attachment_is_a_piece(file: Path) -> None:
@@ -84,7 +84,7 @@ def test_memory_files_are_told_apart(file: Path) -> None:
     (found,) = read(file, line)
     assert [each.path for each in found.parts] == [None, "/a/CLAUDE.md", "/b/CLAUDE.md"]
     assert "".join(each.text for each in found.parts) == words
-    assert {each.kind for each in found.parts} == {PieceKind.ATTACHMENT}
+    assert {each.kind for each in found.parts} == {PartKind.ATTACHMENT}
 
 
 def test_a_snapshot_holds_each_tool_once(file: Path) -> None:
@@ -113,7 +113,7 @@ def test_a_result_that_an_older_client_cleared_is_sent_whole(file: Path) -> None
     cleared = {"trigger": "auto", "preTokens": 1000, "compactedToolIds": ["toolu_0001"]}
     session.add(chained("system", subtype="microcompact_boundary", microcompactMetadata=cleared))
     session.ask()
-    sent = project(read_conversation(session.write(file)))
+    sent = visible_entries(read_entries(session.write(file)))
     results = [piece.text for each in sent for piece in each.parts if is_result(piece)]
     assert results == ["all of it"]
 
@@ -126,10 +126,10 @@ MESSAGE = (
     '<teammate-message teammate_id="scout">\nfound\n</teammate-message>'
 )
 BRINGS = {
-    "an agent": (DONE, PieceKind.AGENT_RETURN),
-    "a teammate": (MESSAGE, PieceKind.AGENT_RETURN),
-    "a shell": (SHELL, PieceKind.META),
-    "its lead": (MESSAGE.partition("\n")[2], PieceKind.META),
+    "an agent": (DONE, PartKind.AGENT_RETURN),
+    "a teammate": (MESSAGE, PartKind.AGENT_RETURN),
+    "a shell": (SHELL, PartKind.META),
+    "its lead": (MESSAGE.partition("\n")[2], PartKind.META),
 }
 
 
@@ -146,10 +146,10 @@ def test_what_the_client_brings_is_told_apart_by_who_says_it(file: Path, who: st
 @pytest.mark.parametrize("name", ["TaskOutput", "AgentOutputTool"])
 @pytest.mark.parametrize(
     ("task", "kind"),
-    [("local_agent", PieceKind.AGENT_RETURN), ("local_bash", PieceKind.TOOL_RESULT)],
+    [("local_agent", PartKind.AGENT_RETURN), ("local_bash", PartKind.TOOL_RESULT)],
 )
 def test_a_result_that_was_asked_for_is_the_agents(
-    file: Path, name: str, task: str, kind: PieceKind
+    file: Path, name: str, task: str, kind: PartKind
 ) -> None:
     words = (
         "<retrieval_status>success</retrieval_status>\n\n<task_id>a1</task_id>\n\n"

@@ -6,13 +6,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.activity import Cache, Cost, CostSource
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.policy.layers import Given, Policies, resolve
-from ctxtop.core.policy.policy import Origin
-from ctxtop.core.store import spending_queries
+from ctxtop.core.measure.activity import CostSource, PromptCache, SessionCost
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries import activity_queries
 
 from ..logs import line as log_line
 from ..logs import lines, log_file
@@ -32,9 +32,9 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 MINUTE_MS = 60_000
@@ -122,7 +122,7 @@ def test_an_answer_counts_once_with_its_last_numbers(
 
     assert usd(store) == 10
     with closing(open_reader(store)) as db:
-        (row,) = spending_queries.spending(db)
+        (row,) = activity_queries.model_usage(db)
     assert (row.model, row.responses) == ("claude-sonnet-5", 1)
 
 
@@ -151,8 +151,8 @@ def test_a_fork_pays_for_its_own_answers_alone(
     collector.scan()
     assert (usd(store), usd(store, OTHER)) == (10, 1)
     with closing(open_reader(store)) as db:
-        assert [row.session_id for row in spending_queries.spending(db, [OTHER])] == [OTHER]
-        (alone,) = spending_queries.spending(db, [SESSION])
+        assert [row.session_id for row in activity_queries.model_usage(db, [OTHER])] == [OTHER]
+        (alone,) = activity_queries.model_usage(db, [SESSION])
         assert alone.cache_1h_tokens == MILLION
     # The parent goes, and what it wrote is kept: the fork pays no more than before.
     path.unlink()
@@ -182,22 +182,26 @@ def test_a_model_without_a_price(path: Path, collector: Collector, store: Path) 
 
     append(path, [assistant("m2", model="claude-opus-5", counts=counts(hour=MILLION))])
     collector.scan()
-    assert sessions(store)[SESSION].cost == Cost(10.0, estimated=True, partial=True)
+    assert sessions(store)[SESSION].cost == SessionCost(10.0, estimated=True, partial=True)
 
 
 def test_a_policy_sets_prices(path: Path, collector: Collector, store: Path) -> None:
     write(path, [user(), assistant("m1", model="glm-9-x", counts=counts(output_tokens=MILLION))])
     collector.scan()
-    said = Given("price", {"glm": "1/2", "glm-9": "1/3/0/0/0"}, Origin.USER_FILE, "config.toml")
-    policy = resolve([said])
+    said = RawValue(
+        "price", {"glm": "1/2", "glm-9": "1/3/0/0/0"}, PolicyOrigin.USER_FILE, "config.toml"
+    )
+    policy = resolve_policy([said])
 
     assert policy.notices == ()
-    assert sessions(store, Policies(policy))[SESSION].cost == Cost(3.0)
+    assert sessions(store, Policies(policy))[SESSION].cost == SessionCost(3.0)
 
 
 @pytest.mark.parametrize("price", ["5", "a/b", "5/-1", "1/2/3/4/5/6", "", "1/inf", "1/nan"])
 def test_what_is_no_price(price: str) -> None:
-    (notice,) = resolve([Given("price", {"glm": price}, Origin.USER_FILE, "config.toml")]).notices
+    (notice,) = resolve_policy(
+        [RawValue("price", {"glm": price}, PolicyOrigin.USER_FILE, "config.toml")]
+    ).notices
 
     assert "input/output" in notice.fix
 
@@ -209,21 +213,24 @@ def cost_state(dollars: float) -> JsonLine:
 @pytest.mark.parametrize(
     ("steps", "expected"),
     [
-        ([cost_state(12.5)], Cost(12.5, estimated=False, source=CostSource.TRANSCRIPT)),
-        ([cost_state(9.0)], Cost(9.0, estimated=False, source=CostSource.TRANSCRIPT)),
+        ([cost_state(12.5)], SessionCost(12.5, estimated=False, source=CostSource.TRANSCRIPT)),
+        ([cost_state(9.0)], SessionCost(9.0, estimated=False, source=CostSource.TRANSCRIPT)),
         # It began to count after the session did.
-        ([cost_state(0.4)], Cost(10.0)),
-        ([cost_state(0.0)], Cost(10.0)),
-        ([cost_state(99.0), cost_state(11.0)], Cost(11.0, False, source=CostSource.TRANSCRIPT)),
+        ([cost_state(0.4)], SessionCost(10.0)),
+        ([cost_state(0.0)], SessionCost(10.0)),
+        (
+            [cost_state(99.0), cost_state(11.0)],
+            SessionCost(11.0, False, source=CostSource.TRANSCRIPT),
+        ),
         # Answers came after it.
-        ([cost_state(9.0), "answer"], Cost(20.0)),
-        ([cost_state(30.0), "answer"], Cost(30.0, False, source=CostSource.TRANSCRIPT)),
-        ([{"type": "cost-state", "totalCostUSD": 1e99}], Cost(10.0)),
-        ([{"type": "cost-state", "totalCostUSD": "much"}], Cost(10.0)),
+        ([cost_state(9.0), "answer"], SessionCost(20.0)),
+        ([cost_state(30.0), "answer"], SessionCost(30.0, False, source=CostSource.TRANSCRIPT)),
+        ([{"type": "cost-state", "totalCostUSD": 1e99}], SessionCost(10.0)),
+        ([{"type": "cost-state", "totalCostUSD": "much"}], SessionCost(10.0)),
     ],
 )
 def test_the_client_says_what_it_cost(
-    path: Path, collector: Collector, store: Path, steps: list[Any], expected: Cost
+    path: Path, collector: Collector, store: Path, steps: list[Any], expected: SessionCost
 ) -> None:
     answer = counts(hour=MILLION)
     write(path, [user(), assistant("m1", model="claude-opus-5", counts=answer, at=1)])
@@ -245,11 +252,11 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
         "cost": {"total_cost_usd": 10.25},
         "prompt_cache": {"warm": True, "ttl": "1h", "expires_at": expires},
     }
-    log_file(store, Log.STATUS_LINE).write_bytes(lines([log_line(START_MS + 2000, **said)]))
+    log_file(store, LogKind.STATUS_LINE).write_bytes(lines([log_line(START_MS + 2000, **said)]))
     collector.scan()
     found = sessions(store)[SESSION]
-    assert found.cost == Cost(10.25, estimated=False, source=CostSource.STATUS_LINE)
-    assert found.cache == Cache(expires * 1000, estimated=False)
+    assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
+    assert found.cache == PromptCache(expires * 1000, estimated=False)
     assert found.cache.is_warm(expires * 1000 - 1)
     assert not found.cache.is_warm(expires * 1000)
 
@@ -257,14 +264,14 @@ def test_the_status_line_says_what_it_cost_and_how_warm_it_is(
     append(path, [assistant("m2", model="claude-opus-5", counts=counts(minutes=4), at=60)])
     collector.scan()
     found = sessions(store)[SESSION]
-    assert found.cache == Cache(START_MS + 60_000 + 5 * MINUTE_MS)
-    assert found.cost == Cost(10.25, estimated=False, source=CostSource.STATUS_LINE)
+    assert found.cache == PromptCache(START_MS + 60_000 + 5 * MINUTE_MS)
+    assert found.cost == SessionCost(10.25, estimated=False, source=CostSource.STATUS_LINE)
 
 
 def test_a_cache_that_the_client_calls_cold(path: Path, collector: Collector, store: Path) -> None:
     write(path, [user(), assistant(at=1, counts=counts(hour=9))])
     said = {"session_id": SESSION, "prompt_cache": {"warm": False, "expires_at": None}}
-    log_file(store, Log.STATUS_LINE).write_bytes(lines([log_line(START_MS + 2000, **said)]))
+    log_file(store, LogKind.STATUS_LINE).write_bytes(lines([log_line(START_MS + 2000, **said)]))
     collector.scan()
 
     cache = sessions(store)[SESSION].cache
@@ -295,7 +302,7 @@ def test_how_long_a_cache_lives(
 
     last_ms = START_MS + 1000 * len(answers)
     cache = sessions(store)[SESSION].cache
-    assert cache == Cache(None if lives_ms is None else last_ms + lives_ms)
+    assert cache == PromptCache(None if lives_ms is None else last_ms + lives_ms)
 
 
 def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(
@@ -313,7 +320,7 @@ def test_a_compaction_leaves_no_cache_and_a_point_of_its_own(
     left = found.context.tokens or 0
     assert left > 500
     assert found.recent_contexts == (*range(8000, 31_000, 1000), left)
-    assert found.cache == Cache(None)
+    assert found.cache == PromptCache(None)
 
     append(path, [assistant("m99", 2000, at=50)])
     collector.scan()
@@ -333,7 +340,7 @@ def test_the_same_rows_however_the_lines_are_cut(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (row,) = spending_queries.spending(db)
+        (row,) = activity_queries.model_usage(db)
         (said,) = db.execute("SELECT turn, cost_usd FROM session").fetchall()
     assert (row.cache_1h_tokens, row.responses) == (9, 1)
     assert tuple(said) == ("answered", 2.0)

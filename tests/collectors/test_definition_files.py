@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.surroundings import definitions
-from ctxtop.core.store.surroundings_facts import DefinitionKind, Scope
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.collectors.claude_code.config import definition_files
+from ctxtop.core.measure.tokens import estimate_tokens
+from ctxtop.core.store.config_records import ConfigScope, DefinitionKind
 
 from ..surroundings import agent, definitions_of, project, put
 from .test_front_matter import BOMB
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
     from ..recorder import Recorder
 
@@ -53,7 +53,7 @@ def test_what_is_kept_of_an_agent(claude: ClaudeFolder, collector: Collector, st
     collector.scan()
     (fact,) = definitions_of(store).values()
 
-    assert (fact.path, fact.kind, fact.scope) == (str(path), AGENT, Scope.USER)
+    assert (fact.path, fact.kind, fact.scope) == (str(path), AGENT, ConfigScope.USER)
     assert (fact.name, fact.description, fact.model) == ("node-backend", "reads a change", "haiku")
     assert fact.skills == ("compress-output", "lint")
     assert fact.tools == ("Read", "Bash(git add, git commit)")
@@ -221,7 +221,7 @@ BAD = [
     (b"---\ndescription: x\n---\nx", "without `name`"),
     (b"---\nname: 'x\n---\nx", "not YAML"),
     (b"---\nname: a\ndescription: \xff\n---\n", "is not UTF-8"),
-    (b"x" * (definitions.LARGEST + 1), "larger than 512 KiB"),
+    (b"x" * (definition_files.MAX_DEFINITION_BYTES + 1), "larger than 512 KiB"),
 ]
 
 
@@ -286,7 +286,7 @@ def test_a_folder_that_holds_too_many(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ctxtop.collectors.surroundings.follow_definitions.MOST", 3)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.config.config_reader.MAX_DEFINITIONS", 3)
     for number in range(5):
         put(claude.root / f"agents/{number}.md", agent(str(number)))
     put(claude.root / "agents/a/b/c/d/e/f/deep.md", agent("deep"))
@@ -307,7 +307,7 @@ def test_a_link_is_no_way_to_the_whole_disk(
     target: str,
 ) -> None:
     """Out of the project it is not followed; inside of it, it is followed so far and no further."""
-    monkeypatch.setattr(definitions, "MOST_ENTRIES", 40)
+    monkeypatch.setattr(definition_files, "MAX_FOLDER_ENTRIES", 40)
     here = project(claude, tmp_path / "a")
     for number in range(60):
         put(here / f"src/{number}/x.txt", "x")
@@ -321,7 +321,7 @@ def test_a_link_is_no_way_to_the_whole_disk(
         looked.append(str(path))
         return scandir(path)
 
-    monkeypatch.setattr("ctxtop.collectors.surroundings.contained.os.scandir", counted)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.config.config_files.os.scandir", counted)
     collector.scan()
     assert names(store) == {("agent", "user", "own")}
     (trouble,) = recorder.troubles

@@ -9,11 +9,15 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin.agent_run import given_skills, last_words, was_blocked
 from ctxtop.collectors.plugin.answers import enforce
 from ctxtop.collectors.plugin.answers.enforce import answer
-from ctxtop.collectors.plugin.call import Call
-from ctxtop.collectors.regular import open_regular
+from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_transcript import (
+    find_preloaded_skills,
+    read_last_message,
+    was_blocked_before,
+)
+from ctxtop.core.files.safe_open import open_regular
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write
 from ..trusted_files import write_trusted
@@ -75,7 +79,7 @@ class Stop:
 
     def asked(self, **fields: object) -> str:
         """Say why the agent is held up; empty where it goes."""
-        reply = answer(Call("SubagentStop", self.given(**fields), self.store, 0))
+        reply = answer(HookCall("SubagentStop", self.given(**fields), self.store, 0))
         return reply.block_reason if reply else ""
 
 
@@ -130,7 +134,7 @@ def test_in_these_cases_it_goes(stop: Stop, fields: dict[str, object]) -> None:
 
 
 def test_another_event_is_none_of_ours(stop: Stop) -> None:
-    assert answer(Call("Stop", stop.given(), stop.store, 0)) is None
+    assert answer(HookCall("Stop", stop.given(), stop.store, 0)) is None
 
 
 def test_nobody_is_held_up_twice(stop: Stop) -> None:
@@ -141,7 +145,7 @@ def test_nobody_is_held_up_twice(stop: Stop) -> None:
 def test_words_that_only_look_like_a_block_are_none(stop: Stop) -> None:
     said = "Stop hook feedback:\n[check]: again"
     stop.tell(user(said), skill(), say("m1", said), tool_result("t", said, {}))
-    assert not was_blocked(stop.agent)
+    assert not was_blocked_before(stop.agent)
     assert stop.asked()
 
 
@@ -158,12 +162,12 @@ def test_the_last_words_are_all_blocks_of_the_last_message(stop: Stop) -> None:
     stop.tell(
         say("m1", "before"), say("m2", "one"), say("m2", "two"), assistant("m3", content=tool_use)
     )
-    assert last_words(stop.agent) == "one\ntwo"
+    assert read_last_message(stop.agent) == "one\ntwo"
 
 
 def test_skills_taken_later_do_not_count(stop: Stop) -> None:
     stop.tell(user("Build it"), say("m1", "Let me see."), skill(), say("m2", BAD))
-    assert given_skills(stop.agent) == []
+    assert find_preloaded_skills(stop.agent) == []
     assert stop.asked() == ""
 
 
@@ -263,7 +267,7 @@ def test_the_definitions_are_not_looked_for_on_the_whole_disk(
 
 
 def test_a_search_for_definitions_ends(stop: Stop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(enforce, "MOST_ENTRIES", 50)
+    monkeypatch.setattr(enforce, "MAX_ENTRIES", 50)
     read: list[str] = []
     opened = open_regular
 
@@ -279,8 +283,8 @@ def test_a_search_for_definitions_ends(stop: Stop, monkeypatch: pytest.MonkeyPat
     stop.tell(user("Build it"), say("m1", BAD))
     assert stop.asked() == ""
     assert 0 < len(read) <= 50
-    monkeypatch.setattr(enforce, "MOST_ENTRIES", 10_000)
-    monkeypatch.setattr(enforce, "MOST_BYTES", 1000)
+    monkeypatch.setattr(enforce, "MAX_ENTRIES", 10_000)
+    monkeypatch.setattr(enforce, "MAX_TOTAL_BYTES", 1000)
     read.clear()
     assert stop.asked() == ""
     assert 0 < len(read) < 50

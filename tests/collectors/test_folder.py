@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import tail
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.config_dir import config_dir
-from ctxtop.collectors.folder import ClaudeFolder, describe, find_files
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.sessions import Status
-from ctxtop.core.store import queries
+from ctxtop.collectors.claude_code import tail
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, find_files
+from ctxtop.collectors.standard_paths import claude_config_dir
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import FileKind, SourceFile
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.transcript_records import FileKind, SourceFile
 
 from ..dump import dump
 from ..transcripts import PROJECT, SESSION, START_MS, append, assistant, encode, user, write
@@ -50,14 +50,14 @@ NESTED = f"{PROJECT}/{SESSION}/subagents"
 def test_what_a_path_records(
     relative: str, source: tuple[FileKind, str, str | None] | None
 ) -> None:
-    found = describe(relative)
+    found = classify_path(relative)
 
     assert (found and (found.kind, found.session_id, found.agent_id)) == source
 
 
 def test_where_the_folder_is(tmp_path: Path) -> None:
-    assert config_dir({}, tmp_path) == tmp_path / ".claude"
-    assert config_dir({"CLAUDE_CONFIG_DIR": "/x"}, tmp_path) == Path("/x")
+    assert claude_config_dir({}, tmp_path) == tmp_path / ".claude"
+    assert claude_config_dir({"CLAUDE_CONFIG_DIR": "/x"}, tmp_path) == Path("/x")
 
 
 def found(claude: ClaudeFolder) -> list[str]:
@@ -195,14 +195,14 @@ def test_a_folder_that_cannot_be_read_is_told_once_and_its_files_stay(
     assert str(trouble).startswith(f"{place}: cannot be read (Permission denied); ")
     assert "\n" not in str(trouble)
     with closing(open_reader(store)) as db:
-        assert [row.where for row in queries.troubles(db)] == [place]
+        assert [row.where for row in session_queries.problems(db)] == [place]
 
     shut.places.clear()
     collector.scan()
 
     assert recorder.ended == [place]
     with closing(open_reader(store)) as db:
-        assert queries.troubles(db) == []
+        assert session_queries.problems(db) == []
 
 
 def test_nothing_is_gone_where_nothing_can_be_seen(
@@ -254,7 +254,7 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
 ) -> None:
     lines = [assistant(f"m{number}") for number in range(20)]
     write(claude.projects / MAIN, lines)
-    from ctxtop.collectors import reading
+    from ctxtop.collectors.claude_code import reader_process
 
     calls = 0
 
@@ -265,7 +265,7 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
             raise OSError(5, "Input/output error")
         return tail.read_tail(path, before, block_bytes=2000)
 
-    monkeypatch.setattr(reading, "read_tail", short)
+    monkeypatch.setattr(reader_process, "read_tail", short)
     collector.scan()
     part = len(dump(store)["response"])
     collector.scan()
@@ -286,7 +286,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
     collector.scan()
     lines = [assistant(f"m{number}") for number in range(20)]
     write(path, lines)
-    from ctxtop.collectors import reading
+    from ctxtop.collectors.claude_code import reader_process
 
     calls = 0
 
@@ -297,7 +297,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
             path.unlink()
         return tail.read_tail(read, before, block_bytes=2000)
 
-    monkeypatch.setattr(reading, "read_tail", vanishing)
+    monkeypatch.setattr(reader_process, "read_tail", vanishing)
     if told:
         collector.index_paths([path])
     else:
@@ -355,7 +355,7 @@ def test_gone_and_back(claude: ClaudeFolder, collector: Collector, store: Path) 
     assert gone(store) == [MAIN]
     assert dump(store)["response"] == before["response"], "what it said is kept"
     with closing(open_reader(store)) as db:
-        assert read_sessions(db, START_MS)[0].status is Status.GONE
+        assert read_sessions(db, START_MS)[0].status is SessionStatus.GONE
 
     path.write_bytes(kept)
     collector.scan()
@@ -396,11 +396,11 @@ def test_an_old_agents_file_without_a_session_is_named_after_itself(
 def test_large_inodes_are_the_same_after_a_restart(
     claude: ClaudeFolder, collector: Collector, writer: Writer
 ) -> None:
-    from ctxtop.core.store.facts import Facts, TailState
+    from ctxtop.core.store.transcript_records import TailState, TranscriptRecords
     from msgspec.structs import replace
 
     source = SourceFile("p/x.jsonl", FileKind.SESSION, "p", "x")
     after = replace(TailState(), inode=(1 << 64) - 5, device=(1 << 63) + 1, size=7)
-    writer.append(source, TailState(), after, Facts())
+    writer.append(source, TailState(), after, TranscriptRecords())
 
     assert writer.files()["p/x.jsonl"][1] == after

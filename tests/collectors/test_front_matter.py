@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.collectors.surroundings import front_matter
-from ctxtop.collectors.surroundings.front_matter import split_front_matter
+from ctxtop.collectors.claude_code.config import definition_files
+from ctxtop.collectors.claude_code.config.definition_files import split_front_matter
 
 
-def head(text: str) -> front_matter.FrontMatter:
+def head(text: str) -> definition_files.FrontMatter:
     return split_front_matter(f"---\n{text}\n---\nbody\n")
 
 
@@ -101,7 +101,7 @@ MERGES = "a: &a {x: y}\n" + "\n".join(
         ("name: 'open", "not YAML in line"),
         ("name: a\x00b", "not YAML"),
         ("a: b\n\tc: d", "not YAML in line 3"),
-        ("x" * (front_matter.LONGEST + 1), "over 64 KiB"),
+        ("x" * (definition_files.MAX_FRONT_MATTER_CHARS + 1), "over 64 KiB"),
     ],
 )
 def test_a_head_that_is_not_read_says_why_in_one_line(text: str, reason: str) -> None:

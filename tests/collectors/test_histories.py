@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.last_line import whole_length
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.transcript.raw_lines import complete_line_length
 from hypothesis import HealthCheck, Phase, given, note, seed, settings
 
 from ..dump import FILE_STATE, dump
@@ -18,7 +18,7 @@ from ..histories import Folder, History, cut, histories, look_once
 from ..seed import SEED
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
     from ..dump import Rows
 
@@ -59,7 +59,7 @@ def says_something(path: Path) -> bool:
     """A file of the old layout is none before its first line names its session."""
     if path.name == "agent-old.jsonl":
         data = path.read_bytes() if path.exists() else b""
-        return b"\n" in data or whole_length(data) > 0
+        return b"\n" in data or complete_line_length(data) > 0
     return path.exists()
 
 

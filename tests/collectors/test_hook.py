@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.collectors.plugin import answer, command_line, hook, log
-from ctxtop.collectors.plugin.call import Call, Reply
+from ctxtop.collectors.plugin import hook, hook_answer, installed_commands, plugin_log
+from ctxtop.collectors.plugin.hook_call import HookCall, HookReply
 from ctxtop.core.store.database import open_writer
 
 from ..extra_feature import feature
@@ -35,7 +35,7 @@ ALLOWED = {
     "ctxtop.collectors",
     "ctxtop.collectors.plugin",
     "ctxtop.collectors.plugin.hook",
-    "ctxtop.collectors.plugin.log",
+    "ctxtop.collectors.plugin.plugin_log",
     "__future__",
     "os",
     "os.path",
@@ -70,12 +70,12 @@ def is_silent(ended: Ended) -> bool:
 
 
 def records(store: Path) -> list[dict[str, Any]]:
-    data = Path(log.log_path(str(store), log.HOOKS)).read_bytes()
+    data = Path(plugin_log.log_path(str(store), plugin_log.HOOKS_LOG)).read_bytes()
     return [json.loads(line) for line in data.split(b"\n") if line]
 
 
-def faults(store: Path, name: str = log.ANSWERING) -> str:
-    return Path(log.fault_path(log.log_path(str(store), name))).read_text()
+def faults(store: Path, name: str = plugin_log.ANSWER_FAULTS) -> str:
+    return Path(plugin_log.fault_path(plugin_log.log_path(str(store), name))).read_text()
 
 
 def ask(tmp_path: Path, store: Path, event: str, body: str, given: bytes = GIVEN) -> Ended:
@@ -144,15 +144,15 @@ def test_fifty_megabytes_on_stdin(store: Path) -> None:
 def test_more_than_is_looked_at_is_taken_all_the_same(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hook, "GIVEN_BYTES", 10)
+    monkeypatch.setattr(plugin_log, "MAX_STDIN_BYTES", 10)
     taken, given = os.pipe()
     os.write(given, b"x" * 60_000)
     os.close(given)
     saved = os.dup(0)
     os.dup2(taken, 0)
     try:
-        monkeypatch.setattr(hook, "_PIECE", 100)
-        assert hook.read_stdin() == b"x" * 100
+        monkeypatch.setattr(plugin_log, "_CHUNK_BYTES", 100)
+        assert plugin_log.read_stdin() == b"x" * 100
         assert os.read(0, 1) == b""
     finally:
         os.dup2(saved, 0)
@@ -206,10 +206,10 @@ def test_a_full_disk(store: Path) -> None:
         ["sh", "-c", words], input=given, capture_output=True, timeout=LIMIT_S, check=False
     )
     assert is_silent(ended)
-    assert "bytes were written" in faults(store, log.HOOKS)
+    assert "bytes were written" in faults(store, plugin_log.HOOKS_LOG)
 
     assert is_silent(run(store, "Stop"))
-    found = Path(log.log_path(str(store), log.HOOKS)).read_bytes().split(b"\n")
+    found = Path(plugin_log.log_path(str(store), plugin_log.HOOKS_LOG)).read_bytes().split(b"\n")
     whole = [json.loads(line) for line in found if line.endswith(b"}")]
     assert len(whole) == 2, "what was cut off harms no other record"
 
@@ -267,8 +267,12 @@ def test_a_fault_of_a_feature_is_noted_and_not_said(tmp_path: Path, store: Path,
 
 def test_an_answer_that_takes_too_long_is_given_up(tmp_path: Path, store: Path) -> None:
     script = feature(tmp_path, "\n    while True: pass")
-    source = Path(script).with_name("answer.py")
-    source.write_text(source.read_text().replace("ANSWER_S: Final = 8.0", "ANSWER_S: Final = 0.2"))
+    source = Path(script).with_name("hook_answer.py")
+    source.write_text(
+        source.read_text().replace(
+            ("ANSWER_TIMEOUT_S: Final = 8.0"), "ANSWER_TIMEOUT_S: Final = 0.2"
+        )
+    )
     words = [sys.executable, "-I", "-S", script, "hook", str(store), "SubagentStart", "extra"]
     ended = subprocess.run(words, input=GIVEN, capture_output=True, timeout=LIMIT_S, check=False)
 
@@ -288,51 +292,58 @@ def test_nothing_is_asked_for_without_an_event(store: Path) -> None:
 
 
 def test_a_block_goes_out_as_json_and_the_code_is_0(tmp_path: Path, store: Path) -> None:
-    ended = ask(tmp_path, store, "SubagentStop", "return Reply(block='rule 3:\\n\"no\" marker')")
+    ended = ask(
+        tmp_path, store, "SubagentStop", ("return Reply(block_reason='rule 3:\\n\"no\" marker')")
+    )
 
     assert (ended.returncode, ended.stderr) == (0, b"")
     assert json.loads(ended.stdout) == {"decision": "block", "reason": 'rule 3:\n"no" marker'}
 
 
-def call(event: str) -> Call:
-    return Call(event, {}, Path("s.db"), 0)
+def call(event: str) -> HookCall:
+    return HookCall(event, {}, Path("s.db"), 0)
 
 
 def test_replies_are_joined() -> None:
-    replies = [Reply(context="one\n"), Reply(), Reply(context=" two")]
+    replies = [HookReply(context="one\n"), HookReply(), HookReply(context=" two")]
 
-    assert json.loads(answer.words_for(call("SubagentStart"), replies)) == {
+    assert json.loads(hook_answer.render_replies(call("SubagentStart"), replies)) == {
         "hookSpecificOutput": {
             "hookEventName": "SubagentStart",
             "additionalContext": "one\n\ntwo",
         }
     }
-    assert answer.words_for(call("PreCompact"), replies) == "one\n\ntwo"
-    assert answer.words_for(call("PreCompact"), [Reply(context="{} kept")]) == "- {} kept"
-    assert answer.words_for(call("Stop"), [Reply()]) == ""
+    assert hook_answer.render_replies(call("PreCompact"), replies) == "one\n\ntwo"
+    assert (
+        hook_answer.render_replies(call("PreCompact"), [HookReply(context="{} kept")])
+        == "- {} kept"
+    )
+    assert hook_answer.render_replies(call("Stop"), [HookReply()]) == ""
 
 
 def test_only_an_agent_is_held_up() -> None:
-    assert "block" in answer.words_for(call("SubagentStop"), [Reply(block_reason="no")])
+    assert "block" in hook_answer.render_replies(
+        call("SubagentStop"), [HookReply(block_reason="no")]
+    )
     with pytest.raises(ValueError, match="nothing may be held up at Stop"):
-        answer.words_for(call("Stop"), [Reply(block_reason="no")])
+        hook_answer.render_replies(call("Stop"), [HookReply(block_reason="no")])
 
 
 def test_a_reply_is_never_longer_than_the_client_takes() -> None:
-    said = answer.words_for(call("PreCompact"), [Reply(context="x" * 20_000)])
+    said = hook_answer.render_replies(call("PreCompact"), [HookReply(context="x" * 20_000)])
 
-    assert len(said) == answer.REPLY_CHARS
+    assert len(said) == hook_answer.MAX_REPLY_CHARS
     assert said.endswith("[cut]")
 
 
 def test_faults_are_bounded(store: Path) -> None:
-    path = log.log_path(str(store), log.ANSWERING)
+    path = plugin_log.log_path(str(store), plugin_log.ANSWER_FAULTS)
     for number in range(300):
-        log.note_fault(path, f"{number} " + "x" * 1000)
+        plugin_log.note_fault(path, f"{number} " + "x" * 1000)
     sizes = [each.stat().st_size for each in Path(path).parent.iterdir()]
 
     assert len(sizes) == 2
-    assert max(sizes) <= log.FAULTS_BYTES + 2 * log.FAULT_CHARS
+    assert max(sizes) <= plugin_log.FAULTS_BYTES + 2 * plugin_log.FAULT_CHARS
     assert faults(store).splitlines()[-1].split()[1] == "299"
 
 
@@ -343,8 +354,8 @@ def test_a_command_ends_well_where_ctxtop_is_gone(
         if name:
             monkeypatch.setattr(sys, name, place)
         else:
-            monkeypatch.setattr(command_line, "_script", lambda: "/nowhere/run.py")
-        command = command_line.hook_command(store, "Stop", ["prompts"])
+            monkeypatch.setattr(installed_commands, "_script_path", lambda: "/nowhere/run.py")
+        command = installed_commands.hook_command(store, "Stop", ["prompts"])
         monkeypatch.undo()
         given = b"x" * 1_000_000
         ended = subprocess.run(["sh", "-c", command], input=given, capture_output=True, check=False)
@@ -356,7 +367,7 @@ def test_the_line_before_goes_on_where_ctxtop_is_gone(
     store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    command = command_line.statusline_command(store, "wc -c; echo 'it''s theirs'")
+    command = installed_commands.statusline_command(store, "wc -c; echo 'it''s theirs'")
     monkeypatch.undo()
     ended = subprocess.run(["sh", "-c", command], input=b"12345", capture_output=True, check=False)
 
@@ -366,19 +377,21 @@ def test_the_line_before_goes_on_where_ctxtop_is_gone(
 @pytest.mark.parametrize("name", ["a b", "it's", 'a"b', "a$HOME`x`;b", "ü"])
 def test_a_command_is_quoted_and_known_again(tmp_path: Path, name: str) -> None:
     store = tmp_path / name / "ctxtop.db"
-    command = command_line.hook_command(store, "SubagentStop")
+    command = installed_commands.hook_command(store, "SubagentStop")
     ended = subprocess.run(["sh", "-c", command], input=GIVEN, capture_output=True, check=False)
 
     assert is_silent(ended)
     assert len(records(store)) == 1
-    assert command_line.read_command(command) == command_line.Own(
+    assert installed_commands.parse_command(command) == installed_commands.InstalledCommand(
         sys.executable, RUN, str(store), "SubagentStop"
     )
     wrapped = f"echo '{name}' ; then x; else y"
-    line = command_line.read_command(command_line.statusline_command(store, wrapped))
+    line = installed_commands.parse_command(installed_commands.statusline_command(store, wrapped))
     assert line is not None
     assert (line.event, line.wrapped, line.store) == ("", wrapped, str(store))
-    features = command_line.read_command(command_line.hook_command(store, "Stop", ["a", "b"]))
+    features = installed_commands.parse_command(
+        installed_commands.hook_command(store, "Stop", ["a", "b"])
+    )
     assert features is not None
     assert features.features == ("a", "b")
 
@@ -388,7 +401,7 @@ def test_a_command_is_quoted_and_known_again(tmp_path: Path, name: str) -> None:
     ["", "echo hi", "ctxtop hook Stop", "'open", "python /x/collectors/plugin/run.py", "if then"],
 )
 def test_a_command_of_somebody_else(command: str) -> None:
-    assert not command_line.is_ours(command)
+    assert not installed_commands.is_own_command(command)
 
 
 def test_a_locked_store_is_not_waited_for_when_only_recording(store: Path) -> None:

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.own_logs import log_parts
-from ctxtop.collectors.own_logs.hook_log import EVENTS
-from ctxtop.collectors.own_logs.logs import CUT_OFF, LogReader, logs_of
-from ctxtop.core.store import log_queries, queries
+from ctxtop.collectors.claude_code import own_files
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.own_files import CUT_OFF_REASON, LogReader, own_log_folder
+from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
@@ -29,8 +29,9 @@ from ..logs import line, lines, log_file, part_name, tell
 from ..transcripts import SESSION
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.folder import ClaudeFolder, Trouble
-    from ctxtop.core.store.log_queries import HookRow
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.problem import Problem
+    from ctxtop.core.store.queries.log_queries import HookEventRow
 
     from ..recorder import Recorder
 
@@ -38,7 +39,7 @@ ROOT: Final = Path(__file__).parents[2]
 DAY_S: Final = 86_400
 
 
-def events(store: Path, session: str = SESSION) -> list[HookRow]:
+def events(store: Path, session: str = SESSION) -> list[HookEventRow]:
     with closing(open_reader(store)) as db:
         return log_queries.hook_events(db, session)
 
@@ -50,7 +51,7 @@ def offsets(store: Path) -> list[tuple[Any, ...]]:
 
 def bad(store: Path) -> list[tuple[str, int, int, str]]:
     with closing(open_reader(store)) as db:
-        return log_queries.bad_lines(db)
+        return log_queries.bad_log_lines(db)
 
 
 def age(path: Path, seconds: float) -> None:
@@ -100,7 +101,7 @@ def test_what_a_hook_was_told(collector: Collector, recorder: Recorder, store: P
 
 
 def test_every_event_of_the_client_is_known() -> None:
-    assert len(EVENTS) == 33
+    assert len(HOOK_EVENTS) == 33
 
 
 def test_an_unknown_event_is_kept_and_counted(collector: Collector, store: Path) -> None:
@@ -109,7 +110,7 @@ def test_an_unknown_event_is_kept_and_counted(collector: Collector, store: Path)
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert queries.unknown_types(db) == {"hook OfTomorrow": 2}
+        assert session_queries.unknown_types(db) == {"hook OfTomorrow": 2}
         assert log_queries.event_counts(db) == {"OfTomorrow": 2, "Stop": 1}
 
 
@@ -134,12 +135,12 @@ def test_a_line_that_is_no_record_is_set_aside(
     collector.scan()
 
     ((name, offset, length, why),) = bad(store)
-    assert (name, length) == (Log.HOOKS, len(text))
+    assert (name, length) == (LogKind.HOOKS, len(text))
     assert log_file(store).read_bytes()[offset : offset + length] == text
     assert reason in why
     assert offsets(store) == [(1,), (2,)]
     with closing(open_reader(store)) as db:
-        assert queries.counts(db)["bad_lines"] == 1
+        assert session_queries.store_counts(db)["bad_lines"] == 1
 
 
 def test_a_torn_last_line_waits(collector: Collector, store: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_file_is_followed_under_its_new_name(
     path = log_file(store)
     path.write_bytes(lines([line(1)]))
     Collector(claude, writer, recorder).scan()
-    part = path.rename(path.with_name(part_name(Log.HOOKS, 5)))
+    part = path.rename(path.with_name(part_name(LogKind.HOOKS, 5)))
     path.write_bytes(lines([line(3)]))
     with part.open("ab") as file:
         file.write(lines([line(2)]))
@@ -168,7 +169,7 @@ def test_a_file_is_followed_under_its_new_name(
 
     assert offsets(store) == [(1,), (2,), (3,)]
     with closing(open_reader(store)) as db:
-        assert {row.name for row in log_queries.parts(db)} == {Log.HOOKS, part.name}
+        assert {row.name for row in log_queries.log_parts(db)} == {LogKind.HOOKS, part.name}
 
 
 def test_a_copy_or_another_disk_changes_nothing(
@@ -179,7 +180,7 @@ def test_a_copy_or_another_disk_changes_nothing(
     Collector(claude, writer, recorder).scan()
     shutil.copy(path, path.with_name("copy"))
     path.with_name("copy").replace(path)
-    shutil.copy(path, path.with_name(part_name(Log.HOOKS, 1)))
+    shutil.copy(path, path.with_name(part_name(LogKind.HOOKS, 1)))
     Collector(claude, writer, recorder).scan()
 
     assert offsets(store) == [(1,), (2,)]
@@ -199,8 +200,8 @@ def test_other_files_of_the_folder_are_left_alone(collector: Collector, store: P
     folder = log_file(store).parent
     for name in ("hooks.jsonl.fault", "hooks.jsonl.old", "hooks.jsonl.1-2", "x.jsonl"):
         (folder / name).write_bytes(lines([line(1)]))
-    (folder / Log.HOOKS).symlink_to(folder / "x.jsonl")
-    os.mkfifo(folder / part_name(Log.HOOKS, 1))
+    (folder / LogKind.HOOKS).symlink_to(folder / "x.jsonl")
+    os.mkfifo(folder / part_name(LogKind.HOOKS, 1))
     collector.scan()
 
     assert offsets(store) == []
@@ -231,7 +232,7 @@ def test_two_ctxtop_on_one_store(
 def parts_of_ages(store: Path, ages: list[float]) -> list[Path]:
     made = []
     for number, seconds in enumerate(ages):
-        part = log_file(store).with_name(part_name(Log.HOOKS, number))
+        part = log_file(store).with_name(part_name(LogKind.HOOKS, number))
         part.write_bytes(lines([line(number)]))
         age(part, seconds)
         made.append(part)
@@ -255,7 +256,7 @@ def test_parts_beyond_what_is_kept_go_oldest_first_but_never_young(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = len(lines([line(0)]))
-    monkeypatch.setattr(log_parts, "KEPT_BYTES", 2 * size)
+    monkeypatch.setattr(own_files, "MAX_KEPT_LOG_BYTES", 2 * size)
     made = parts_of_ages(store, [4 * DAY_S, 3 * DAY_S, 2 * DAY_S, 60, 30])
     collector.scan()
 
@@ -266,7 +267,7 @@ def test_a_part_that_could_not_be_stored_is_not_removed(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (old,) = parts_of_ages(store, [15 * DAY_S])
-    monkeypatch.setattr(LogReader, "_take", lambda *_: set())
+    monkeypatch.setattr(LogReader, "_read_if_changed", lambda *_: set())
     collector.scan()
 
     assert old.exists()
@@ -275,7 +276,7 @@ def test_a_part_that_could_not_be_stored_is_not_removed(
 def test_the_rest_of_a_part_that_nobody_completes_is_set_aside(
     collector: Collector, store: Path
 ) -> None:
-    part = log_file(store).with_name(part_name(Log.HOOKS, 1))
+    part = log_file(store).with_name(part_name(LogKind.HOOKS, 1))
     part.write_bytes(lines([line(1)]) + b'\n{"v":1,"at')
     collector.scan()
     assert bad(store) == []
@@ -284,7 +285,7 @@ def test_the_rest_of_a_part_that_nobody_completes_is_set_aside(
     collector.scan()
     collector.scan()
 
-    assert [(row[0], row[3]) for row in bad(store)] == [(part.name, CUT_OFF)]
+    assert [(row[0], row[3]) for row in bad(store)] == [(part.name, CUT_OFF_REASON)]
     assert part.exists()
 
 
@@ -295,14 +296,14 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_read(
     real = os.open
 
     def refuse(path: str | Path, *args: int) -> int:
-        if str(path).endswith(Log.HOOKS):
+        if str(path).endswith(LogKind.HOOKS):
             raise PermissionError(13, "Permission denied", str(path))
         return real(path, *args)
 
     monkeypatch.setattr(os, "open", refuse)
     collector.scan()
-    troubles: list[Trouble] = recorder.troubles
-    assert [Path(trouble.where).name for trouble in troubles] == [Log.HOOKS]
+    troubles: list[Problem] = recorder.troubles
+    assert [Path(trouble.where).name for trouble in troubles] == [LogKind.HOOKS]
     assert len(dump(store)["trouble"]) == 1
 
     monkeypatch.undo()
@@ -314,13 +315,13 @@ def test_a_log_that_cannot_be_read_is_told_and_the_rest_is_read(
 _WRITE = """
 import sys
 sys.path.insert(0, sys.argv[1])
-import log
-log.ROTATE_BYTES = 6000
+import plugin_log
+plugin_log.ROTATE_BYTES = 6000
 sys.stdin.readline()
 for number in range(int(sys.argv[4])):
     given = b'{"session_id":"s","hook_event_name":"Stop","message":"%s %d"}' % (
         sys.argv[3].encode(), number)
-    assert log.record(sys.argv[2], "Stop", given) is None
+    assert plugin_log.append_record(sys.argv[2], "Stop", given) is None
 """
 WRITERS: Final = 20
 EACH: Final = 150
@@ -373,8 +374,8 @@ import os, signal, sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
 writer = Writer(Path(sys.argv[3]))
 left = int(sys.argv[4])
@@ -397,7 +398,7 @@ def test_killed_between_any_two_statements_and_read_again(
     made = log_file(store)
     killed = 0
     for number in range(8):
-        part = made.with_name(part_name(Log.HOOKS, number))
+        part = made.with_name(part_name(LogKind.HOOKS, number))
         part.write_bytes(
             lines(line(n, session_id="s", message=f"{number} {n}") for n in range(200))
         )
@@ -421,21 +422,23 @@ CORPUS = os.environ.get("CTXTOP_SHARED")
 
 @pytest.mark.skipif(not CORPUS, reason="CTXTOP_SHARED does not name the shared folder")
 def test_recorded_hooks(collector: Collector, store: Path) -> None:
-    from ctxtop.collectors.plugin.log import record
+    from ctxtop.collectors.plugin.plugin_log import append_record
 
     recorded = (Path(str(CORPUS)) / "corpus/current/hooks.jsonl").read_bytes().splitlines()
     given = [each for each in recorded if each.strip()]
     for each in given:
-        assert record(str(log_file(store)), json.loads(each)["hook_event_name"], each) is None
+        assert (
+            append_record(str(log_file(store)), json.loads(each)["hook_event_name"], each) is None
+        )
     collector.scan()
 
     with closing(open_reader(store)) as db:
         counts = log_queries.event_counts(db)
-        assert queries.unknown_types(db) == {}
+        assert session_queries.unknown_types(db) == {}
     assert sum(counts.values()) == len(given)
     assert counts["PreCompact"] >= 1
     assert log_file(store).stat().st_size < sum(map(len, given))
-    assert logs_of(store).is_dir()
+    assert own_log_folder(store).is_dir()
     resumed = [
         json.loads(each) for each in given if json.loads(each).get("context_tokens") is not None
     ]

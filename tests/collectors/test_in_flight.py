@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.activity import Doing, DoingKind
-from ctxtop.core.fleet import read_sessions
+from ctxtop.core.measure.activity import Activity, ActivityKind
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import LiveSession
+from ctxtop.core.store.transcript_records import LiveSession
 
 from ..logs import line as log_line
 from ..logs import lines, log_file
@@ -34,8 +34,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
 CALL = assistant(
@@ -49,7 +49,7 @@ def path(claude: ClaudeFolder) -> Path:
     return claude.projects / PROJECT / f"{SESSION}.jsonl"
 
 
-def doing(store: Path, now_s: int = 60) -> Doing | None:
+def doing(store: Path, now_s: int = 60) -> Activity | None:
     with closing(open_reader(store)) as db:
         (found,) = read_sessions(db, START_MS + now_s * 1000)
         return found.activity
@@ -62,10 +62,10 @@ def registered(writer: Writer, status: str, at: int = 0, waiting_for: str | None
 
 
 def test_a_turn_as_it_is_written(path: Path, collector: Collector, store: Path) -> None:
-    steps: list[tuple[JsonLine, Doing | None]] = [
-        (user(at=1), Doing(DoingKind.MODEL, "", since=START_MS + 1000)),
-        (CALL, Doing(DoingKind.TOOL, "Bash", "make test[31m", START_MS + 2000)),
-        (RESULT, Doing(DoingKind.MODEL, "", since=START_MS + 3000)),
+    steps: list[tuple[JsonLine, Activity | None]] = [
+        (user(at=1), Activity(ActivityKind.MODEL, "", since=START_MS + 1000)),
+        (CALL, Activity(ActivityKind.TOOL, "Bash", "make test[31m", START_MS + 2000)),
+        (RESULT, Activity(ActivityKind.MODEL, "", since=START_MS + 3000)),
         (assistant("m2", at=4), None),
     ]
     write(path, [])
@@ -109,7 +109,7 @@ def test_what_ends_a_call(
             collector.scan()
 
     found = doing(store)
-    assert (found.what if found and found.kind is DoingKind.TOOL else None) == what
+    assert (found.what if found and found.kind is ActivityKind.TOOL else None) == what
 
 
 def test_a_file_that_begins_anew_has_no_old_calls(
@@ -122,14 +122,14 @@ def test_a_file_that_begins_anew_has_no_old_calls(
 
     found = doing(store)
     assert found is not None
-    assert found.kind is DoingKind.MODEL
+    assert found.kind is ActivityKind.MODEL
 
 
 def test_a_task_that_reports_asks_the_model(path: Path, collector: Collector, store: Path) -> None:
     write(path, [user(), assistant(at=2), notification("a1", "[COMPRESSED]", at=7)])
     collector.scan()
 
-    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 7000)
+    assert doing(store) == Activity(ActivityKind.MODEL, "", since=START_MS + 7000)
 
 
 @pytest.mark.parametrize(
@@ -170,11 +170,13 @@ def test_the_registry_knows_who_waits(
     collector.scan()
     registered(writer, "waiting", at=3, waiting_for="permission prompt")
     detail = "Bash: make test[31m"
-    waits = Doing(DoingKind.PERSON, "permission prompt", detail, START_MS + 3000)
+    waits = Activity(ActivityKind.PERSON, "permission prompt", detail, START_MS + 3000)
     assert doing(store, 3600) == waits
 
     registered(writer, "busy", at=4)
-    assert doing(store, 3600) == Doing(DoingKind.TOOL, "Bash", "make test[31m", START_MS + 2000)
+    assert doing(store, 3600) == Activity(
+        ActivityKind.TOOL, "Bash", "make test[31m", START_MS + 2000
+    )
     # Its word is newer than the transcript's, which was cut off.
     registered(writer, "idle", at=9)
     assert doing(store, 3600) is None
@@ -190,7 +192,7 @@ def test_a_busy_client_without_words_waits_for_the_model(
     collector.scan()
     registered(writer, "busy", at=5)
 
-    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 5000)
+    assert doing(store) == Activity(ActivityKind.MODEL, "", since=START_MS + 5000)
 
 
 def test_a_question_waits_for_a_person(path: Path, collector: Collector, store: Path) -> None:
@@ -200,7 +202,7 @@ def test_a_question_waits_for_a_person(path: Path, collector: Collector, store: 
 
     found = doing(store)
     assert found is not None
-    assert (found.kind, found.what) == (DoingKind.PERSON, "an answer")
+    assert (found.kind, found.what) == (ActivityKind.PERSON, "an answer")
 
 
 @pytest.mark.parametrize(
@@ -227,15 +229,15 @@ def test_hooks_tell_of_a_permission_that_is_asked_for(
 
     found = doing(store)
     assert found is not None
-    assert (found.kind is DoingKind.PERSON) is asks
+    assert (found.kind is ActivityKind.PERSON) is asks
     if asks:
-        assert found == Doing(
-            DoingKind.PERSON, "permission", "Bash: make test[31m", START_MS + 2500
+        assert found == Activity(
+            ActivityKind.PERSON, "permission", "Bash: make test[31m", START_MS + 2500
         )
         # It was granted: the tool's result is newer.
         append(path, [RESULT])
         collector.scan()
-        assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 3000)
+        assert doing(store) == Activity(ActivityKind.MODEL, "", since=START_MS + 3000)
 
 
 def test_calls_of_one_answer_end_one_by_one(path: Path, collector: Collector, store: Path) -> None:
@@ -256,7 +258,7 @@ def test_a_line_that_is_half_written_changes_nothing(
     with path.open("ab") as file:
         file.write(whole[:-30])
     collector.scan()
-    assert doing(store) == Doing(DoingKind.MODEL, "", since=START_MS + 1000)
+    assert doing(store) == Activity(ActivityKind.MODEL, "", since=START_MS + 1000)
     with path.open("ab") as file:
         file.write(whole[-30:])
     collector.scan()

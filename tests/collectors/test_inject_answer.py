@@ -9,14 +9,14 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.collectors.plugin import at_once
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.claude_code.own_files import own_log_folder
+from ctxtop.collectors.plugin import hook_inputs
 from ctxtop.collectors.plugin.answers.inject import answer
-from ctxtop.collectors.plugin.call import Call
-from ctxtop.core.store.answer_queries import given
+from ctxtop.collectors.plugin.hook_call import HookCall
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries.injection_queries import answer_items
 from ctxtop.core.store.writer import Writer
 
 from ..agents_at_work import called, write_agent
@@ -48,7 +48,7 @@ def session(tmp_path: Path) -> Path:
     return path
 
 
-def call(tmp_path: Path, session: Path, **fields: object) -> Call:
+def call(tmp_path: Path, session: Path, **fields: object) -> HookCall:
     told = {
         "session_id": session.stem,
         "transcript_path": str(session),
@@ -56,7 +56,7 @@ def call(tmp_path: Path, session: Path, **fields: object) -> Call:
         "agent_id": "new",
         "agent_type": "reviewer",
     }
-    return Call("SubagentStart", told | fields, tmp_path / "state" / "ctxtop.db", 0)
+    return HookCall("SubagentStart", told | fields, tmp_path / "state" / "ctxtop.db", 0)
 
 
 def asked(tmp_path: Path, session: Path, **fields: object) -> str:
@@ -149,8 +149,8 @@ def test_a_store_that_takes_long_is_left_alone(
     write(session, [user("Go on."), notification("gone", "Found long ago.")])
     scan(tmp_path)
     write(session, [user()])
-    monkeypatch.setattr(at_once, "QUERY_S", -1.0)
-    monkeypatch.setattr(at_once, "STEPS", 1)
+    monkeypatch.setattr(hook_inputs, "QUERY_TIMEOUT_S", -1.0)
+    monkeypatch.setattr(hook_inputs, "PROGRESS_STEPS", 1)
     said = asked(tmp_path, session)
     assert "The cart rounds." in said
     assert "Found long ago." not in said
@@ -213,7 +213,7 @@ def test_what_names_no_agent_is_given_nothing(
 
 def test_another_event_is_not_answered(tmp_path: Path, session: Path) -> None:
     told = call(tmp_path, session)
-    assert answer(Call("SubagentStop", told.fields, told.store, 0)) is None
+    assert answer(HookCall("SubagentStop", told.fields, told.store, 0)) is None
 
 
 def test_the_policy_switches_it_off(tmp_path: Path, session: Path) -> None:
@@ -271,9 +271,9 @@ def test_what_was_given_is_in_the_store_once(tmp_path: Path, session: Path) -> N
     store = scan(tmp_path)
     scan(tmp_path)
     with closing(open_reader(store)) as db:
-        (row,) = given(db, "inject", session.stem)
+        (row,) = answer_items(db, "inject", session.stem)
     assert (row.agent_id, row.kind, row.from_agent_id) == ("new", "sibling", "w1")
     assert row.text == "finished in this session, of the same parent"
     assert 0 < (row.tokens or 0) < 200
-    (log,) = logs_of(store).glob("answers.jsonl")
+    (log,) = own_log_folder(store).glob("answers.jsonl")
     assert log.stat().st_mode & 0o777 == 0o600

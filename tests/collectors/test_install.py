@@ -13,25 +13,36 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop import __version__
-from ctxtop.collectors.install import carry_out as carrying
-from ctxtop.collectors.install import plugin_copy
-from ctxtop.collectors.install.carry_out import carry_out
-from ctxtop.collectors.install.difference import difference
-from ctxtop.collectors.install.places import SettingsScope, place_of
-from ctxtop.collectors.install.plan import Plan, plan_install, plan_uninstall
-from ctxtop.collectors.install.receipts import KEPT, Records, install_folder
-from ctxtop.collectors.install.refused import ChangedError, NotSafeError
-from ctxtop.collectors.install.settings_file import write_new
-from ctxtop.collectors.install.status import State, Status, read_status
-from ctxtop.collectors.install.wanted import RECORDED, Wanted
-from ctxtop.collectors.surroundings.settings import LARGEST
+from ctxtop.collectors.claude_code.config.client_settings import MAX_SETTINGS_BYTES
+from ctxtop.collectors.install import install_plan as carrying
+from ctxtop.collectors.install import installed_plugin
+from ctxtop.collectors.install.hook_settings import (
+    RECORDED_EVENTS,
+    InstallOptions,
+    SettingsScope,
+    settings_location,
+)
+from ctxtop.collectors.install.install_plan import (
+    InstallPlan,
+    apply_install,
+    install_diff,
+    plan_install,
+    plan_uninstall,
+)
+from ctxtop.collectors.install.install_receipts import MAX_BACKUPS, InstallRecords, install_folder
+from ctxtop.collectors.install.install_status import (
+    InstallState,
+    InstallStatus,
+    read_install_status,
+)
+from ctxtop.collectors.install.settings_file import ChangedError, NotSafeError, write_private_file
 
 from ..installs import FOREIGN, SETTINGS, older, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxtop.collectors.install.places import Place
+    from ctxtop.collectors.install.hook_settings import SettingsLocation
 
 
 class Home:
@@ -47,32 +58,32 @@ class Home:
         self.config.mkdir(parents=True)
         self.project.mkdir()
 
-    def place(self, scope: str = "user") -> Place:
-        return place_of(SettingsScope(scope), self.config, self.project)
+    def place(self, scope: str = "user") -> SettingsLocation:
+        return settings_location(SettingsScope(scope), self.config, self.project)
 
     def write(self, data: str | bytes) -> bytes:
         written = data if isinstance(data, bytes) else data.encode()
         self.settings.write_bytes(written)
         return written
 
-    def plan(self, *features: str, scope: str = "user", form: str = "hooks") -> Plan:
-        wanted = Wanted(
+    def plan(self, *features: str, scope: str = "user", form: str = "hooks") -> InstallPlan:
+        wanted = InstallOptions(
             self.store, features, as_plugin=form == "plugin", status_line=scope == "user"
         )
         return plan_install(self.place(scope), self.config, wanted)
 
     def install(self, *features: str, scope: str = "user", form: str = "hooks") -> Path | None:
-        return carry_out(self.plan(*features, scope=scope, form=form), self.store)
+        return apply_install(self.plan(*features, scope=scope, form=form), self.store)
 
-    def plan_back(self, scope: str = "user") -> Plan:
+    def plan_back(self, scope: str = "user") -> InstallPlan:
         return plan_uninstall(self.place(scope), self.config, self.store)
 
     def uninstall(self, scope: str = "user") -> Path | None:
-        return carry_out(self.plan_back(scope), self.store)
+        return apply_install(self.plan_back(scope), self.store)
 
-    def status(self) -> Status:
+    def status(self) -> InstallStatus:
         places = [self.place(scope) for scope in SettingsScope]
-        return read_status(places, self.config, self.store, self.top / "managed")
+        return read_install_status(places, self.config, self.store, self.top / "managed")
 
     def files(self) -> set[str]:
         every = (self.top / "home", self.project)
@@ -199,12 +210,12 @@ def test_a_damaged_receipt_is_no_obstacle(home: Home) -> None:
 def test_an_older_installation_elsewhere_is_replaced(home: Home) -> None:
     group = {"matcher": "", "hooks": [FOREIGN, older("Stop", "enforce")]}
     home.write(text({"hooks": {"Stop": [group]}}))
-    assert home.status().state is State.FAULTY
+    assert home.status().state is InstallState.FAULTY
     plan = home.plan()
     assert len(plan.removed) == 1
     assert "hook Stop: /old/bin/python" in plan.removed[0]
     home.install()
-    assert home.status().state is State.CLEAN
+    assert home.status().state is InstallState.CLEAN
     home.uninstall()
     assert json.loads(home.settings.read_text()) == {
         "hooks": {"Stop": [{"matcher": "", "hooks": [FOREIGN]}]}
@@ -215,7 +226,7 @@ def test_a_plan_writes_nothing_and_says_what_it_would(home: Home) -> None:
     before = home.write(text())
     there = home.files()
     plan = home.plan(form="plugin")
-    lines = difference(plan)
+    lines = install_diff(plan)
     assert home.settings.read_bytes() == before
     assert home.files() == there
     assert not install_folder(home.store).exists()
@@ -227,17 +238,17 @@ def test_a_plan_writes_nothing_and_says_what_it_would(home: Home) -> None:
 def test_a_terminal_obeys_nothing_that_stands_in_the_settings(home: Home) -> None:
     data = home.write('{ // \x1b[2J\u202e\n  "model": "\u009b31m"\n}\n')
     plan = home.plan()
-    shown = "\n".join(difference(plan))
+    shown = "\n".join(install_diff(plan))
     assert "// [2J" in shown
     assert not set("\x1b\u202e\u009b") & set(shown)
-    carry_out(plan, home.store)
+    apply_install(plan, home.store)
     home.uninstall()
     assert home.settings.read_bytes() == data
 
 
 def test_a_secret_beside_a_change_is_not_shown(home: Home) -> None:
     home.write(text({"env": {"API_TOKEN": "sk-abcdefghijklmnop"}}))
-    shown = "\n".join(difference(home.plan()))
+    shown = "\n".join(install_diff(home.plan()))
     assert "env" in shown
     assert "abcdefghijklmnop" not in shown
 
@@ -302,20 +313,20 @@ def test_a_disk_without_hard_links_is_no_obstacle(
 
     monkeypatch.setattr(Path, "hardlink_to", refuse)
     home.install()
-    assert home.status().state is State.CLEAN
+    assert home.status().state is InstallState.CLEAN
 
 
 def test_the_only_way_back_outlives_all_other_backups(home: Home) -> None:
     before = home.write(text())
     home.install()
-    records = Records(home.store, home.settings.resolve())
-    for number in range(2 * KEPT):
+    records = InstallRecords(home.store, home.settings.resolve())
+    for number in range(2 * MAX_BACKUPS):
         records.save_backup(b"{%d}" % number)
         home.install("steer" if number % 2 else "inject")
     receipt = records.read_receipt()
     assert receipt is not None
     assert receipt.original is not None
-    assert len(list(records.backup_path(receipt.original).parent.iterdir())) <= KEPT + 2
+    assert len(list(records.backup_path(receipt.original).parent.iterdir())) <= MAX_BACKUPS + 2
     home.uninstall()
     assert home.settings.read_bytes() == before
 
@@ -338,7 +349,7 @@ def refused(home: Home, words: str, scope: str = "user") -> None:
         (b'{"a": "\xff"}', "settings.json is no JSON, line 1, column 8: a byte that is no UTF-8"),
         (b"[]", "settings.json is not a JSON object: correct it"),
         (text().encode("utf-16"), "a byte that is no UTF-8"),
-        (b" " * (LARGEST + 1), "larger than 1024 KiB"),
+        (b" " * (MAX_SETTINGS_BYTES + 1), "larger than 1024 KiB"),
     ],
 )
 def test_what_is_no_settings_is_refused_and_untouched(home: Home, data: bytes, words: str) -> None:
@@ -414,9 +425,9 @@ def test_skills_that_stand_among_the_dotfiles_are_no_obstacle(home: Home) -> Non
     home.plugin.parent.symlink_to(target)
     plan = home.plan(form="plugin")
     assert plan.notes == (f"{home.plugin.parent} is a link: the plugin is put into {target}",)
-    carry_out(plan, home.store)
+    apply_install(plan, home.store)
     assert (target / "ctxtop" / ".claude-plugin" / "plugin.json").is_file()
-    assert home.status().state is State.CLEAN
+    assert home.status().state is InstallState.CLEAN
     home.uninstall()
     assert list(target.iterdir()) == []
     assert home.plugin.parent.is_symlink()
@@ -464,7 +475,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
     plan = home.plan(form=form)
     theirs = home.write(text(SETTINGS | {"model": "haiku"}))
     with pytest.raises(NotSafeError, match="was changed meanwhile: run it again"):
-        carry_out(plan, home.store)
+        apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
     assert not home.plugin.exists()
 
@@ -473,7 +484,7 @@ def test_settings_that_came_meanwhile_are_not_overwritten(home: Home) -> None:
     plan = home.plan()
     theirs = home.write(text())
     with pytest.raises(NotSafeError, match="meanwhile"):
-        carry_out(plan, home.store)
+        apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
 
 
@@ -508,10 +519,10 @@ def test_a_disk_that_is_full_halfway_leaves_no_half_a_plugin(
         if len(written) == 3:
             raise OSError(28, "No space left on device", str(path))
         written.append(path.name)
-        write_new(path, data)
+        write_private_file(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(plugin_copy, "write_new", write)
+        patch.setattr(installed_plugin, "write_private_file", write)
         with pytest.raises(OSError, match="No space left"):
             home.install(form="plugin")
     assert home.settings.read_bytes() == before
@@ -537,9 +548,9 @@ def test_a_file_that_the_plugin_no_longer_has_goes(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = home.files()
-    now = plugin_copy.plugin_files
+    now = installed_plugin.plugin_files
     with monkeypatch.context() as patch:
-        patch.setattr(plugin_copy, "plugin_files", lambda *a: now(*a) | {"old/x.md": b"old"})
+        patch.setattr(installed_plugin, "plugin_files", lambda *a: now(*a) | {"old/x.md": b"old"})
         home.install(form="plugin")
     assert (home.plugin / "old" / "x.md").is_file()
     home.install("steer", form="plugin")
@@ -555,7 +566,7 @@ def test_another_plugin_of_our_name_is_not_touched(home: Home) -> None:
     with pytest.raises(NotSafeError, match="holds another plugin"):
         home.plan(form="plugin")
     assert manifest.read_text() == '{"name": "other"}'
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
 
 
 def test_a_link_in_the_plugins_place_is_not_followed(home: Home) -> None:
@@ -574,7 +585,7 @@ def test_a_link_in_the_plugins_place_is_not_followed(home: Home) -> None:
 
 
 def test_a_project_that_hides_ones_own_status_line_says_so(home: Home) -> None:
-    wanted = Wanted(home.store, status_line=True)
+    wanted = InstallOptions(home.store, status_line=True)
     plan = plan_install(home.place("local"), home.config, wanted)
     assert any("is not shown" in note for note in plan.notes)
 
@@ -599,7 +610,7 @@ def test_the_plugin_holds_what_the_client_loads(home: Home) -> None:
     hooks = json.loads((home.plugin / "hooks" / "hooks.json").read_text())
     assert hooks["modules"] == ["./register.js"]
     assert (home.plugin / "hooks" / "register.js").is_file()
-    assert set(hooks["hooks"]) == set(RECORDED)
+    assert set(hooks["hooks"]) == set(RECORDED_EVENTS)
     module = json.loads((home.plugin / "hooks" / "register.json").read_text())
     assert module["command"][-1] == str(home.store)
     assert Path(module["folder"]).parent.parent == home.store.parent
@@ -611,14 +622,14 @@ def test_the_plugin_holds_what_the_client_loads(home: Home) -> None:
 
 @pytest.mark.parametrize("form", ["plugin", "hooks"])
 def test_status_is_clean_where_all_is_right(home: Home, form: str) -> None:
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
     home.write(text())
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
     home.install("steer", form=form)
     found = home.status()
     assert found.problems == ()
-    assert found.state is State.CLEAN
-    assert [hook.event for hook in found.hooks] == sorted(RECORDED, key=_order(found))
+    assert found.state is InstallState.CLEAN
+    assert [hook.event for hook in found.hooks] == sorted(RECORDED_EVENTS, key=_order(found))
     named = {
         hook.event: hook.own_command.features for hook in found.hooks if hook.own_command.features
     }
@@ -626,16 +637,16 @@ def test_status_is_clean_where_all_is_right(home: Home, form: str) -> None:
     assert found.status_line is not None
     assert found.status_line.own_command.wrapped == "my-line --wide"
     home.uninstall()
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
 
 
-def _order(found: Status) -> Any:  # noqa: ANN401 -- a key function
+def _order(found: InstallStatus) -> Any:  # noqa: ANN401 -- a key function
     return [hook.event for hook in found.hooks].index
 
 
 def problems(home: Home) -> str:
     found = home.status()
-    assert found.state is State.FAULTY
+    assert found.state is InstallState.FAULTY
     return "\n".join(found.problems)
 
 
@@ -648,8 +659,10 @@ def test_status_tells_of_a_command_that_cannot_run(home: Home) -> None:
 
 def test_status_tells_of_another_store(home: Home) -> None:
     home.install()
-    found = read_status([home.place()], home.config, home.top / "other.db", home.top / "managed")
-    assert found.state is State.FAULTY
+    found = read_install_status(
+        [home.place()], home.config, home.top / "other.db", home.top / "managed"
+    )
+    assert found.state is InstallState.FAULTY
     assert f"it writes for the store {home.store}" in found.problems[0]
 
 
@@ -672,7 +685,7 @@ def test_status_tells_of_what_the_user_switched_off(home: Home) -> None:
     home.write('{"disableAllHooks": true, "enabledPlugins": {"ctxtop@skills-dir": false}}')
     plan = home.plan(form="plugin")
     assert any("disableAllHooks" in note for note in plan.notes)
-    carry_out(plan, home.store)
+    apply_install(plan, home.store)
     told = problems(home)
     assert "has disableAllHooks: no hook runs" in told
     assert "switches ctxtop@skills-dir off" in told
@@ -682,7 +695,7 @@ def test_status_tells_of_settings_that_the_client_ignores(home: Home) -> None:
     home.write("// mine\n{}\n")
     plan = home.plan()
     assert any("Claude Code ignores the whole file" in note for note in plan.notes)
-    carry_out(plan, home.store)
+    apply_install(plan, home.store)
     assert "has comments or trailing commas" in problems(home)
 
 
@@ -720,11 +733,11 @@ def test_two_that_install_and_uninstall_at_once_leave_all_or_nothing(
         assert b"Traceback" not in told
         assert process.returncode in {0, 2}, told
 
-    assert home.status().state in {State.CLEAN, State.ABSENT}
-    home.install(form="plugin") if home.status().state is State.ABSENT else None
-    assert home.status().state is State.CLEAN
+    assert home.status().state in {InstallState.CLEAN, InstallState.ABSENT}
+    home.install(form="plugin") if home.status().state is InstallState.ABSENT else None
+    assert home.status().state is InstallState.CLEAN
     home.uninstall()
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
 
 
 @pytest.mark.parametrize("what", ["install", "uninstall"])
@@ -734,10 +747,10 @@ def test_half_a_plugin_that_a_crash_left_is_repaired(home: Home, what: str) -> N
     (home.plugin / "hooks" / ".hooks.json.0123456789ab.ctxtop").write_bytes(b"{")
     if what == "install":
         home.install(form="plugin")
-        assert home.status().state is State.CLEAN
+        assert home.status().state is InstallState.CLEAN
     home.uninstall()
 
-    assert home.status().state is State.ABSENT
+    assert home.status().state is InstallState.ABSENT
     assert not home.plugin.exists()
 
 
@@ -754,8 +767,8 @@ def test_a_plugin_that_changed_since_it_was_planned_is_left_alone(home: Home) ->
     home.install(form="plugin")
 
     with pytest.raises(ChangedError, match="meanwhile"):
-        carry_out(plan, home.store)
-    assert home.status().state is State.CLEAN
+        apply_install(plan, home.store)
+    assert home.status().state is InstallState.CLEAN
 
 
 @pytest.mark.parametrize("command", ["install", "uninstall", "status"])

@@ -13,8 +13,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -50,10 +50,10 @@ ROUNDS: Final = 28
 CHILD: Final = """
 import os, signal, sys
 from pathlib import Path
-import ctxtop.collectors.collect as collect
-import ctxtop.collectors.reading as reading
-import ctxtop.collectors.tail as tail
-from ctxtop.collectors.folder import ClaudeFolder
+import ctxtop.collectors.claude_code.collector_thread as collect
+import ctxtop.collectors.claude_code.reader_process as reading
+import ctxtop.collectors.claude_code.tail as tail
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store import writer as writing
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
@@ -77,7 +77,7 @@ def die_at(function, after):
     return counted
 
 name, _, when = hook.partition(" ")
-if name in ("append", "_insert", "_advance", "save_meta", "restart", "save_live"):
+if name in ("append", "_insert", "_advance", "save_agent_metas", "restart", "save_open_sessions"):
     setattr(writing.Writer, name, die_at(getattr(writing.Writer, name), when == "after"))
 writer = writing.Writer(Path(store))
 if name == "statement":
@@ -184,8 +184,8 @@ MOMENTS: Final[tuple[tuple[str, Callable[[random.Random], int]], ...]] = (
     ("_insert before", lambda chance: chance.randint(1, 220)),
     ("_insert after", lambda chance: chance.randint(1, 220)),
     ("_advance after", lambda chance: chance.randint(1, 220)),
-    ("save_meta after", lambda _: 1),
-    ("save_live after", lambda _: 1),
+    ("save_agent_metas after", lambda _: 1),
+    ("save_open_sessions after", lambda _: 1),
     ("commit only", lambda chance: chance.randint(1, 25)),
     ("commit any", lambda chance: chance.randint(1, 3000)),
     ("statement", lambda chance: chance.randint(1, 3000)),

@@ -6,9 +6,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core.store import spending_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import activity_queries
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 LAST = assistant("m2", 2000, output=30)
 MORE = assistant("m3", 3000, output=5)
@@ -37,7 +37,7 @@ def path(claude: ClaudeFolder) -> Path:
 def counted(store: Path) -> tuple[int, int]:
     """Answers, and their output."""
     with closing(open_reader(store)) as db:
-        rows = list(spending_queries.spent(db))
+        rows = list(activity_queries.usage(db))
     return sum(each.responses for each in rows), sum(each.output_tokens for each in rows)
 
 
@@ -131,7 +131,7 @@ def test_a_line_that_was_too_new_is_read_when_somebody_comes_back(
     path.write_bytes(path.read_bytes().rstrip(b"\n"))
     collector.index_paths([path])
     before = counted(store)
-    monkeypatch.setattr("ctxtop.collectors.tail.REST_S", 0.0)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.tail.SETTLE_S", 0.0)
     collector.index_unterminated()
 
     assert (before, counted(store)) == ((2, 37), (3, 42))

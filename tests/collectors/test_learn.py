@@ -7,14 +7,13 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors import learn
-from ctxtop.collectors.learn import Learner
-from ctxtop.core.calibration import Origin
-from ctxtop.core.store import growth_queries, growth_writer
+from ctxtop.collectors.claude_code import calibration_jobs
+from ctxtop.collectors.claude_code.calibration_jobs import TokenCalibrationJob
+from ctxtop.core.measure.token_estimate import FactorOrigin
+from ctxtop.core.measure.tokens import CACHED_FROM_CHARS, TextCount, count_text
+from ctxtop.core.store import token_samples
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.estimating import read_estimator
-from ctxtop.core.store.growth_queries import samples
-from ctxtop.core.text_count import KEPT_FROM_CHARS, TextCount, count_text
+from ctxtop.core.store.token_samples import read_estimator, read_samples
 
 from ..dump import dump
 from ..transcripts import (
@@ -35,21 +34,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
 
 LEARNT = ("growth", "learnt", "text_count")
 MODEL = "claude-opus-5"
-LONG = "a line that a tool gave back\n" * (KEPT_FROM_CHARS // 20)
+LONG = "a line that a tool gave back\n" * (CACHED_FROM_CHARS // 20)
 
 
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn, "LOOK_S", 0.0)
-    monkeypatch.setattr(learn, "SAVE_S", 0.0)
+    monkeypatch.setattr(calibration_jobs, "FILE_LIST_INTERVAL_S", 0.0)
+    monkeypatch.setattr(calibration_jobs, "SAVE_INTERVAL_S", 0.0)
 
 
 @pytest.fixture
@@ -71,8 +70,8 @@ def turns(count: int, name: str = "m", model: str = MODEL) -> list[JsonLine]:
 
 def learner_of(
     claude: ClaudeFolder, writer: Writer, count: Callable[[str], TextCount] = count_text
-) -> Learner:
-    return Learner(claude.projects, writer, lambda _: None, count)
+) -> TokenCalibrationJob:
+    return TokenCalibrationJob(claude.projects, writer, lambda _: None, count)
 
 
 def learn_all(claude: ClaudeFolder, writer: Writer) -> None:
@@ -94,7 +93,7 @@ def test_a_session_teaches_a_sample_a_step(
     learn_all(claude, writer)
 
     with closing(open_reader(store)) as db:
-        found = samples(db)
+        found = read_samples(db)
 
     assert list(found) == [MODEL]
     assert [sample.growth for sample in found[MODEL]] == [600] * 5
@@ -194,11 +193,11 @@ def test_a_text_is_counted_once_in_all_files(
     collector.scan()
     assert not learner_of(claude, writer, count).run(10)
 
-    long = [text for text in asked if len(text) >= KEPT_FROM_CHARS]
+    long = [text for text in asked if len(text) >= CACHED_FROM_CHARS]
     assert len(long) == len(set(long)) == 3
     with closing(open_reader(store)) as db:
         # A fork's copy of an answer is the same answer.
-        assert [len(found) for found in samples(db).values()] == [3]
+        assert [len(found) for found in read_samples(db).values()] == [3]
 
 
 def test_only_the_newest_samples_of_a_model_are_kept(
@@ -209,8 +208,8 @@ def test_only_the_newest_samples_of_a_model_are_kept(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(growth_writer, "SAMPLES_KEPT", 3)
-    monkeypatch.setattr(growth_queries, "SAMPLES_KEPT", 3)
+    monkeypatch.setattr(token_samples, "MAX_SAMPLES", 3)
+    monkeypatch.setattr(token_samples, "MAX_SAMPLES", 3)
     write(path, [user(), *turns(8)])
     other = path.with_name(f"{'8' * 8}-2222-4333-8444-555555555555.jsonl")
     write(other, [user(), *turns(3, "o", "claude-opus-4-6")])
@@ -234,7 +233,7 @@ def test_counts_of_texts_are_bounded(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(growth_writer, "TEXTS_KEPT", 4)
+    monkeypatch.setattr(token_samples, "MAX_TEXT_COUNTS", 4)
     write(path, [user(), *turns(8)])
     collector.scan()
     learn_all(claude, writer)
@@ -250,9 +249,9 @@ def test_what_is_older_than_all_that_is_kept_is_not_read(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(learn, "FILES_AT_ONCE", 1)
-    monkeypatch.setattr(growth_queries, "SAMPLES_KEPT", 3)
-    monkeypatch.setattr(growth_writer, "SAMPLES_KEPT", 3)
+    monkeypatch.setattr(calibration_jobs, "FILES_AT_ONCE", 1)
+    monkeypatch.setattr(token_samples, "MAX_SAMPLES", 3)
+    monkeypatch.setattr(token_samples, "MAX_SAMPLES", 3)
     old = write(path.with_name(f"{'7' * 8}-2222-4333-8444-555555555555.jsonl"), turns(5, "o"))
     os.utime(old, (1_000_000, 1_000_000))
     write(path, [user(), *turns(8)])
@@ -270,7 +269,7 @@ def test_a_run_reads_no_more_than_its_share_of_what_is_new(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(learn, "RUN_BYTES", 1)
+    monkeypatch.setattr(calibration_jobs, "MAX_NEW_BYTES", 1)
     for name in "789":
         write(path.with_name(f"{name * 8}-2222-4333-8444-555555555555.jsonl"), turns(4, name))
     collector.scan()
@@ -331,8 +330,8 @@ def test_an_estimator_of_the_store_has_what_was_learnt(
     with closing(open_reader(store)) as db:
         estimator = read_estimator(db)
 
-        assert estimator.for_model(MODEL).factors.origin is Origin.MODEL
-        assert estimator.for_model("claude-sonnet-5").factors.origin is Origin.TOKENIZER
-        assert estimator.for_model("claude-opus-4-6").factors.origin is Origin.MEASURED
+        assert estimator.for_model(MODEL).factors.origin is FactorOrigin.MODEL
+        assert estimator.for_model("claude-sonnet-5").factors.origin is FactorOrigin.TOKENIZER
+        assert estimator.for_model("claude-opus-4-6").factors.origin is FactorOrigin.MEASURED
         # A result of the session, as what the session grew by says.
         assert 400 < estimator.tokens(f"7 {LONG}", MODEL) < 600

@@ -6,27 +6,27 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import learn_forecast
-from ctxtop.collectors.learn_forecast import NEW_ANSWERS, ForecastLearner
-from ctxtop.core.forecast_calibration import SHIPPED
-from ctxtop.core.outlook import read_prior
+from ctxtop.collectors.claude_code import calibration_jobs
+from ctxtop.collectors.claude_code.calibration_jobs import MIN_NEW_ANSWERS, ForecastCalibrationJob
+from ctxtop.core.measure.forecast import read_prior
+from ctxtop.core.measure.forecast_calibration import SHIPPED_CALIBRATION
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.forecast_rows import measured_answers
+from ctxtop.core.store.queries.evidence_queries import calibrated_answers
 
 from ..transcripts import PROJECT, assistant, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.forecast_calibration import Calibration
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.forecast_calibration import ForecastCalibration
     from ctxtop.core.store.writer import Writer
 
 
 @pytest.fixture(autouse=True)
 def look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(learn_forecast, "LOOK_S", 0.0)
+    monkeypatch.setattr(calibration_jobs, "FORECAST_CHECK_INTERVAL_S", 0.0)
 
 
 def session(claude: ClaudeFolder, number: int, answers: int) -> None:
@@ -40,13 +40,13 @@ def session(claude: ClaudeFolder, number: int, answers: int) -> None:
 
 
 def learn_all(writer: Writer) -> int:
-    learner, steps = ForecastLearner(writer), 0
+    learner, steps = ForecastCalibrationJob(writer), 0
     while learner.run():
         steps += 1
     return steps
 
 
-def calibration(store: Path) -> Calibration | None:
+def calibration(store: Path) -> ForecastCalibration | None:
     with closing(open_reader(store)) as db:
         return read_prior(db).calibration
 
@@ -57,13 +57,13 @@ def test_sessions_are_replayed_one_at_a_time_and_make_the_calibration(
     for number in range(4):
         session(claude, number, 60)
     collector.scan()
-    assert calibration(store) == SHIPPED
+    assert calibration(store) == SHIPPED_CALIBRATION
 
     steps = learn_all(writer)
 
     assert steps == 4
-    assert calibration(store) not in {None, SHIPPED}
-    assert measured_answers(writer.connection) == 240
+    assert calibration(store) not in {None, SHIPPED_CALIBRATION}
+    assert calibrated_answers(writer.connection) == 240
 
 
 def test_they_are_measured_again_only_after_many_new_answers(
@@ -73,7 +73,7 @@ def test_they_are_measured_again_only_after_many_new_answers(
     session(claude, 2, 60)
     collector.scan()
     assert learn_all(writer) == 2
-    session(claude, 3, NEW_ANSWERS - 1)
+    session(claude, 3, MIN_NEW_ANSWERS - 1)
     collector.scan()
     assert learn_all(writer) == 0
     session(claude, 4, 1)
@@ -83,4 +83,4 @@ def test_they_are_measured_again_only_after_many_new_answers(
 
 def test_an_empty_store_has_nothing_to_measure(writer: Writer) -> None:
     assert learn_all(writer) == 0
-    assert measured_answers(writer.connection) is None
+    assert calibrated_answers(writer.connection) is None

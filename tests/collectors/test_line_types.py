@@ -6,16 +6,16 @@ import json
 from typing import Final
 
 import pytest
-from ctxtop.collectors.tail import Block
-from ctxtop.collectors.transcripts.line_types import (
-    ATTACHMENTS,
-    METADATA,
-    SYSTEM,
-    USED,
+from ctxtop.collectors.claude_code.tail import LineBlock
+from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
+from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
+from ctxtop.core.transcript.line_types import (
+    IGNORED_ATTACHMENTS,
+    IGNORED_SYSTEM,
+    IGNORED_TYPES,
+    INDEXED_TYPES,
     why_ignored,
 )
-from ctxtop.collectors.transcripts.transcript import read_block
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile
 
 from ..transcripts import PROJECT, SESSION, JsonLine, attachment, chained, user
 
@@ -240,27 +240,27 @@ KINDS: Final = [
 JOURNAL_ONLY: Final = {"result", "failed"}
 
 
-def read(line: JsonLine, source: SourceFile = MAIN) -> Facts:
+def read(line: JsonLine, source: SourceFile = MAIN) -> TranscriptRecords:
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-    return read_block(source, Block(0, data, len(data)))
+    return index_block(source, LineBlock(0, data, len(data)))
 
 
 @pytest.mark.parametrize("name", LINES)
 def test_every_type_of_line_is_used_or_ignored_for_a_reason(name: str) -> None:
     if name in {"system", "attachment", "progress"}:
-        assert any(used.startswith(f"{name}/") for used in USED)
+        assert any(used.startswith(f"{name}/") for used in INDEXED_TYPES)
         return
 
-    assert (name in USED) != (name in METADATA) or name == "queue-operation"
-    assert name in USED or why_ignored(name)
+    assert (name in INDEXED_TYPES) != (name in IGNORED_TYPES) or name == "queue-operation"
+    assert name in INDEXED_TYPES or why_ignored(name)
 
 
-@pytest.mark.parametrize("name", sorted({*METADATA} | {"queue-operation", "continued-in"}))
+@pytest.mark.parametrize("name", sorted({*IGNORED_TYPES} | {"queue-operation", "continued-in"}))
 def test_a_known_line_is_never_counted_as_unknown(name: str) -> None:
     facts = read({"type": name, "sessionId": SESSION})
 
     assert facts.unknown_types == {}
-    assert sum(facts.ignored_types.values()) == (name in METADATA)
+    assert sum(facts.ignored_types.values()) == (name in IGNORED_TYPES)
 
 
 @pytest.mark.parametrize("name", SUBTYPES)
@@ -268,8 +268,8 @@ def test_every_subtype_is_known(name: str) -> None:
     facts = read(chained("system", subtype=name))
 
     assert facts.unknown_types == {}
-    assert (f"system/{name}" in USED) != (name in SYSTEM)
-    assert f"system/{name}" in USED or why_ignored(f"system/{name}")
+    assert (f"system/{name}" in INDEXED_TYPES) != (name in IGNORED_SYSTEM)
+    assert f"system/{name}" in INDEXED_TYPES or why_ignored(f"system/{name}")
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -277,8 +277,8 @@ def test_every_kind_of_attachment_is_known(name: str) -> None:
     facts = read(attachment(name))
 
     assert facts.unknown_types == {}
-    assert (f"attachment/{name}" in USED) != (name in ATTACHMENTS)
-    assert f"attachment/{name}" in USED or why_ignored(f"attachment/{name}")
+    assert (f"attachment/{name}" in INDEXED_TYPES) != (name in IGNORED_ATTACHMENTS)
+    assert f"attachment/{name}" in INDEXED_TYPES or why_ignored(f"attachment/{name}")
 
 
 @pytest.mark.parametrize(
@@ -298,9 +298,9 @@ def test_progress_of_tomorrow_is_counted(data: object) -> None:
 
 
 def test_whatever_is_ignored_is_counted_under_a_name_that_has_a_reason() -> None:
-    lines: list[JsonLine] = [{"type": name} for name in METADATA]
-    lines += [chained("system", subtype=name) for name in SYSTEM]
-    lines += [attachment(name) for name in ATTACHMENTS]
+    lines: list[JsonLine] = [{"type": name} for name in IGNORED_TYPES]
+    lines += [chained("system", subtype=name) for name in IGNORED_SYSTEM]
+    lines += [attachment(name) for name in IGNORED_ATTACHMENTS]
     lines.append(chained("assistant", message={"model": "<synthetic>", "content": []}))
     counted = {name for line in lines for name in read(line).ignored_types}
 

@@ -10,11 +10,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import agent_queries, link_queries, queries, spending_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.migrations import migrations
+from ctxtop.core.store.queries import (
+    activity_queries,
+    agent_queries,
+    session_queries,
+)
 from ctxtop.core.store.writer import Writer
 from sqlite_utils import Database
 
@@ -42,8 +46,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 
@@ -70,7 +74,7 @@ def sessions(store: Path) -> dict[str, Session]:
 
 def linked(store: Path, session_id: str = SESSION) -> list[tuple[str, str, str]]:
     with closing(open_reader(store)) as db:
-        rows = link_queries.links(db, session_id)
+        rows = activity_queries.session_links(db, session_id)
         return [(row.kind, row.other_session_id, row.detail) for row in rows]
 
 
@@ -172,8 +176,8 @@ def test_a_fork_owns_only_its_own_answers(
     write(other, [queued, *copied(history, **FORKS[kind]), own])
     collector.scan()
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in spending_queries.spent(db)}
-        (shared,) = link_queries.shared_answers(db, OTHER)
+        spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
+        (shared,) = activity_queries.sessions_sharing_answers(db, OTHER)
 
     assert spent == {SESSION: 3, OTHER: 1}
     assert (shared.session_id, shared.shared_answers, shared.answers) == (SESSION, 2, 3)
@@ -188,7 +192,7 @@ def test_what_was_ignored_is_counted(path: Path, collector: Collector, store: Pa
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert queries.ignored_types(db) == {"mode": 2, "tag": 1}
+        assert session_queries.ignored_types(db) == {"mode": 2, "tag": 1}
 
 
 def test_a_session_that_is_no_fork_shares_nothing(
@@ -199,7 +203,7 @@ def test_a_session_that_is_no_fork_shares_nothing(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert link_queries.shared_answers(db, SESSION) == []
+        assert activity_queries.sessions_sharing_answers(db, SESSION) == []
 
 
 def test_an_old_resume_copied_the_lines_into_a_new_file(
@@ -212,7 +216,7 @@ def test_an_old_resume_copied_the_lines_into_a_new_file(
 
     assert linked(store, OTHER) == [("copied-from", SESSION, "")]
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in spending_queries.spent(db)) == 2
+        assert sum(row.responses for row in activity_queries.usage(db)) == 2
 
 
 def test_history_that_is_appended_again_counts_once(
@@ -240,8 +244,8 @@ def test_history_that_is_appended_again_counts_once(
     with closing(open_reader(store)) as db:
         answers = dict(db.execute("SELECT message_id, tool_uses FROM response").fetchall())
         assert answers == {"m1": 2, "msg_toolu_agent": 1, "m2": 1, "m3": 0}
-        assert [row.uuid for row in queries.compactions(db)] == ["B2", "B1"]
-        assert len(queries.summaries(db)) == 3
+        assert [row.uuid for row in session_queries.compactions(db)] == ["B2", "B1"]
+        assert len(session_queries.summaries(db)) == 3
         assert len(agent_queries.agents(db)) == 1
         assert db.execute("SELECT COUNT(*) FROM api_error").fetchone()[0] == 1
     found = sessions(store)[SESSION]

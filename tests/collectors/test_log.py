@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.collectors.plugin import log
+from ctxtop.collectors.plugin import plugin_log
 
 Json = dict[str, Any]
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> str:
-    return log.log_path(str(tmp_path / "state" / "ctxtop.db"), log.HOOKS)
+    return plugin_log.log_path(str(tmp_path / "state" / "ctxtop.db"), plugin_log.HOOKS_LOG)
 
 
 def records(path: str) -> list[Json]:
@@ -28,7 +28,7 @@ def records(path: str) -> list[Json]:
 
 def written(path: str, given: bytes) -> Json:
     """Write one record; give it back."""
-    assert log.record(path, "Stop", given) is None
+    assert plugin_log.append_record(path, "Stop", given) is None
     return records(path)[-1]
 
 
@@ -55,15 +55,18 @@ def test_a_record(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_log_is_private(path: str) -> None:
-    log.record(path, "Stop", b"{}")
-    log.record(f"{path}/no", "Stop", b"{}")
+    plugin_log.append_record(path, "Stop", b"{}")
+    plugin_log.append_record(f"{path}/no", "Stop", b"{}")
 
     assert stat.S_IMODE(Path(path).stat().st_mode) == 0o600
     assert stat.S_IMODE(Path(path).parent.stat().st_mode) == 0o700
 
 
 def test_two_stores_have_two_logs(tmp_path: Path) -> None:
-    names = {log.log_path(str(tmp_path / name), log.HOOKS) for name in ("a.db", "b.db", "a.sqlite")}
+    names = {
+        plugin_log.log_path(str(tmp_path / name), plugin_log.HOOKS_LOG)
+        for name in ("a.db", "b.db", "a.sqlite")
+    }
 
     assert len(names) == 3
 
@@ -84,7 +87,7 @@ def test_long_fields_are_cut_and_private_ones_left_out_with_their_sizes(path: st
 
     assert found["given"] == {
         "session_id": "s1",
-        "last_assistant_message": "ü" * log.TEXT_CHARS,
+        "last_assistant_message": "ü" * plugin_log.TEXT_CHARS,
         "session_crons": [],
     }
     assert found["cut"] == {
@@ -103,7 +106,7 @@ def test_fifty_megabytes_make_a_small_record(path: str) -> None:
     assert found["bytes"] > 50_000_000
     assert found["given"]["tool"] == "x"
     assert found["cut"] == {"tool_response": 1, "text": len(text)}
-    assert Path(path).stat().st_size < 2 * log.TEXT_CHARS + 1000
+    assert Path(path).stat().st_size < 2 * plugin_log.TEXT_CHARS + 1000
 
 
 def test_too_many_fields_are_dropped_and_counted(path: str) -> None:
@@ -111,7 +114,7 @@ def test_too_many_fields_are_dropped_and_counted(path: str) -> None:
 
     assert found["given"]["session_id"] == "s1"
     assert found["dropped"] + len(found["given"]) == 100_001
-    assert Path(path).stat().st_size < log.RECORD_BYTES + 1000
+    assert Path(path).stat().st_size < plugin_log.RECORD_BYTES + 1000
 
 
 @pytest.mark.parametrize(
@@ -123,7 +126,7 @@ def test_too_many_fields_are_dropped_and_counted(path: str) -> None:
         (b'{"a":1}{"b":2}', '{"a":1}{"b":2}'),
         (b'{"a":', '{"a":'),
         (b"\xff\x00\n{", "\ufffd\x00\n{"),
-        (b"[" * 200_000, "[" * log.TEXT_CHARS),
+        (b"[" * 200_000, "[" * plugin_log.TEXT_CHARS),
     ],
 )
 def test_garbage_gives_a_record_that_says_so(path: str, given: bytes, kept: str) -> None:
@@ -141,10 +144,12 @@ def test_what_json_has_not_is_left_out(path: str) -> None:
 
 
 def test_a_file_that_has_grown_is_renamed(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log, "ROTATE_BYTES", 1500)
+    monkeypatch.setattr(plugin_log, "ROTATE_BYTES", 1500)
     for number in range(80):
-        assert log.record(path, "Stop", encoded(number=number)) is None
-    parts = sorted(Path(path).parent.iterdir(), key=lambda part: (part.name == log.HOOKS, part))
+        assert plugin_log.append_record(path, "Stop", encoded(number=number)) is None
+    parts = sorted(
+        Path(path).parent.iterdir(), key=lambda part: (part.name == plugin_log.HOOKS_LOG, part)
+    )
 
     assert len(parts) > 4
     assert all(part.stat().st_size < 1700 for part in parts)
@@ -155,23 +160,23 @@ def test_a_file_that_has_grown_is_renamed(path: str, monkeypatch: pytest.MonkeyP
 def test_a_name_that_is_taken_is_never_overwritten(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log, "ROTATE_BYTES", 1)
+    monkeypatch.setattr(plugin_log, "ROTATE_BYTES", 1)
     monkeypatch.setattr(time, "time_ns", lambda: 5)
-    said = [log.record(path, "Stop", encoded(number=number)) for number in range(3)]
+    said = [plugin_log.append_record(path, "Stop", encoded(number=number)) for number in range(3)]
 
     assert said[0] is None
     assert "FileExistsError" in str(said[1])
     found = [record["given"]["number"] for record in records(path)]
     assert found == [1, 2], "where the name is taken, the file goes on growing"
     assert [part.name for part in Path(path).parent.glob("*-*")] == [
-        f"{log.HOOKS}.{5:020}-{os.getpid()}"
+        f"{plugin_log.HOOKS_LOG}.{5:020}-{os.getpid()}"
     ]
 
 
 def test_a_writer_that_slept_until_its_file_was_removed_writes_again(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log.record(path, "Stop", encoded(number=1))
+    plugin_log.append_record(path, "Stop", encoded(number=1))
     opened = os.open
 
     def slow(name: str, flags: int, mode: int) -> int:
@@ -181,7 +186,7 @@ def test_a_writer_that_slept_until_its_file_was_removed_writes_again(
         return descriptor
 
     monkeypatch.setattr(os, "open", slow)
-    log.record(path, "Stop", encoded(number=2))
+    plugin_log.append_record(path, "Stop", encoded(number=2))
 
     assert [record["given"]["number"] for record in records(path)] == [2]
 
@@ -191,9 +196,9 @@ def test_a_record_that_a_full_disk_cut_off_is_told_and_harms_no_other(
 ) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda descriptor, data: write(descriptor, data[:20]))
-    said = log.record(path, "Stop", encoded(number=1))
+    said = plugin_log.append_record(path, "Stop", encoded(number=1))
     monkeypatch.undo()
-    log.record(path, "Stop", encoded(number=2))
+    plugin_log.append_record(path, "Stop", encoded(number=2))
 
     assert "only 20 of" in str(said)
     torn, whole = (line for line in Path(path).read_bytes().split(b"\n") if line)
@@ -210,18 +215,18 @@ def test_a_log_that_is_no_file_is_told_and_left_alone(path: str, tmp_path: Path,
     make = {"fifo": lambda: os.mkfifo(path), "folder": place.mkdir}
     make.get(kind, lambda: place.symlink_to(target))()
 
-    said = log.record(path, "Stop", b"{}")
+    said = plugin_log.append_record(path, "Stop", b"{}")
 
     assert said
     assert target.read_text() == "mine"
-    moment, _, fault = Path(log.fault_path(path)).read_text().partition(" ")
+    moment, _, fault = Path(plugin_log.fault_path(path)).read_text().partition(" ")
     assert moment.isdecimal()
     assert fault.strip() == said
 
 
 def test_a_fault_that_cannot_be_noted_is_said_all_the_same(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    said = log.record(str(tmp_path / "file" / "hooks.jsonl"), "Stop", b"{}")
+    said = plugin_log.append_record(str(tmp_path / "file" / "hooks.jsonl"), "Stop", b"{}")
 
     assert said
     assert said.count("Not a directory") >= 1
@@ -231,8 +236,8 @@ _OTHER_PYTHON = """
 import sys
 sys.modules["_json"] = None
 sys.path.insert(0, sys.argv[1])
-import log
-print(log.record(sys.argv[2], "Stop", sys.stdin.buffer.read()))
+import plugin_log
+print(plugin_log.append_record(sys.argv[2], "Stop", sys.stdin.buffer.read()))
 """
 
 
@@ -240,7 +245,7 @@ def test_a_python_without_the_c_half_writes_the_same(path: str) -> None:
     given = b'{"a":NaN,"b":1e999,"c":"x\\ud800y\\u2028","d":[1.5,true,null,{"e":"\xc3\xbc"}]}'
     expected = written(path, given)
     done = subprocess.run(
-        [sys.executable, "-I", "-c", _OTHER_PYTHON, str(Path(log.__file__).parent), path],
+        [sys.executable, "-I", "-c", _OTHER_PYTHON, str(Path(plugin_log.__file__).parent), path],
         input=given,
         capture_output=True,
         check=True,

@@ -8,13 +8,17 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core import fleet, fleet_reader
-from ctxtop.core.fleet import by_newest, read_sessions, stream_sessions
-from ctxtop.core.fleet_reader import FleetReader
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.measure import fleet_reader
+from ctxtop.core.measure.fleet_reader import (
+    FleetReader,
+    newest_session_order,
+    read_sessions,
+    stream_sessions,
+)
+from ctxtop.core.measure.trigger import find_trigger
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.trigger import find_trigger
 
 from ..recorder import Recorder
 from ..transcripts import PROJECT, START_MS, assistant, boundary, user, write
@@ -24,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.trigger import Trigger, TriggerEvidence
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.trigger import Trigger, TriggerEvidence
 
 COUNT = 11
 OPEN = "00000000-0000-4333-8444-000000000000"
@@ -40,9 +44,8 @@ def name_of(number: int) -> str:
 def db(
     claude: ClaudeFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[sqlite3.Connection]:
-    monkeypatch.setattr(fleet, "MOST_AT_ONCE", 3)
-    monkeypatch.setattr(fleet_reader, "MOST_AT_ONCE", 3)
-    monkeypatch.setattr(fleet_reader, "FIRST_PART", 2)
+    monkeypatch.setattr(fleet_reader, "SESSIONS_PER_QUERY", 3)
+    monkeypatch.setattr(fleet_reader, "FIRST_BATCH_SESSIONS", 2)
     for number in range(COUNT):
         at = 60 * number
         lines = [
@@ -66,14 +69,14 @@ def test_a_stream_gives_each_session_once_and_the_newest_first(db: sqlite3.Conne
     parts = list(stream_sessions(db, START_MS))
     assert [len(part) for part in parts] == [3, 3, 3, 2]
     found = [session for part in parts for session in part]
-    assert found == sorted(read_sessions(db, START_MS), key=by_newest)
+    assert found == sorted(read_sessions(db, START_MS), key=newest_session_order)
     assert len({session.session_id for session in found}) == COUNT
 
 
 def test_only_the_open_and_the_newest_sessions_are_forecast(
     db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fleet, "LOOKS_AHEAD", 6)
+    monkeypatch.setattr(fleet_reader, "MAX_FORECAST_SESSIONS", 6)
     found = {each.session_id: each for each in read_sessions(db, START_MS)}
     looked_at = {name for name, session in found.items() if session.recent_contexts}
     assert looked_at == {OPEN, *(name_of(number) for number in range(COUNT - 6, COUNT))}
@@ -121,7 +124,7 @@ def test_a_trigger_is_learnt_once_for_all_sessions_that_are_alike(
         asked.append(of)
         return find_trigger(of)
 
-    monkeypatch.setattr("ctxtop.core.evidence.find_trigger", find)
+    monkeypatch.setattr("ctxtop.core.measure.evidence.find_trigger", find)
     found = read_sessions(db, START_MS)
     assert len({each.context.trigger.tokens for each in found if each.context.trigger}) >= 1
     assert len(asked) == len({(each.own_compactions, each.other_compactions) for each in asked})

@@ -7,14 +7,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.own_logs.measurements import read_measurements
-from ctxtop.collectors.plugin import log
-from ctxtop.collectors.plugin.module import keep
-from ctxtop.core.claims import Source
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import evidence_queries, log_queries, log_writer
+from ctxtop.collectors.claude_code.own_log_records import read_measurements
+from ctxtop.collectors.plugin import plugin_log
+from ctxtop.collectors.plugin.register_command import append_records
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries import evidence_queries, log_queries
 
 from ..logs import log_file
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, user, write
@@ -22,10 +23,10 @@ from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, user, wr
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.log_queries import MeasurementRow
-    from ctxtop.core.window import Window
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.measure.window import Window
+    from ctxtop.core.store.queries.log_queries import MeasurementRow
 
 USAGE = {
     "input_tokens": 20,
@@ -49,8 +50,8 @@ def completed() -> bytes:
 
 def push(store: Path, *lines: bytes) -> None:
     """Hand lines over as the module does."""
-    log_file(store, Log.PLUGIN)
-    assert keep(str(store), b"\n".join(lines)) == 0
+    log_file(store, LogKind.PLUGIN)
+    assert append_records(str(store), b"\n".join(lines)) == 0
 
 
 def kept(store: Path) -> list[MeasurementRow]:
@@ -65,7 +66,7 @@ def window_of(store: Path) -> Window:
 
 
 def test_the_log_is_the_one_that_the_module_writes() -> None:
-    assert Log(log.PLUGIN) is Log.PLUGIN
+    assert LogKind(plugin_log.PLUGIN_LOG) is LogKind.PLUGIN
 
 
 def test_a_measurement_and_a_turn_are_facts(store: Path, collector: Collector) -> None:
@@ -118,7 +119,7 @@ def test_what_is_no_measurement_is_set_aside(
 
     assert kept(store) == []
     with closing(open_reader(store)) as db:
-        ((_, _, _, reason),) = log_queries.bad_lines(db)
+        ((_, _, _, reason),) = log_queries.bad_log_lines(db)
     assert why in reason
 
 
@@ -130,19 +131,19 @@ def test_what_the_client_measures_is_its_window(
 
     collector.scan()
 
-    assert (window_of(store).tokens, window_of(store).source) == (400_000, Source.PLUGIN)
+    assert (window_of(store).tokens, window_of(store).source) == (400_000, ClaimSource.PLUGIN)
 
 
-@pytest.mark.parametrize("newest", [Log.PLUGIN, Log.STATUS_LINE])
+@pytest.mark.parametrize("newest", [LogKind.PLUGIN, LogKind.STATUS_LINE])
 def test_the_newest_word_of_the_client_counts(
-    claude: ClaudeFolder, store: Path, collector: Collector, newest: Log
+    claude: ClaudeFolder, store: Path, collector: Collector, newest: LogKind
 ) -> None:
     write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), assistant()])
     status = {"session_id": SESSION, "model": {"id": MODEL}}
     window = {"context_window": {"context_window_size": 300_000}}
     given = {
-        Log.PLUGIN: json.loads(measured(window=400_000))["given"],
-        Log.STATUS_LINE: status | window,
+        LogKind.PLUGIN: json.loads(measured(window=400_000))["given"],
+        LogKind.STATUS_LINE: status | window,
     }
     for place, name in enumerate(sorted(given, key=lambda each: each == newest)):
         line = {"v": 1, "at": START_MS + place, "event": "session.measure", "given": given[name]}
@@ -150,14 +151,16 @@ def test_the_newest_word_of_the_client_counts(
 
     collector.scan()
 
-    found = {Log.PLUGIN: Source.PLUGIN, Log.STATUS_LINE: Source.STATUS_LINE}[newest]
+    found = {LogKind.PLUGIN: ClaimSource.PLUGIN, LogKind.STATUS_LINE: ClaimSource.STATUS_LINE}[
+        newest
+    ]
     assert window_of(store).source is found
 
 
 def test_old_measurements_go_and_the_newest_window_stays(
     store: Path, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_writer, "MEASUREMENTS_KEPT", 3)
+    monkeypatch.setattr(log_writer, "MAX_MEASUREMENTS", 3)
     push(store, measured(window=400_000), *[completed()] * 5)
 
     collector.scan()
@@ -165,7 +168,7 @@ def test_old_measurements_go_and_the_newest_window_stays(
     rows = kept(store)
     assert [row.kind for row in rows] == ["turn.complete"] * 3
     with closing(open_reader(store)) as db:
-        (seen,) = evidence_queries.windows_seen(db)
+        (seen,) = evidence_queries.client_windows(db)
     assert (seen.window_tokens, seen.is_measured) == (400_000, 1)
 
 

@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.model_choice import read_choice
-from ctxtop.core.fleet import read_sessions
+from ctxtop.collectors.claude_code.transcripts.client_output import read_model_choice
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
@@ -15,8 +15,8 @@ from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 SMALL = "claude-haiku-4-5"
 
@@ -39,7 +39,7 @@ def answered(words: str) -> str:
     ],
 )
 def test_the_answer_names_the_model_by_its_id_or_name(words: str, model: str | None) -> None:
-    assert read_choice(answered(words)) == model
+    assert read_model_choice(answered(words)) == model
 
 
 def test_what_was_chosen_after_the_last_answer_is_the_next_ones_model(

@@ -6,11 +6,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.composing import NothingToComposeError, read_composition
-from ctxtop.collectors.moments import read_calls, read_line
-from ctxtop.core.store import timeline_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcript_details import (
+    TranscriptUnavailableError,
+    read_composition,
+    read_line_text,
+    read_tool_calls,
+)
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import timeline_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 
 @pytest.fixture
@@ -62,37 +66,37 @@ def test_the_calls_of_an_answer_are_named_by_what_they_are_about(
     claude: ClaudeFolder, db: sqlite3.Connection
 ) -> None:
     first, second = timeline_queries.answers(db, SESSION)
-    assert read_calls(db, claude.projects, SESSION, first) == ("Read /p/shop.py",)
-    assert read_calls(db, claude.projects, SESSION, second) == ()
+    assert read_tool_calls(db, claude.projects, SESSION, first) == ("Read /p/shop.py",)
+    assert read_tool_calls(db, claude.projects, SESSION, second) == ()
 
 
 def test_a_line_is_read_by_its_number(claude: ClaudeFolder, db: sqlite3.Connection) -> None:
     found = read_composition(db, claude.projects, SESSION, counter=Letters())
     result = next(item for item in found.largest if item.kind == "tool results")
     assert result.line is not None
-    assert read_line(db, claude.projects, SESSION, result.line).startswith(FILE[:100])
+    assert read_line_text(db, claude.projects, SESSION, result.line).startswith(FILE[:100])
     call = next(item for item in found.largest if item.kind == "tool inputs")
     assert call.line is not None
-    assert "/p/shop.py" in read_line(db, claude.projects, SESSION, call.line)
+    assert "/p/shop.py" in read_line_text(db, claude.projects, SESSION, call.line)
 
 
 @pytest.mark.parametrize("number", [0, 8, 999])
 def test_a_line_that_says_nothing_is_refused(
     claude: ClaudeFolder, db: sqlite3.Connection, number: int
 ) -> None:
-    with pytest.raises(NothingToComposeError, match=f"line {number} of"):
-        read_line(db, claude.projects, SESSION, number)
+    with pytest.raises(TranscriptUnavailableError, match=f"line {number} of"):
+        read_line_text(db, claude.projects, SESSION, number)
 
 
 def test_a_file_that_is_gone_is_told(claude: ClaudeFolder, db: sqlite3.Connection) -> None:
     first, _ = timeline_queries.answers(db, SESSION)
     (claude.projects / PROJECT / f"{SESSION}.jsonl").unlink()
-    with pytest.raises(NothingToComposeError, match="cannot be read"):
-        read_line(db, claude.projects, SESSION, 1)
-    with pytest.raises(NothingToComposeError, match="cannot be read"):
-        read_calls(db, claude.projects, SESSION, first)
-    with pytest.raises(NothingToComposeError, match="has no transcript"):
-        read_line(db, claude.projects, "another", 1)
+    with pytest.raises(TranscriptUnavailableError, match="cannot be read"):
+        read_line_text(db, claude.projects, SESSION, 1)
+    with pytest.raises(TranscriptUnavailableError, match="cannot be read"):
+        read_tool_calls(db, claude.projects, SESSION, first)
+    with pytest.raises(TranscriptUnavailableError, match="has no transcript"):
+        read_line_text(db, claude.projects, "another", 1)
 
 
 def test_what_a_line_says_is_harmless(claude: ClaudeFolder, tmp_path: Path) -> None:
@@ -106,4 +110,4 @@ def test_what_a_line_says_is_harmless(claude: ClaudeFolder, tmp_path: Path) -> N
     with closing(Writer(store)) as writer:
         Collector(claude, writer, Recorder()).scan()
     with closing(open_reader(store)) as reader:
-        assert read_line(reader, claude.projects, SESSION, 1) == "a[31mbc"
+        assert read_line_text(reader, claude.projects, SESSION, 1) == "a[31mbc"

@@ -7,11 +7,11 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import mounts, watch
-from ctxtop.collectors.mounts import file_system, is_silent
+from ctxtop.collectors.claude_code import discover, watch
+from ctxtop.collectors.claude_code.discover import file_system_type, needs_polling
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
+    from ctxtop.collectors.claude_code.collector_thread import Collector
 
     from ..recorder import Recorder
 
@@ -32,7 +32,7 @@ not a line
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     path = tmp_path / "mountinfo"
     path.write_text(TABLE)
-    monkeypatch.setattr(mounts, "MOUNTS", path)
+    monkeypatch.setattr(discover, "MOUNT_TABLE", path)
     return path
 
 
@@ -52,24 +52,24 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 @pytest.mark.usefixtures("table")
 def test_the_innermost_mount_decides(place: str, kind: str, *, silent: bool) -> None:
-    assert file_system(Path(place)) == kind
-    assert is_silent(Path(place)) is silent
+    assert file_system_type(Path(place)) == kind
+    assert needs_polling(Path(place)) is silent
 
 
 def test_without_a_table_nothing_is_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mounts, "MOUNTS", tmp_path / "none")
+    monkeypatch.setattr(discover, "MOUNT_TABLE", tmp_path / "none")
 
-    assert file_system(tmp_path) is None
-    assert not is_silent(tmp_path)
+    assert file_system_type(tmp_path) is None
+    assert not needs_polling(tmp_path)
 
 
 @pytest.mark.parametrize("silent", [True, False])
 def test_a_silent_folder_is_polled(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, *, silent: bool
 ) -> None:
-    monkeypatch.setattr(watch, "is_silent", lambda place: silent and place.name == "projects")
+    monkeypatch.setattr(watch, "needs_polling", lambda place: silent and place.name == "projects")
 
-    assert watch._Watch(collector, Event()).polling is silent
+    assert watch._FolderWatch(collector, Event()).polling is silent
 
 
 def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
@@ -83,8 +83,8 @@ def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
         raise OSError(116, "Stale file handle")
 
     monkeypatch.setattr(watch, "RETRY_S", 0.01)
-    monkeypatch.setattr(watch, "is_silent", lambda _: True)
-    watching = watch._Watch(collector, stop)
+    monkeypatch.setattr(watch, "needs_polling", lambda _: True)
+    watching = watch._FolderWatch(collector, stop)
     monkeypatch.setattr(watching, "_changes", fail)
     watching.run()
 

@@ -6,10 +6,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core.fleet import read_agents, read_sessions
-from ctxtop.core.store import queries, timeline_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries, timeline_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -29,7 +29,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 BEGUN = [user(), assistant("m1", 1000, at=2), launch("t1", at=6)]
 ASIDE = user("look around", 7, isSidechain=True)
@@ -65,7 +65,7 @@ def told(store: Path) -> tuple[Any, ...]:
 
 def points(db: Any, agent_id: str) -> list[tuple[Any, ...]]:  # noqa: ANN401 -- a connection
     """When how many tokens stood in an agent's context."""
-    return [(each.at, each.tokens) for each in queries.fill(db, SESSION, agent_id)]
+    return [(each.at, each.tokens) for each in session_queries.fill_history(db, SESSION, agent_id)]
 
 
 @pytest.mark.parametrize("answer", [in_sidechain, in_progress])

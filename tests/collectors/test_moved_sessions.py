@@ -7,8 +7,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.core.fleet import read_agents, read_sessions
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
@@ -30,8 +30,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.agents import Agent
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.agent import Agent
 
 WORKTREE = f"{PROJECT}--claude-worktrees-side"
 
@@ -109,7 +109,7 @@ def test_a_process_that_ends_before_it_reads_a_moved_file_leaves_that_to_the_nex
     other = move(project, "-home-dev-other")
     append(other / f"{SESSION}.jsonl", [assistant("m1", at=9)])
     with monkeypatch.context() as patched:
-        patched.setattr(Collector, "_take_next", ends)
+        patched.setattr(Collector, "_index_next", ends)
         with pytest.raises(KeyboardInterrupt):
             first_look(claude, store)
     first_look(claude, store)

@@ -11,16 +11,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.registry import read_clients
-from ctxtop.collectors.subjects import subject_of
-from ctxtop.core.compaction.refused import NotAppliedError
-from ctxtop.core.compaction.subject import require_idle
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.fleet_reader import FleetReader
-from ctxtop.core.sessions import Status
-from ctxtop.core.store import queries
+from ctxtop.collectors.actions.session_target import compaction_target
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.registry import read_session_registry
+from ctxtop.core.compaction.compaction_target import require_idle
+from ctxtop.core.compaction.plan import CompactionRefusedError
+from ctxtop.core.measure.fleet_reader import FleetReader, read_sessions
+from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -29,8 +28,8 @@ from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 NEW = "99999999-2222-4333-8444-555555555555"
 OPENED_MS = time.time_ns() // 1_000_000
@@ -57,7 +56,7 @@ def scanned(claude: ClaudeFolder, store: Path, now_ms: int = START_MS) -> dict[s
 def test_a_client_before_its_first_prompt_is_listed(claude: ClaudeFolder, store: Path) -> None:
     enter(claude, NEW, name="tidy up", nameSource="user", tmux="work:@0.%0")
     found = scanned(claude, store)[NEW]
-    assert (found.title, found.project, found.status) == ("tidy up", "shop", Status.IDLE)
+    assert (found.title, found.project, found.status) == ("tidy up", "shop", SessionStatus.IDLE)
     assert (found.live, found.tmux, found.cwd) == (True, "work:@0.%0", "/home/dev/shop")
     assert (found.context.tokens, found.path, found.client_version) == (None, "", "2.1.329")
     assert found.started_at == found.last_activity_at == OPENED_MS
@@ -75,7 +74,7 @@ def test_its_first_prompt_makes_it_a_session_like_others(claude: ClaudeFolder, s
     write(claude.projects / PROJECT / f"{NEW}.jsonl", [line])
     found = scanned(claude, store)
     assert list(found) == [NEW]
-    assert (found[NEW].title, found[NEW].status) == ("begin", Status.IDLE)
+    assert (found[NEW].title, found[NEW].status) == ("begin", SessionStatus.IDLE)
 
 
 def test_closed_without_a_prompt_it_leaves_the_screen(claude: ClaudeFolder, store: Path) -> None:
@@ -88,7 +87,7 @@ def test_closed_without_a_prompt_it_leaves_the_screen(claude: ClaudeFolder, stor
         entry.unlink()
         collector.read_sidecars()
         assert reader.read({NEW}, START_MS) == ()
-        assert queries.newest_sessions(db) == []
+        assert session_queries.newest_sessions(db) == []
 
 
 def recent(claude: ClaudeFolder) -> Path:
@@ -100,7 +99,7 @@ def recent(claude: ClaudeFolder) -> Path:
 
 
 def held(claude: ClaudeFolder, store: Path, path: Path) -> None:
-    subject = subject_of(claude, store, SESSION, path, None)
+    subject = compaction_target(claude, store, SESSION, path, None)
     require_idle(subject, path, SESSION)
 
 
@@ -110,15 +109,15 @@ def test_a_session_that_the_registry_does_not_name_has_ended(
     path = recent(claude)
     claude.sessions.mkdir()
     now_ms = time.time_ns() // 1_000_000
-    assert scanned(claude, store, now_ms)[SESSION].status is Status.ENDED
+    assert scanned(claude, store, now_ms)[SESSION].status is SessionStatus.ENDED
     held(claude, store, path)
 
 
 def test_without_a_registry_only_time_tells(claude: ClaudeFolder, store: Path) -> None:
     path = recent(claude)
     now_ms = time.time_ns() // 1_000_000
-    assert scanned(claude, store, now_ms)[SESSION].status is Status.ACTIVE
-    with pytest.raises(NotAppliedError, match="written"):
+    assert scanned(claude, store, now_ms)[SESSION].status is SessionStatus.ACTIVE
+    with pytest.raises(CompactionRefusedError, match="written"):
         held(claude, store, path)
 
 
@@ -128,8 +127,8 @@ def test_an_entry_of_another_machine_s_process_leaves_it_to_time(
     path = recent(claude)
     enter(claude, SESSION, DEAD)
     now_ms = time.time_ns() // 1_000_000
-    assert scanned(claude, store, now_ms)[SESSION].status is Status.ACTIVE
-    with pytest.raises(NotAppliedError, match="written"):
+    assert scanned(claude, store, now_ms)[SESSION].status is SessionStatus.ACTIVE
+    with pytest.raises(CompactionRefusedError, match="written"):
         held(claude, store, path)
 
 
@@ -138,7 +137,7 @@ def test_two_clients_in_one_session_are_both_read(claude: ClaudeFolder) -> None:
     try:
         enter(claude, SESSION)
         enter(claude, SESSION, other.pid, startedAt=time.time_ns() // 1_000_000)
-        clients = read_clients(claude).clients
+        clients = read_session_registry(claude).clients
     finally:
         other.communicate(b"\n")
     assert {each.pid for each in clients} == {os.getpid(), other.pid}

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin import line_file, log, wrapped
-from ctxtop.collectors.plugin.line_words import size, status_line
-from ctxtop.collectors.plugin.wrapped import run_wrapped
-from ctxtop.core.store.log_facts import Log
+from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
+from ctxtop.collectors.plugin.statusline import format_tokens, render_status_line
+from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
+from ctxtop.core.store.log_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 
 from ..logs import log_file
@@ -25,9 +25,9 @@ from ..transcripts import PROJECT, SESSION, assistant, user, write
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
-RUN = str(Path(log.__file__).with_name("run.py"))
+RUN = str(Path(plugin_log.__file__).with_name("run.py"))
 
 KEPT: dict[str, Any] = {
     "v": 1,
@@ -81,7 +81,7 @@ def status(tokens: int | None, window: int | None = 200_000, **more: Any) -> dic
     ],
 )
 def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
-    assert status_line(status(tokens), kept) == said
+    assert render_status_line(status(tokens), kept) == said
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_the_words(tokens: int | None, kept: dict[str, Any], said: str) -> None:
     ],
 )
 def test_what_the_client_may_never_say(given: dict[str, Any], said: str) -> None:
-    assert status_line(given, {}) == said
+    assert render_status_line(given, {}) == said
 
 
 @pytest.mark.parametrize(
@@ -114,24 +114,24 @@ def test_what_the_client_may_never_say(given: dict[str, Any], said: str) -> None
     ],
 )
 def test_sizes(tokens: int, said: str) -> None:
-    assert size(tokens) == said
+    assert format_tokens(tokens) == said
 
 
 @pytest.mark.parametrize("name", ["../x", "", "a/b", "a\0b", "a.b"])
 def test_no_file_outside_the_folder_is_read(tmp_path: Path, name: str) -> None:
-    assert line_file.line_path(str(tmp_path / "s.db"), name) is None
-    assert line_file.read_line(str(tmp_path / "s.db"), name) == {}
+    assert statusline.status_path(str(tmp_path / "s.db"), name) is None
+    assert statusline.read_status_file(str(tmp_path / "s.db"), name) == {}
 
 
 @pytest.mark.parametrize("kept", [b"", b"[1]", b'{"v":2}', b"\xff", b'{"v":1,'])
 def test_a_file_that_cannot_be_used_says_nothing(tmp_path: Path, kept: bytes) -> None:
-    path = Path(line_file.line_path(str(tmp_path / "s.db"), SESSION) or "")
+    path = Path(statusline.status_path(str(tmp_path / "s.db"), SESSION) or "")
     path.parent.mkdir()
     path.write_bytes(kept)
-    assert line_file.read_line(str(tmp_path / "s.db"), SESSION) == {}
+    assert statusline.read_status_file(str(tmp_path / "s.db"), SESSION) == {}
     path.unlink()
     path.symlink_to("/dev/zero")
-    assert line_file.read_line(str(tmp_path / "s.db"), SESSION) == {}
+    assert statusline.read_status_file(str(tmp_path / "s.db"), SESSION) == {}
 
 
 def show(store: Path, given: bytes, *words: str) -> str:
@@ -148,7 +148,7 @@ def test_without_a_store_it_says_what_the_client_says(tmp_path: Path) -> None:
 
     assert show(store, given) == "context 50% 100k/200k"
     assert show(store, b"garbage") == ""
-    assert len(log_file(store, Log.STATUS_LINE).read_bytes().split()) == 2
+    assert len(log_file(store, LogKind.STATUS_LINE).read_bytes().split()) == 2
     assert not store.exists()
 
 
@@ -197,8 +197,9 @@ def test_its_numbers_are_those_of_the_sessions_command(
     assert found["trigger_tokens"]
     assert turns["p50"] > 0
     assert show(store, asked(LAST)) == (
-        f"context {round(100 * found['used_ratio'])}% {size(found['context_tokens'])}"
-        f"/{size(found['window_tokens'])} · compacts at {size(found['trigger_tokens'])},"
+        f"context {round(100 * found['used_ratio'])}% {format_tokens(found['context_tokens'])}"
+        f"/{format_tokens(found['window_tokens'])} · compacts at"
+        f" {format_tokens(found['trigger_tokens'])},"
         f" ≈{turns['p50']}-{turns['p80']} turns"
     ).replace(f"{turns['p50']}-{turns['p50']}", str(turns["p50"]))
 
@@ -209,11 +210,11 @@ def test_what_is_kept_is_private_and_follows_the_transcript(
     history(claude, TURNS - 2)
     show(store, asked(LAST - 100_000))
     sessions()
-    path = Path(line_file.line_path(str(store), SESSION) or "")
-    before = line_file.read_line(str(store), SESSION)
+    path = Path(statusline.status_path(str(store), SESSION) or "")
+    before = statusline.read_status_file(str(store), SESSION)
     history(claude)
     sessions()
-    after = line_file.read_line(str(store), SESSION)
+    after = statusline.read_status_file(str(store), SESSION)
 
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
@@ -226,7 +227,7 @@ def test_nothing_is_kept_of_a_session_whose_line_nobody_sees(
 ) -> None:
     history(claude)
     sessions()
-    folder = Path(line_file.line_folder(str(store)))
+    folder = Path(statusline.status_folder(str(store)))
     assert not folder.exists()
 
     folder.mkdir()
@@ -240,7 +241,7 @@ def test_a_folder_that_cannot_be_written_is_a_trouble_and_no_more(
 ) -> None:
     history(claude)
     show(store, asked(LAST))
-    Path(line_file.line_folder(str(store))).write_text("mine")
+    Path(statusline.status_folder(str(store))).write_text("mine")
     assert sessions()["context_tokens"] == LAST
 
 
@@ -256,19 +257,21 @@ def test_a_command_of_its_own_stands_above(tmp_path: Path) -> None:
 
 
 def test_one_that_reads_nothing_of_a_large_stdin() -> None:
-    assert run_wrapped("echo hi", b"x" * 10_000_000) == b"hi\n"
+    assert run_wrapped_command("echo hi", b"x" * 10_000_000) == b"hi\n"
 
 
 def test_one_that_takes_all_of_a_large_stdin() -> None:
-    assert run_wrapped("wc -c", b"x" * 10_000_000).strip() == b"10000000"
+    assert run_wrapped_command("wc -c", b"x" * 10_000_000).strip() == b"10000000"
 
 
 def test_one_that_hangs_is_ended_and_costs_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wrapped, "WRAPPED_S", 0.3)
+    monkeypatch.setattr(wrapped_status_line, "WRAPPED_TIMEOUT_S", 0.3)
     mark = tmp_path / "pid"
-    assert run_wrapped(f"echo $$ > '{mark}'; echo early; sleep 60 & wait", b"") == b"early\n"
+    assert (
+        run_wrapped_command(f"echo $$ > '{mark}'; echo early; sleep 60 & wait", b"") == b"early\n"
+    )
 
     group = int(mark.read_text())
     for _ in range(100):
@@ -291,15 +294,15 @@ def alive(group: int) -> bool:
 def test_what_one_leaves_to_work_on_is_not_waited_for_nor_ended(tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     began = time.monotonic()
-    assert run_wrapped(f"sleep 60 & echo $! > '{mark}'; echo hi", b"") == b"hi\n"
+    assert run_wrapped_command(f"sleep 60 & echo $! > '{mark}'; echo hi", b"") == b"hi\n"
 
-    assert time.monotonic() - began < wrapped.WRAPPED_S
+    assert time.monotonic() - began < wrapped_status_line.WRAPPED_TIMEOUT_S
     left = int(mark.read_text())
     os.kill(left, signal.SIGKILL)
 
 
 def test_one_that_says_too_much() -> None:
-    assert len(run_wrapped("yes", b"")) == wrapped.OUTPUT_BYTES
+    assert len(run_wrapped_command("yes", b"")) == wrapped_status_line.MAX_OUTPUT_BYTES
 
 
 def test_the_line_of_a_person_s_own_settings(

@@ -6,19 +6,27 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.replacing import NothingReplacedError, read_replaced
-from ctxtop.core.store import queries
+from ctxtop.collectors.claude_code.transcripts.replaced_content import (
+    NotReadableError,
+    read_replaced,
+)
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.summary_list import PLAN, Wanted, find, read_rows
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.summaries.summary_search import (
+    PLAN_KIND,
+    SummaryCriteria,
+    find_summaries,
+    read_summary_rows,
+)
 
 from ..transcripts import PROJECT, SESSION, assistant, text, tool, tool_result, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.rows import SummaryRow
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.queries.query_rows import SummaryRow
 
     from ..transcripts import JsonLine
 
@@ -34,7 +42,7 @@ def planned(asked: dict[str, object], call_id: str = "t1") -> list[JsonLine]:
 
 def kept(store: Path) -> list[SummaryRow]:
     with closing(open_reader(store)) as db:
-        return queries.summaries(db)
+        return session_queries.summaries(db)
 
 
 @pytest.fixture
@@ -46,7 +54,7 @@ def test_a_plan_is_kept_as_it_was_shown(collector: Collector, store: Path, path:
     write(path, planned({"plan": WORDS, "planFilePath": "/x/plans/a.md"}))
     collector.scan()
     (row,) = kept(store)
-    assert (row.kind, row.session_id, row.agent_id, row.lines) == (PLAN, SESSION, None, 4)
+    assert (row.kind, row.session_id, row.agent_id, row.lines) == (PLAN_KIND, SESSION, None, 4)
     assert row.text.startswith("# Mend the parser\n\n1. Read")
     assert "\x1b" not in row.text
 
@@ -69,8 +77,8 @@ def test_a_fork_shows_its_parents_plan_once(
     write(claude.projects / PROJECT / f"{FORK}.jsonl", copied)
     collector.scan()
     with closing(open_reader(store)) as db:
-        found = find(db, (), Wanted(kind=PLAN), {}, 0)
-        (row,) = read_rows(db, (), found.ids)
+        found = find_summaries(db, (), SummaryCriteria(kind=PLAN_KIND), {}, 0)
+        (row,) = read_summary_rows(db, (), found.ids)
     assert row.session_id == SESSION
 
 
@@ -89,5 +97,5 @@ def test_it_replaces_nothing(
     write(path, planned({"plan": WORDS}))
     collector.scan()
     (row,) = kept(store)
-    with closing(open_reader(store)) as db, pytest.raises(NothingReplacedError, match="new"):
+    with closing(open_reader(store)) as db, pytest.raises(NotReadableError, match="new"):
         read_replaced(db, claude.projects, row, ())

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors import policy_files
-from ctxtop.collectors.policy_files import LARGEST, PROJECT_FILE, PolicyFiles
+from ctxtop.collectors.policy_files import MAX_POLICY_BYTES, PROJECT_POLICY_NAME, PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.user_file import trust_file
-from ctxtop.core.policy.policy import Origin, Policy
+from ctxtop.collectors.standard_paths import trust_file_path
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
 
 from ..trusted_files import trust
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_files, "AGAIN_S", 0.0)
+    monkeypatch.setattr(policy_files, "REFRESH_INTERVAL_S", 0.0)
 
 
 @pytest.fixture
@@ -42,10 +42,10 @@ def write(path: Path, text: str) -> Path:
 
 
 def files(user: Path | None = None, /, *, words: Any = (), **environ: str) -> PolicyFiles:  # noqa: ANN401
-    return PolicyFiles(PolicySources(tuple(words), environ, user, trust_file()))
+    return PolicyFiles(PolicySources(tuple(words), environ, user, trust_file_path()))
 
 
-def held(policy: Policy, key: str) -> tuple[object, Origin, str]:
+def held(policy: Policy, key: str) -> tuple[object, PolicyOrigin, str]:
     found = policy.values[key]
     return found.value, found.origin, found.where
 
@@ -53,7 +53,8 @@ def held(policy: Policy, key: str) -> tuple[object, Origin, str]:
 def test_every_layer_says_where(project: Path, user: Path) -> None:
     write(user, "[compact]\nmin_tokens = 1\nmin_messages = 1\ncooldown_s = 1\ntimeout_s = 1\n")
     own = write(
-        project / PROJECT_FILE, "[compact]\nmin_tokens = 2\nmin_messages = 2\ncooldown_s = 2\n"
+        project / PROJECT_POLICY_NAME,
+        "[compact]\nmin_tokens = 2\nmin_messages = 2\ncooldown_s = 2\n",
     )
     trust(project)
     found = files(
@@ -67,20 +68,20 @@ def test_every_layer_says_where(project: Path, user: Path) -> None:
     assert found.refresh([str(project)])
     policy = found.policies.for_project(str(project))
 
-    assert held(policy, "compact.min_tokens") == (4, Origin.COMMAND_LINE, "--set")
+    assert held(policy, "compact.min_tokens") == (4, PolicyOrigin.COMMAND_LINE, "--set")
     assert held(policy, "compact.min_messages") == (
         3,
-        Origin.ENVIRONMENT,
+        PolicyOrigin.ENVIRONMENT,
         "CTXTOP_POLICY_COMPACT__MIN_MESSAGES",
     )
-    assert held(policy, "compact.cooldown_s") == (2, Origin.PROJECT_FILE, str(own))
-    assert held(policy, "compact.timeout_s") == (1, Origin.USER_FILE, str(user))
-    assert held(policy, "mode") == ("suggest", Origin.BUILT_IN, "")
+    assert held(policy, "compact.cooldown_s") == (2, PolicyOrigin.PROJECT_FILE, str(own))
+    assert held(policy, "compact.timeout_s") == (1, PolicyOrigin.USER_FILE, str(user))
+    assert held(policy, "mode") == ("suggest", PolicyOrigin.BUILT_IN, "")
     assert found.notices == ()
 
 
 def test_another_project_is_not_concerned(project: Path, tmp_path: Path) -> None:
-    write(project / PROJECT_FILE, "mode = 'observe'\n")
+    write(project / PROJECT_POLICY_NAME, "mode = 'observe'\n")
     trust(project)
     found = files()
     found.refresh([str(project), str(tmp_path)])
@@ -105,7 +106,7 @@ def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
     write(user, "mode = 'auto'\n")
     assert found.refresh([str(project)])
     assert found.policies.for_project(str(project)).text("mode") == "auto"
-    own = write(project / PROJECT_FILE, "[policy]\nmode = 'observe'\n")
+    own = write(project / PROJECT_POLICY_NAME, "[policy]\nmode = 'observe'\n")
     trust(project)
     assert found.refresh([str(project)])
     assert not found.refresh([str(project)])
@@ -124,11 +125,11 @@ def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
         (b"\xff\xfe", "is not TOML"),
         (b"x = " + b"[" * 30_000, "is not TOML"),
         (b"x = " + b"9" * 10_000, "is not TOML"),
-        (b"#" * (LARGEST + 1), "larger than 64 KiB"),
+        (b"#" * (MAX_POLICY_BYTES + 1), "larger than 64 KiB"),
     ],
 )
 def test_a_broken_file_is_one_notice(project: Path, data: bytes, what: str) -> None:
-    path = project / PROJECT_FILE
+    path = project / PROJECT_POLICY_NAME
     path.write_bytes(data)
     found = files()
     found.refresh([str(project)])
@@ -146,7 +147,7 @@ def test_a_broken_file_is_one_notice(project: Path, data: bytes, what: str) -> N
 
 def test_a_link_and_a_pipe_are_not_read(project: Path, tmp_path: Path) -> None:
     outside = write(tmp_path / "secret.toml", "mode = 'auto'\n")
-    path = project / PROJECT_FILE
+    path = project / PROJECT_POLICY_NAME
     path.symlink_to(outside)
     found = files()
     found.refresh([str(project)])
@@ -168,7 +169,7 @@ def test_the_users_own_file_may_be_a_link(user: Path, tmp_path: Path) -> None:
 
 def test_a_bad_value_of_the_user_is_told_once_for_all_projects(project: Path, user: Path) -> None:
     write(user, "[rearm]\nhysteresis = 'much'\n")
-    write(project / PROJECT_FILE, "mode = 'auto'\n")
+    write(project / PROJECT_POLICY_NAME, "mode = 'auto'\n")
     found = files(user)
     found.refresh([str(project)])
 
@@ -176,12 +177,12 @@ def test_a_bad_value_of_the_user_is_told_once_for_all_projects(project: Path, us
     assert (notice.key, notice.where, notice.origin) == (
         "rearm.hysteresis",
         str(user),
-        Origin.USER_FILE,
+        PolicyOrigin.USER_FILE,
     )
 
 
 def test_what_a_terminal_could_obey_is_taken_out(project: Path) -> None:
-    write(project / PROJECT_FILE, 'mode = "\\u001b[31mred"\n"\\u001b]0;x" = 1\n')
+    write(project / PROJECT_POLICY_NAME, 'mode = "\\u001b[31mred"\n"\\u001b]0;x" = 1\n')
     found = files()
     found.refresh([str(project)])
 
@@ -190,7 +191,7 @@ def test_what_a_terminal_could_obey_is_taken_out(project: Path) -> None:
 
 
 def test_a_relative_folder_is_no_project(monkeypatch: pytest.MonkeyPatch, project: Path) -> None:
-    write(project / PROJECT_FILE, "mode = 'auto'\n")
+    write(project / PROJECT_POLICY_NAME, "mode = 'auto'\n")
     monkeypatch.chdir(project)
     found = files()
     found.refresh(["."])

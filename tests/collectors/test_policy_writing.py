@@ -6,9 +6,14 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.install.refused import NotSafeError
-from ctxtop.collectors.policy_writing import KEPT, Changes, difference, plan_value
-from ctxtop.core.policy.layers import flatten
+from ctxtop.collectors.install.settings_file import NotSafeError
+from ctxtop.collectors.policy_editing import (
+    MAX_KEPT_CHANGES,
+    PolicyChangeHistory,
+    diff_policy_change,
+    plan_value_change,
+)
+from ctxtop.core.policy.resolve import flatten_tables
 from ctxtop.core.policy.schema import KEYS
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +21,7 @@ from hypothesis import strategies as st
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.policy.kinds import Value
+    from ctxtop.core.policy.value_types import PolicyValue
 
 FORMS = (
     "",
@@ -27,7 +32,7 @@ FORMS = (
     "[other]\nx = 1\n[[list]]\na = 1\n[[list]]\na = 2\n",
     "[policy]\nprompts.suggest = '''\n[notify]\nbell = 1\n'''\n",
 )
-VALUES: tuple[tuple[str, Value], ...] = (
+VALUES: tuple[tuple[str, PolicyValue], ...] = (
     ("mode", "observe"),
     ("compact.by", "client"),
     ("recovery.retry.max", 4),
@@ -40,9 +45,9 @@ VALUES: tuple[tuple[str, Value], ...] = (
 )
 
 
-def changed(path: Path, text: str, key: str, value: Value | None) -> str:
+def changed(path: Path, text: str, key: str, value: PolicyValue | None) -> str:
     path.write_bytes(text.encode())
-    return plan_value(path, [path.parent], key, value).after.decode()
+    return plan_value_change(path, [path.parent], key, value).after.decode()
 
 
 def comments(text: str) -> list[str]:
@@ -52,12 +57,12 @@ def comments(text: str) -> list[str]:
 @pytest.mark.parametrize("text", FORMS, ids=range(len(FORMS)))
 @pytest.mark.parametrize(("key", "value"), VALUES, ids=[key for key, _ in VALUES])
 def test_a_key_is_said_and_taken_out_again(
-    tmp_path: Path, text: str, key: str, value: Value
+    tmp_path: Path, text: str, key: str, value: PolicyValue
 ) -> None:
     path = tmp_path / "config.toml"
-    before = flatten(tomllib.loads(text))
+    before = flatten_tables(tomllib.loads(text))
     after = changed(path, text, key, value)
-    said = flatten(tomllib.loads(after))
+    said = flatten_tables(tomllib.loads(after))
     assert KEYS[key].value_type.parse(said[key]) == value
     assert {name: each for name, each in said.items() if name != key} == {
         name: each for name, each in before.items() if name != key
@@ -65,7 +70,7 @@ def test_a_key_is_said_and_taken_out_again(
     assert comments(after) == comments(text)
     assert ("\r\n" in text) == ("\r\n" in after)
     back = changed(path, after, key, None)
-    assert flatten(tomllib.loads(back)) == {
+    assert flatten_tables(tomllib.loads(back)) == {
         name: each for name, each in before.items() if name != key
     }
 
@@ -79,12 +84,12 @@ def test_a_new_key_stands_before_what_is_said_of_the_next_table(tmp_path: Path) 
 @given(st.sampled_from(FORMS), st.lists(st.sampled_from(VALUES), max_size=6))
 @settings(max_examples=60, deadline=None)
 def test_many_changes_after_each_other(
-    tmp_path_factory: pytest.TempPathFactory, text: str, changes: list[tuple[str, Value]]
+    tmp_path_factory: pytest.TempPathFactory, text: str, changes: list[tuple[str, PolicyValue]]
 ) -> None:
     path = tmp_path_factory.mktemp("many") / "config.toml"
     for key, value in changes:
         text = changed(path, text, key, value)
-    said = flatten(tomllib.loads(text))
+    said = flatten_tables(tomllib.loads(text))
     for key, value in dict(changes).items():
         assert KEYS[key].value_type.parse(said[key]) == value
 
@@ -96,7 +101,7 @@ def test_what_cannot_be_changed_is_left_alone(tmp_path: Path, text: str) -> None
     path = tmp_path / "config.toml"
     path.write_text(text, encoding="latin-1")
     with pytest.raises(NotSafeError):
-        plan_value(path, [tmp_path], "compact.by", "client")
+        plan_value_change(path, [tmp_path], "compact.by", "client")
     assert path.read_text(encoding="latin-1") == text
 
 
@@ -106,19 +111,19 @@ def test_a_link_out_of_the_folder_is_left_alone(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / ".ctxtop.toml").symlink_to(tmp_path / "theirs.toml")
     with pytest.raises(NotSafeError, match="is a link"):
-        plan_value(folder / ".ctxtop.toml", [folder], "mode", "observe")
+        plan_value_change(folder / ".ctxtop.toml", [folder], "mode", "observe")
 
 
 def test_a_change_is_written_kept_and_taken_back(tmp_path: Path) -> None:
     path, store = tmp_path / "config.toml", tmp_path / "store.db"
-    changes = Changes(store)
+    changes = PolicyChangeHistory(store)
     assert changes.last() is None
-    first = plan_value(path, [tmp_path], "mode", "observe")
-    assert difference(first) == ["+[policy]", '+mode = "observe"']
+    first = plan_value_change(path, [tmp_path], "mode", "observe")
+    assert diff_policy_change(first) == ["+[policy]", '+mode = "observe"']
     changes.apply(first)
     assert path.stat().st_mode & 0o777 == 0o600
     path.chmod(0o644)
-    changes.apply(plan_value(path, [tmp_path], "mode", "auto"))
+    changes.apply(plan_value_change(path, [tmp_path], "mode", "auto"))
     assert path.stat().st_mode & 0o777 == 0o644
     assert (tmp_path / "store.db.policy.json").stat().st_mode & 0o777 == 0o600
     for text in ('[policy]\nmode = "observe"\n', None):
@@ -130,8 +135,8 @@ def test_a_change_is_written_kept_and_taken_back(tmp_path: Path) -> None:
 
 
 def test_what_somebody_changed_since_is_not_taken_back(tmp_path: Path) -> None:
-    path, changes = tmp_path / "config.toml", Changes(tmp_path / "store.db")
-    changes.apply(plan_value(path, [tmp_path], "mode", "observe"))
+    path, changes = tmp_path / "config.toml", PolicyChangeHistory(tmp_path / "store.db")
+    changes.apply(plan_value_change(path, [tmp_path], "mode", "observe"))
     path.write_text("mode = 'auto' # mine")
     last = changes.last()
     assert last is not None
@@ -140,8 +145,8 @@ def test_what_somebody_changed_since_is_not_taken_back(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
-    path, changes = tmp_path / "config.toml", Changes(tmp_path / "store.db")
-    change = plan_value(path, [tmp_path], "mode", "observe")
+    path, changes = tmp_path / "config.toml", PolicyChangeHistory(tmp_path / "store.db")
+    change = plan_value_change(path, [tmp_path], "mode", "observe")
     path.write_text("# made meanwhile\n")
     with pytest.raises(NotSafeError):
         changes.apply(change)
@@ -150,7 +155,7 @@ def test_a_file_that_cannot_be_written_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_the_last_changes_are_kept(tmp_path: Path) -> None:
-    path, changes = tmp_path / "config.toml", Changes(tmp_path / "store.db")
-    for number in range(KEPT + 3):
-        changes.apply(plan_value(path, [tmp_path], "compact.min_tokens", number))
-    assert len(changes.all()) == KEPT
+    path, changes = tmp_path / "config.toml", PolicyChangeHistory(tmp_path / "store.db")
+    for number in range(MAX_KEPT_CHANGES + 3):
+        changes.apply(plan_value_change(path, [tmp_path], "compact.min_tokens", number))
+    assert len(changes.all()) == MAX_KEPT_CHANGES

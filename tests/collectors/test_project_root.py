@@ -8,11 +8,11 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.transcripts.project_root import find_launch_folder
-from ctxtop.core.fleet import read_agents, read_sessions
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcripts.session_links import find_launch_folder
+from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.surroundings_queries import project_roots
+from ctxtop.core.store.queries.config_queries import project_roots
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -33,8 +33,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 ROOT = "/home/dev/proj"
 WALKED = f"{ROOT}/vendor/evil"

@@ -11,16 +11,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.plugin import quiet
+from ctxtop.collectors.claude_code.current_context import (
+    LatestAnswer,
+    introduced_model,
+    read_latest_answer,
+)
+from ctxtop.collectors.plugin.answer_records import ANNOUNCEMENT_RETENTION_S, ThresholdAnnouncement
+from ctxtop.collectors.plugin.answers import prompts
 from ctxtop.collectors.plugin.answers.prompts import answer
-from ctxtop.collectors.plugin.call import Call
-from ctxtop.collectors.plugin.log import log_folder
-from ctxtop.collectors.plugin.said import KEPT_S, Said
-from ctxtop.collectors.transcripts.newest import Newest, introduced_model, newest
-from ctxtop.core.prompting import TEXTS
-from ctxtop.core.store import log_queries
+from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.plugin_log import log_folder
+from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries import log_queries
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines
@@ -28,8 +32,8 @@ from ..logs import log_file
 from ..transcripts import PROJECT, SESSION, assistant, attachment, boundary, encode, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 LARGE = "claude-opus-5-5"
 SMALL = "claude-haiku-4-5"
@@ -40,7 +44,7 @@ NOW_MS = time.time_ns() // 1_000_000
 def _own_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "settings"))
     # A whole look each time.
-    monkeypatch.setattr(quiet, "QUIET_S", 0.0)
+    monkeypatch.setattr(prompts, "THROTTLE_S", 0.0)
 
 
 @pytest.fixture
@@ -59,11 +63,11 @@ def said(
 ) -> str | None:
     """Ask the feature as the hook does; give the threshold's action."""
     fields = {"transcript_path": str(transcript), "cwd": "/home/dev/x"} | given
-    reply = answer(Call(event, fields, store, time.time_ns() // 1_000_000))
+    reply = answer(HookCall(event, fields, store, time.time_ns() // 1_000_000))
     if reply is None:
         return None
     assert not reply.block_reason
-    (action,) = (name for name, text in TEXTS.items() if text == reply.context)
+    (action,) = (name for name, text in DEFAULT_PROMPTS.items() if text == reply.context)
     return action
 
 
@@ -99,7 +103,7 @@ def test_a_policy_says_it_in_other_words(
     monkeypatch.setenv("CTXTOP_POLICY_PROMPTS__SUGGEST", "요약을 고려해 보세요")
     fill(transcript, 850_000)
     given = {"transcript_path": str(transcript)}
-    reply = answer(Call("UserPromptSubmit", given, store, NOW_MS))
+    reply = answer(HookCall("UserPromptSubmit", given, store, NOW_MS))
     assert reply is not None
     head, said = reply.context.splitlines()
     assert said == "| 요약을 고려해 보세요"
@@ -172,7 +176,7 @@ def test_the_store_knows_better(store: Path, transcript: Path, collector: Collec
         "model": {"id": "claude-opus-4-6"},
         "context_window": {"context_window_size": 200_000},
     }
-    log_file(store, Log.STATUS_LINE).write_bytes(log_lines([log_line(NOW_MS, **given)]))
+    log_file(store, LogKind.STATUS_LINE).write_bytes(log_lines([log_line(NOW_MS, **given)]))
     assert said(store, transcript) is None
     collector.scan()
     assert said(store, transcript) == "suggest"
@@ -183,7 +187,7 @@ def test_what_was_said_is_kept(store: Path, transcript: Path, collector: Collect
     said(store, transcript)
     collector.scan()
     with closing(open_reader(store)) as db:
-        assert log_queries.bad_lines(db) == []
+        assert log_queries.bad_log_lines(db) == []
         rows = db.execute("SELECT feature, session_id, kind FROM answer_item").fetchall()
     assert [tuple(row) for row in rows] == [("prompts", SESSION, "reassure suggest")]
 
@@ -221,23 +225,23 @@ def test_of_many_at_once_one_says_it(store: Path, transcript: Path) -> None:
 def test_between_whole_looks_only_what_may_be_due_is_looked_at(
     store: Path, transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quiet, "QUIET_S", 3600.0)
+    monkeypatch.setattr(prompts, "THROTTLE_S", 3600.0)
     fill(transcript, 400_000)
     assert said(store, transcript) is None
-    assert quiet.is_quiet(store, SESSION, 699_999)
-    assert not quiet.is_quiet(store, SESSION, 700_000)
-    assert not quiet.is_quiet(store, SESSION, 399_999), "compacted"
-    assert not quiet.is_quiet(store, SESSION, None)
+    assert prompts.is_throttled(store, SESSION, 699_999)
+    assert not prompts.is_throttled(store, SESSION, 700_000)
+    assert not prompts.is_throttled(store, SESSION, 399_999), "compacted"
+    assert not prompts.is_throttled(store, SESSION, None)
     fill(transcript, 700_000)
     assert said(store, transcript) == "reassure"
 
 
 def test_the_rough_fill_is_that_of_the_last_answer(transcript: Path) -> None:
     fill(transcript, 1000, 2000, 3000)
-    assert quiet.rough_fill(transcript) == 3000
+    assert prompts.estimate_context_tokens(transcript) == 3000
     write(transcript, [user('"usage":{'), {"type": "x", "usage": {"a": {"b": "}"}}}])
-    assert quiet.rough_fill(transcript) == 0
-    assert quiet.rough_fill(transcript.with_name("none.jsonl")) is None
+    assert prompts.estimate_context_tokens(transcript) == 0
+    assert prompts.estimate_context_tokens(transcript.with_name("none.jsonl")) is None
 
 
 def test_the_newest_answer_that_counts() -> None:
@@ -250,10 +254,10 @@ def test_the_newest_answer_that_counts() -> None:
     ]
     lines = encode([counted, *after, b'{"type":"assistant","usage":']).split(b"\n")
 
-    assert newest(lines) == Newest(5000, LARGE, "2.1.329", None)
-    assert newest([]) == Newest()
+    assert read_latest_answer(lines) == LatestAnswer(5000, LARGE, "2.1.329", None)
+    assert read_latest_answer([]) == LatestAnswer()
     later = encode([counted, boundary(at=7)]).split(b"\n")
-    found = newest(later)
+    found = read_latest_answer(later)
     assert found.tokens is None
     assert found.compacted_at
 
@@ -270,11 +274,11 @@ def test_the_model_that_was_introduced_last(transcript: Path) -> None:
 
 
 def test_what_was_said_long_ago_is_forgotten(store: Path, transcript: Path) -> None:
-    old = Said(store, "other", "0.7")
+    old = ThresholdAnnouncement(store, "other", "0.7")
     assert old.claim()
     folder = Path(log_folder(str(store)), "said")
     (made,) = folder.iterdir()
-    long_ago = time.time() - KEPT_S - 60
+    long_ago = time.time() - ANNOUNCEMENT_RETENTION_S - 60
     os.utime(made, (long_ago, long_ago))
     fill(transcript, 850_000)
     assert said(store, transcript) == "suggest"

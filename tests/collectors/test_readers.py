@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 import pytest
-from ctxtop.collectors import collect, reader_process, readers
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.reader_process import LENGTH, Answer, pack
+from ctxtop.collectors.claude_code import collector_thread, reader_pool, reader_process
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.reader_process import FRAME_LENGTH, ReadAnswer, pack_frame
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, Rows, dump
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 FILES: Final = 8
 ANSWERS: Final = 6_000
@@ -35,15 +35,15 @@ STRANGERS: Final = {
     "one that ends at once": "",
     "one that ends at its first task": "sys.stdin.buffer.read(5)",
     "one that says no frame": "sys.stdin.buffer.read(5); print('Traceback', flush=True); wait()",
-    "one that says what is no message": f"say({LENGTH.pack(3)!r} + b'xyz'); wait()",
-    "one that answers what nobody asked": f"say({pack(Answer(999, None))!r}); wait()",
-    "one that answers half": f"say({LENGTH.pack(100)!r} + b'x' * 50)",
-    "one that promises a lot": f"say({LENGTH.pack(2**32 - 1)!r}); wait()",
+    "one that says what is no message": f"say({FRAME_LENGTH.pack(3)!r} + b'xyz'); wait()",
+    "one that answers what nobody asked": f"say({pack_frame(ReadAnswer(999, None))!r}); wait()",
+    "one that answers half": f"say({FRAME_LENGTH.pack(100)!r} + b'x' * 50)",
+    "one that promises a lot": f"say({FRAME_LENGTH.pack(2**32 - 1)!r}); wait()",
     "one that sees nothing": "serve_none()",
 }
 STRANGER: Final = """
 import sys, time
-from ctxtop.collectors import reader_process
+from ctxtop.collectors.claude_code import reader_process
 def say(data):
     sys.stdin.buffer.read(5)
     sys.stdout.buffer.write(data)
@@ -51,8 +51,8 @@ def say(data):
 def wait():
     while sys.stdin.buffer.read(1): pass
 def serve_none():
-    reader_process._read = lambda *_: None
-    reader_process.serve(sys.stdin.buffer, sys.stdout.buffer)
+    reader_process._index_unless_rewritten = lambda *_: None
+    reader_process.serve_jobs(sys.stdin.buffer, sys.stdout.buffer)
 print("said to the terminal", file=sys.stderr)
 """
 
@@ -60,10 +60,10 @@ print("said to the terminal", file=sys.stderr)
 @pytest.fixture(autouse=True)
 def much(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let a few files be much to read, on any machine."""
-    monkeypatch.setattr(readers, "MUCH_BYTES", 1)
-    monkeypatch.setattr(readers, "SILENT_S", 2.0)
-    monkeypatch.setattr(readers, "_cores", lambda: 3)
-    monkeypatch.setattr(collect, "COMMIT_BYTES", 500_000)
+    monkeypatch.setattr(reader_pool, "MIN_POOL_BYTES", 1)
+    monkeypatch.setattr(reader_pool, "READER_TIMEOUT_S", 2.0)
+    monkeypatch.setattr(reader_pool, "_usable_cores", lambda: 3)
+    monkeypatch.setattr(collector_thread, "COMMIT_BYTES", 500_000)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def clean(claude: ClaudeFolder, place: Path, monkeypatch: pytest.MonkeyPatch) ->
     """What one scan without any help stores."""
     store = place / "clean.db"
     with monkeypatch.context() as patched:
-        patched.setattr(readers, "MUCH_BYTES", sys.maxsize)
+        patched.setattr(reader_pool, "MIN_POOL_BYTES", sys.maxsize)
         writer = Writer(store)
         Collector(claude, writer, Recorder()).scan()
         writer.close()
@@ -119,11 +119,11 @@ def test_two_processes_read_what_one_would(
     answered: list[bool] = []
     take = Collector._store_answer
 
-    def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
+    def count(self: Collector, answer: reader_pool.TaskAnswer, batch: Any) -> None:  # noqa: ANN401
         answered.append(answer.block is not None)
         take(self, answer, batch)
 
-    monkeypatch.setattr(Collector, "_take_answer", count)
+    monkeypatch.setattr(Collector, "_store_answer", count)
     collector.scan()
     append(files[0], [assistant("later")])
     collector.scan()
@@ -206,7 +206,7 @@ def test_a_process_that_is_killed_while_it_reads(
     assert len(files) == FILES
     take, taken = Collector._store_answer, 0
 
-    def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
+    def count(self: Collector, answer: reader_pool.TaskAnswer, batch: Any) -> None:  # noqa: ANN401
         nonlocal taken
         taken += 1
         if taken == moment:
@@ -214,7 +214,7 @@ def test_a_process_that_is_killed_while_it_reads(
                 process.send_signal(sign)
         take(self, answer, batch)
 
-    monkeypatch.setattr(Collector, "_take_answer", count)
+    monkeypatch.setattr(Collector, "_store_answer", count)
     collector.scan()
 
     assert taken >= moment
@@ -258,7 +258,7 @@ def test_a_file_that_changes_while_a_process_reads_it(
     largest = files[-1]
     take, seen = Collector._store_answer, 0
 
-    def count(self: Collector, answer: readers.Answered, batch: Any) -> None:  # noqa: ANN401
+    def count(self: Collector, answer: reader_pool.TaskAnswer, batch: Any) -> None:  # noqa: ANN401
         nonlocal seen
         if answer.task.found.path == largest:
             seen += 1
@@ -266,7 +266,7 @@ def test_a_file_that_changes_while_a_process_reads_it(
                 happens(largest)
         take(self, answer, batch)
 
-    monkeypatch.setattr(Collector, "_take_answer", count)
+    monkeypatch.setattr(Collector, "_store_answer", count)
     collector.scan()
     assert seen >= moment, "no process read the largest file"
     collector.scan()
@@ -312,8 +312,8 @@ def test_more_small_files_than_a_pipe_holds_do_not_make_both_sides_wait(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Pipes of one page stand for ten thousands of files.
-    monkeypatch.setattr(readers, "_PIPE_BYTES", 4096)
-    monkeypatch.setattr(readers, "AHEAD_TASKS", 8)
+    monkeypatch.setattr(reader_pool, "_PIPE_BYTES", 4096)
+    monkeypatch.setattr(reader_pool, "MAX_QUEUED_TASKS", 8)
     below = claude.projects / PROJECT
     below.mkdir()
     for number in range(600):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors.registry import read_registry
+from ctxtop.collectors.claude_code.registry import list_open_sessions
 
 from ..dump import dump
 from ..transcripts import SESSION
@@ -20,8 +20,8 @@ from ..transcripts import SESSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 OWN_START_S = psutil.Process().create_time()
 OWN_START_MS = int(OWN_START_S * 1000)
@@ -55,7 +55,7 @@ def test_all_that_an_entry_says_is_stored(
 ) -> None:
     enter(claude, "1")
     collector.read_sidecars()
-    (live,) = read_registry(claude)
+    (live,) = list_open_sessions(claude)
 
     assert (live.status, live.waiting_for) == ("waiting", "permission to use Bash[2J")
     assert (live.kind, live.entrypoint, live.client_version) == ("interactive", "cli", "2.1.329")
@@ -67,7 +67,7 @@ def test_all_that_an_entry_says_is_stored(
 def test_an_old_entry_says_less(claude: ClaudeFolder) -> None:
     path = enter(claude, "1")
     path.write_text(json.dumps({"pid": os.getpid(), "sessionId": SESSION}))
-    (live,) = read_registry(claude)
+    (live,) = list_open_sessions(claude)
 
     assert (live.status, live.waiting_for, live.kind, live.cwd, live.process_start) == (
         "idle",
@@ -80,14 +80,14 @@ def test_of_two_entries_of_one_session_the_newest_counts(claude: ClaudeFolder, n
     for name in ("10", "9"):
         enter(claude, name, status=name, updatedAt=2 if name == newest else 1)
 
-    assert [live.status for live in read_registry(claude)] == [newest]
+    assert [live.status for live in list_open_sessions(claude)] == [newest]
 
 
 def test_the_start_alone_tells_which_is_newer_in_old_clients(claude: ClaudeFolder) -> None:
     enter(claude, "1", status="new", startedAt=OWN_START_MS + 9, updatedAt=None)
     enter(claude, "2", status="old", startedAt=OWN_START_MS, updatedAt=None)
 
-    assert [live.status for live in read_registry(claude)] == ["new"]
+    assert [live.status for live in list_open_sessions(claude)] == ["new"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_a_hostile_entry_hides_no_other(claude: ClaudeFolder, fields: dict[str, 
     enter(claude, "1", **fields)
     enter(claude, "2", sessionId="other")
 
-    assert [live.session_id for live in read_registry(claude)] == ["other"]
+    assert [live.session_id for live in list_open_sessions(claude)] == ["other"]
 
 
 def test_a_key_is_never_opened_and_a_pipe_blocks_nobody(claude: ClaudeFolder) -> None:
@@ -119,7 +119,7 @@ def test_a_key_is_never_opened_and_a_pipe_blocks_nobody(claude: ClaudeFolder) ->
     enter(claude, "2")
     began = time.monotonic()
 
-    assert len(read_registry(claude)) == 1
+    assert len(list_open_sessions(claude)) == 1
     assert time.monotonic() - began < 5
 
 
@@ -150,7 +150,7 @@ def test_on_macos_the_start_is_a_date_in_the_clients_zone(
     monkeypatch.setattr(sys, "platform", "darwin")
     enter(claude, "1", procStart=lstart(OWN_START_S - earlier_s, hours))
 
-    assert bool(read_registry(claude)) is is_open
+    assert bool(list_open_sessions(claude)) is is_open
 
 
 @pytest.mark.parametrize("start", ["a form of tomorrow", "", None])
@@ -160,7 +160,7 @@ def test_on_macos_a_start_that_says_nothing_doubts_nobody(
     monkeypatch.setattr(sys, "platform", "darwin")
     enter(claude, "1", procStart=start)
 
-    assert len(read_registry(claude)) == 1
+    assert len(list_open_sessions(claude)) == 1
 
 
 def test_a_date_does_not_save_an_entry_that_is_older_than_its_process(
@@ -169,7 +169,7 @@ def test_a_date_does_not_save_an_entry_that_is_older_than_its_process(
     monkeypatch.setattr(sys, "platform", "darwin")
     enter(claude, "1", procStart=lstart(OWN_START_S), startedAt=OWN_START_MS - 3_600_000)
 
-    assert read_registry(claude) == []
+    assert list_open_sessions(claude) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems show it to few")

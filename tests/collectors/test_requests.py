@@ -13,14 +13,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.transcripts.requests import read_part, read_request
-from ctxtop.collectors.transcripts.sent import find_spoken, read_back
-from ctxtop.core.keys import text_key
-from ctxtop.core.store import queries, request_queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.claude_code.transcripts.api_requests import (
+    find_sent_messages,
+    read_request_line,
+    read_request_part,
+    reread_part,
+)
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import request_queries, session_queries
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.transcript.raw_lines import text_key
 
 from ..recorder import Recorder
 from ..transcripts import (
@@ -95,8 +99,8 @@ def test_a_requests_row(path: Path, collector: Collector, store: Path) -> None:
 
     with closing(open_reader(store)) as db:
         (row,) = request_queries.requests(db, SESSION)
-        places = request_queries.part_places(db, row.file_id, [row.shape or 0, 5])
-        assert queries.unknown_types(db) == {}
+        places = request_queries.request_parts(db, row.file_id, [row.shape or 0, 5])
+        assert session_queries.unknown_types(db) == {}
     assert (row.model, row.query_source, row.message_id) == ("claude-opus-5-5", "sdk", "m1")
     assert row.shape == text_key("shape")
     assert [place.kind for place in places.values()] == ["shape"]
@@ -159,16 +163,16 @@ def test_a_part_is_read_back(path: Path, collector: Collector, store: Path) -> N
     collector.scan()
     with closing(open_reader(store)) as db:
         key = text_key(hashed(message))
-        place = request_queries.part_places(db, 1, [key])[key]
+        place = request_queries.request_parts(db, 1, [key])[key]
 
-    found = read_back(path, place.offset, place.length, key)
+    found = reread_part(path, place.offset, place.length, key)
     assert found is not None
     assert found["message"] == message
-    assert read_back(path, place.offset, place.length, key + 1) is None
-    assert read_back(path, 0, place.length, key) is None
-    assert read_back(path, place.offset, place.length - 5, key) is None
+    assert reread_part(path, place.offset, place.length, key + 1) is None
+    assert reread_part(path, 0, place.length, key) is None
+    assert reread_part(path, place.offset, place.length - 5, key) is None
     path.write_bytes(b"")
-    assert read_back(path, place.offset, place.length, key) is None
+    assert reread_part(path, place.offset, place.length, key) is None
 
 
 def test_a_message_without_a_blob_stands_in_the_conversation(
@@ -193,14 +197,14 @@ def test_a_message_without_a_blob_stands_in_the_conversation(
     result = {"role": "user", "content": [block, text("and you?")]}
     wanted = {text_key(hashed(message)) for message in (said("hi"), answer, result, said("after"))}
 
-    found = find_spoken(path, wanted, path.stat().st_size)
+    found = find_sent_messages(path, wanted, path.stat().st_size)
 
     assert found.keys() == wanted
     whole = found[text_key(hashed(answer))]
     assert whole.message["content"] == tuple(answer["content"])
     starts = [path.read_bytes()[offset:].split(b"\n")[0] for offset in whole.offsets]
     assert [json.loads(start)["message"]["id"] for start in starts] == ["m1", "m1"]
-    assert find_spoken(path, wanted, 1).keys() == {text_key(hashed(said("hi")))}
+    assert find_sent_messages(path, wanted, 1).keys() == {text_key(hashed(said("hi")))}
 
 
 @pytest.mark.parametrize(
@@ -222,15 +226,15 @@ def test_a_request_of_another_kind_is_counted(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert sum(queries.unknown_types(db).values()) == 1
-        assert queries.bad_lines(db) == []
+        assert sum(session_queries.unknown_types(db).values()) == 1
+        assert session_queries.bad_lines(db) == []
 
 
 def test_the_head_alone_says_what_a_part_is() -> None:
     hostile = b'{"type":"api-request-blob","message":{},"hash":"x"}'
-    assert read_part(0, hostile) is None
-    assert read_part(7, b'{"type":"api-request-blob","hash":"x"') is not None
-    assert read_request(0, b"{") is None
+    assert read_request_part(0, hostile) is None
+    assert read_request_part(7, b'{"type":"api-request-blob","hash":"x"') is not None
+    assert read_request_line(0, b"{") is None
 
 
 def test_a_request_of_a_long_history_is_small(
@@ -277,12 +281,12 @@ def test_every_message_that_the_real_client_sent_is_found(tmp_path: Path) -> Non
             for row in request_queries.requests(db, session_id, agent_id):
                 messages = request_queries.sent_messages(db, row.file_id, row.request)
                 assert messages
-                parts = request_queries.part_places(db, row.file_id, [*messages, row.shape or 0])
+                parts = request_queries.request_parts(db, row.file_id, [*messages, row.shape or 0])
                 assert row.shape in parts
                 for part in parts.values():
-                    assert read_back(place, part.offset, part.length, part.part)
+                    assert reread_part(place, part.offset, part.length, part.part)
                 rest = {key for key in messages if key not in parts}
-                found = find_spoken(place, rest, row.offset)
+                found = find_sent_messages(place, rest, row.offset)
                 assert found.keys() == rest
                 whole = json.loads(
                     place.read_bytes()[row.offset : row.offset + row.length].decode()

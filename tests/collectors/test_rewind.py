@@ -6,16 +6,22 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.composing import read_composition
-from ctxtop.core.context import ContextState
-from ctxtop.core.fleet import read_sessions
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcript_details import read_composition
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.measure.timeline import read_timeline, with_current_context
+from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import LiveSession, TailState
-from ctxtop.core.store.log_facts import Log, LogFacts, LogPart, Measurement, StatusSnapshot
+from ctxtop.core.store.log_records import (
+    LogKind,
+    LogPart,
+    LogRecords,
+    MeasurementRecord,
+    StatusSnapshotRecord,
+)
 from ctxtop.core.store.log_writer import LogWriter
+from ctxtop.core.store.transcript_records import LiveSession, TailState
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.timeline import read_timeline, settled
 
 from ..recorder import Recorder
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, boundary, user, write
@@ -24,26 +30,26 @@ from .test_composing import Letters, linked
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 LAST = 20
 """Seconds after the start at which the last answer came."""
 
 
-def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshot:
-    fields: dict[str, Any] = dict.fromkeys(StatusSnapshot.__struct_fields__)
+def snapshot(tokens: int, at: int, offset: int = 0) -> StatusSnapshotRecord:
+    fields: dict[str, Any] = dict.fromkeys(StatusSnapshotRecord.__struct_fields__)
     fields |= {"offset": offset, "at": START_MS + at * 1000, "session_id": SESSION, "model": "m"}
     fields |= {"input_tokens": 0, "cache_creation_tokens": 0, "cache_read_tokens": tokens}
     fields["output_tokens"] = 7
-    return StatusSnapshot(**fields)
+    return StatusSnapshotRecord(**fields)
 
 
-def measurement(tokens: int, at: int) -> Measurement:
-    fields: dict[str, Any] = dict.fromkeys(Measurement.__struct_fields__)
+def measurement(tokens: int, at: int) -> MeasurementRecord:
+    fields: dict[str, Any] = dict.fromkeys(MeasurementRecord.__struct_fields__)
     fields |= {"offset": 0, "at": START_MS + at * 1000, "kind": "session.measure", "detail": "{}"}
     fields |= {"session_id": SESSION, "context_tokens": tokens}
-    return Measurement(**fields)
+    return MeasurementRecord(**fields)
 
 
 class Told:
@@ -60,15 +66,17 @@ class Told:
             assistant("m3", 500_000, at=LAST, model="claude-opus-5-5"),
         ]
 
-    def session(self, *told: StatusSnapshot | Measurement, live: int | None = 0) -> Session:
+    def session(
+        self, *told: StatusSnapshotRecord | MeasurementRecord, live: int | None = 0
+    ) -> Session:
         write(self.claude.projects / PROJECT / f"{SESSION}.jsonl", linked(*self.lines))
         with closing(Writer(self.store)) as writer:
             Collector(self.claude, writer, Recorder()).scan()
             for number, each in enumerate(told):
-                if isinstance(each, StatusSnapshot):
-                    log, facts = Log.STATUS_LINE, LogFacts(snapshots=(each,))
+                if isinstance(each, StatusSnapshotRecord):
+                    log, facts = LogKind.STATUS_LINE, LogRecords(snapshots=(each,))
                 else:
-                    log, facts = Log.PLUGIN, LogFacts(measurements=(each,))
+                    log, facts = LogKind.PLUGIN, LogRecords(measurements=(each,))
                 part = LogPart(log, f"mark {number}", log.value)
                 LogWriter(writer).append(part, TailState(), TailState(offset=1), facts)
             if live is not None:
@@ -93,10 +101,10 @@ def test_the_clients_number_is_shown_on_every_part_of_the_page(told: Told, kind:
     with closing(open_reader(told.store)) as db:
         timeline = read_timeline(db, (SESSION, None), session.context)
         found = read_composition(db, told.claude.projects, SESSION, counter=Letters())
-    shown = settled(timeline, session.context, session.last_activity_at)
+    shown = with_current_context(timeline, session.context, session.last_activity_at)
     assert (shown.turns[-1].tokens, shown.turns[-1].is_estimate) == (30_000, 0)
     assert (found.total_tokens, found.estimated) == (30_000, False)
-    stale = settled(timeline, session.context, START_MS)
+    stale = with_current_context(timeline, session.context, START_MS)
     assert stale is timeline, "a timeline that is newer than the session says more"
 
 

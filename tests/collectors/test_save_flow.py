@@ -10,26 +10,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.surroundings.machine import Machine, this_machine
-from ctxtop.collectors.surroundings.surroundings import Surroundings
-from ctxtop.collectors.surroundings.tell import Tell
-from ctxtop.core.store import surroundings_queries as queries
-from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.surroundings_facts import (
-    Generation,
-    SaveContent,
+from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
+from ctxtop.collectors.claude_code.config.save_files import SystemFolders, find_system_folders
+from ctxtop.core.model.problem import ProblemReporter
+from ctxtop.core.store.config_records import (
     SaveError,
-    SaveKind,
+    SaveFileContent,
+    SaveFileKind,
+    StagingLocation,
     TriageCategory,
 )
-from ctxtop.core.store.surroundings_writer import KEPT_VERSIONS
+from ctxtop.core.store.config_writer import MAX_VERSIONS
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import config_queries as queries
 
 from ..surroundings import project, put, put_save, saves_of
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.surroundings_facts import SaveFileFact
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.config_records import SaveFileRecord
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -39,12 +39,12 @@ STAMP_MS = 1_795_168_800_000
 STAMP_S = STAMP_MS / 1000
 
 
-def staging(machine: Machine, generation: Generation, folder: Path) -> Path:
+def staging(machine: SystemFolders, generation: StagingLocation, folder: Path) -> Path:
     """Name a project's staging folder as that version of claude-memory does."""
-    if generation is Generation.PROJECT:
+    if generation is StagingLocation.PROJECT:
         return folder / ".claude/memory/.staging"
     seed = os.path.realpath(folder)
-    if generation is not Generation.TMP:
+    if generation is not StagingLocation.TMP:
         seed = f"{os.geteuid()}:{seed}"
     mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
     return dict(machine.staging_roots)[generation] / f".claude-memory-staging-{mark}"
@@ -57,9 +57,9 @@ def here(claude: ClaudeFolder, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def place(here: Path, machine: Machine) -> Path:
+def place(here: Path, machine: SystemFolders) -> Path:
     """Its newest staging folder, not made yet."""
-    return staging(machine, Generation.CACHE, here)
+    return staging(machine, StagingLocation.CACHE, here)
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Desk:
     collector: Collector
     store: Path
 
-    def __call__(self, name: str, content: str | bytes | dict[str, Any]) -> SaveFileFact:
+    def __call__(self, name: str, content: str | bytes | dict[str, Any]) -> SaveFileRecord:
         path = put_save(self.place / name, content)
         self.collector.scan()
         return saves_of(self.store)[str(path)]
@@ -82,21 +82,21 @@ def read(place: Path, collector: Collector, store: Path) -> Desk:
 
 
 def test_every_generation_of_places_is_looked_at(
-    claude: ClaudeFolder, here: Path, machine: Machine, collector: Collector, store: Path
+    claude: ClaudeFolder, here: Path, machine: SystemFolders, collector: Collector, store: Path
 ) -> None:
     result = {"saved_at": STAMP, "categories": ["decision"]}
     put(claude.root / "last-save-result.json", result | {"project": str(here)})
-    for generation in (Generation.PROJECT, *dict(machine.staging_roots)):
+    for generation in (StagingLocation.PROJECT, *dict(machine.staging_roots)):
         put_save(staging(machine, generation, here) / "last-save-result.json", result)
     collector.scan()
     found = saves_of(store).values()
 
     assert {(fact.generation, fact.project) for fact in found} == {
-        (Generation.GLOBAL, None),
-        (Generation.PROJECT, str(here)),
-        (Generation.TMP, str(here)),
-        (Generation.TMP_OF_USER, str(here)),
-        (Generation.CACHE, str(here)),
+        (StagingLocation.GLOBAL, None),
+        (StagingLocation.PROJECT, str(here)),
+        (StagingLocation.TMP, str(here)),
+        (StagingLocation.TMP_OF_USER, str(here)),
+        (StagingLocation.CACHE, str(here)),
     }
     assert {fact.content.at for fact in found if fact.content} == {STAMP_MS}
     named = [fact.content.project for fact in found if fact.content and fact.content.project]
@@ -105,17 +105,19 @@ def test_every_generation_of_places_is_looked_at(
 
 def test_the_bases_of_this_machine(tmp_path: Path) -> None:
     environ = {"XDG_RUNTIME_DIR": "/run/x", "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    places = dict(this_machine(environ, tmp_path).staging_roots)
+    places = dict(find_system_folders(environ, tmp_path).staging_roots)
 
-    assert places[Generation.TMP] == places[Generation.TMP_OF_USER] == Path("/tmp").resolve()
-    assert places[Generation.XDG_RUNTIME] == Path("/run/x")
-    assert places[Generation.CACHE] == tmp_path / "cache/claude-memory/staging"
+    assert (
+        places[StagingLocation.TMP] == places[StagingLocation.TMP_OF_USER] == Path("/tmp").resolve()
+    )
+    assert places[StagingLocation.XDG_RUNTIME] == Path("/run/x")
+    assert places[StagingLocation.CACHE] == tmp_path / "cache/claude-memory/staging"
 
     same = {"XDG_RUNTIME_DIR": f"/run/user/{os.geteuid()}", "XDG_CACHE_HOME": "relative"}
-    places = dict(this_machine(same, tmp_path).staging_roots)
-    assert Generation.RUN_USER not in places
-    assert places[Generation.CACHE] == tmp_path / ".cache/claude-memory/staging"
-    assert Generation.XDG_RUNTIME not in dict(this_machine({}, tmp_path).staging_roots)
+    places = dict(find_system_folders(same, tmp_path).staging_roots)
+    assert StagingLocation.RUN_USER not in places
+    assert places[StagingLocation.CACHE] == tmp_path / ".cache/claude-memory/staging"
+    assert StagingLocation.XDG_RUNTIME not in dict(find_system_folders({}, tmp_path).staging_roots)
 
 
 def test_a_result_of_the_newest_version(read: Desk) -> None:
@@ -132,8 +134,8 @@ def test_a_result_of_the_newest_version(read: Desk) -> None:
         },
     )
 
-    assert (fact.kind, fact.problem) == (SaveKind.RESULT, None)
-    assert fact.content == SaveContent(
+    assert (fact.kind, fact.problem) == (SaveFileKind.RESULT, None)
+    assert fact.content == SaveFileContent(
         at=STAMP_MS,
         session_id="abc",
         categories=("decision", "runbook"),
@@ -167,7 +169,7 @@ def test_triage_data(read: Desk) -> None:
         },
     )
 
-    assert fact.content == SaveContent(
+    assert fact.content == SaveFileContent(
         at=STAMP_MS,
         categories=("decision", "runbook", "preference"),
         triage=(
@@ -188,7 +190,7 @@ def test_what_is_pending_is_kept_as_it_is_written(read: Desk, categories: list[s
         "succeeded_categories": ["constraint"],
         "errors": [],
     }
-    assert read(".triage-pending.json", said).content == SaveContent(
+    assert read(".triage-pending.json", said).content == SaveFileContent(
         at=STAMP_MS,
         categories=tuple(categories),
         reason="partial_failure",
@@ -198,7 +200,7 @@ def test_what_is_pending_is_kept_as_it_is_written(read: Desk, categories: list[s
 
 
 def test_a_pending_file_without_categories_is_another_thing_than_none(read: Desk) -> None:
-    assert read(".triage-pending.json", {"reason": "subagent_error"}).content == SaveContent(
+    assert read(".triage-pending.json", {"reason": "subagent_error"}).content == SaveFileContent(
         reason="subagent_error"
     )
 
@@ -207,7 +209,7 @@ def test_a_pending_file_without_categories_is_another_thing_than_none(read: Desk
 def test_the_sentinel_of_the_state_machine(read: Desk, state: str) -> None:
     said = {"session_id": "abc", "state": state, "timestamp": STAMP_S, "pid": 42}
 
-    assert read(".triage-handled", said).content == SaveContent(
+    assert read(".triage-handled", said).content == SaveFileContent(
         at=STAMP_MS, session_id="abc", state=state, pid=42
     )
 
@@ -221,7 +223,7 @@ def test_the_plain_form_of_earlier_versions(
 ) -> None:
     fact = read(name, plain)
 
-    assert (fact.content, fact.problem) == (SaveContent(at=at), None)
+    assert (fact.content, fact.problem) == (SaveFileContent(at=at), None)
 
 
 def test_the_lock_the_flag_and_the_counter(
@@ -233,16 +235,16 @@ def test_the_lock_the_flag_and_the_counter(
     collector.scan()
 
     assert {fact.kind: fact.content for fact in saves_of(store).values()} == {
-        SaveKind.LOCK: SaveContent(at=STAMP_MS, session_id="abc", pid=42),
-        SaveKind.FIRE_COUNT: SaveContent(count=3),
-        SaveKind.STOP_FLAG: SaveContent(at=STAMP_MS),
+        SaveFileKind.LOCK: SaveFileContent(at=STAMP_MS, session_id="abc", pid=42),
+        SaveFileKind.FIRE_COUNT: SaveFileContent(count=3),
+        SaveFileKind.STOP_FLAG: SaveFileContent(at=STAMP_MS),
     }
 
 
 def test_of_a_context_file_only_that_it_is_there(read: Desk, store: Path, place: Path) -> None:
     fact = read("context-decision.txt", "what was said in private")
 
-    assert (fact.kind, fact.content, fact.mark.size) == (SaveKind.CONTEXT, None, 24)
+    assert (fact.kind, fact.content, fact.mark.size) == (SaveFileKind.CONTEXT, None, 24)
     assert all(b"in private" not in each.read_bytes() for each in store.parent.iterdir())
     put(place / "intent-decision.json", "{}")
     assert len(saves_of(store)) == 1
@@ -296,25 +298,27 @@ def test_what_is_gone_keeps_its_last_facts(
 
     assert saves_of(store) == {}
     with closing(open_reader(store)) as db:
-        past = [fact.content for fact in queries.past_save_files(db)]
-    assert past == [SaveContent(titles=("first",)), SaveContent(titles=("second one",))]
+        past = [fact.content for fact in queries.earlier_save_files(db)]
+    assert past == [SaveFileContent(titles=("first",)), SaveFileContent(titles=("second one",))]
 
     assert read("last-save-result.json", {"titles": ["the third"]}).content is not None
 
 
 def test_only_the_newest_versions_are_kept(place: Path, read: Desk, store: Path) -> None:
-    for number in range(KEPT_VERSIONS + 5):
+    for number in range(MAX_VERSIONS + 5):
         path = put_save(place / ".triage-fire-count", str(number))
         os.utime(path, ns=(number, number))
         read("triage-data.json", {})
     with closing(open_reader(store)) as db:
-        past = [fact for fact in queries.past_save_files(db) if fact.kind is SaveKind.FIRE_COUNT]
-    assert len(past) == KEPT_VERSIONS - 1
+        past = [
+            fact for fact in queries.earlier_save_files(db) if fact.kind is SaveFileKind.FIRE_COUNT
+        ]
+    assert len(past) == MAX_VERSIONS - 1
 
 
 def places_of(store: Path) -> dict[str, str | None]:
     with closing(open_reader(store)) as db:
-        return {fact.path: fact.problem for fact in queries.save_places(db)}
+        return {fact.path: fact.problem for fact in queries.staging_folders(db)}
 
 
 def test_a_place_that_lets_others_in_is_refused_and_told(
@@ -335,9 +339,9 @@ def test_a_place_that_lets_others_in_is_refused_and_told(
 
 
 def test_the_folder_in_a_project_has_the_projects_permissions(
-    here: Path, machine: Machine, collector: Collector, store: Path
+    here: Path, machine: SystemFolders, collector: Collector, store: Path
 ) -> None:
-    place = staging(machine, Generation.PROJECT, here)
+    place = staging(machine, StagingLocation.PROJECT, here)
     put(place / "triage-data.json", {})
     place.chmod(0o755)
     collector.scan()
@@ -366,19 +370,19 @@ def test_a_link_is_refused(
 def test_what_belongs_to_another_is_refused(
     claude: ClaudeFolder,
     here: Path,
-    machine: Machine,
+    machine: SystemFolders,
     writer: Writer,
     recorder: Recorder,
     store: Path,
     collector: Collector,
 ) -> None:
-    place = staging(machine, Generation.TMP, here)
+    place = staging(machine, StagingLocation.TMP, here)
     put_save(place / "triage-data.json", {})
     put(here / ".claude/.stop_hook_active", "1")
     collector.scan()
-    other = Machine(machine.managed_folder, machine.staging_roots, os.geteuid() + 1)
-    tell = Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
-    Surroundings(claude, writer, tell, other).refresh(60)
+    other = SystemFolders(machine.managed_folder, machine.staging_roots, os.geteuid() + 1)
+    tell = ProblemReporter(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    ClientConfigReader(claude, writer, tell, other).refresh(60)
 
     assert (
         places_of(store)[str(place)] == f"belongs to user {os.geteuid()}, not to {os.geteuid() + 1}"
@@ -397,9 +401,9 @@ def test_pipes_and_links_in_a_place_are_not_read(
     collector.scan()
 
     assert {fact.kind: fact.problem for fact in saves_of(store).values()} == {
-        SaveKind.TRIAGE: "is not a regular file",
-        SaveKind.RESULT: "is a link out of its folder",
-        SaveKind.PENDING: "is not a regular file",
+        SaveFileKind.TRIAGE: "is not a regular file",
+        SaveFileKind.RESULT: "is a link out of its folder",
+        SaveFileKind.PENDING: "is not a regular file",
     }
 
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.surroundings import follow_saves, save_log
-from ctxtop.core.store import surroundings_queries as queries
+from ctxtop.collectors.claude_code.config import memory_saves_reader
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries import config_queries as queries
 
 from ..surroundings import project, put
 from ..transcripts import START_MS
@@ -18,9 +18,9 @@ from ..transcripts import START_MS
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.surroundings_facts import SaveEventFact
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.config_records import SaveEventRecord
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -49,7 +49,7 @@ def event(name: str, **fields: object) -> bytes:
     return json.dumps(said | fields).encode() + b"\n"
 
 
-def events_of(store: Path, folder: Path) -> list[SaveEventFact]:
+def events_of(store: Path, folder: Path) -> list[SaveEventRecord]:
     with closing(open_reader(store)) as db:
         return queries.save_events(db, str(folder))
 
@@ -140,7 +140,7 @@ def test_a_project_s_logs_are_read_up_to_a_size(
 ) -> None:
     """Each line is a row: a cloned repository could fill the store with them."""
     one = event("triage.score")
-    monkeypatch.setattr(follow_saves, "MOST_BYTES", 3 * len(one))
+    monkeypatch.setattr(memory_saves_reader, "MAX_LOG_BYTES", 3 * len(one))
     folder = here / ".claude/memory/logs/triage"
     for number, lines in enumerate([1, 2, 50]):
         path = put(folder / f"2026-11-2{number}.jsonl", one * lines)
@@ -158,7 +158,7 @@ def test_a_search_for_logs_ends(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(save_log, "MOST_ENTRIES", 20)
+    monkeypatch.setattr(memory_saves_reader, "MAX_FOLDER_ENTRIES", 20)
     logs = here / ".claude/memory/logs"
     for number in range(12):
         put(logs / f"{number}/2026-11-20.jsonl", event("triage.score"))

@@ -11,15 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.surroundings.save_flow import LARGEST
-from ctxtop.core.saves.noise import Noise, unpack
-from ctxtop.core.saves.report import read_saves
-from ctxtop.core.saves.states import SaveState
-from ctxtop.core.store import save_queries
-from ctxtop.core.store import surroundings_queries as queries
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.config.save_files import MAX_SAVE_FILE_BYTES
+from ctxtop.core.saves.project_saves import read_saves
+from ctxtop.core.saves.save_noise import SaveNoise, decode_noise
+from ctxtop.core.saves.save_status import SaveState
+from ctxtop.core.store.config_writer import MAX_RAW_BYTES
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.surroundings_writer import RAW_BYTES
+from ctxtop.core.store.queries import config_queries
+from ctxtop.core.store.queries import config_queries as queries
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
@@ -48,8 +48,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.saves.report import ProjectSave
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.saves.project_saves import ProjectSaves
 
 S = SaveState
 AT_NS = START_MS * 1_000_000
@@ -82,7 +82,7 @@ def put_at(path: Path, content: str | bytes | dict[str, Any], second: int) -> Pa
     return path
 
 
-def look(store: Path, folder: Path, now_ms: int = NOW) -> ProjectSave | None:
+def look(store: Path, folder: Path, now_ms: int = NOW) -> ProjectSaves | None:
     with closing(open_reader(store)) as db:
         report = read_saves(db, (), now_ms)
     return next((each for each in report.projects if each.project == str(folder)), None)
@@ -191,7 +191,7 @@ def test_every_version_is_kept_word_for_word(
         collector.scan()
         collector.scan()
     with closing(open_reader(store)) as db:
-        kept = queries.save_raw(db, str(path))
+        kept = queries.raw_save_files(db, str(path))
 
     assert [raw for _, raw in kept] == told
     assert [mark.mtime_ns for mark, _ in kept] == [AT_NS + n * 10**9 for n in range(4)]
@@ -222,12 +222,12 @@ def test_a_file_that_is_far_too_large(
     assert found.status.state is S.CORRUPT
     assert "larger than" in found.status.reason
     with closing(open_reader(store)) as db:
-        assert queries.save_raw(db, str(path)) == []
-    put_at(path, b'{"titles": ["x"], "pad": "' + b"y" * (LARGEST - 40) + b'"}', 1)
+        assert queries.raw_save_files(db, str(path)) == []
+    put_at(path, b'{"titles": ["x"], "pad": "' + b"y" * (MAX_SAVE_FILE_BYTES - 40) + b'"}', 1)
     collector.scan()
     with closing(open_reader(store)) as db:
-        ((_, raw),) = queries.save_raw(db, str(path))[-1:]
-    assert len(raw) == RAW_BYTES
+        ((_, raw),) = queries.raw_save_files(db, str(path))[-1:]
+    assert len(raw) == MAX_RAW_BYTES
     assert state_of(store, here) is S.SAVED
 
 
@@ -298,9 +298,11 @@ def before(folder: Path) -> list[JsonLine]:
     return [user("work", cwd=str(folder)), assistant("m1", 1000, 50, content=words)]
 
 
-def noises(store: Path) -> list[Noise]:
+def noises(store: Path) -> list[SaveNoise]:
     with closing(open_reader(store)) as db:
-        return [found for row in save_queries.stop_blocks(db) if (found := unpack(row.noise))]
+        return [
+            found for row in config_queries.stop_blocks(db) if (found := decode_noise(row.noise))
+        ]
 
 
 def growing(lines: list[JsonLine]) -> Iterator[bytes]:
@@ -349,12 +351,12 @@ def test_what_the_hooks_did_is_kept(path: Path, tmp_path: Path, collector: Colle
     store = collector.writer.path
 
     with closing(open_reader(store)) as db:
-        (stop,) = save_queries.stop_hooks(db, SESSION)
+        (stop,) = config_queries.stop_hooks(db, SESSION)
         assert (stop.hooks, stop.blocked, stop.duration_ms) == (2, 1, 71)
         assert json.loads(stop.commands) == ["python3 triage.py", ""]
-        (kept,) = save_queries.memory_notes(db)
+        (kept,) = config_queries.memory_notes(db)
         assert kept.text == "Memories saved (decision): Use PG"
-        ours, lint = save_queries.stop_blocks(db)
+        ours, lint = config_queries.stop_blocks(db)
         assert ours.text == FILE_REASON
         assert (ours.lines, ours.chars) == (6, len(FILE_REASON))
         # Another hook's words are kept, and are no save.
@@ -392,8 +394,8 @@ def test_lines_of_any_shape(path: Path, tmp_path: Path, collector: Collector) ->
     write(path, [*before(tmp_path), *odd])
     collector.scan_and_measure_saves()
     with closing(open_reader(collector.writer.path)) as db:
-        assert len(save_queries.stop_hooks(db, SESSION)) == 3
-        found = save_queries.stop_blocks(db)
+        assert len(config_queries.stop_hooks(db, SESSION)) == 3
+        found = config_queries.stop_blocks(db)
     assert len(found) == 2
     assert found[1].chars > len(found[1].text)
 

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.surroundings import settings
-from ctxtop.collectors.surroundings.settings import without_secrets
-from ctxtop.core.settings import resolve_settings
-from ctxtop.core.store.surroundings_facts import Scope
+from ctxtop.collectors.claude_code.config import client_settings
+from ctxtop.collectors.claude_code.config.client_settings import mask_secrets
+from ctxtop.core.measure.effective_config import resolve_settings
+from ctxtop.core.store.config_records import ConfigScope
 
 from ..surroundings import project, put, settings_of
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.surroundings.machine import Machine
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.config.save_files import SystemFolders
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
     from ..recorder import Recorder
 
@@ -27,7 +27,7 @@ SECRET = "hunter2-Geheimnis"
 
 
 def test_every_scope_is_found_and_the_first_wins(
-    claude: ClaudeFolder, collector: Collector, store: Path, machine: Machine, tmp_path: Path
+    claude: ClaudeFolder, collector: Collector, store: Path, machine: SystemFolders, tmp_path: Path
 ) -> None:
     here = project(claude, tmp_path / "a")
     places = [
@@ -85,7 +85,7 @@ def test_what_is_kept_of_a_file(claude: ClaudeFolder, collector: Collector, stor
     collector.scan()
     (fact,) = settings_of(store).values()
 
-    assert (fact.scope, fact.project, fact.problem) == (Scope.USER, None, None)
+    assert (fact.scope, fact.project, fact.problem) == (ConfigScope.USER, None, None)
     assert fact.values == {
         "model": "opus[1m]",
         "autoCompactEnabled": False,
@@ -169,7 +169,7 @@ def test_no_secret_reaches_the_store(
     ],
 )
 def test_a_command_without_secrets_stays_as_it_is(command: str) -> None:
-    assert without_secrets(command) == command
+    assert mask_secrets(command) == command
 
 
 BAD = [
@@ -179,7 +179,7 @@ BAD = [
     (b'{"model":"\xff"}', "is not"),
     (b'{"a":' * 3000 + b"1" + b"}" * 3000, "is nested too deeply"),
     (b'{"model":"x"} // comment', "is not JSON"),
-    (b"{" + b" " * settings.LARGEST + b"}", "is larger than 1024 KiB"),
+    (b"{" + b" " * client_settings.MAX_SETTINGS_BYTES + b"}", "is larger than 1024 KiB"),
 ]
 
 
@@ -261,7 +261,7 @@ def test_a_file_that_may_not_be_read_is_read_when_it_may(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as shut:
-        shut.setattr(settings, "read_found", refuse)
+        shut.setattr(client_settings, "read_config_file", refuse)
         collector.scan()
         assert settings_of(store) == {}
         assert [trouble.where for trouble in recorder.troubles] == [str(path)]

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
-from ctxtop.collectors import registry
-from ctxtop.collectors.registry import read_registry
-from ctxtop.core.fleet import read_agents
+from ctxtop.collectors.claude_code import registry
+from ctxtop.collectors.claude_code.registry import list_open_sessions
+from ctxtop.core.measure.fleet_reader import read_agents
 from ctxtop.core.store.database import open_reader
 
 from ..dump import dump
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -47,7 +47,7 @@ def dead_pid() -> int:
 
 def test_an_open_session(claude: ClaudeFolder) -> None:
     enter(claude, os.getpid(), status="waiting", tmux="a:@1.%2", name="mine", nameSource="user")
-    (live,) = read_registry(claude)
+    (live,) = list_open_sessions(claude)
 
     assert (live.session_id, live.pid, live.status) == (SESSION, os.getpid(), "waiting")
     assert (live.tmux, live.name) == ("a:@1.%2", "mine")
@@ -56,32 +56,32 @@ def test_an_open_session(claude: ClaudeFolder) -> None:
 def test_a_name_that_the_client_made_up_is_no_name(claude: ClaudeFolder) -> None:
     enter(claude, os.getpid(), name="proj-3", nameSource="derived")
 
-    assert read_registry(claude)[0].name is None
+    assert list_open_sessions(claude)[0].name is None
 
 
 def test_a_process_that_has_ended_is_not_open(claude: ClaudeFolder) -> None:
     enter(claude, dead_pid())
 
-    assert read_registry(claude) == []
+    assert list_open_sessions(claude) == []
 
 
 def test_a_number_that_another_process_took_over_is_not_open(claude: ClaudeFolder) -> None:
     enter(claude, os.getpid(), startedAt=OWN_START_MS - 3_600_000)
 
-    assert read_registry(claude) == []
+    assert list_open_sessions(claude) == []
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_on_linux_the_start_in_ticks_decides(claude: ClaudeFolder) -> None:
-    own = registry._linux_start(os.getpid())
+    own = registry._linux_start_time(os.getpid())
     assert own is not None
     assert own.isdecimal()
 
     enter(claude, os.getpid(), procStart=own, startedAt=1)
-    assert len(read_registry(claude)) == 1
+    assert len(list_open_sessions(claude)) == 1
 
     enter(claude, os.getpid(), procStart=str(int(own) + 1))
-    assert read_registry(claude) == []
+    assert list_open_sessions(claude) == []
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_an_entry_that_is_none_is_passed_over(claude: ClaudeFolder, data: bytes)
     (claude.sessions / "1.json").write_bytes(data)
     enter(claude, os.getpid())
 
-    assert [live.pid for live in read_registry(claude)] == [os.getpid()]
+    assert [live.pid for live in list_open_sessions(claude)] == [os.getpid()]
 
 
 def test_without_a_registry_nothing_is_open(claude: ClaudeFolder) -> None:
-    assert read_registry(claude) == []
+    assert list_open_sessions(claude) == []
 
 
 def test_a_key_is_never_opened(claude: ClaudeFolder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ def test_a_key_is_never_opened(claude: ClaudeFolder, monkeypatch: pytest.MonkeyP
         return descriptor
 
     monkeypatch.setattr(os, "open", noted)
-    read_registry(claude)
+    list_open_sessions(claude)
 
     assert opened == [f"{os.getpid()}.json"]
 
@@ -215,10 +215,10 @@ def test_a_process_that_ended_and_was_not_buried_is_not_live(claude: ClaudeFolde
         entry = {"pid": child.pid, "sessionId": "s", "status": "busy", "procStart": start}
         claude.sessions.mkdir(parents=True, exist_ok=True)
         (claude.sessions / "1.json").write_text(json.dumps(entry), encoding="utf-8")
-        assert read_registry(claude) == []
+        assert list_open_sessions(claude) == []
         (claude.sessions / "1.json").write_text(
             json.dumps(entry | {"procStart": None}), encoding="utf-8"
         )
-        assert read_registry(claude) == []
+        assert list_open_sessions(claude) == []
     finally:
         child.wait()

@@ -11,47 +11,47 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import ctxtop.core.child_process as child_process
+import ctxtop.core.system.processes as child_process
 import pytest
-from ctxtop.collectors import readers as readers_module
-from ctxtop.collectors.asking import client_run, pane
-from ctxtop.collectors.asking.client_run import NotRunError, prepare_run
-from ctxtop.collectors.install.plugin_copy import MODULE_SETTINGS, plugin_files
-from ctxtop.collectors.plugin.command_line import hook_command, statusline_command
-from ctxtop.collectors.readers import MUCH_BYTES, readers_for
-from ctxtop.core.child_process import client_environment, find_program, python_command
-from ctxtop.core.summaries.providers.claude_cli import ClaudeCli
-from ctxtop.core.summaries.providers.provider import ProviderError, Request
-from ctxtop.tui import channels
+from ctxtop.collectors.claude_code import reader_pool as readers_module
+from ctxtop.collectors.claude_code.reader_pool import MIN_POOL_BYTES, open_reader_pool
+from ctxtop.collectors.client_compact import client_run, via_tmux
+from ctxtop.collectors.client_compact.client_run import ClientRunError, prepare_run
+from ctxtop.collectors.install.installed_plugin import MODULE_SETTINGS_FILE, plugin_files
+from ctxtop.collectors.plugin.installed_commands import hook_command, statusline_command
+from ctxtop.core.summaries.providers.model_providers import ClaudeCli
+from ctxtop.core.summaries.providers.provider import ProviderError, SummaryRequest
+from ctxtop.core.system.processes import client_environment, find_program, python_command
+from ctxtop.tui import desktop_notifications
 
 from ..transcripts import SESSION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(child_process.__file__).resolve().parents[1]
+ROOT: Final = Path(child_process.__file__).resolve().parents[2]
 
 STARTS: Final = {
     # The client, in a session's own folder and only where it trusts that.
-    ("collectors/asking/client_run.py", "subprocess.run"),
+    ("collectors/client_compact/client_run.py", "subprocess.run"),
     # The client with neither tools nor settings, in an empty folder of our own.
-    ("core/summaries/providers/claude_cli.py", "subprocess.run"),
+    ("core/summaries/providers/model_providers.py", "subprocess.run"),
     # tmux, of the person's own server, by its absolute path.
-    ("collectors/asking/pane.py", "subprocess.run"),
+    ("collectors/client_compact/via_tmux.py", "subprocess.run"),
     # The person's own status line of before, as the client would run it.
-    ("collectors/plugin/wrapped.py", "os.posix_spawn"),
+    ("collectors/plugin/wrapped_status_line.py", "os.posix_spawn"),
     # Our own reader, by python_command.
-    ("collectors/readers.py", "subprocess.Popen"),
+    ("collectors/claude_code/reader_pool.py", "subprocess.Popen"),
     # notify-send or osascript, by its absolute path.
-    ("tui/channels.py", "subprocess.run"),
+    ("tui/desktop_notifications.py", "subprocess.run"),
     # Our own dashboard for a page, by python_command.
-    ("tui/web/page_process.py", "asyncio.create_subprocess_exec"),
+    ("tui/web/web_server.py", "asyncio.create_subprocess_exec"),
 }
 
 INTERPRETERS: Final = {
-    "core/child_process.py",
-    "collectors/install/plugin_copy.py",
-    "collectors/plugin/command_line.py",
+    "core/system/processes.py",
+    "collectors/install/installed_plugin.py",
+    "collectors/plugin/installed_commands.py",
 }
 """Modules that name Python's own program; what they make of it is tested below."""
 
@@ -137,7 +137,7 @@ def test_python_is_named_only_where_it_is_kept_from_the_current_folder() -> None
     }
     assert named == INTERPRETERS
     assert python_command("a.b", "c") == [sys.executable, "-P", "-m", "a.b", "c"]
-    module = json.loads(plugin_files(Path("/s.db"), {})[MODULE_SETTINGS])["command"]
+    module = json.loads(plugin_files(Path("/s.db"), {})[MODULE_SETTINGS_FILE])["command"]
     assert module[:2] == [sys.executable, "-I"]
     commands = [hook_command(Path("/s.db"), "Stop"), statusline_command(Path("/s.db"))]
     for command in [*commands, hook_command(Path("/s.db"), "Stop", ["enforce"])]:
@@ -157,7 +157,7 @@ def test_what_the_client_runs_of_ours_imports_nothing_of_its_folder(
         hook_command(store, "UserPromptSubmit"),
         hook_command(store, "UserPromptSubmit", features),
         statusline_command(store, "cat"),
-        shlex.join(json.loads(plugin_files(store, {})[MODULE_SETTINGS])["command"]) + " hello",
+        shlex.join(json.loads(plugin_files(store, {})[MODULE_SETTINGS_FILE])["command"]) + " hello",
     ):
         subprocess.run(
             ["/bin/sh", "-c", command], input=json.dumps(given).encode(), check=False, timeout=60
@@ -172,8 +172,8 @@ def test_what_the_client_runs_of_ours_imports_nothing_of_its_folder(
 def test_a_reader_imports_nothing_of_the_current_folder(
     ran: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(readers_module, "_cores", lambda: 2)
-    with readers_for(MUCH_BYTES) as readers:
+    monkeypatch.setattr(readers_module, "_usable_cores", lambda: 2)
+    with open_reader_pool(MIN_POOL_BYTES) as readers:
         (reader,) = readers._readers
         assert reader.process.stdin is not None
         reader.process.stdin.close()
@@ -188,16 +188,18 @@ def test_a_program_of_the_current_folder_is_not_run(
 ) -> None:
     monkeypatch.setenv("PATH", path)
     assert find_program("claude") is None
-    with pytest.raises(NotRunError, match="no `claude`"):
+    with pytest.raises(ClientRunError, match="no `claude`"):
         prepare_run(str(hostile), None)
     with pytest.raises(ProviderError, match="no `claude`"):
-        ClaudeCli({"PATH": path}).generate(Request("x"), 5)
-    assert "not installed" in channels.run(channels.Program(("notify-send", "x")))
-    assert pane.find_pane(1) is None
+        ClaudeCli({"PATH": path}).generate(SummaryRequest("x"), 5)
+    assert "not installed" in desktop_notifications.run_program(
+        desktop_notifications.NotificationProgram(("notify-send", "x"))
+    )
+    assert via_tmux.find_pane(1) is None
     assert not ran.exists()
 
 
 def test_a_run_of_the_client_belongs_to_no_session() -> None:
     given = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": "x", "PATH": "/bin", "HOME": "/h"}
     assert client_environment(given) == {"PATH": "/bin", "HOME": "/h"}
-    assert client_run.USER_SETTINGS == ("--setting-sources", "user")
+    assert client_run.USER_SETTINGS_ONLY == ("--setting-sources", "user")

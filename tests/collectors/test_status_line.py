@@ -9,21 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.own_logs.status_line import read_snapshots
-from ctxtop.collectors.plugin.log import record
-from ctxtop.core.claims import Source
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import evidence_queries, log_queries, log_writer
+from ctxtop.collectors.claude_code.own_log_records import read_status_snapshots
+from ctxtop.collectors.plugin.plugin_log import append_record
+from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.queries import evidence_queries, log_queries
 
 from ..logs import log_file, part_name
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.log_queries import SnapshotRow
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.queries.log_queries import StatusSnapshotRow
 
     from ..recorder import Recorder
 
@@ -46,17 +47,17 @@ def snapshot(
 def show(store: Path, *given: bytes) -> None:
     """Write what the status line was given, as ctxtop does."""
     for each in given:
-        assert record(str(log_file(store, Log.STATUS_LINE)), "StatusLine", each) is None
+        assert append_record(str(log_file(store, LogKind.STATUS_LINE)), "StatusLine", each) is None
 
 
-def kept(store: Path, session: str = SESSION) -> list[SnapshotRow]:
+def kept(store: Path, session: str = SESSION) -> list[StatusSnapshotRow]:
     with closing(open_reader(store)) as db:
         return log_queries.snapshots(db, session)
 
 
 def windows(store: Path) -> dict[tuple[str, str], int]:
     with closing(open_reader(store)) as db:
-        rows = evidence_queries.windows_seen(db)
+        rows = evidence_queries.client_windows(db)
     return {(row.session_id, row.model): row.window_tokens for row in rows}
 
 
@@ -148,7 +149,7 @@ def test_right_after_a_compaction_the_counts_are_zero_not_unknown(
 
 
 def test_the_same_again_is_one_row_with_its_last_moment(collector: Collector, store: Path) -> None:
-    path = log_file(store, Log.STATUS_LINE)
+    path = log_file(store, LogKind.STATUS_LINE)
     one, other = ({"v": 1, "given": json.loads(snapshot(used_percentage=n))} for n in (1, 2))
     moments = [(10, one), (20, one), (30, other), (40, one), (50, one)]
     for at, given in moments:
@@ -166,7 +167,7 @@ def test_the_same_again_is_one_row_with_its_last_moment(collector: Collector, st
 def test_a_long_history_is_cut_but_the_newest_of_a_model_stays(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_writer, "SNAPSHOTS_KEPT", 5)
+    monkeypatch.setattr(log_writer, "MAX_SNAPSHOTS", 5)
     show(store, snapshot(7, model="other"), snapshot(8, model="other"))
     show(store, *(snapshot(used_percentage=number) for number in range(20)))
     show(store, snapshot(9, session="another"))
@@ -184,7 +185,7 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
     claude: ClaudeFolder, collector: Collector, store: Path
 ) -> None:
     write(claude.projects / PROJECT / f"{SESSION}.jsonl", [user(), assistant()])
-    path = log_file(store, Log.STATUS_LINE)
+    path = log_file(store, LogKind.STATUS_LINE)
     path.write_bytes(
         snapshot(100)
         + snapshot(300_000)
@@ -204,10 +205,10 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
     assert windows(store) == {(SESSION, MODEL): 300_000, (SESSION, "other"): 7}
     with closing(open_reader(store)) as db:
         (session,) = read_sessions(db, START_MS)
-        reasons = [reason for *_, reason in log_queries.bad_lines(db)]
+        reasons = [reason for *_, reason in log_queries.bad_log_lines(db)]
     assert (session.context.window.tokens, session.context.window.source) == (
         300_000,
-        Source.STATUS_LINE,
+        ClaimSource.STATUS_LINE,
     )
     assert len(reasons) == 5
     assert (reasons[0], reasons[-1]) == ("not JSON", "names no session")
@@ -215,13 +216,13 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
 
 def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model() -> None:
     line = snapshot(1_000_000, model="claude-opus-4-6[1m]", session=SESSION.upper())
-    (seen,) = read_snapshots([(0, line)], at=5).windows
+    (seen,) = read_status_snapshots([(0, line)], at=5).windows
 
     assert (seen.session_id, seen.model, seen.at) == (SESSION, "claude-opus-4-6", 5)
 
 
 def test_a_file_of_snapshots_that_began_anew_is_newer(collector: Collector, store: Path) -> None:
-    path = log_file(store, Log.STATUS_LINE)
+    path = log_file(store, LogKind.STATUS_LINE)
     path.write_bytes(snapshot(1) * 50 + snapshot(200_000))
     os.utime(path, ns=(0, 10**18))
     collector.scan()
@@ -236,9 +237,9 @@ def test_a_file_of_snapshots_that_began_anew_is_newer(collector: Collector, stor
 def test_a_renamed_file_is_read_to_its_end(collector: Collector, store: Path) -> None:
     show(store, snapshot(1))
     collector.scan()
-    path = log_file(store, Log.STATUS_LINE)
+    path = log_file(store, LogKind.STATUS_LINE)
     show(store, snapshot(2))
-    path.rename(path.with_name(part_name(Log.STATUS_LINE, 3)))
+    path.rename(path.with_name(part_name(LogKind.STATUS_LINE, 3)))
     show(store, snapshot(3))
     collector.scan()
 

@@ -7,15 +7,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
-from ctxtop.collectors.plugin.call import Call
-from ctxtop.core.injection.bound import most_tokens
-from ctxtop.core.store.answer_queries import given
+from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.core.injection.quoted_text import token_upper_bound
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.queries.injection_queries import answer_items
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.summaries.steering import AGAIN, STEER
+from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING
 
 from ..agents_at_work import called, write_agent
 from ..recorder import Recorder
@@ -46,9 +46,9 @@ def session(tmp_path: Path) -> Path:
     return write(path, lines)
 
 
-def call(tmp_path: Path, session: Path, event: str, **fields: object) -> Call:
+def call(tmp_path: Path, session: Path, event: str, **fields: object) -> HookCall:
     told: dict[str, object] = {"transcript_path": str(session), "cwd": str(tmp_path)}
-    return Call(event, told | fields, tmp_path / "state" / "ctxtop.db", NOW_MS)
+    return HookCall(event, told | fields, tmp_path / "state" / "ctxtop.db", NOW_MS)
 
 
 def steered(tmp_path: Path, session: Path, **fields: object) -> str:
@@ -71,12 +71,12 @@ def kept(tmp_path: Path, feature: str) -> list[tuple[str, str]]:
     with closing(Writer(store)) as writer:
         Collector(ClaudeFolder((tmp_path / "config").resolve()), writer, Recorder()).scan()
     with closing(open_reader(store)) as db:
-        return [(row.kind, row.text) for row in given(db, feature)]
+        return [(row.kind, row.text) for row in answer_items(db, feature)]
 
 
 def test_what_must_survive(tmp_path: Path, session: Path) -> None:
     said = steered(tmp_path, session)
-    assert said.startswith(STEER)
+    assert said.startswith(KEEP_HEADING)
     for each in (RULE, DECISION, "Round the totals", "/shop/prices.py (created or rewritten)"):
         assert each in said
     assert kept(tmp_path, "steer") == [
@@ -91,9 +91,9 @@ def test_each_thing_is_kept_with_what_it_costs(tmp_path: Path, session: Path) ->
     said = steered(tmp_path, session)
     kept(tmp_path, "steer")
     with closing(open_reader(tmp_path / "state" / "ctxtop.db")) as db:
-        costs = [row.tokens for row in given(db, "steer")]
+        costs = [row.tokens for row in answer_items(db, "steer")]
     assert all(costs)
-    assert sum(filter(None, costs)) <= most_tokens(said)
+    assert sum(filter(None, costs)) <= token_upper_bound(said)
 
 
 def test_it_is_short_however_much_there_is_to_keep(tmp_path: Path, session: Path) -> None:
@@ -101,7 +101,7 @@ def test_it_is_short_however_much_there_is_to_keep(tmp_path: Path, session: Path
         session, [user(f"You must never touch module number {n}, {'x' * 80}.") for n in range(90)]
     )
     said = steered(tmp_path, session)
-    assert 500 < most_tokens(said) <= 1_000
+    assert 500 < token_upper_bound(said) <= 1_000
 
 
 def test_agents_that_are_at_work(tmp_path: Path, session: Path) -> None:
@@ -158,7 +158,7 @@ def test_what_the_summary_left_out_is_said_once(tmp_path: Path, session: Path) -
     judge(tmp_path, session, f"<analysis>{RULE}</analysis> {DECISION} prices.py, round the totals")
     append(session, [boundary(), summary(f"{DECISION} prices.py, round the totals")])
     said = prompted(tmp_path, session)
-    assert said == f'{AGAIN}\nRules:\n- "{RULE}"'
+    assert said == f'{REMINDER_HEADING}\nRules:\n- "{RULE}"'
     assert prompted(tmp_path, session) == ""
     assert kept(tmp_path, "remember") == [("constraint", f'"{RULE}"')]
 

@@ -7,9 +7,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.demo.plumbing import slug
-from ctxtop.collectors.subjects import resume_folder, run_folder
-from ctxtop.core.fleet import read_sessions
+from ctxtop.collectors.actions.session_target import resume_folder, run_folder
+from ctxtop.collectors.demo.demo_transcript import project_slug
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from msgspec.structs import replace
 
@@ -18,9 +18,9 @@ from ..transcripts import SESSION, START_MS, user, write
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.sessions import Session
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.model.session import Session
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def moved(claude: ClaudeFolder, collector: Collector, store: Path, tmp_path: Pat
     (worktree / "src").mkdir(parents=True)
     folders = (project, worktree, worktree / "src")
     lines = [user(at=at) | {"cwd": str(folder)} for at, folder in enumerate(folders)]
-    write(claude.projects / slug(str(worktree)) / f"{SESSION}.jsonl", lines)
+    write(claude.projects / project_slug(str(worktree)) / f"{SESSION}.jsonl", lines)
     collector.scan()
     with closing(open_reader(store)) as db:
         (found,) = read_sessions(db, START_MS)

@@ -10,19 +10,19 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import watch
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.surroundings import contained
-from ctxtop.collectors.surroundings.surroundings import Surroundings
-from ctxtop.collectors.surroundings.tell import Tell
-from ctxtop.core.store.surroundings_facts import Scope
+from ctxtop.collectors.claude_code import watch
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.config import config_files
+from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
+from ctxtop.core.model.problem import ProblemReporter
+from ctxtop.core.store.config_records import ConfigScope
 
 from ..dump import dump
 from ..surroundings import agent, definitions_of, project, put, put_save, saves_of, settings_of
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.surroundings.machine import Machine
+    from ctxtop.collectors.claude_code.config.save_files import SystemFolders
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -48,7 +48,7 @@ def test_a_second_look_reads_and_writes_nothing(
     collector: Collector,
     recorder: Recorder,
     writer: Writer,
-    machine: Machine,
+    machine: SystemFolders,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -63,13 +63,15 @@ def test_a_second_look_reads_and_writes_nothing(
     def opened(path: Path) -> None:
         raise AssertionError(path)
 
-    monkeypatch.setattr(contained, "open_regular", opened)
+    monkeypatch.setattr(config_files, "open_regular", opened)
     for _ in range(2):
         collector.scan()
         collector.read_config()
     Collector(claude, writer, recorder).scan()
-    Surroundings(
-        claude, writer, Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    ClientConfigReader(
+        claude,
+        writer,
+        ProblemReporter(recorder.on_problem, recorder.on_resolved, recorder.on_notice),
     ).refresh(60)
 
     assert writer.connection.total_changes == changes
@@ -91,8 +93,10 @@ def test_every_project_has_its_turn_and_the_newest_has_every_one(
     collector.scan()
     for folder in folders:
         put(folder / ".claude/settings.json", {"model": "first"})
-    look = Surroundings(
-        claude, writer, Tell(recorder.on_problem, recorder.on_resolved, recorder.on_notice)
+    look = ClientConfigReader(
+        claude,
+        writer,
+        ProblemReporter(recorder.on_problem, recorder.on_resolved, recorder.on_notice),
     ).refresh
     for number in range(1, 6):
         look(0)
@@ -200,10 +204,10 @@ def test_a_session_in_the_home_folder_does_not_make_the_users_files_a_projects(
     found = settings_of(store)
 
     assert {Path(path).name: fact.scope for path, fact in found.items()} == {
-        "settings.json": Scope.USER,
-        "settings.local.json": Scope.LOCAL,
+        "settings.json": ConfigScope.USER,
+        "settings.local.json": ConfigScope.LOCAL,
     }
-    assert {fact.scope for fact in definitions_of(store).values()} == {Scope.USER}
+    assert {fact.scope for fact in definitions_of(store).values()} == {ConfigScope.USER}
     assert len(saves_of(store)) == 3
 
 
@@ -219,15 +223,17 @@ def test_what_cannot_be_looked_at_is_told_and_stays(
     furnish(here / ".claude")
     collector.scan()
     before = dump(store)
-    real = contained.child
+    real = config_files.find_child
 
-    def shut(parent: contained.Found, name: str, root: Path) -> contained.Found | None:
+    def shut(
+        parent: config_files.ConfigPath, name: str, root: Path
+    ) -> config_files.ConfigPath | None:
         if name == ".claude":
             raise PermissionError(errno.EACCES, "Permission denied")
         return real(parent, name, root)
 
     with monkeypatch.context() as closed:
-        closed.setattr("ctxtop.collectors.surroundings.surroundings.child", shut)
+        closed.setattr("ctxtop.collectors.claude_code.config.config_reader.find_child", shut)
         collector.scan()
         assert [trouble.where for trouble in recorder.troubles] == [str(here)]
         assert dump(store) | {"trouble": []} == before
@@ -310,8 +316,8 @@ def test_the_watcher_keeps_up_with_them(
             stop.set()
 
     looked = Collector.read_config
-    monkeypatch.setattr(Collector, "read_surroundings", told)
+    monkeypatch.setattr(Collector, "read_config", told)
     monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
-    watch.keep_up(claude, writer, recorder, stop)
+    watch.scan_and_watch(claude, writer, recorder, stop)
 
     assert seen == [False, True]

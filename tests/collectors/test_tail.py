@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import tail
-from ctxtop.collectors.regular import open_regular
-from ctxtop.collectors.tail import Change, TailRead, read_tail
-from ctxtop.core.store.facts import BadLine, TailState
+from ctxtop.collectors.claude_code import tail
+from ctxtop.collectors.claude_code.tail import TailChange, TailRead, read_tail
+from ctxtop.core.files.safe_open import open_regular
+from ctxtop.core.store.transcript_records import BadLine, TailState
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def read_all(
     bad: list[BadLine] = []
     while True:
         read = read_tail(path, before, block_bytes)
-        assert read.change is not Change.REWRITTEN
+        assert read.change is not TailChange.REWRITTEN
         lines += lines_of(read)
         bad += read.bad_lines
         before = read.after
@@ -52,7 +52,7 @@ def read_all(
 
 
 def grown(read: TailRead) -> list[RawLine]:
-    assert read.change is Change.GROWN
+    assert read.change is TailChange.GROWN
     return lines_of(read)
 
 
@@ -73,7 +73,7 @@ def test_a_torn_last_line_is_kept_back_until_it_is_whole(path: Path) -> None:
         file.write(b":2}\n")
 
     assert lines == [(0, b'{"a":1}')]
-    assert torn.change is Change.NONE
+    assert torn.change is TailChange.NONE
     assert grown(read_tail(path, torn.after)) == [(8, b'{"b":2}')]
 
 
@@ -82,7 +82,7 @@ def test_a_file_without_any_line_end_says_nothing_yet(path: Path) -> None:
 
     read = read_tail(path, START)
 
-    assert (read.change, read.block.data, read.after.offset) == (Change.NONE, b"", 0)
+    assert (read.change, read.block.data, read.after.offset) == (TailChange.NONE, b"", 0)
     assert read.after.size == 7
 
 
@@ -100,7 +100,7 @@ def test_a_whole_object_at_the_end_of_a_file_that_rests_is_a_line(path: Path, en
     again = read_tail(path, stands)
 
     assert stands.offset == 15
-    assert (again.change, again.unterminated) == (Change.NONE, False)
+    assert (again.change, again.unterminated) == (TailChange.NONE, False)
 
 
 def test_a_file_that_does_not_rest_is_to_be_looked_at_again(path: Path) -> None:
@@ -119,7 +119,7 @@ def test_half_a_line_is_none_however_long_it_rests(path: Path, half: bytes) -> N
     _, _, stands = read_all(path)
     again = read_tail(path, stands)
 
-    assert (stands.offset, again.change, again.unterminated) == (8, Change.NONE, False)
+    assert (stands.offset, again.change, again.unterminated) == (8, TailChange.NONE, False)
 
 
 @pytest.mark.parametrize("block", [4, 64, tail.BLOCK_BYTES])
@@ -141,14 +141,14 @@ def test_what_is_written_into_such_a_line_makes_it_another_one(path: Path, more:
     _, _, stands = read_all(path)
     rested(path, b'{"a":1}\n{"b":2}' + more)
 
-    assert read_tail(path, stands).change is Change.REWRITTEN
+    assert read_tail(path, stands).change is TailChange.REWRITTEN
 
 
 def test_an_unchanged_file_has_not_changed(path: Path) -> None:
     path.write_bytes(b"{}\n" * 5000)
     _, _, stands = read_all(path)
 
-    assert read_tail(path, stands).change is Change.NONE
+    assert read_tail(path, stands).change is TailChange.NONE
 
 
 @pytest.mark.parametrize(
@@ -161,7 +161,7 @@ def test_a_file_that_shrank_or_says_other_things_was_rewritten(path: Path, now: 
 
     read = read_tail(path, stands)
 
-    assert (read.change, read.after) == (Change.REWRITTEN, stands)
+    assert (read.change, read.after) == (TailChange.REWRITTEN, stands)
 
 
 def test_a_line_removed_far_before_the_end_is_seen(path: Path) -> None:
@@ -170,7 +170,7 @@ def test_a_line_removed_far_before_the_end_is_seen(path: Path) -> None:
     _, _, stands = read_all(path)
     path.write_bytes(b"".join(lines[:5] + lines[6:]) + b'{"more":1}\n' * 5)
 
-    assert read_tail(path, stands).change is Change.REWRITTEN
+    assert read_tail(path, stands).change is TailChange.REWRITTEN
 
 
 LONG = b"".join(b'{"n":%06d}\n' % number for number in range(50_000))
@@ -192,19 +192,19 @@ def test_an_edit_of_the_same_length_far_before_the_end_is_seen(path: Path, is_hi
     if is_hidden:
         os.utime(path, ns=(was.st_atime_ns, was.st_mtime_ns))
 
-    assert read_tail(path, stands).change is Change.REWRITTEN
+    assert read_tail(path, stands).change is TailChange.REWRITTEN
 
 
 def test_an_edit_of_a_place_is_seen_also_where_the_file_grew_since(path: Path) -> None:
     path.write_bytes(LONG)
     _, _, stands = read_all(path)
-    place = int((len(LONG) - tail.PLACE_BYTES) / (tail.PLACES - 1) * 7) + 5
+    place = int((len(LONG) - tail.SAMPLE_BYTES) / (tail.SAMPLE_COUNT - 1) * 7) + 5
     seen = changed_at(place) + b'{"more":1}\n'
     path.write_bytes(LONG + b'{"more":1}\n')
 
-    assert read_tail(path, stands).change is Change.GROWN
+    assert read_tail(path, stands).change is TailChange.GROWN
     path.write_bytes(seen)
-    assert read_tail(path, stands).change is Change.REWRITTEN
+    assert read_tail(path, stands).change is TailChange.REWRITTEN
 
 
 def test_looking_for_edits_reads_little_of_a_large_file(
@@ -226,9 +226,9 @@ def test_looking_for_edits_reads_little_of_a_large_file(
                 read.append(len(found))
                 return found
 
-        assert tail.read_open(Counting(), stands).change is Change.GROWN  # type: ignore[arg-type]
+        assert tail.read_open_tail(Counting(), stands).change is TailChange.GROWN  # type: ignore[arg-type]
 
-    assert sum(read) < 3 + tail.ANCHOR_BYTES + 2 * tail.PLACES * tail.PLACE_BYTES + 1
+    assert sum(read) < 3 + tail.ANCHOR_BYTES + 2 * tail.SAMPLE_COUNT * tail.SAMPLE_BYTES + 1
 
 
 def test_another_file_under_the_same_name_was_rewritten(path: Path) -> None:
@@ -238,7 +238,7 @@ def test_another_file_under_the_same_name_was_rewritten(path: Path) -> None:
     other.write_bytes(b'{"a":1}\n{"b":2}\n')
     other.replace(path)
 
-    assert read_tail(path, stands).change is Change.REWRITTEN
+    assert read_tail(path, stands).change is TailChange.REWRITTEN
 
 
 def test_the_same_bytes_put_back_are_the_same_file(path: Path) -> None:
@@ -296,7 +296,7 @@ def test_a_long_line_without_its_end_is_kept_back(path: Path) -> None:
 def test_a_line_that_is_too_long_is_set_aside(
     path: Path, monkeypatch: pytest.MonkeyPatch, end: bytes
 ) -> None:
-    monkeypatch.setattr(tail, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(tail, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(tail, "BLOCK_BYTES", 300)
     path.write_bytes(b"{}\n" + b"y" * 1001 + end)
 
@@ -309,7 +309,7 @@ def test_a_line_that_is_too_long_is_set_aside(
 
 
 def test_a_line_as_long_as_the_limit_is_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tail, "LONGEST_LINE", 1000)
+    monkeypatch.setattr(tail, "MAX_LINE_BYTES", 1000)
     monkeypatch.setattr(tail, "BLOCK_BYTES", 300)
     path.write_bytes(b"y" * 1000 + b"\n")
 
@@ -369,24 +369,24 @@ def test_a_file_that_is_rewritten_while_it_is_read_is_seen(
     path.write_bytes(b'{"x":1}\n')
     monkeypatch.undo()
 
-    assert met.change is Change.REWRITTEN
-    assert read_tail(path, first.after).change is Change.REWRITTEN
+    assert met.change is TailChange.REWRITTEN
+    assert read_tail(path, first.after).change is TailChange.REWRITTEN
 
 
 def test_what_was_read_is_remembered_not_what_stands_there_by_now(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path.write_bytes(b'{"a":1}\n{"b":2}\n')
-    behind = tail._behind
+    behind = tail._read_anchor
 
     def rewriting(file: object, offset: int) -> bytes:
         found = behind(file, offset)  # type: ignore[arg-type]
         path.write_bytes(b'{"c":1}\n{"d":2}\n')
         return found
 
-    monkeypatch.setattr(tail, "_behind", rewriting)
+    monkeypatch.setattr(tail, "_read_anchor", rewriting)
     read = read_tail(path, START)
     monkeypatch.undo()
 
     assert lines_of(read) == [(0, b'{"a":1}'), (8, b'{"b":2}')]
-    assert read_tail(path, read.after).change is Change.REWRITTEN
+    assert read_tail(path, read.after).change is TailChange.REWRITTEN

@@ -8,16 +8,21 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import telling
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.transcripts.cleared import read_shown
-from ctxtop.core.cleared import CLEARED
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import queries
+from ctxtop.collectors.claude_code import transcript_jobs
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.transcripts.retained_content import read_cleared_messages
+from ctxtop.core.measure.compaction_report import (
+    REPORT_VERSION,
+    CompactionReport,
+    decode_report,
+    encode_report,
+)
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.told_writer import ToldRow, ToldWriter
+from ctxtop.core.store.post_scan_writer import CompactionReportRow, CompactionReportWriter
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.told import ENGINE, Told, pack, unpack
+from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -40,7 +45,7 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 OTHER = "99999999-2222-4333-8444-555555555555"
 RULE = "Never touch the billing module."
@@ -60,9 +65,14 @@ def path(claude: ClaudeFolder) -> Path:
     return claude.projects / PROJECT / f"{SESSION}.jsonl"
 
 
-def compactions(store: Path, session_id: str | None = None) -> list[tuple[str, Told | None]]:
+def compactions(
+    store: Path, session_id: str | None = None
+) -> list[tuple[str, CompactionReport | None]]:
     with closing(open_reader(store)) as db:
-        return [(row.uuid, unpack(row.report)) for row in queries.compactions(db, session_id)]
+        return [
+            (row.uuid, decode_report(row.report))
+            for row in session_queries.compactions(db, session_id)
+        ]
 
 
 def forgot(store: Path) -> dict[str, list[str] | None]:
@@ -107,7 +117,7 @@ def test_a_second_run_reads_nothing(
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary()])
     collector.scan_and_report_compactions()
     before = dump(store)
-    monkeypatch.setattr(telling.Telling, "_read", None)
+    monkeypatch.setattr(transcript_jobs.CompactionReportJob, "_read", None)
     collector.scan_and_report_compactions()
     again = Recorder()
     with closing(Writer(store)) as writer:
@@ -160,16 +170,16 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
 ) -> None:
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary("nothing")])
     collector.scan_and_report_compactions()
-    (untold,) = ToldWriter(writer).pending(ENGINE + 1)
+    (untold,) = CompactionReportWriter(writer).pending(REPORT_VERSION + 1)
     ((offset, uuid),) = untold.boundaries
-    newer = ToldRow(offset, uuid, pack(Told(cleared_results=7)))
-    ToldWriter(writer).save(untold.file_id, ENGINE + 1, [newer])
-    older = ToldRow(offset, uuid, pack(Told()))
-    ToldWriter(writer).save(untold.file_id, ENGINE, [older])
+    newer = CompactionReportRow(offset, uuid, encode_report(CompactionReport(cleared_results=7)))
+    CompactionReportWriter(writer).save(untold.file_id, REPORT_VERSION + 1, [newer])
+    older = CompactionReportRow(offset, uuid, encode_report(CompactionReport()))
+    CompactionReportWriter(writer).save(untold.file_id, REPORT_VERSION, [older])
 
     ((_, told),) = compactions(store)
-    assert told == Told(cleared_results=7)
-    monkeypatch.setattr("ctxtop.core.told.ENGINE", ENGINE + 2)
+    assert told == CompactionReport(cleared_results=7)
+    monkeypatch.setattr("ctxtop.core.measure.compaction_report.REPORT_VERSION", REPORT_VERSION + 2)
     collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": ["/p/a.py"]}
 
@@ -179,11 +189,14 @@ def test_a_boundary_that_went_meanwhile_is_not_kept(
 ) -> None:
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
-    (untold,) = ToldWriter(writer).pending(1)
+    (untold,) = CompactionReportWriter(writer).pending(1)
     ((offset, uuid),) = untold.boundaries
-    row = pack(Told())
-    wrong = [ToldRow(offset + 1, uuid, row), ToldRow(offset, "another", row)]
-    ToldWriter(writer).save(untold.file_id, 1, wrong)
+    row = encode_report(CompactionReport())
+    wrong = [
+        CompactionReportRow(offset + 1, uuid, row),
+        CompactionReportRow(offset, "another", row),
+    ]
+    CompactionReportWriter(writer).save(untold.file_id, 1, wrong)
 
     assert dump(store)["compaction_told"] == []
 
@@ -202,7 +215,7 @@ def test_a_file_that_cannot_be_read_is_a_trouble_until_it_can(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(telling.Telling, "_read", refuse)
+        patch.setattr(transcript_jobs.CompactionReportJob, "_read", refuse)
         collector.post_scan_jobs.report_compactions()
         collector.post_scan_jobs.report_compactions()
     (trouble,) = recorder.troubles
@@ -240,7 +253,7 @@ def test_a_file_that_does_not_hold_what_the_store_says_is_read_once(
     collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": None}
 
-    monkeypatch.setattr(telling.Telling, "_read", None)
+    monkeypatch.setattr(transcript_jobs.CompactionReportJob, "_read", None)
     collector.post_scan_jobs.report_compactions()
 
 
@@ -267,11 +280,11 @@ def test_two_collectors_on_one_store_tell_the_same(
     with closing(Writer(store)) as second:
         other = Collector(claude, second, Recorder())
         other.scan()
-        waiting = ToldWriter(second).pending(ENGINE)
+        waiting = CompactionReportWriter(second).pending(REPORT_VERSION)
         collector.post_scan_jobs.report_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.
-        assert other.post_scan_jobs._compaction_reports._report_file(waiting[0], ENGINE)
+        assert other.post_scan_jobs._compaction_reports._report_file(waiting[0], REPORT_VERSION)
         other.post_scan_jobs.report_compactions()
 
     assert dump(store) == before
@@ -306,7 +319,7 @@ def test_what_was_said_is_clean_before_it_is_stored(
     )
 
 
-def blob(*ids: str, words: str = CLEARED) -> JsonLine:
+def blob(*ids: str, words: str = CLEARED_RESULT_TEXT) -> JsonLine:
     """A message of a request as client 2.1.329 writes it."""
     content = [{"type": "tool_result", "tool_use_id": each, "content": words} for each in ids]
     return {
@@ -327,16 +340,16 @@ def test_cleared_results_are_found_in_requests_and_in_the_transcript(
                 {
                     "type": "tool_result",
                     "tool_use_id": "t4",
-                    "content": [{"type": "text", "text": CLEARED}],
+                    "content": [{"type": "text", "text": CLEARED_RESULT_TEXT}],
                 }
             ],
         }
     }
     lines: list[JsonLine | bytes] = [
         blob("t1", "t2"),
-        blob("t9", words=f"it says {CLEARED}"),
-        b'{"type":"api-request-blob","message":"' + CLEARED.encode() + b'"}',
-        tool_result("t3", CLEARED, {}),
+        blob("t9", words=f"it says {CLEARED_RESULT_TEXT}"),
+        b'{"type":"api-request-blob","message":"' + CLEARED_RESULT_TEXT.encode() + b'"}',
+        tool_result("t3", CLEARED_RESULT_TEXT, {}),
         boundary(at=1, uuid="B1"),
         summary(),
         listed,
@@ -345,7 +358,7 @@ def test_cleared_results_are_found_in_requests_and_in_the_transcript(
         summary(),
     ]
     write(path, lines)
-    assert [each.tool_use_ids for each in read_shown(path)] == [("t1", "t2"), ("t4",)]
+    assert [each.tool_use_ids for each in read_cleared_messages(path)] == [("t1", "t2"), ("t4",)]
     collector.scan_and_report_compactions()
 
     counted = {uuid: told.cleared_results for uuid, told in compactions(store) if told}
@@ -380,7 +393,7 @@ def test_a_scan_alone_tells_nothing(path: Path, collector: Collector, store: Pat
     collector.scan()
 
     assert forgot(store) == {"B1": None}
-    assert telling.TELL_S < 1, "the watcher looks at what has changed in between"
+    assert transcript_jobs.REPORT_BUDGET_S < 1, "the watcher looks at what has changed in between"
 
 
 @pytest.mark.parametrize("rendered", [True, False])

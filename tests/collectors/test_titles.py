@@ -6,18 +6,18 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.fleet import read_sessions
-from ctxtop.core.store import queries
+from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.summaries.names import names_in, typed_words
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.summaries.mentions import find_names, strip_pasted_text
 
 from ..transcripts import PROJECT, SESSION, START_MS, JsonLine, append, assistant, user, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.collect import Collector
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.collector_thread import Collector
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 OTHER = "22222222-2222-4333-8444-555555555555"
 PASTED = (
@@ -56,12 +56,12 @@ def test_a_title_is_what_was_typed_not_what_was_pasted(
 
 
 def test_the_tag_around_what_was_pasted_is_no_name() -> None:
-    assert names_in(f"look at src/app/rows.py {PASTED}") == {"src/app/rows.py", "parse_rows"}
+    assert find_names(f"look at src/app/rows.py {PASTED}") == {"src/app/rows.py", "parse_rows"}
 
 
 def test_many_open_tags_take_no_long_time() -> None:
     hostile = "<pasted_content " * 50_000
-    assert typed_words(hostile).strip()
+    assert strip_pasted_text(hostile).strip()
 
 
 def summary_line(title: str, leaf: str) -> JsonLine:
@@ -111,4 +111,6 @@ def test_a_file_without_a_conversation_is_no_session(
     write(path, lines)
     assert titles(collector, store) == {}
     with closing(open_reader(store)) as db:
-        assert queries.newest_sessions(db) == queries.find_sessions(db, SESSION) == []
+        assert (
+            session_queries.newest_sessions(db) == session_queries.find_sessions(db, SESSION) == []
+        )

@@ -6,9 +6,9 @@ import json
 from typing import Any
 
 import pytest
-from ctxtop.collectors.tail import Block
-from ctxtop.collectors.transcripts.transcript import read_block
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile
+from ctxtop.collectors.claude_code.tail import LineBlock
+from ctxtop.collectors.claude_code.transcripts.line_indexer import index_block
+from ctxtop.core.store.transcript_records import FileKind, SourceFile, TranscriptRecords
 
 from ..transcripts import (
     MODEL,
@@ -42,12 +42,12 @@ AGENT = SourceFile(
 )
 
 
-def read(*lines: JsonLine | bytes, source: SourceFile = MAIN) -> Facts:
-    return read_block(source, block(encode(lines)))
+def read(*lines: JsonLine | bytes, source: SourceFile = MAIN) -> TranscriptRecords:
+    return index_block(source, block(encode(lines)))
 
 
-def block(data: bytes) -> Block:
-    return Block(0, data, len(data))
+def block(data: bytes) -> LineBlock:
+    return LineBlock(0, data, len(data))
 
 
 def test_an_answer() -> None:
@@ -451,7 +451,7 @@ def test_the_builders_time_is_the_stores_time() -> None:
 def test_what_is_no_text_around_a_line_is_taken_off() -> None:
     lines = [json.dumps(assistant(f"m{number}")).encode() for number in range(3)]
     data = b"\0\0\0" + lines[0] + b"\n" + lines[1] + b"\r\n\n  \n\0\0\n\t" + lines[2] + b" \n"
-    facts = read_block(MAIN, block(data))
+    facts = index_block(MAIN, block(data))
 
     assert [answer.message_id for answer in facts.responses] == ["m0", "m1", "m2"]
     assert (facts.lines, facts.bad) == (3, ())

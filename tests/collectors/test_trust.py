@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import policy_files, trust_file
-from ctxtop.collectors.policy_files import PROJECT_FILE, PolicyFiles
+from ctxtop.collectors.policy_files import PROJECT_POLICY_NAME, PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.standard_paths import trust_file_path as own_trust_file
 from ctxtop.collectors.trust_file import TrustFile, TrustFileError
-from ctxtop.collectors.trusting import list_trusted, preview
-from ctxtop.collectors.user_file import trust_file as own_trust_file
-from ctxtop.core.policy.trust import Trust
+from ctxtop.collectors.trust_preview import list_trusted, preview_trust
+from ctxtop.core.policy.policy import ProjectTrust
 
 from ..trusted_files import trust, write_trusted
 
@@ -25,14 +25,14 @@ SAID = 'mode = "auto"\nthreshold = ["0.5:notice"]\n'
 
 @pytest.fixture(autouse=True)
 def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(policy_files, "AGAIN_S", 0.0)
+    monkeypatch.setattr(policy_files, "REFRESH_INTERVAL_S", 0.0)
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     folder = tmp_path / "shop"
     folder.mkdir()
-    (folder / PROJECT_FILE).write_text(SAID)
+    (folder / PROJECT_POLICY_NAME).write_text(SAID)
     return folder
 
 
@@ -53,10 +53,10 @@ def test_a_file_acts_once_it_is_trusted_and_no_more_once_it_changed(
     assert [each.at for each in files.policies.for_project(str(project)).thresholds] == [0.5]
     trust(project)
     assert mode(files, project) == "auto"
-    (project / PROJECT_FILE).write_text(f"{SAID}# later\n")
+    (project / PROJECT_POLICY_NAME).write_text(f"{SAID}# later\n")
     assert mode(files, project) == "suggest"
-    assert files.policies.for_project(str(project)).trust is Trust.CHANGED
-    (project / PROJECT_FILE).write_text(SAID)
+    assert files.policies.for_project(str(project)).trust is ProjectTrust.CHANGED
+    (project / PROJECT_POLICY_NAME).write_text(SAID)
     assert mode(files, project) == "auto"
     TrustFile(own_trust_file()).revoke(str(project))
     assert mode(files, project) == "suggest"
@@ -68,7 +68,7 @@ def test_a_trusted_folder_does_not_vouch_for_the_folders_below_it(
     trust(project)
     below = project / "vendor"
     below.mkdir()
-    (below / PROJECT_FILE).write_text(SAID)
+    (below / PROJECT_POLICY_NAME).write_text(SAID)
     assert mode(files, below) == "suggest"
 
 
@@ -90,18 +90,18 @@ def test_a_file_of_another_user_is_not_obeyed(
     assert files.policies.for_project(str(project)).thresholds[0].at == 0.7
     (notice,) = files.notices
     assert (notice.location, notice.what) == (
-        str(project / PROJECT_FILE),
+        str(project / PROJECT_POLICY_NAME),
         f"belongs to another user (uid {os.getuid()})",
     )
     with pytest.raises(TrustFileError, match="belongs to another user"):
-        preview(PolicySources(), project)
+        preview_trust(PolicySources(), project)
 
 
 def test_a_file_that_everybody_can_write_is_not_obeyed(files: PolicyFiles, project: Path) -> None:
-    (project / PROJECT_FILE).chmod(0o666)
+    (project / PROJECT_POLICY_NAME).chmod(0o666)
     files.refresh([str(project)])
     assert [notice.what for notice in files.notices] == ["everybody can write it"]
-    (project / PROJECT_FILE).chmod(0o664)
+    (project / PROJECT_POLICY_NAME).chmod(0o664)
     files.refresh([str(project)])
     assert files.notices == ()
     assert [each.at for each in files.policies.for_project(str(project)).thresholds] == [0.5]
@@ -163,8 +163,8 @@ def test_the_list_says_how_each_file_stands_now(tmp_path: Path) -> None:
     for name in ("same", "changed", "gone"):
         (tmp_path / name).mkdir()
         write_trusted(tmp_path / name, SAID)
-    (tmp_path / "changed" / PROJECT_FILE).write_text("")
-    (tmp_path / "gone" / PROJECT_FILE).unlink()
+    (tmp_path / "changed" / PROJECT_POLICY_NAME).write_text("")
+    (tmp_path / "gone" / PROJECT_POLICY_NAME).unlink()
     found = {each.folder: each.state for each in list_trusted(own_trust_file())}
     assert found == {
         str(tmp_path / "changed"): "changed",
@@ -178,7 +178,7 @@ def test_two_that_trust_at_a_time_both_remain(tmp_path: Path) -> None:
 
     for number in range(12):
         (tmp_path / str(number)).mkdir()
-        (tmp_path / str(number) / PROJECT_FILE).write_text(SAID)
+        (tmp_path / str(number) / PROJECT_POLICY_NAME).write_text(SAID)
     with ThreadPoolExecutor(6) as pool:
         list(pool.map(lambda number: trust(tmp_path / str(number)), range(12)))
     assert len(list_trusted(own_trust_file())) == 12

@@ -17,7 +17,7 @@ from ..transcripts import PROJECT, append, assistant, boundary, launch, notifica
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 ROUNDS: Final = 60
 FILES: Final = 6
@@ -29,10 +29,10 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 from tests.recorder import Recorder
-from ctxtop.collectors import collect
-from ctxtop.collectors.folder import ClaudeFolder
+from ctxtop.collectors.claude_code import collector_thread
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.writer import Writer
-collect.COMMIT_BYTES = 1500
+collector_thread.COMMIT_BYTES = 1500
 stop = Path(sys.argv[4])
 scans = 0
 seen = Path(sys.argv[5])
@@ -40,7 +40,7 @@ recorder = Recorder()
 while True:
     last = stop.exists()
     writer = Writer(Path(sys.argv[3]))
-    collector = collect.Collector(ClaudeFolder(Path(sys.argv[2])), writer, recorder)
+    collector = collector_thread.Collector(ClaudeFolder(Path(sys.argv[2])), writer, recorder)
     for _ in range(5):
         collector.scan()
         scans += 1

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors import policy_files
-from ctxtop.collectors.collect import Collector
-from ctxtop.collectors.judging import Judging
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.core import warn
-from ctxtop.core.fleet_reader import FleetReader
-from ctxtop.core.levels import Level
-from ctxtop.core.store import warning_queries
+from ctxtop.core.measure import warning_evaluation
+from ctxtop.core.measure.fleet_reader import FleetReader
+from ctxtop.core.measure.levels import Level
+from ctxtop.core.measure.warning_log import read_warnings
+from ctxtop.core.store import warning_records
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.warning_log import read_log
 
 from ..recorder import Recorder
 from ..transcripts import (
@@ -37,8 +37,8 @@ from ..transcripts import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.core.store.warning_queries import WarningRow
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
+    from ctxtop.core.store.warning_records import WarningRow
 
 LARGE = "claude-opus-5-5"
 
@@ -55,7 +55,7 @@ def agent_path(claude: ClaudeFolder) -> Path:
 
 def rows(store: Path) -> list[WarningRow]:
     with closing(open_reader(store)) as db:
-        return warning_queries.warnings(db)
+        return warning_records.logged_warnings(db)
 
 
 def said(store: Path) -> list[tuple[str, int, bool]]:
@@ -141,7 +141,7 @@ def test_facts_that_were_stored_but_not_judged_are_judged_at_the_next_start(
 ) -> None:
     write(path, [user(), assistant("m1", 145_000)])
     with monkeypatch.context() as killed:
-        killed.setattr(Judging, "judge", lambda *_: frozenset())
+        killed.setattr(WarningEvaluator, "evaluate", lambda *_: frozenset())
         run(claude, store)
     assert rows(store) == []
     run(claude, store)
@@ -158,7 +158,7 @@ def test_a_look_at_what_did_not_change_judges_nothing(
     def fail(*_: object) -> None:
         raise AssertionError("judged again")
 
-    monkeypatch.setattr(warn, "measure_sessions", fail)
+    monkeypatch.setattr(warning_evaluation, "read_sessions_without_forecast", fail)
     run(claude, store)
     other = claude.projects / PROJECT / "22222222-2222-4333-8444-555555555555.jsonl"
     write(other, [user(), assistant("n1", 69_000)])
@@ -215,7 +215,7 @@ def test_an_agent_within_its_sessions_file(path: Path, claude: ClaudeFolder, sto
     (row,) = rows(store)
     assert (row.level, row.tokens) == ("notice", 150_000)
     assert row.agent_id is not None
-    assert row.agent_id.startswith(warning_queries.ASIDE)
+    assert row.agent_id.startswith(warning_records.SIDECHAIN_AGENTS)
 
 
 def test_a_file_that_is_written_anew_says_nothing_again(
@@ -327,7 +327,7 @@ def test_a_monitor_that_is_switched_off_ends_what_stands_and_says_nothing(
 def test_what_is_wrong_with_a_policy_is_told_once_and_its_end(
     claude: ClaudeFolder, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(policy_files, "AGAIN_S", 0.0)
+    monkeypatch.setattr(policy_files, "REFRESH_INTERVAL_S", 0.0)
     config = tmp_path / "config.toml"
     config.write_text("mode = 'loud'\n")
     recorder = Recorder()
@@ -384,4 +384,4 @@ def test_what_has_ended_by_the_time_it_is_logged_is_not_told(
         reader.read(None, START_MS)
 
         assert reader.new_warnings() == []
-        assert [found.warning.level for found in read_log(db)] == [Level.NOTICE]
+        assert [found.warning.level for found in read_warnings(db)] == [Level.NOTICE]

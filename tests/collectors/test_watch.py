@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import watchfiles
-from ctxtop.collectors import watch
-from ctxtop.collectors.folder import ClaudeFolder
-from ctxtop.collectors.watch import keep_up
+from ctxtop.collectors.claude_code import watch
+from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.claude_code.watch import scan_and_watch
 from ctxtop.core.store import database
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
@@ -73,7 +73,7 @@ def watching(claude: ClaudeFolder, store: Path, recorder: Recorder) -> Iterator[
         try:
             with closing(Writer(store)) as writer:
                 writer.claim_folder(claude.root)
-                keep_up(claude, writer, recorder, stop)
+                scan_and_watch(claude, writer, recorder, stop)
         except BaseException as error:  # noqa: BLE001 -- told below
             failed.append(error)
 
@@ -369,7 +369,7 @@ def test_an_error_that_does_not_pass_is_raised(
     fails, _ = failing(sqlite3.SQLITE_ERROR, "no such column: x", 1)
     monkeypatch.setattr(Writer, "append", fails)
     with pytest.raises(sqlite3.OperationalError, match="no such column"):
-        keep_up(claude, writer, Recorder(), threading.Event())
+        scan_and_watch(claude, writer, Recorder(), threading.Event())
 
 
 @pytest.mark.usefixtures("never_reconcile")
@@ -392,7 +392,7 @@ def test_damage_that_only_a_reader_finds_makes_the_store_again(
     claude: ClaudeFolder, store: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     writers: list[Writer] = []
-    monkeypatch.setattr(Writer, "claim", lambda self, _: writers.append(self))
+    monkeypatch.setattr(Writer, "claim_folder", lambda self, _: writers.append(self))
     with watching(claude, store, recorder):
         until(lambda: answers(store) == {"m1"})
         error = sqlite3.DatabaseError("database disk image is malformed")
@@ -416,7 +416,7 @@ def test_what_a_hook_was_told_is_seen_at_once_also_in_a_renamed_log(
         wait_for_the_watch(main, store)
         tell(store, "Stop", session_id=SESSION)
         until(lambda: told() == 1)
-        part = path.rename(path.with_name(part_name(Log.HOOKS, 1)))
+        part = path.rename(path.with_name(part_name(LogKind.HOOKS, 1)))
         tell(store, "Stop", session_id=SESSION)
         until(lambda: told() == 2)
         with part.open("ab") as file:

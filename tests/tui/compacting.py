@@ -5,13 +5,13 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.subjects import state_folder
-from ctxtop.core.compaction.receipts import Receipts
-from ctxtop.tui.screens.compact import CompactScreen
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.receipt import ReceiptScreen
-from ctxtop.tui.screens.receipts import ReceiptsScreen
-from ctxtop.tui.widgets.operation_pane import OperationPane
+from ctxtop.collectors.actions.session_target import state_folder
+from ctxtop.core.compaction.receipts import ReceiptStore
+from ctxtop.tui.screens.compact.compact_panes import OperationPane
+from ctxtop.tui.screens.compact.compact_screen import CompactScreen
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
+from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.widgets.row_list import RowList
 
 from .support import WIDE, opened
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-    from ctxtop.core.compaction.receipts import Receipt
+    from ctxtop.core.compaction.receipts import CompactionReceipt
     from ctxtop.tui.screens.page import Page
 
     from .support import Opened, Stage
@@ -43,7 +43,7 @@ async def planned(it: Opened) -> None:
 
     def met() -> bool:
         screen = it.app.screen
-        if not isinstance(screen, CompactScreen) or screen.is_old:
+        if not isinstance(screen, CompactScreen) or screen.is_stale:
             return False
         return screen._planned is not None and screen._in_place_checked and not waits(it)
 
@@ -126,9 +126,9 @@ async def receipts_shown(it: Opened) -> ReceiptsScreen:
     return screen
 
 
-def kept(stage: Stage) -> list[Receipt]:
+def kept(stage: Stage) -> list[CompactionReceipt]:
     """All receipts, newest first."""
-    return Receipts(state_folder(stage.places.store)).all()
+    return ReceiptStore(state_folder(stage.places.store)).all()
 
 
 def transcript(stage: Stage, title: str) -> Path:

@@ -10,11 +10,11 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import registry
+from ctxtop.collectors.claude_code import registry
 from ctxtop.collectors.demo import make_demo
+from ctxtop.collectors.places import Places
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.cli import main
-from ctxtop.tui.places import Places
 
 from .ended import Ended
 from .support import NOW, Clock, Stage
@@ -66,9 +66,9 @@ def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("textual.app.wait_for_idle", soon)
     monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
-    monkeypatch.setattr("ctxtop.tui.herald.GATHER_S", 0.05)
+    monkeypatch.setattr("ctxtop.tui.notifier.GROUPING_S", 0.05)
     # A tenth of what opening the dashboard costs, and of use only to one that stays open.
-    monkeypatch.setattr("ctxtop.tui.app.spare_lasting", lambda: None)
+    monkeypatch.setattr("ctxtop.tui.app.freeze_long_lived_objects", lambda: None)
 
 
 @pytest.fixture

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ctxtop.core.agents import Agent, AgentStatus
-from ctxtop.core.claims import Source
-from ctxtop.core.context import Context, ContextState
-from ctxtop.core.sessions import Session, Status
-from ctxtop.core.store.rows import SummaryRow
-from ctxtop.core.window import Window
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.agent import Agent, AgentStatus
+from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.session import Session, SessionStatus
+from ctxtop.core.store.queries.query_rows import SummaryRow
 from msgspec.structs import replace
 
 from .support import NOW_MS
@@ -17,7 +16,7 @@ from .support import NOW_MS
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-WINDOW: Final = Window(200_000, Source.TABLE)
+WINDOW: Final = Window(200_000, ClaimSource.TABLE)
 
 
 def context(tokens: int | None, state: str = "measured") -> Context:
@@ -32,7 +31,7 @@ def session(**fields: Any) -> Session:  # noqa: ANN401 -- any field may be named
         cwd="/home/dev/shop",
         model="claude-haiku-4-5",
         client_version="2.1.329",
-        status=Status.ENDED,
+        status=SessionStatus.ENDED,
         live=False,
         tmux=None,
         context=context(172_412),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.tui.destinations import DESTINATIONS
+from ctxtop.tui.navigation import ROUTES
 from ctxtop.tui.screens.page import Page
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ WAYS: Final = (
     Way("session", ("1", "enter")),
     Way("agent", ("2", "G", "enter")),
     Way("summary", ("3", "enter")),
-    *(Way(each.name, ("1", each.key.split(",")[0])) for each in DESTINATIONS),
+    *(Way(each.name, ("1", each.key.split(",")[0])) for each in ROUTES),
 )
 
 

@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.reading import ReadingScreen
-from ctxtop.tui.screens.session import SessionScreen
-from ctxtop.tui.screens.summary import SummaryScreen
-from ctxtop.tui.sections import Section
-from ctxtop.tui.session_sections import detail, listing
+from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.screens.session.session_screen import SessionScreen
+from ctxtop.tui.screens.session.session_tabs import tab_detail, tab_listing
+from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
+from ctxtop.tui.text.listing import SessionTab
 from ctxtop.tui.widgets.row_list import RowList
 from ctxtop.tui.widgets.status_line import StatusLine
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.demo import DemoSession
-    from ctxtop.tui.places import Places
+    from ctxtop.collectors.places import Places
     from textual.message import Message
     from textual.pilot import Pilot
 
@@ -140,17 +140,19 @@ class Opened:
         """All of the text to read, also what is not in sight."""
         screen = self.app.screen
         if isinstance(screen, SessionScreen):
-            return "\n".join([*self.lines, *(line for part in Section for line in self.part(part))])
+            return "\n".join(
+                [*self.lines, *(line for part in SessionTab for line in self.part(part))]
+            )
         assert isinstance(screen, ReadingScreen)
         return screen._content.plain
 
-    def part(self, part: Section, width: int = 100) -> list[str]:
+    def part(self, part: SessionTab, width: int = 100) -> list[str]:
         """All that a part of a session's page says: its head, its rows, and what is beside them."""
         screen = self.app.screen
         assert isinstance(screen, SessionScreen)
         shown = screen._shown()
-        found = listing(part, shown, width)
-        beside = [detail(part, shown, row.key, width).plain for row in found.rows]
+        found = tab_listing(part, shown, width)
+        beside = [tab_detail(part, shown, row.key, width).plain for row in found.rows]
         rows = [row.content.plain for row in found.rows]
         words = [found.head.plain, *rows, *beside] if rows else [found.empty]
         return "\n".join(words).split("\n")

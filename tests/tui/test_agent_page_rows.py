@@ -5,40 +5,57 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.agents import AgentStatus, Result
 from ctxtop.core.compliance.findings import ReviewFinding
-from ctxtop.core.compliance_summary import Reviewed
-from ctxtop.core.review_groups import by_severity, gather
-from ctxtop.tui.agent_filter import AgentOrder, choose_agents, choose_found, toggled
-from ctxtop.tui.agent_markdown import agents_markdown
-from ctxtop.tui.agent_page_rows import agent_lines, fold_cell, head_line, tree_line, widths_of
-from ctxtop.tui.agent_rows import columns_of
-from ctxtop.tui.agent_tree import fold, grow_tree
-from ctxtop.tui.finding_rows import finding_head, finding_line, finding_lines
-from ctxtop.tui.findings_markdown import finding_markdown, findings_markdown
-from ctxtop.tui.spark import spark
+from ctxtop.core.measure.agent_compliance import ReviewedFinding, group_by_severity, group_findings
+from ctxtop.core.model.agent import AgentStatus, ReturnedResult
+from ctxtop.tui.screens.agents.agent_tabs import agents_markdown
+from ctxtop.tui.screens.agents.agent_tree import (
+    build_agent_tree,
+    fold_tree,
+    measure_tree,
+)
+from ctxtop.tui.screens.agents.agents_selection import (
+    AgentOrder,
+    filter_agents,
+    filter_findings,
+    toggle_word,
+)
+from ctxtop.tui.screens.agents.agents_table import (
+    agent_fold_cell,
+    agent_tree_line,
+    agent_tree_rows,
+    agents_header,
+    lay_out_agent_columns,
+)
+from ctxtop.tui.screens.agents.finding_rows import (
+    finding_line,
+    findings_header,
+    lay_out_findings,
+)
+from ctxtop.tui.text.compliance_text import finding_markdown, findings_markdown
+from ctxtop.tui.text.meters import sparkline
 
 from .makers import agent, session
 from .support import NOW_MS
 from .test_agent_report import BAD, GOOD, ruled
 
 if TYPE_CHECKING:
-    from ctxtop.core.agents import Agent
+    from ctxtop.core.model.agent import Agent
 
 CHAIN = [agent("a"), agent("b", "a"), agent("c", "b"), agent("d", "a"), agent("e")]
 
 
 def test_a_tree_counts_what_is_below() -> None:
-    assert [each.descendants for each in grow_tree(CHAIN)] == [3, 1, 0, 0, 0]
+    assert [each.descendants for each in build_agent_tree(CHAIN)] == [3, 1, 0, 0, 0]
 
 
 def test_a_circle_of_parents_is_shown_whole() -> None:
     circle = [agent("a", "b"), agent("b", "a"), agent("c", "c")]
-    assert {each.agent.agent_id for each in grow_tree(circle)} == {"a", "b", "c"}
+    assert {each.agent.agent_id for each in build_agent_tree(circle)} == {"a", "b", "c"}
 
 
 def shown(folded: set[str]) -> str:
-    return "".join(each.agent.agent_id for each in fold(grow_tree(CHAIN), folded, _id))
+    return "".join(each.agent.agent_id for each in fold_tree(build_agent_tree(CHAIN), folded, _id))
 
 
 def _id(each: Agent) -> str:
@@ -57,8 +74,8 @@ def test_folding_leaves_out_what_is_below_and_no_more() -> None:
 
 def test_filters() -> None:
     agents = [
-        agent("a", agent_type="worker", description="Retry it", ruling=ruled(GOOD)),
-        agent("b", agent_type="worker", ruling=ruled(BAD), model="claude-haiku-4-5"),
+        agent("a", agent_type="worker", description="Retry it", compliance=ruled(GOOD)),
+        agent("b", agent_type="worker", compliance=ruled(BAD), model="claude-haiku-4-5"),
         agent("c", agent_type="docs:writer", status=AgentStatus.RUNNING),
     ]
     for words, found in (
@@ -77,19 +94,19 @@ def test_filters() -> None:
         ("running", "c"),
         ("no:key", ""),
     ):
-        assert "".join(each.agent_id for each in choose_agents(agents, words)) == found, words
-    assert toggled("a broke:", "broke:") == "a"
-    assert toggled("a", "broke:") == "a broke:"
+        assert "".join(each.agent_id for each in filter_agents(agents, words)) == found, words
+    assert toggle_word("a broke:", "broke:") == "a"
+    assert toggle_word("a", "broke:") == "a broke:"
 
 
 def test_orders() -> None:
     agents = [
-        agent("a", ended_at=5, result=Result("x", 1, 4_000, None, 1)),
-        agent("b", ended_at=9, result=Result("x", 1, 8, 90, 2)),
+        agent("a", ended_at=5, result=ReturnedResult("x", 1, 4_000, None, 1)),
+        agent("b", ended_at=9, result=ReturnedResult("x", 1, 8, 90, 2)),
         agent("c", status=AgentStatus.RUNNING, ended_at=None),
     ]
     orders = {
-        each: "".join(one.agent_id for one in choose_agents(agents, "", each))
+        each: "".join(one.agent_id for one in filter_agents(agents, "", each))
         for each in AgentOrder
     }
     assert orders[AgentOrder.STARTED] == "abc"
@@ -101,52 +118,56 @@ def test_orders() -> None:
 @pytest.mark.parametrize("width", [46, 56, 70, 100, 118, 200])
 def test_rows_fill_their_width_whatever_their_words_are(width: int) -> None:
     wide = agent(
-        "w", "a", agent_type="審査" * 9, description="🚑" * 40, ruling=ruled(BAD, blocks=(5,))
+        "w",
+        "a",
+        agent_type="審査" * 9,
+        description="🚑" * 40,
+        compliance=ruled(BAD, block_offsets=(5,)),
     )
-    lines = agent_lines([*CHAIN, wide], [session(title="長い" * 30)], set())
-    columns = columns_of([each.branch for each in lines if each.branch])
-    assert widths_of(width).name > 0
+    lines = agent_tree_rows([*CHAIN, wide], [session(title="長い" * 30)], set())
+    columns = measure_tree([each.branch for each in lines if each.branch])
+    assert lay_out_agent_columns(width).name > 0
     for line in lines:
-        row = tree_line(line, width, NOW_MS, columns)
+        row = agent_tree_line(line, width, NOW_MS, columns)
         assert row.cell_length == width, row.plain
         if width >= 56:
             assert "10 %" in row.plain or line.branch is None
-    assert head_line(width).cell_length == width
-    assert [fold_cell(each) for each in lines[:4]] == [0, 1, 3, None]
+    assert agents_header(width).cell_length == width
+    assert [agent_fold_cell(each) for each in lines[:4]] == [0, 1, 3, None]
 
 
 def test_sessions_of_which_the_store_knows_nothing_are_still_shown() -> None:
-    lines = agent_lines([agent("a", session_id="s9")], [], set())
+    lines = agent_tree_rows([agent("a", session_id="s9")], [], set())
     assert [each.key for each in lines] == ["s9/", "s9/a"]
-    assert tree_line(lines[0], 80, NOW_MS, columns_of([])).plain.startswith("▾ s9")
+    assert agent_tree_line(lines[0], 80, NOW_MS, measure_tree([])).plain.startswith("▾ s9")
 
 
-def found(text: str = "wrong [x](http://e) <b>", path: str = "a`b.py") -> list[Reviewed]:
+def found(text: str = "wrong [x](http://e) <b>", path: str = "a`b.py") -> list[ReviewedFinding]:
     finding = ReviewFinding("critical", path, 3, 4, text)
-    return [Reviewed("s1", "r1", "reviewer", NOW_MS, finding)]
+    return [ReviewedFinding("s1", "r1", "reviewer", NOW_MS, finding)]
 
 
 def test_findings_as_rows_and_as_markdown() -> None:
-    (one,) = gather(found(), {"s1": "shop"})
-    groups = by_severity([one])
-    rows = finding_lines(groups, set())
+    (one,) = group_findings(found(), {"s1": "shop"})
+    groups = group_by_severity([one])
+    rows = lay_out_findings(groups, set())
     assert len({each.key for each in rows}) == 3
     for width in (40, 70, 118):
         assert {finding_line(each, width, NOW_MS).cell_length for each in rows} == {width}
-        assert finding_head(width).cell_length == width
-    assert len(finding_lines(groups, {"critical"})) == 1
+        assert findings_header(width).cell_length == width
+    assert len(lay_out_findings(groups, {"critical"})) == 1
     told = findings_markdown(groups)
     assert "## Critical (1)\n\n### `a'b.py` in shop\n\n- **3-4** wrong " in told
     assert "\\[x\\](http://e) \\<b\\>" in told
     assert finding_markdown(one).startswith("- **critical** `a'b.py:3-4`: wrong \\[x\\]")
     assert findings_markdown(()) == ""
-    assert choose_found([one], "file:a severity:crit") == [one]
-    assert choose_found([one], "!project:shop") == []
+    assert filter_findings([one], "file:a severity:crit") == [one]
+    assert filter_findings([one], "!project:shop") == []
 
 
 def test_agents_as_markdown_keep_their_results_in_a_fence() -> None:
     text = "a\n```\nb | c"
-    made = agent("a", result=Result(text, 3, 9, 3, 1), description="x | y")
+    made = agent("a", result=ReturnedResult(text, 3, 9, 3, 1), description="x | y")
     told = agents_markdown([made], {})
     assert "x \\| y" in told
     assert f"````text\n{text}\n````" in told
@@ -154,8 +175,8 @@ def test_agents_as_markdown_keep_their_results_in_a_fence() -> None:
 
 
 def test_sparks() -> None:
-    assert spark([], 5) == ""
-    assert spark([0, 1, 2, 4], 9) == "▁▃▅█"
-    assert spark([None, 0.5], 9, 1.0) == " ▅"
-    assert spark(range(100), 4) == "▂▄▆█"
-    assert spark([0, 0], 2) == "▁▁"
+    assert sparkline([], 5) == ""
+    assert sparkline([0, 1, 2, 4], 9) == "▁▃▅█"
+    assert sparkline([None, 0.5], 9, 1.0) == " ▅"
+    assert sparkline(range(100), 4) == "▂▄▆█"
+    assert sparkline([0, 0], 2) == "▁▁"

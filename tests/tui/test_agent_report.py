@@ -4,20 +4,31 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.agents import Result
-from ctxtop.core.compliance.codes import Format
-from ctxtop.core.compliance.expected import NOTHING, Expected, Ground, Terms
-from ctxtop.core.compliance.origin import Place
-from ctxtop.core.compliance.states import Ruling, Run, rule
-from ctxtop.core.injection.past import Entry, Excluded, Injection, Stage
-from ctxtop.core.store.answer_queries import GivenRow
-from ctxtop.core.store.rows import FillRow
-from ctxtop.tui.agent_detail import Detail
-from ctxtop.tui.agent_report import agent_report
-from ctxtop.tui.agent_rows import agent_line, columns_of
-from ctxtop.tui.agent_tree import grow_tree
-from ctxtop.tui.compliance_words import agent_count
-from ctxtop.tui.marked_text import MOST_LINES
+from ctxtop.core.compliance.codes import ResultFormat
+from ctxtop.core.compliance.expected import (
+    NOTHING_EXPECTED,
+    ComplianceSettings,
+    ExpectationSource,
+    ExpectedFormat,
+)
+from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
+from ctxtop.core.injection.injection_candidates import (
+    ExcludedResult,
+    InjectedEntry,
+    Injection,
+    InjectionStage,
+)
+from ctxtop.core.model.agent import ReturnedResult
+from ctxtop.core.store.queries.injection_queries import AnswerItemRow
+from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.tui.screens.agents.agent_details import AgentDetails
+from ctxtop.tui.screens.agents.agent_report import MAX_LINES, agent_report
+from ctxtop.tui.screens.agents.agent_tree import (
+    agent_line,
+    build_agent_tree,
+    measure_tree,
+)
+from ctxtop.tui.text.compliance_text import agent_count
 from msgspec.structs import replace
 
 from .makers import agent
@@ -28,24 +39,26 @@ BAD = "I built it.\n\x1b[31m[b]and[/b] this is how."
 REVIEW = (
     "[COMPRESSED] agent_type: reviewer\nFiles reviewed: a\nCritical: a:1 — x\nVerdict: FAIL (1/0)"
 )
-OUTPUT = Expected(Format.OUTPUT, Ground.PRELOADED)
+OUTPUT = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.PRELOADED)
 
 
-def ruled(text: str, expected: Expected = OUTPUT, **fields: Any) -> Ruling:  # noqa: ANN401
-    known: dict[str, Any] = {"final_message": "m9", "final_offset": 900}
-    return rule(
-        Run("worker", has_ended=True, final_text=text, **(known | fields)), expected, Terms()
+def ruled(text: str, expected: ExpectedFormat = OUTPUT, **fields: Any) -> RunVerdict:  # noqa: ANN401
+    known: dict[str, Any] = {"final_message_id": "m9", "final_offset": 900}
+    return judge_run(
+        AgentRun("worker", has_ended=True, final_text=text, **(known | fields)),
+        expected,
+        ComplianceSettings(),
     )
 
 
-def report(text: str, ruling: Ruling | None, **fields: Any) -> str:  # noqa: ANN401
-    result = Result(text, text.count("\n") + 1, len(text), 9, 1)
-    made = agent("a", result=result, ruling=ruling)
+def report(text: str, ruling: RunVerdict | None, **fields: Any) -> str:  # noqa: ANN401
+    result = ReturnedResult(text, text.count("\n") + 1, len(text), 9, 1)
+    made = agent("a", result=result, compliance=ruling)
     return agent_report(replace(made, **fields), width=100).plain
 
 
 def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
-    for ruling in (None, ruled(GOOD, NOTHING)):
+    for ruling in (None, ruled(GOOD, NOTHING_EXPECTED)):
         said = report(GOOD, ruling)
         assert said.startswith("✓ reviewer  look at it\n")
         assert "What it gave back\n1 │ [COMPRESSED] agent_type: worker\n2 │ Changed files" in said
@@ -53,8 +66,8 @@ def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
 
 
 def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:
-    places = (Place(100, "skill_text"),)
-    said = report(BAD, ruled(BAD, places=places, blocks=(500,), retry_tokens=9_000))
+    places = (MarkerLine(100, "skill_text"),)
+    said = report(BAD, ruled(BAD, marker_lines=places, block_offsets=(500,), retry_tokens=9_000))
     for words in (
         "✗ exhausted: it was blocked once",
         "broke         V01 in line 1\n",
@@ -84,15 +97,15 @@ def test_two_rules_that_one_line_breaks_are_both_named() -> None:
 
 
 def test_a_verdict_on_other_words_than_the_parent_got_shows_both() -> None:
-    ruling = ruled("Mended.", places=(Place(1, "assistant", "m1", GOOD),))
-    said = report(GOOD, ruling, reply="Mended.")
+    ruling = ruled("Mended.", marker_lines=(MarkerLine(1, "assistant", "m1", GOOD),))
+    said = report(GOOD, ruling, last_message="Mended.")
     assert "✗ clobbered" in said
     judged, given = said.index("which was judged"), said.index("What its parent was given")
     assert judged < said.index("1 ▌ Mended.") < given < said.index("1 │ [COMPRESSED]")
 
 
 def test_one_that_complied_says_so() -> None:
-    said = report(GOOD, ruled(GOOD, places=(Place(900, "assistant", "m9", GOOD),)))
+    said = report(GOOD, ruled(GOOD, marker_lines=(MarkerLine(900, "assistant", "m9", GOOD),)))
     assert "✓ compliant: its final message follows the skill" in said
     assert "in its final message" in said
     assert "wrongly" not in said
@@ -102,7 +115,7 @@ def test_one_that_complied_says_so() -> None:
 def test_no_line_is_longer_than_its_room_and_no_word_is_lost() -> None:
     text = "界" * 90 + "\n" + "word " * 60 + "\n" + "x" * 200
     for width in (30, 46, 110):
-        made = agent("a", result=Result(text, 3, len(text), 9, 1), ruling=ruled(text))
+        made = agent("a", result=ReturnedResult(text, 3, len(text), 9, 1), compliance=ruled(text))
         lines = agent_report(made, width=width).split("\n")
         shown = [each for each in lines if "▌" in each.plain or "│" in each.plain]
         assert all(each.cell_length <= width for each in shown)
@@ -113,16 +126,16 @@ def test_no_line_is_longer_than_its_room_and_no_word_is_lost() -> None:
 def test_a_huge_result_is_cut_and_says_so() -> None:
     text = "line\n" * 5_000 + "y" * 9_000
     said = report(text, None)
-    assert f"… {5_001 - MOST_LINES:,} lines more; y copies all" in said
+    assert f"… {5_001 - MAX_LINES:,} lines more; y copies all" in said
     assert len(report("z" * 1_000_000, None)) < 10_000
 
 
 def test_what_is_read_of_it_stands_below() -> None:
-    entry = Entry(Stage.SIBLING, "of the same parent", "text", 90, "s1", "b1")
-    out = tuple(Excluded(f"c{n}", "s1", "docs", "not finished") for n in range(10))
-    given = GivenRow("s0", "a", 1, "same_type", "of the same type", 120, "s1", "b7")
+    entry = InjectedEntry(InjectionStage.SIBLING, "of the same parent", "text", 90, "s1", "b1")
+    out = tuple(ExcludedResult(f"c{n}", "s1", "docs", "not finished") for n in range(10))
+    given = AnswerItemRow("s0", "a", 1, "same_type", "of the same type", 120, "s1", "b7")
     fill = tuple(FillRow(n, tokens, cut) for n, (tokens, cut) in enumerate(STEPS))
-    detail = Detail("Look.\nThen tell.", fill, (given,), Injection("x", (entry,), out, 90))
+    detail = AgentDetails("Look.\nThen tell.", fill, (given,), Injection("x", (entry,), out, 90))
     made = agent("a")
     said = agent_report(made, detail, 100).plain
     assert "Its task\n  Look.\n  Then tell." in said
@@ -139,20 +152,22 @@ STEPS = ((1_000, 0), (8_500, 0), (9_000, 0), (2_000, 1))
 
 
 def test_the_tree_tells_the_verdict_where_there_is_room() -> None:
-    review = Expected(Format.REVIEW, Ground.DECLARED)
+    review = ExpectedFormat(ResultFormat.REVIEW, ExpectationSource.DECLARED)
     for ruling, sign, words in (
         (ruled(GOOD), "✓", ""),
-        (ruled(GOOD, blocks=(500,)), "✓", "forced"),
+        (ruled(GOOD, block_offsets=(500,)), "✓", "forced"),
         (ruled(BAD), "✗", "V01"),
-        (ruled(BAD, blocks=(500,)), "✗", "exhausted V01"),
+        (ruled(BAD, block_offsets=(500,)), "✗", "exhausted V01"),
         (ruled(f"Well.\n{GOOD}\n# x"), "✗", "V02+1"),
-        (ruled("Done.", places=(Place(1, "assistant", "m1", GOOD),)), "✗", "clobbered"),
+        (ruled("Done.", marker_lines=(MarkerLine(1, "assistant", "m1", GOOD),)), "✗", "clobbered"),
         (ruled(REVIEW, review), "✓", "FAIL 1/0"),
-        (ruled(BAD, NOTHING), "✓", ""),
+        (ruled(BAD, NOTHING_EXPECTED), "✓", ""),
     ):
-        (branch,) = branches = grow_tree([agent("a", agent_type="worker", ruling=ruling)])
+        (branch,) = branches = build_agent_tree(
+            [agent("a", agent_type="worker", compliance=ruling)]
+        )
         for width in (40, 58, 80, 120):
-            line = agent_line(branch, width, NOW_MS, columns_of(branches))
+            line = agent_line(branch, width, NOW_MS, measure_tree(branches))
             assert line.cell_length == width
             assert line.plain.startswith(f"└ {sign} worker")
             assert (f" {words} " in line.plain) or width == 40
@@ -168,14 +183,19 @@ def test_a_session_s_count_of_agents() -> None:
 
 
 def test_what_agents_were_to_do_begins_in_one_column() -> None:
-    branches = grow_tree(
+    branches = build_agent_tree(
         [
-            agent("a", agent_type="worker", description="First", ruling=ruled(GOOD)),
+            agent("a", agent_type="worker", description="First", compliance=ruled(GOOD)),
             agent("b", "a", agent_type="general-purpose", description="Second"),
-            agent("c", agent_type="docs", description="Third", ruling=ruled(BAD, blocks=(500,))),
+            agent(
+                "c",
+                agent_type="docs",
+                description="Third",
+                compliance=ruled(BAD, block_offsets=(500,)),
+            ),
         ]
     )
-    columns = columns_of(branches)
+    columns = measure_tree(branches)
     lines = [agent_line(branch, 120, NOW_MS, columns).plain for branch in branches]
     places = {
         line.index(word) for line, word in zip(lines, ("First", "Second", "Third"), strict=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.plugin.kept import keep
-from ctxtop.tui.agent_report import COULD_BE_GIVEN, GIVEN
+from ctxtop.collectors.plugin.answer_records import record_answer
+from ctxtop.tui.screens.agents.agent_report import INJECTABLE_TITLE, INJECTED_TITLE
 
 from .support import opened
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
@@ -20,7 +20,7 @@ async def test_what_it_was_given_stands_below_what_it_returned(stage: Stage) -> 
     append(path, prompt("Live"), launch("t1", "worker", "Build it", 20_000))
     agent_files(path, "a1", {"agentType": "worker", "toolUseId": "t1"}, answer(9_000))
     append(path, returned("t1", "a1", "Built."), answer(21_000))
-    keep(
+    record_answer(
         stage.places.store,
         "inject",
         session_id=path.stem,
@@ -35,7 +35,7 @@ async def test_what_it_was_given_stands_below_what_it_returned(stage: Stage) -> 
         await it.mark("Live")
         await it.press("tab", "j", "enter")
         await it.reading()
-        await it.until(lambda: GIVEN in it.text)
+        await it.until(lambda: INJECTED_TITLE in it.text)
         assert "What it gave back\n1 │ Built." in it.text
         assert "\n  same type: b7, of the same type, earlier, at most 120 tokens" in it.text
 
@@ -51,8 +51,8 @@ async def test_of_an_agent_that_was_given_nothing_nothing_is_said(stage: Stage) 
         asked = threading.Event()
         it.app.feed.slow_queries.query(lambda _: asked.set(), lambda _: None)
         await it.until(asked.is_set)
-        assert GIVEN not in it.text
-        assert COULD_BE_GIVEN not in it.text
+        assert INJECTED_TITLE not in it.text
+        assert INJECTABLE_TITLE not in it.text
 
 
 async def test_what_there_was_for_it_is_worked_out_again(stage: Stage) -> None:
@@ -69,8 +69,8 @@ async def test_what_there_was_for_it_is_worked_out_again(stage: Stage) -> None:
         await it.press("tab", "G", "enter")
         await it.reading()
         await it.until(lambda: "Do 2." in it.text)
-        await it.until(lambda: COULD_BE_GIVEN in it.text)
-        assert "a0" in it.text.partition(COULD_BE_GIVEN)[2]
+        await it.until(lambda: INJECTABLE_TITLE in it.text)
+        assert "a0" in it.text.partition(INJECTABLE_TITLE)[2]
 
 
 async def test_it_follows_the_agent_and_y_copies_the_result(stage: Stage) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.agent_reading import Scope
-from ctxtop.tui.screens.agent import AgentScreen
-from ctxtop.tui.screens.agents import AgentsScreen
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.export import ExportScreen
-from ctxtop.tui.screens.session import SessionScreen
+from ctxtop.tui.screens.agents.agent_screen import AgentScreen
+from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
+from ctxtop.tui.screens.agents.agents_selection import AgentScope
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.export_screen import ExportScreen
+from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
-from ctxtop.tui.widgets.tab_line import TabLine, TabName
+from ctxtop.tui.widgets.tab_bar import NamedTabBar, TabName
 from textual.widgets import Input, Static
 
 from .comparing import compare, compare_themes, counted, every_size
@@ -23,7 +23,7 @@ from .writing import agent_files, answer, append, launch, prompt, returned, sess
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.tui.widgets.tab_pane import TabPane
+    from ctxtop.tui.screens.agents.tab_pane import TabPane
 
     from .support import Opened, Stage
 
@@ -153,7 +153,7 @@ async def test_the_mouse_folds_marks_opens_and_turns_tabs(demo: Stage) -> None:
         await it.calm()
         assert "Explore" in marked(it)
         assert len(rows(it)) == 6
-        names = page(it).query_one(TabLine).query(TabName)
+        names = page(it).query_one(NamedTabBar).query(TabName)
         await it.pilot.click(names[1])
         await read(it)
         assert pane(it).id == "types"
@@ -183,7 +183,7 @@ async def test_a_goes_from_this_session_to_the_live_ones_to_all(demo: Stage) -> 
     async with opened(demo) as it:
         await on_page(it, LEADER)
         counts = [len(rows(it))]
-        for scope in (Scope.LIVE, Scope.ALL):
+        for scope in (AgentScope.LIVE, AgentScope.ALL):
             await it.press("a")
             await read(it)
             assert scope.value in it.lines[1]

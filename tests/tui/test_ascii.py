@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.tui.plain_signs import PLAIN, plain
+from ctxtop.tui.text.ascii_signs import ASCII_TABLE, to_ascii
 from msgspec.structs import replace as with_fields
 from rich.cells import cell_len
 
@@ -35,17 +35,17 @@ def check(it: Opened) -> None:
 def test_each_sign_is_as_wide_as_what_stands_for_it() -> None:
     assert all(
         cell_len(chr(sign)) == len(str(words)) and str(words).isascii()
-        for sign, words in PLAIN.items()
+        for sign, words in ASCII_TABLE.items()
     )
 
 
 def test_what_stands_in_one_column_stays_apart() -> None:
     for signs in ("●○▲✗†", "✓✗≈–", "█▁▃▏", "┌─│"):
-        assert len(set(plain(signs))) == len(signs), signs
+        assert len(set(to_ascii(signs))) == len(signs), signs
 
 
 def test_letters_of_a_language_stay() -> None:
-    assert plain("Größe 汉字 שלום") == "Größe 汉字 שלום"
+    assert to_ascii("Größe 汉字 שלום") == "Größe 汉字 שלום"
 
 
 @pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60)])

@@ -6,22 +6,30 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui import channels
-from ctxtop.tui.channels import PASSTHROUGH, Program, Sequence, choose, run, said_of, way_of
-from ctxtop.tui.notices import Kind, Notice, Weight
-from ctxtop.tui.one_bell import OneBell
+from ctxtop.tui import desktop_notifications
+from ctxtop.tui.desktop_notifications import (
+    TMUX_PASSTHROUGH_HINT,
+    BellLock,
+    NotificationProgram,
+    TerminalSequence,
+    channel_hint,
+    choose_channel,
+    desktop_notification,
+    run_program,
+)
+from ctxtop.tui.notifications import EventSeverity, Notification, NotificationKind
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 HOSTILE = "a;b\x1b]52;c;x\x07\x1b\\ \x9c<b>\n\u202e&"
-NOTICE = Notice(Kind.TEST, "k", "ti;tle\x1b\\", HOSTILE, Weight.WARNING)
+NOTICE = Notification(NotificationKind.TEST, "k", "ti;tle\x1b\\", HOSTILE, EventSeverity.WARNING)
 
 
 @pytest.mark.parametrize("how", ["osc9", "osc777", "osc99"])
 def test_nothing_of_the_words_ends_a_sequence(how: str) -> None:
-    way = way_of(NOTICE, how, {})
-    assert isinstance(way, Sequence)
+    way = desktop_notification(NOTICE, how, {})
+    assert isinstance(way, TerminalSequence)
     bodies = way.text.replace("\x1b\\", "\x07").rstrip("\x07").split("\x07")
     assert len(bodies) == (2 if how == "osc99" else 1)
     for body in bodies:
@@ -32,29 +40,37 @@ def test_nothing_of_the_words_ends_a_sequence(how: str) -> None:
 
 
 def test_the_sequences_are_those_of_their_terminals() -> None:
-    plain = Notice(Kind.TEST, "k", "high", "86 %")
-    assert way_of(plain, "osc9", {}) == Sequence("\x1b]9;ctxtop: high: 86 %\x07")
-    assert way_of(plain, "osc777", {}) == Sequence("\x1b]777;notify;ctxtop: high;86 %\x1b\\")
-    assert way_of(plain, "osc99", {}) == Sequence(
+    plain = Notification(NotificationKind.TEST, "k", "high", "86 %")
+    assert desktop_notification(plain, "osc9", {}) == TerminalSequence(
+        "\x1b]9;ctxtop: high: 86 %\x07"
+    )
+    assert desktop_notification(plain, "osc777", {}) == TerminalSequence(
+        "\x1b]777;notify;ctxtop: high;86 %\x1b\\"
+    )
+    assert desktop_notification(plain, "osc99", {}) == TerminalSequence(
         "\x1b]99;i=ctxtop:d=0;ctxtop: high\x1b\\\x1b]99;i=ctxtop:p=body;86 %\x1b\\"
     )
-    assert way_of(plain, "off", {}) is None
+    assert desktop_notification(plain, "off", {}) is None
 
 
 def test_tmux_is_asked_to_pass_it_on() -> None:
-    plain = Notice(Kind.TEST, "k", "high", "86 %")
-    way = way_of(plain, "osc9", {"TMUX": "/tmp/tmux-0/default,1,0"})
-    assert way == Sequence("\x1bPtmux;\x1b\x1b]9;ctxtop: high: 86 %\x07\x1b\\")
-    assert said_of("osc9", {"TMUX": "x"}) == PASSTHROUGH
-    assert said_of("notify-send", {"TMUX": "x"}) == ""
+    plain = Notification(NotificationKind.TEST, "k", "high", "86 %")
+    way = desktop_notification(plain, "osc9", {"TMUX": "/tmp/tmux-0/default,1,0"})
+    assert way == TerminalSequence("\x1bPtmux;\x1b\x1b]9;ctxtop: high: 86 %\x07\x1b\\")
+    assert channel_hint("osc9", {"TMUX": "x"}) == TMUX_PASSTHROUGH_HINT
+    assert channel_hint("notify-send", {"TMUX": "x"}) == ""
 
 
 def test_a_program_gets_its_words_as_they_are() -> None:
-    way = way_of(Notice(Kind.TEST, "k", "--help", "-x <b>&"), "notify-send", {})
-    assert isinstance(way, Program)
+    way = desktop_notification(
+        Notification(NotificationKind.TEST, "k", "--help", "-x <b>&"), "notify-send", {}
+    )
+    assert isinstance(way, NotificationProgram)
     assert way.arguments[-3:] == ("--", "ctxtop: --help", "-x &lt;b&gt;&amp;")
-    apple = way_of(Notice(Kind.TEST, "k", "t", '" & do shell script "x'), "osascript", {})
-    assert isinstance(apple, Program)
+    apple = desktop_notification(
+        Notification(NotificationKind.TEST, "k", "t", '" & do shell script "x'), "osascript", {}
+    )
+    assert isinstance(apple, NotificationProgram)
     assert apple.arguments[-3:] == ("--", "ctxtop: t", '" & do shell script "x')
 
 
@@ -75,22 +91,26 @@ def test_a_program_gets_its_words_as_they_are() -> None:
 def test_auto_takes_what_is_known_to_work(
     environ: dict[str, str], platform: str, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(channels, "find_program", lambda name: f"/usr/bin/{name}")
-    assert choose("auto", environ, platform) == how
-    assert choose("osc9", environ, platform) == "osc9"
+    monkeypatch.setattr(desktop_notifications, "find_program", lambda name: f"/usr/bin/{name}")
+    assert choose_channel("auto", environ, platform) == how
+    assert choose_channel("osc9", environ, platform) == "osc9"
 
 
 def test_a_program_that_fails_says_so_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
     python = sys.executable
-    assert run(Program((python, "-c", "print('x')"))) == ""
-    assert "ended with code 3" in run(Program((python, "-c", "raise SystemExit(3)")))
-    assert "is not installed" in run(Program(("/nowhere/notify-send", "x")))
-    monkeypatch.setattr(channels, "TIMEOUT_S", 0.2)
-    assert "did not end" in run(Program((python, "-c", "import time; time.sleep(9)")))
+    assert run_program(NotificationProgram((python, "-c", "print('x')"))) == ""
+    assert "ended with code 3" in run_program(
+        NotificationProgram((python, "-c", "raise SystemExit(3)"))
+    )
+    assert "is not installed" in run_program(NotificationProgram(("/nowhere/notify-send", "x")))
+    monkeypatch.setattr(desktop_notifications, "PROGRAM_TIMEOUT_S", 0.2)
+    assert "did not end" in run_program(
+        NotificationProgram((python, "-c", "import time; time.sleep(9)"))
+    )
 
 
 def test_of_two_dashboards_one_rings(tmp_path: Path) -> None:
-    first, second = (OneBell(tmp_path / "store.db") for _ in range(2))
+    first, second = (BellLock(tmp_path / "store.db") for _ in range(2))
     assert [first.acquire(), second.acquire(), first.acquire()] == [True, False, True]
     first.release()
     assert second.acquire()

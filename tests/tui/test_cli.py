@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.cli.cells import bar
+from ctxtop.tui.cli.output.text_table import text_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +220,7 @@ def test_sessions_are_printed_the_same_in_parts(
 ) -> None:
     whole = run("sessions", "--json").out
     for part in (1, 2):
-        monkeypatch.setattr("ctxtop.core.fleet.MOST_AT_ONCE", part)
+        monkeypatch.setattr("ctxtop.core.measure.fleet_reader.SESSIONS_PER_QUERY", part)
         assert run("sessions", "--json").out == whole
     assert whole == json.dumps(json.loads(whole), ensure_ascii=False, indent=2) + "\n"
     assert len(json.loads(whole)) > 2
@@ -485,10 +485,10 @@ def test_hostile_names_on_disk_are_harmless(run: Callable[..., Ended], config: P
 
 
 def test_a_bar_never_looks_fuller_than_it_is() -> None:
-    assert bar(0.86, 10) == "████████▌░"
-    assert bar(0.999, 10) == "█████████▉"
-    assert (bar(1.0, 4), bar(7.0, 4)) == ("████", "████")
-    assert (bar(0.001, 4), bar(0.0, 4), bar(None, 4)) == ("▏░░░", "░░░░", "░░░░")
+    assert text_bar(0.86, 10) == "████████▌░"
+    assert text_bar(0.999, 10) == "█████████▉"
+    assert (text_bar(1.0, 4), text_bar(7.0, 4)) == ("████", "████")
+    assert (text_bar(0.001, 4), text_bar(0.0, 4), text_bar(None, 4)) == ("▏░░░", "░░░░", "░░░░")
 
 
 @pytest.mark.parametrize("words", [("--json", "sessions"), ("sessions", "--json")])

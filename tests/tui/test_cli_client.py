@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from ctxtop.core.store.log_facts import Log
+from ctxtop.core.store.log_records import LogKind
 
 from ..logs import log_file
 
@@ -30,7 +30,7 @@ def test_a_hook_of_a_person_s_own(store: Path, tmp_path: Path, child_env: dict[s
         ended = run(env, store, "hook", *words)
         assert (ended.returncode, ended.stdout, ended.stderr) == (0, b"", b"")
 
-    found = [json.loads(line) for line in log_file(store, Log.HOOKS).read_bytes().split()]
+    found = [json.loads(line) for line in log_file(store, LogKind.HOOKS).read_bytes().split()]
     assert [each["event"] for each in found] == ["SubagentStop"] * 3
 
 

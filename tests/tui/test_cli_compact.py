@@ -10,10 +10,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction import limits
-from ctxtop.core.compaction.verify import VERIFIED
-from ctxtop.tui import check_words, planning
-from ctxtop.tui.cli.report import UNSAFE
+from ctxtop.core.actions import compaction_planning
+from ctxtop.core.compaction import transcript_file
+from ctxtop.core.compaction.verify import PASSED_CHECKS
+from ctxtop.tui.cli.command_errors import UNSAFE
+from ctxtop.tui.screens.history import receipt_history
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -190,8 +191,8 @@ def test_after_it_was_applied_the_ways_on_are_said(
 
 
 def test_every_check_has_words_that_fit_beside_each_other() -> None:
-    assert set(VERIFIED) <= set(check_words.WORDS)
-    assert all(len(each) <= 29 for each in check_words.WORDS.values())
+    assert set(PASSED_CHECKS) <= set(receipt_history.CHECK_TEXTS)
+    assert all(len(each) <= 29 for each in receipt_history.CHECK_TEXTS.values())
 
 
 def test_in_place_has_to_be_applied(run: Callable[..., Ended]) -> None:
@@ -233,8 +234,8 @@ def test_the_next_command_is_the_same_with_something_more(
 def test_a_large_transcript_needs_force(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(planning, "LARGEST_BYTES", 50_000)
-    monkeypatch.setattr(limits, "LARGE_BYTES", 50_000)
+    monkeypatch.setattr(compaction_planning, "MAX_TRANSCRIPT_BYTES", 50_000)
+    monkeypatch.setattr(transcript_file, "LARGE_TRANSCRIPT_BYTES", 50_000)
     refused = run("--apply")
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
@@ -248,8 +249,8 @@ def test_a_transcript_that_is_too_large_is_refused_before_it_is_read(
     run: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = transcript.stat().st_size
-    monkeypatch.setattr(planning, "LARGEST_BYTES", size - 1)
-    monkeypatch.setattr("ctxtop.core.compaction.line_file.LineFile.scan", None)
+    monkeypatch.setattr(compaction_planning, "MAX_TRANSCRIPT_BYTES", size - 1)
+    monkeypatch.setattr("ctxtop.core.compaction.transcript_file.OpenTranscript.scan", None)
     refused = run("--json")
     assert refused.code == UNSAFE
     plan = json.loads(refused.out)

@@ -12,16 +12,21 @@ from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
-from ctxtop.collectors import mounts
-from ctxtop.collectors.own_logs.log_parts import KEPT_BYTES
-from ctxtop.collectors.own_logs.logs import logs_of
-from ctxtop.collectors.plugin.command_line import hook_command
-from ctxtop.collectors.plugin.log import ANSWERING, fault_path, log_path, note_fault, record
-from ctxtop.core.store.log_facts import Log
-from ctxtop.tui.cli import checks, log_checks
+from ctxtop.collectors.claude_code import discover
+from ctxtop.collectors.claude_code.own_files import MAX_KEPT_LOG_BYTES, own_log_folder
+from ctxtop.collectors.places import Places
+from ctxtop.collectors.plugin.installed_commands import hook_command
+from ctxtop.collectors.plugin.plugin_log import (
+    ANSWER_FAULTS,
+    append_record,
+    fault_path,
+    log_path,
+    note_fault,
+)
+from ctxtop.core.store.log_records import LogKind
 from ctxtop.tui.cli.commands import run
-from ctxtop.tui.cli.store_checks import check_all, scan_and_check_all
-from ctxtop.tui.places import Places
+from ctxtop.tui.cli.doctor import machine_checks, plugin_checks
+from ctxtop.tui.cli.doctor.store_checks import check_all, scan_and_check_all
 
 from ..logs import log_file, part_name, tell
 from ..transcripts import PROJECT, assistant, user, write
@@ -30,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.tui.cli.checks import Check
+    from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck
 
 SESSION = "0a000000-0000-4000-8000-000000000001"
 
@@ -50,25 +55,25 @@ def scanned(places: Places) -> Places:
     return places
 
 
-def wrong_ones(found: list[Check]) -> dict[str, Check]:
+def wrong_ones(found: list[DoctorCheck]) -> dict[str, DoctorCheck]:
     return {check.name: check for check in found if not check.ok}
 
 
-def named(found: list[Check], name: str) -> Check:
+def named(found: list[DoctorCheck], name: str) -> DoctorCheck:
     (check,) = (check for check in found if check.name == name)
     assert "\n" not in f"{check.detail}{check.fix}"
     return check
 
 
 NAMES = {
-    Log.HOOKS: "hook log",
-    Log.STATUS_LINE: "status line",
-    Log.PLUGIN: "plugin log",
-    Log.ANSWERS: "answers",
+    LogKind.HOOKS: "hook log",
+    LogKind.STATUS_LINE: "status line",
+    LogKind.PLUGIN: "plugin log",
+    LogKind.ANSWERS: "answers",
 }
 
 
-def the_wrong_one(found: list[Check]) -> Check:
+def the_wrong_one(found: list[DoctorCheck]) -> DoctorCheck:
     wrong = wrong_ones(found)
     assert len(wrong) == 1, wrong
     (check,) = wrong.values()
@@ -224,7 +229,7 @@ def test_a_damaged_store(scanned: Places) -> None:
 
 
 def test_a_disk_that_is_nearly_full(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_checks, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(plugin_checks, "LOW_DISK_BYTES", 1 << 62)
     check = the_wrong_one(check_all(scanned))
 
     assert (check.name, "nearly full" in check.detail) == ("disk", True)
@@ -240,7 +245,7 @@ def test_watches_that_run_out(
     folder = scanned.store.parent / "inotify"
     folder.mkdir()
     (folder / "max_user_watches").write_text(f"{limit}\n")
-    monkeypatch.setattr(checks, "_INOTIFY", folder)
+    monkeypatch.setattr(machine_checks, "_INOTIFY", folder)
     check = named(check_all(scanned), "watching")
 
     assert check.ok is ok
@@ -253,7 +258,7 @@ def test_a_mount_that_is_polled(
 ) -> None:
     table = tmp_path / "mountinfo"
     table.write_text(f"1 0 0:1 / / rw - ext4 /dev/a rw\n2 1 0:2 / {tmp_path} rw - nfs4 h:/x rw\n")
-    monkeypatch.setattr(mounts, "MOUNTS", table)
+    monkeypatch.setattr(discover, "MOUNT_TABLE", table)
     check = named(check_all(scanned), "watching")
 
     assert check.ok
@@ -283,13 +288,13 @@ def test_without_hooks_there_is_no_log_and_nothing_is_made(scanned: Places) -> N
 
     assert check.ok
     assert check.detail.startswith("none in ")
-    assert not logs_of(scanned.store).exists()
+    assert not own_log_folder(scanned.store).exists()
 
 
 def test_a_log_that_is_written_and_read(scanned: Places) -> None:
     tell(scanned.store, "Stop", session_id=SESSION)
     path = log_file(scanned.store)
-    path.rename(path.with_name(part_name(Log.HOOKS, 1)))
+    path.rename(path.with_name(part_name(LogKind.HOOKS, 1)))
     tell(scanned.store, "Stop", session_id=SESSION)
     waiting = named(check_all(scanned), "hook log")
     read = named(scan_and_check_all(scanned), "hook log")
@@ -304,7 +309,7 @@ def test_a_log_that_is_written_and_read(scanned: Places) -> None:
 
 def test_a_log_that_nobody_reads(scanned: Places) -> None:
     log_file(scanned.store).touch(0o600)
-    os.truncate(log_file(scanned.store), 2 * KEPT_BYTES + 1)
+    os.truncate(log_file(scanned.store), 2 * MAX_KEPT_LOG_BYTES + 1)
     check = named(check_all(scanned), "hook log")
 
     assert "more than is kept" in check.detail
@@ -318,17 +323,17 @@ def test_a_log_that_others_can_read(scanned: Places) -> None:
     assert check.fix == f"chmod 600 {log_file(scanned.store)}"
 
 
-@pytest.mark.parametrize("log", list(Log))
-def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, log: Log) -> None:
+@pytest.mark.parametrize("log", list(LogKind))
+def test_a_fault_of_a_hook_is_wrong_until_records_come_again(scanned: Places, log: LogKind) -> None:
     path = log_file(scanned.store, log)
     path.mkdir()
-    assert record(str(path), "Stop", b"{}")
+    assert append_record(str(path), "Stop", b"{}")
     check = the_wrong_one(check_all(scanned))
     assert check.name == NAMES[log]
     assert "Is a directory" in check.detail
 
     path.rmdir()
-    assert record(str(path), "Stop", b"{}") is None
+    assert append_record(str(path), "Stop", b"{}") is None
     os.utime(path, (time.time() + 5, time.time() + 5))
     check = named(check_all(scanned), check.name)
     assert check.ok
@@ -362,8 +367,8 @@ def test_every_line_that_was_set_aside_is_listed(
     tell(places.store, "Stop", session_id=SESSION)
     with log_file(places.store).open("ab") as file:
         file.write(b"{torn\n")
-    record(str(log_file(places.store)), "Stop", b"no json")
-    log_file(places.store, Log.STATUS_LINE).write_bytes(b'{"session_id":7}\n')
+    append_record(str(log_file(places.store)), "Stop", b"no json")
+    log_file(places.store, LogKind.STATUS_LINE).write_bytes(b'{"session_id":7}\n')
     words = ["scan", "--bad", "--db", str(places.store), "--config-dir", str(places.config_dir)]
     assert run([*words, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -387,7 +392,7 @@ def test_every_line_that_was_set_aside_is_listed(
 
 
 def test_a_fault_of_an_answer_is_wrong_until_it_is_removed(scanned: Places) -> None:
-    path = log_path(str(scanned.store), ANSWERING)
+    path = log_path(str(scanned.store), ANSWER_FAULTS)
     log_file(scanned.store)
     for number in range(3):
         note_fault(path, f"SubagentStop: enforce: ValueError: number\x1b[2J {number}")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from ctxtop.collectors.install.wanted import RECORDED
-from ctxtop.collectors.plugin import log
-from ctxtop.collectors.plugin.features import FEATURES
+from ctxtop.collectors.install.hook_settings import RECORDED_EVENTS
+from ctxtop.collectors.plugin import plugin_log
+from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
 from ctxtop.tui.cli import hooks_commands
 
 from ..installs import SETTINGS, older, text
@@ -89,13 +89,14 @@ def test_on_a_terminal_it_asks_after_the_difference(
         return answer
 
     monkeypatch.setattr(click, "confirm", confirm)
-    monkeypatch.setattr(hooks_commands, "_can_ask", lambda: True)
+    monkeypatch.setattr(hooks_commands, "_is_interactive", lambda: True)
     ended = run("hooks", "install", "--as", "hooks")
     assert ended.code == code
     assert len(asked) == 1
     assert f"+++ {settings}" in ended.out
     in_short = (
-        f"{settings}: adds {len(RECORDED)} hooks, 1 status line; removes 1 status line; keeps"
+        f"{settings}: adds {len(RECORDED_EVENTS)} hooks, 1 status line; removes 1 status line;"
+        " keeps"
     )
     assert in_short in ended.err
     assert (settings.read_text() == text()) is not answer
@@ -136,7 +137,7 @@ def test_install_status_uninstall_as_programs_see_them(
         "problems",
     ]
     assert (record["state"], record["problems"]) == ("clean", [])
-    assert [hook["event"] for hook in record["hooks"]] == list(RECORDED)
+    assert [hook["event"] for hook in record["hooks"]] == list(RECORDED_EVENTS)
     assert all(list(hook) == HOOK_KEYS for hook in [*record["hooks"], record["status_line"]])
     assert record["status_line"]["wrapped"] == "my-line --wide"
     named = {hook["event"]: hook["features"] for hook in record["hooks"] if hook["features"]}
@@ -169,7 +170,10 @@ def test_status_says_when_a_hook_last_told_something(
     store = str(tmp_path / "state" / "x.db")
     run("hooks", "install", "--yes", "--db", store)
     given = b'{"session_id":"0a000000-0000-4000-8000-000000000001"}'
-    assert log.record(log.log_path(store, log.HOOKS), "Stop", given) is None
+    assert (
+        plugin_log.append_record(plugin_log.log_path(store, plugin_log.HOOKS_LOG), "Stop", given)
+        is None
+    )
     hooks = run("hooks", "status", "--json", "--db", store).json["hooks"]
     told = {hook["event"] for hook in hooks if hook["last_record_at"]}
     assert told == {"Stop"}
@@ -180,9 +184,9 @@ def test_status_tells_of_what_went_wrong_in_a_hook(
 ) -> None:
     store = str(tmp_path / "state" / "x.db")
     run("hooks", "install", "--yes", "--db", store)
-    path = log.log_path(store, log.HOOKS)
+    path = plugin_log.log_path(store, plugin_log.HOOKS_LOG)
     Path(path).parent.mkdir(parents=True)
-    Path(log.fault_path(path)).write_text("1700000000000 OSError: no room\n")
+    Path(plugin_log.fault_path(path)).write_text("1700000000000 OSError: no room\n")
     ended = run("hooks", "status", "--json", "--db", store)
     assert (ended.code, ended.json["state"]) == (1, "faulty")
     assert "OSError: no room" in ended.json["problems"][0]
@@ -233,7 +237,7 @@ def test_what_is_not_safe_ends_with_4_and_one_line(
 def test_an_unknown_feature_is_a_usage_error(run: Callable[..., Ended], settings: Path) -> None:
     ended = run("hooks", "install", "--with", "inject,magic", "--yes")
     assert ended.code == 2
-    assert f"no feature 'magic': --with takes {', '.join(FEATURES)}" in ended.err
+    assert f"no feature 'magic': --with takes {', '.join(FEATURE_EVENTS)}" in ended.err
     assert settings.read_text() == text()
 
 
@@ -282,7 +286,12 @@ def test_status_says_when_the_status_line_was_last_shown(
     shown = run("hooks", "status", "--json", "--db", store).json["status_line"]
     assert shown["last_record_at"] is None
     given = b'{"session_id":"0a000000-0000-4000-8000-000000000001","model":{"id":"m"}}'
-    assert log.record(log.log_path(store, log.STATUS_LINE), "StatusLine", given) is None
+    assert (
+        plugin_log.append_record(
+            plugin_log.log_path(store, plugin_log.STATUS_LINE_LOG), "StatusLine", given
+        )
+        is None
+    )
     shown = run("hooks", "status", "--json", "--db", store).json["status_line"]
     assert shown["last_record_at"] is not None
 
@@ -301,14 +310,19 @@ def test_no_status_line_where_none_is_wanted(run: Callable[..., Ended], settings
 ROOT = Path(__file__).parents[2]
 INSTALLERS = {
     ROOT / "tui" / name
-    for name in ("cli/hooks_commands.py", "cli/hooks_lines.py", "installing.py", "actions.py")
+    for name in (
+        "cli/hooks_commands.py",
+        "cli/output/hooks_output.py",
+        "screens/welcome/welcome_screen.py",
+        "screens/history/receipt_history.py",
+    )
 }
 """The commands, the first-run screen, and the list of what was installed."""
 
 WRITERS = {
-    ROOT / "collectors" / "policy_writing.py",
+    ROOT / "collectors" / "policy_editing.py",
     ROOT / "collectors" / "trust_file.py",
-    ROOT / "tui" / "policy_files.py",
+    ROOT / "tui" / "screens" / "settings" / "editable_policy.py",
 }
 """They write ctxtop's own policy, and who is trusted, with the installer's care."""
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.plugin.answers.inject import answer
-from ctxtop.collectors.plugin.call import Call
+from ctxtop.collectors.plugin.hook_call import HookCall
 
 from ..agents_at_work import write_agent
 from ..transcripts import assistant, user, write
@@ -70,7 +70,7 @@ def test_it_is_what_the_hook_gives(
 ) -> None:
     shown = run("inject", "--session", "0a", "--agent-type", "reviewer", "--json").json
     told = {"transcript_path": str(transcript), "agent_type": "reviewer", "cwd": str(tmp_path)}
-    reply = answer(Call("SubagentStart", told, tmp_path / "none.db", 0))
+    reply = answer(HookCall("SubagentStart", told, tmp_path / "none.db", 0))
     assert reply is not None
     assert reply.context == shown["context"]
 
@@ -115,7 +115,7 @@ def test_what_has_to_be_named(run: Callable[..., Ended], words: tuple[str, ...])
 def test_an_agent_says_what_it_was_given(run: Callable[..., Ended], transcript: Path) -> None:
     store = transcript.parents[3] / "ctxtop.db"
     told = {"transcript_path": str(transcript), "agent_type": "worker", "agent_id": "a2"}
-    assert answer(Call("SubagentStart", told, store, 0)) is not None
+    assert answer(HookCall("SubagentStart", told, store, 0)) is not None
     listed = run("agents", "--json", "--db", str(store)).json
     given = {each["agent_id"]: each["injected"] for each in listed}
     assert given["a1"] is None

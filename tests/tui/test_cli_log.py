@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.demo import make_demo, make_past
+from ctxtop.collectors.demo import make_demo, make_demo_history
 
 from ..transcripts import SESSION
 from .support import NOW
@@ -28,7 +28,7 @@ def run(
     monkeypatch.chdir(tmp_path / "here")
     root, store = tmp_path / ".claude", tmp_path / "state" / "store.db"
     monkeypatch.setenv("CTXTOP_DB", str(store))
-    make_past(make_demo(root, NOW), store, NOW)
+    make_demo_history(make_demo(root, NOW), store, NOW)
     return call_ctxtop
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.core.compaction import files
+from ctxtop.core.files import file_operations
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -137,7 +137,7 @@ def test_a_disk_that_takes_nothing(
         raise OSError(number, os.strerror(number))
 
     assert call_ctxtop("scan").code == 0
-    monkeypatch.setattr(files, "write_all", fail)
+    monkeypatch.setattr(file_operations, "write_all", fail)
     ended = call_ctxtop("compact", made.SESSION, *LEVEL, "--apply", *where)
     refused(ended, 1, os.strerror(number), f"nothing was changed; {remedy}")
     monkeypatch.undo()
@@ -153,7 +153,7 @@ def test_a_check_that_fails_rolls_back(
 
     before = transcript.read_bytes()
     wrong = Refusal("V7", "call toolu_1 is no longer followed by its result", "report it")
-    monkeypatch.setattr(apply, "verify_list", lambda *_: [wrong])
+    monkeypatch.setattr(apply, "verify_visible_messages", lambda *_: [wrong])
     refused(call_ctxtop("compact", made.SESSION, *LEVEL, "--apply"), 5, "V7: call toolu_1")
     assert transcript.read_bytes() == before
     assert sorted(each.stem for each in transcript.parent.iterdir()) == [made.SESSION, OTHER]

@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.demo import make_saves
+from ctxtop.collectors.demo import make_demo_saves
 from ctxtop.tui.cli import main
 
 from .support import NOW
@@ -44,7 +44,7 @@ def records(run: Callable[..., str], *words: str) -> dict[str, Any]:
 
 
 def test_json(run: Callable[..., str], tmp_path: Path) -> None:
-    made = make_saves(tmp_path / "claude", tmp_path / "work", NOW)
+    made = make_demo_saves(tmp_path / "claude", tmp_path / "work", NOW)
     found = records(run)
 
     # Of two states the real clock makes others by now.
@@ -76,7 +76,7 @@ def test_the_table(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "400")
     assert "no saves of claude-memory yet" in run()
-    make_saves(tmp_path / "claude", tmp_path / "work", NOW)
+    make_demo_saves(tmp_path / "claude", tmp_path / "work", NOW)
     lines = run().splitlines()
 
     assert lines[0].split()[:3] == ["PROJECT", "STATE", "AGE"]
@@ -87,7 +87,7 @@ def test_the_table(
 
 
 def test_the_policy_decides(run: Callable[..., str], tmp_path: Path) -> None:
-    make_saves(tmp_path / "claude", tmp_path / "work", NOW)
+    make_demo_saves(tmp_path / "claude", tmp_path / "work", NOW)
     assert "atlas" in records(run)
     found = records(run, "--set", "saveflow.locations=temporary", "--no-scan")
 

@@ -21,9 +21,9 @@ import sys, types
 def run_dashboard(places, mouse, welcomes):
     print(sorted(name for name in {LATE!r} if name in sys.modules), file=sys.stderr)
     return 7
-stub = types.ModuleType("ctxtop.tui.app")
+stub = types.ModuleType("ctxtop.tui.launch")
 stub.run_dashboard = run_dashboard
-sys.modules["ctxtop.tui.app"] = stub
+sys.modules["ctxtop.tui.launch"] = stub
 sys.argv = ["ctxtop"]
 sys.stdout.isatty = lambda: True
 from ctxtop.tui.cli import main
@@ -54,11 +54,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         calls.append(("demo" if mouse else "demo, no mouse", notice))
         return 0
 
-    app, demo = ModuleType("ctxtop.tui.app"), ModuleType("ctxtop.tui.demo")
-    vars(app).update(run_dashboard=run_dashboard)
-    vars(demo).update(run_demo=run_demo, make_once=lambda: "/made/here")
-    monkeypatch.setitem(sys.modules, "ctxtop.tui.app", app)
-    monkeypatch.setitem(sys.modules, "ctxtop.tui.demo", demo)
+    launch = ModuleType("ctxtop.tui.launch")
+    vars(launch).update(
+        run_dashboard=run_dashboard, run_demo=run_demo, make_demo_once=lambda: "/made/here"
+    )
+    monkeypatch.setitem(sys.modules, "ctxtop.tui.launch", launch)
     return calls
 
 
@@ -187,7 +187,7 @@ def test_ctrl_c_ends_with_130(
     (home / ".claude").mkdir()
     monkeypatch.setitem(
         sys.modules,
-        "ctxtop.tui.app",
+        "ctxtop.tui.launch",
         SimpleNamespace(run_dashboard=interrupt),
     )
     on_a_terminal(monkeypatch)

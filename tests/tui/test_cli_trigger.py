@@ -10,21 +10,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.asking import ask as asking
-from ctxtop.collectors.asking.outcome import NotCompactedError, Outcome, Via, Why
-from ctxtop.collectors.asking.receipts import Asking
-from ctxtop.collectors.plugin import exchange
-from ctxtop.core.measured import compare
-from ctxtop.core.store.log_queries import ComparedRow
-from ctxtop.tui.cli import asking_checks, main
+from ctxtop.collectors.client_compact import client_compaction as asking
+from ctxtop.collectors.client_compact.compact_outcome import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    Via,
+)
+from ctxtop.collectors.client_compact.request_receipts import CompactRequest
+from ctxtop.collectors.plugin import compact_requests
+from ctxtop.core.measure.claim_assessment import compare_measurements
+from ctxtop.core.store.queries.log_queries import MeasurementComparisonRow
+from ctxtop.tui.cli import main
+from ctxtop.tui.cli.doctor import plugin_checks
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 
 if TYPE_CHECKING:
-    from ctxtop.collectors.asking.ask import Subject
+    from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
 
 WHEN_MS = 1_795_257_110_510
-DONE = Outcome(SESSION, Via.PLUGIN, WHEN_MS, "b-1", 160_400, 24_000, 1.25)
+DONE = ClientCompactResult(SESSION, Via.PLUGIN, WHEN_MS, "b-1", 160_400, 24_000, 1.25)
 
 
 @pytest.fixture
@@ -56,11 +62,11 @@ def put_behind_a_link(folder: Path) -> None:
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Subject, Via, str]]:
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[ClientCompactTarget, Via, str]]:
     """What the client was asked; it always compacts."""
-    found: list[tuple[Subject, Via, str]] = []
+    found: list[tuple[ClientCompactTarget, Via, str]] = []
 
-    def ask(subject: Subject, via: Via, text: str) -> Outcome:
+    def ask(subject: ClientCompactTarget, via: Via, text: str) -> ClientCompactResult:
         found.append((subject, via, text))
         return DONE
 
@@ -70,7 +76,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Subject, Via, str]]:
 
 def test_a_compaction_is_said(
     store: Path,
-    asked: list[tuple[Subject, Via, str]],
+    asked: list[tuple[ClientCompactTarget, Via, str]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -94,7 +100,7 @@ def test_a_compaction_is_said(
 
 def test_a_folder_that_is_not_the_client_s_own_is_named_to_it(
     store: Path,
-    asked: list[tuple[Subject, Via, str]],
+    asked: list[tuple[ClientCompactTarget, Via, str]],
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
@@ -108,13 +114,22 @@ def test_a_folder_that_is_not_the_client_s_own_is_named_to_it(
 
 @pytest.mark.parametrize(
     ("why", "code"),
-    [(Why.FAILED, 1), (Why.NOTHING, 2), (Why.LIVE, 3), (Why.UNSAFE, 4), (Why.UNTRUSTED, 4)],
+    [
+        (CompactFailure.FAILED, 1),
+        (CompactFailure.NOTHING, 2),
+        (CompactFailure.LIVE, 3),
+        (CompactFailure.UNSAFE, 4),
+        (CompactFailure.UNTRUSTED, 4),
+    ],
 )
 @pytest.mark.usefixtures("store")
 def test_every_refusal_has_its_code_and_one_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, why: Why, code: int
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    why: CompactFailure,
+    code: int,
 ) -> None:
-    def ask(*_: object) -> Outcome:
+    def ask(*_: object) -> ClientCompactResult:
         raise NotCompactedError(why, "it is\nso\x1b[2J")
 
     monkeypatch.setattr(asking, "ask_to_compact", ask)
@@ -147,45 +162,45 @@ def test_without_a_client_it_fails_in_one_line(
 def test_a_folder_that_cannot_be_believed_fails_in_one_line(
     store: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    exchange.make_folders(str(store))
-    put_behind_a_link(Path(exchange.asking_folder(str(store))))
+    compact_requests.make_request_folders(str(store))
+    put_behind_a_link(Path(compact_requests.request_folder(str(store))))
     assert run(capsys, monkeypatch, "trigger", SESSION) == 1
     assert "is a link" in capsys.readouterr().err
 
 
 def test_doctor_knows_what_did_not_end(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (check := asking_checks.requests_check(store)).ok
+    assert (check := plugin_checks.requests_check(store)).ok
     assert check.detail == "none"
-    exchange.make_folders(str(store))
-    request = Asking(store, SESSION, "")
+    compact_requests.make_request_folders(str(store))
+    request = CompactRequest(store, SESSION, "")
     request.begin(Via.PLUGIN)
-    check = asking_checks.requests_check(store)
+    check = plugin_checks.requests_check(store)
     assert (check.ok, check.detail.startswith(f"1 pending: session {SESSION}")) == (True, True)
     later = time.time_ns() + 301 * 1_000_000_000
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: later)
-        check = asking_checks.requests_check(store)
+        check = plugin_checks.requests_check(store)
     assert (check.ok, "1 request without a result for 300 s" in check.detail) == (False, True)
-    assert str(request.file_path(exchange.ASKED)) in (check.fix or "")
-    request.fail(NotCompactedError(Why.FAILED, "the API said no"))
-    check = asking_checks.requests_check(store)
+    assert str(request.file_path(compact_requests.ASKED)) in (check.fix or "")
+    request.fail(NotCompactedError(CompactFailure.FAILED, "the API said no"))
+    check = plugin_checks.requests_check(store)
     assert (check.ok, check.detail.endswith("the API said no")) == (True, True)
     request.finish(DONE)
-    assert asking_checks.requests_check(store).detail == "1 request, none open"
+    assert plugin_checks.requests_check(store).detail == "1 request, none open"
 
 
 def test_doctor_does_not_believe_a_folder_that_is_a_link(store: Path) -> None:
-    exchange.make_folders(str(store))
-    put_behind_a_link(Path(exchange.asking_folder(str(store))))
-    check = asking_checks.requests_check(store)
+    compact_requests.make_request_folders(str(store))
+    put_behind_a_link(Path(compact_requests.request_folder(str(store))))
+    check = plugin_checks.requests_check(store)
     assert (check.ok, "is a link" in check.detail) == (False, True)
 
 
 def test_a_measurement_is_compared() -> None:
     rows = [
-        ComparedRow("a", 1, 52_000, 52_000),
-        ComparedRow("b", 2, 52_000, 51_000),
-        ComparedRow("c", 3, 52_000, None),
+        MeasurementComparisonRow("a", 1, 52_000, 52_000),
+        MeasurementComparisonRow("b", 2, 52_000, 51_000),
+        MeasurementComparisonRow("c", 3, 52_000, None),
     ]
-    found = compare(rows)
+    found = compare_measurements(rows)
     assert (found.equal, found.not_comparable, found.different) == (1, 1, (rows[1],))

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from ctxtop.collectors.places import find_places
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.tui.cli import main
-from ctxtop.tui.cli.undo_command import state_folder, subject_of
-from ctxtop.tui.places import find_places
+from ctxtop.tui.cli.compact_commands import compaction_target, state_folder
 
 from ..sessions_on_disk import encoded, masks, plan_of, rest, result_lines, turns
 from ..transcripts import PROJECT, SESSION
@@ -51,9 +51,9 @@ def test_listed_and_taken_back(
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
     places = find_places(None, None)
-    subject = subject_of(places, SESSION, transcript, "/home/dev/proj")
+    subject = compaction_target(places, SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
-    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert state_folder(places).parent == places.store.parent
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
@@ -84,9 +84,9 @@ def test_all_that_was_ever_done_is_listed(
     assert run(capsys, monkeypatch, "scan") == 0
     assert run(capsys, monkeypatch, "receipts", "--all") == 0
     assert capsys.readouterr().out == "no actions yet\n"
-    subject = subject_of(find_places(None, None), SESSION, transcript, "/home/dev/proj")
+    subject = compaction_target(find_places(None, None), SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
-    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--all", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["how"]) == (done.receipt_id, "in place")
@@ -97,9 +97,9 @@ def test_all_that_was_ever_done_is_listed(
 def test_refused_while_somebody_writes(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = subject_of(find_places(None, None), SESSION, transcript, None)
+    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
-    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     with transcript.open("ab") as file:
         file.write(b"{}\n")
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 3
@@ -117,8 +117,8 @@ def test_no_such_receipt(
 def test_some_operations_at_once_and_none_that_is_not_there(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = subject_of(find_places(None, None), SESSION, transcript, None)
-    done = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES))), Mode.IN_PLACE, subject)
+    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
+    done = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES))), ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "4") == 2
     assert "there is no operation 4: choose 1 to 3" in capsys.readouterr().err
     assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "0") == 2
@@ -134,8 +134,8 @@ def test_a_list_says_what_can_be_taken_back(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = find_places(None, None)
-    subject = subject_of(places, SESSION, transcript, "/home/dev/proj")
-    fork = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.FORK, subject)
+    subject = compaction_target(places, SESSION, transcript, "/home/dev/proj")
+    fork = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.FORK, subject)
     monkeypatch.setenv("COLUMNS", "80")
     assert run(capsys, monkeypatch, "receipts") == 0
     out = capsys.readouterr().out
@@ -154,9 +154,9 @@ def test_a_list_says_what_can_be_taken_back(
 def test_what_a_policy_wanted_is_marked(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = subject_of(find_places(None, None), SESSION, transcript, None)
+    alone = compaction_target(find_places(None, None), SESSION, transcript, None)
     subject = replace(alone, automatic_reason="the context is at 91 %")
-    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.IN_PLACE, subject)
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     assert [each["automatic"] for each in json.loads(capsys.readouterr().out)] == [
         subject.automatic_reason
@@ -168,8 +168,8 @@ def test_what_a_policy_wanted_is_marked(
 def test_receipts_print_nothing_that_the_session_says(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = subject_of(find_places(None, None), SESSION, transcript, None)
-    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), Mode.IN_PLACE, subject)
+    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
+    apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), ApplyMode.IN_PLACE, subject)
     for words in (("receipts", "--json"), ("receipts",), ("receipts", "--check", "--json")):
         assert run(capsys, monkeypatch, *words) == 0
         printed = capsys.readouterr().out
@@ -182,9 +182,9 @@ def test_a_check_says_what_cannot_be_taken_back(
     assert run(capsys, monkeypatch, "receipts", "--check") == 0
     assert "no receipts yet" in capsys.readouterr().out
     places = find_places(None, None)
-    subject = subject_of(places, SESSION, transcript, None)
+    subject = compaction_target(places, SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
-    done = apply_plan(plan, Mode.IN_PLACE, subject)
+    done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--check") == 0
     assert capsys.readouterr().out == f"{done.receipt_id}  ok\n"
     (backup,) = (state_folder(places) / "backups").iterdir()

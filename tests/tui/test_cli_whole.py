@@ -10,8 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from tests import transcripts as made
 from tests.worked import WORDS, Session, numbered
@@ -54,7 +54,7 @@ def run(transcript: Path, call_ctxtop: Callable[..., Ended]) -> Callable[..., En
 
 
 def sent(path: Path) -> list[str]:
-    return [piece.text for entry in project(read_conversation(path)) for piece in entry.parts]
+    return [piece.text for entry in visible_entries(read_entries(path)) for piece in entry.parts]
 
 
 def test_a_summary_is_read_before_it_is_used(run: Callable[..., Ended], transcript: Path) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.core.compaction import apply as engine
-from ctxtop.tui.screens.recover import RecoverScreen
+from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
 
 from .compacting import (
     LARGE,
@@ -29,7 +29,7 @@ FORK: Final = uuid.UUID("5e1ec7ed-0000-4000-8000-c0ffee000001")
 
 @pytest.fixture(autouse=True)
 def _same_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "new_id", lambda: "5e1ec7ed")
+    monkeypatch.setattr(engine, "new_receipt_id", lambda: "5e1ec7ed")
     monkeypatch.setattr(engine, "_now_ms", lambda: NOW_MS - 60_000)
     monkeypatch.setattr(uuid, "uuid4", lambda: FORK)
 

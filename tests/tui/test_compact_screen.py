@@ -7,13 +7,13 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.tui import applying
-from ctxtop.tui.screens.ask_client import AskClientScreen
-from ctxtop.tui.screens.compact import CompactScreen
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.reading import ReadingScreen
-from ctxtop.tui.widgets.choice import Choice
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.tui import compaction_actions
+from ctxtop.tui.screens.compact.action_page import AskClientScreen
+from ctxtop.tui.screens.compact.compact_screen import CompactScreen
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.widgets.choice_bar import Choice
 from ctxtop.tui.widgets.row_list import Rows
 from ctxtop.tui.widgets.slider import Slider
 from textual.widgets import Button, Input
@@ -174,7 +174,7 @@ async def test_the_sliders_plan_anew_with_keys_from_anywhere(demo: Stage) -> Non
         assert after(it) > before
         found = page(it)._planned
         assert found is not None
-        assert found.plan.harm is Harm.FILE_ONLY
+        assert found.plan.harm is Severity.FILE_ONLY
         await it.press("plus", "comma")
         await planned(it)
         assert it.app.screen.query_one("#target", Slider).value == 45
@@ -213,7 +213,7 @@ def is_planned(it: Opened, strategy: str) -> bool:
     found = page(it)._planned
     return (
         found is not None
-        and not page(it).is_old
+        and not page(it).is_stale
         and found.request.sliders.strategy == strategy
         and bool(found.plan.operations)
     )
@@ -332,7 +332,7 @@ async def test_a_session_that_grows_is_planned_anew(demo: Stage) -> None:
         line |= {"sessionId": path.stem, "timestamp": "2026-11-20T12:00:01.000Z"}
         with path.open("a") as file:
             file.write(json.dumps(line) + "\n")
-        await it.until(lambda: page(it).is_old)
+        await it.until(lambda: page(it).is_stale)
         await it.press("f")
         assert "wait: the plan is still worked out" in "\n".join(it.toasts)
         await planned(it)
@@ -347,7 +347,7 @@ async def test_what_grew_after_the_plan_is_refused_by_the_engine(
 ) -> None:
     path = transcript(demo, LARGE)
     before = sorted(path.parent.iterdir())
-    real = applying.subject_for
+    real = compaction_actions.target_of_session
 
     def grown(*found: object) -> object:
         with path.open("a") as file:
@@ -355,7 +355,7 @@ async def test_what_grew_after_the_plan_is_refused_by_the_engine(
         return real(*found)  # type: ignore[arg-type]
 
     async with compacting(demo) as it:
-        monkeypatch.setattr(applying, "subject_for", grown)
+        monkeypatch.setattr(compaction_actions, "target_of_session", grown)
         await it.press("f")
         await it.until(lambda: "no longer what the plan was made for" in "\n".join(it.toasts))
         assert kept(demo) == []
@@ -427,11 +427,11 @@ async def test_asking_the_client_says_what_it_does_and_has_the_safe_choice_focus
 ) -> None:
     asked: list[tuple[str, str]] = []
 
-    def ask(_: object, session: object, words: str) -> applying.NotDone:
+    def ask(_: object, session: object, words: str) -> compaction_actions.ActionFailure:
         asked.append((str(getattr(session, "title", "")), words))
-        return applying.NotDone(("it is busy: wait until it is idle",))
+        return compaction_actions.ActionFailure(("it is busy: wait until it is idle",))
 
-    monkeypatch.setattr(applying, "ask_client", ask)
+    monkeypatch.setattr(compaction_actions, "compact_with_client", ask)
     async with compacting(demo, LIVE) as it:
         await it.press("d", "enter")
         assert asked == []

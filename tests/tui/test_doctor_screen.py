@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.cli import store_checks
-from ctxtop.tui.cli.checks import Check, well, wrong
-from ctxtop.tui.screens.doctor import DoctorScreen
-from ctxtop.tui.screens.reading import ReadingScreen
+from ctxtop.tui.cli.doctor import store_checks
+from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck, failed_check, passed_check
+from ctxtop.tui.screens.doctor.doctor_screen import DoctorScreen
+from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 
 from .comparing import compare_themes, counted, every_size
@@ -21,21 +21,27 @@ if TYPE_CHECKING:
     from .support import Opened
 
 CHECKS = (
-    well("claude folder", "/home/dev/.claude"),
-    well("projects", "29 transcripts in /home/dev/.claude/projects"),
-    well("registry", "8 open sessions"),
-    well("links", "1 link or special files set aside, e.g. -home-dev-shop/notes.jsonl"),
-    well("watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"),
-    wrong("clock", "1 transcript from the future, by 2.0 h: [red]x", "set this machine's clock"),
-    well("store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"),
-    well("bad lines", "2 lines set aside", "`ctxtop scan --bad` lists them"),
-    wrong(
+    passed_check("claude folder", "/home/dev/.claude"),
+    passed_check("projects", "29 transcripts in /home/dev/.claude/projects"),
+    passed_check("registry", "8 open sessions"),
+    passed_check("links", "1 link or special files set aside, e.g. -home-dev-shop/notes.jsonl"),
+    passed_check(
+        "watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"
+    ),
+    failed_check(
+        "clock", "1 transcript from the future, by 2.0 h: [red]x", "set this machine's clock"
+    ),
+    passed_check(
+        "store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"
+    ),
+    passed_check("bad lines", "2 lines set aside", "`ctxtop scan --bad` lists them"),
+    failed_check(
         "hook log",
         "1 file, 0.4 MB, last written 2026-11-20 11:48:00+00:00; others can read it",
         "chmod 600 /home/dev/.local/state/ctxtop/store-1.db.logs/hooks.jsonl",
     ),
-    well("sqlite", "3.40.1 with FTS5"),
-    well("terminal", "TERM=xterm-256color, a terminal, colours, NO_COLOR unset, utf-8"),
+    passed_check("sqlite", "3.40.1 with FTS5"),
+    passed_check("terminal", "TERM=xterm-256color, a terminal, colours, NO_COLOR unset, utf-8"),
 )
 
 
@@ -51,8 +57,8 @@ async def open_doctor(it: Opened) -> DoctorScreen:
     return screen
 
 
-def give(monkeypatch: pytest.MonkeyPatch, *checks: Check) -> None:
-    def each_check(_: object) -> Iterator[Check]:
+def give(monkeypatch: pytest.MonkeyPatch, *checks: DoctorCheck) -> None:
+    def each_check(_: object) -> Iterator[DoctorCheck]:
         yield from checks
 
     monkeypatch.setattr(store_checks, "each_check", each_check)
@@ -90,14 +96,14 @@ async def test_it_checks_again(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     give(monkeypatch, *CHECKS)
     async with opened(demo) as it:
         screen = await open_doctor(it)
-        give(monkeypatch, *CHECKS[:5], well("clock", "no transcript is from the future"))
+        give(monkeypatch, *CHECKS[:5], passed_check("clock", "no transcript is from the future"))
         await it.press("full_stop")
         await it.until(lambda: screen._is_done and len(rows(it)) == 6)
         assert "6 ✓" in it.words
 
 
 async def test_a_check_that_breaks_is_told(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    def each_check(_: object) -> Iterator[Check]:
+    def each_check(_: object) -> Iterator[DoctorCheck]:
         yield CHECKS[0]
         raise ValueError("no such thing")
 

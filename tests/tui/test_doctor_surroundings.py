@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from ctxtop.collectors.folder import ClaudeFolder
-    from ctxtop.collectors.surroundings.machine import Machine
+    from ctxtop.collectors.claude_code.config.save_files import SystemFolders
+    from ctxtop.collectors.claude_code.discover import ClaudeFolder
 
 Checks = list[dict[str, Any]]
 
@@ -104,7 +104,7 @@ def test_what_is_wrong_in_a_plugin_is_not_the_users(
 
 
 def test_the_save_flow(
-    claude: ClaudeFolder, doctor: Callable[[str], Checks], machine: Machine, tmp_path: Path
+    claude: ClaudeFolder, doctor: Callable[[str], Checks], machine: SystemFolders, tmp_path: Path
 ) -> None:
     here = project(claude, tmp_path / "a")
     place = here / ".claude/memory/.staging"

@@ -8,13 +8,12 @@ import time
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.destinations import DESTINATIONS
-from ctxtop.tui.policy_rows import HEADING
+from ctxtop.tui.navigation import ROUTES
 from ctxtop.tui.screens.page import Page
-from ctxtop.tui.widgets.crumbs import Crumbs
-from ctxtop.tui.widgets.key_line import KeyLine
+from ctxtop.tui.screens.settings.policy_table import AREA_KEY_PREFIX
+from ctxtop.tui.screens.summaries.summary_day_list import SummaryList
+from ctxtop.tui.widgets.header_footer import Crumbs, KeyLine
 from ctxtop.tui.widgets.row_list import RowList, Rows
-from ctxtop.tui.widgets.summary_list import SummaryList
 from rich.cells import cell_len
 from textual.command import CommandList, CommandPalette
 from textual.widgets import Static
@@ -26,7 +25,7 @@ from .test_ascii import plainly
 from .writing import answer, append, prompt, session_file
 
 if TYPE_CHECKING:
-    from ctxtop.tui.widgets.key_line import ShownKey
+    from ctxtop.tui.widgets.header_footer import FooterKey
     from textual.widget import Widget
 
     from .support import Opened, Stage
@@ -68,7 +67,7 @@ MOST_KEYS: Final = 8
 async def click_footer(it: Opened, action: str) -> None:
     line = it.app.screen.query_one(KeyLine)
 
-    def place() -> ShownKey | None:
+    def place() -> FooterKey | None:
         return next((each for each in line.keys if each.action.endswith(action)), None)
 
     await it.until(place)
@@ -80,11 +79,11 @@ async def click_footer(it: Opened, action: str) -> None:
 
 async def test_every_page_by_mouse_alone(demo: Stage) -> None:
     async with opened(demo) as it:
-        for each in DESTINATIONS:
+        for each in ROUTES:
             await click_footer(it, "command_palette")
             await it.until(lambda: isinstance(it.app.screen, CommandPalette))
             hits = it.app.screen.query_one(CommandList)
-            await it.until(lambda hits=hits: hits.option_count > len(DESTINATIONS))  # type: ignore[misc]
+            await it.until(lambda hits=hits: hits.option_count > len(ROUTES))  # type: ignore[misc]
             place = next(
                 n for n, hit in enumerate(hits.options) if str(hit.prompt).startswith(each.title)
             )
@@ -144,7 +143,7 @@ async def test_every_page_in_ascii(demo: Stage) -> None:
 
 async def test_every_page_without_a_session_says_something(stage: Stage) -> None:
     async with opened(stage, (80, 24)) as it:
-        for each in DESTINATIONS:
+        for each in ROUTES:
             await it.press(each.key.split(",")[0])
             await it.calm()
             assert it.app.is_running
@@ -259,7 +258,7 @@ async def test_every_list_keeps_its_columns_whatever_the_title(
                 for row in pane.shown:
                     for line in row.content.split("\n"):
                         assert line.cell_length <= pane.row_width, (way.name, line.plain)
-                    if row.height == 1 and head.strip() and not row.key.startswith(HEADING):
+                    if row.height == 1 and head.strip() and not row.key.startswith(AREA_KEY_PREFIX):
                         stands = cells(row.content.plain.ljust(pane.row_width + 1))
                         for start, end in columns(head):
                             edges = stands[start - 1] if start else " ", stands[end]

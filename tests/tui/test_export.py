@@ -12,15 +12,13 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.activity import Cost, Doing, DoingKind
-from ctxtop.core.sessions import Status
-from ctxtop.core.store.rows import SpentRow
-from ctxtop.tui.export.as_csv import table
-from ctxtop.tui.export.as_markdown import escape
-from ctxtop.tui.export.as_otlp import request
-from ctxtop.tui.export.as_prometheus import exposition
-from ctxtop.tui.export.metrics import Measured, Metric, Named, Unit, metrics_of
-from ctxtop.tui.export.send import NotSentError, check_endpoint, parse_headers
+from ctxtop.core.measure.activity import Activity, ActivityKind, SessionCost
+from ctxtop.core.model.session import SessionStatus
+from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.tui.export.metrics import Metric, MetricsInput, MetricUnit, SessionLabel, make_metrics
+from ctxtop.tui.export.otlp import NotSentError, check_endpoint, otlp_request, parse_headers
+from ctxtop.tui.export.prometheus import prometheus_text
+from ctxtop.tui.export.record_tables import csv_table, escape_markdown
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.core.sessions import Session
+    from ctxtop.core.model.session import Session
 
     from .ended import Ended
 
@@ -52,9 +50,9 @@ def run(
     return lambda *words: call_ctxtop("export", "--format", *words)
 
 
-def measured(*sessions: Session) -> Measured:
-    spent = {SESSION: SpentRow(SESSION, 1, 2, 3, 4, 5)}
-    return Measured(sessions, spent, "1.0", START_MS, START_MS - 1000)
+def measured(*sessions: Session) -> MetricsInput:
+    spent = {SESSION: UsageRow(SESSION, 1, 2, 3, 4, 5)}
+    return MetricsInput(sessions, spent, "1.0", START_MS, START_MS - 1000)
 
 
 def named(metrics: list[Metric], name: str) -> Metric:
@@ -105,7 +103,7 @@ def test_csv_is_a_table_that_no_spreadsheet_runs(run: Callable[..., Ended]) -> N
     ],
 )
 def test_a_formula_after_a_separator_of_another_country(text: str, written: str) -> None:
-    (_, row) = csv.reader(io.StringIO(table([{"a": text, "b": [text]}]), newline=""))
+    (_, row) = csv.reader(io.StringIO(csv_table([{"a": text, "b": [text]}]), newline=""))
 
     assert row[0] == written
     assert json.loads(row[1]) == [written]
@@ -113,7 +111,7 @@ def test_a_formula_after_a_separator_of_another_country(text: str, written: str)
 
 @pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\r", "\n"])
 def test_a_cell_that_begins_as_a_formula(start: str) -> None:
-    (_, row) = csv.reader(io.StringIO(table([{"a": f"{start}1", "b": -1, "c": 'q"\r\n,'}])))
+    (_, row) = csv.reader(io.StringIO(csv_table([{"a": f"{start}1", "b": -1, "c": 'q"\r\n,'}])))
 
     assert row == [f"'{start}1", "-1", 'q"\r\n,']
 
@@ -123,8 +121,8 @@ def test_markdown_shows_words_as_they_are(run: Callable[..., Ended]) -> None:
 
     assert ended.code == 0
     assert "| 11111111 | proj |" in ended.out
-    assert escape(TITLE) in ended.out
-    assert escape("a|b\n<i> *x* https://e @me #1") == (
+    assert escape_markdown(TITLE) in ended.out
+    assert escape_markdown("a|b\n<i> *x* https://e @me #1") == (
         "a\\|b \\<i\\> \\*x\\* https\\://e \\@me \\#1"
     )
     assert "None." in ended.out
@@ -147,20 +145,24 @@ def test_prometheus_text_names_units_and_keeps_names_to_itself(
     assert 'ctxtop_sessions{status="ended"} 1' in ended.out
     assert 'ctxtop_spent_tokens_total{kind="cache_read"} 149990' in ended.out
 
-    own = metrics_of(measured(session(title=TITLE, live=True)))
-    text = exposition(own)
+    own = make_metrics(measured(session(title=TITLE, live=True)))
+    text = prometheus_text(own)
     assert "# TYPE ctxtop_session_context_tokens gauge" in text
     assert "cmd" not in text
-    text = exposition(metrics_of(measured(session(title='a"\\\nb', live=True)), [Named.TITLE]))
+    text = prometheus_text(
+        make_metrics(measured(session(title='a"\\\nb', live=True)), [SessionLabel.TITLE])
+    )
     assert 'title="a\\"\\\\\\nb"' in text
     for line in text.splitlines():
         assert line.startswith(("# HELP ctxtop_", "# TYPE ctxtop_", "ctxtop_"))
 
 
 def test_what_is_measured_of_a_session() -> None:
-    asks = Doing(DoingKind.PERSON, "permission", "Bash")
-    known = session(live=True, status=Status.WAITING, doing=asks, cost=Cost(1.5), compactions=2)
-    found = metrics_of(measured(replace(known, session_id=SESSION)))
+    asks = Activity(ActivityKind.PERSON, "permission", "Bash")
+    known = session(
+        live=True, status=SessionStatus.WAITING, activity=asks, cost=SessionCost(1.5), compactions=2
+    )
+    found = make_metrics(measured(replace(known, session_id=SESSION)))
 
     labels = (("session", SESSION), ("model", known.model or ""))
     for name, value in (
@@ -184,7 +186,7 @@ def test_few_sessions_have_values_of_their_own() -> None:
         for number in range(9)
     ]
     old = session(live=False, last_activity_at=START_MS - 25 * 3_600_000)
-    found = metrics_of(measured(*many, old), max_sessions=4)
+    found = make_metrics(measured(*many, old), max_sessions=4)
 
     shown = [dict(labels)["session"] for labels, _ in named(found, "session.live").samples]
     assert shown == ["0", "1", "2", "3"]
@@ -193,11 +195,11 @@ def test_few_sessions_have_values_of_their_own() -> None:
 
 def test_otlp_follows_its_json_encoding() -> None:
     labels = (("session", "s"),)
-    body = request(
+    body = otlp_request(
         [
-            Metric("a", Unit.TOKENS, "A.", ((labels, 3.0),), is_counter=True),
-            Metric("b", Unit.RATIO, "B.", ((labels, 0.5),)),
-            Metric("none", Unit.RATIO, "C.", ()),
+            Metric("a", MetricUnit.TOKENS, "A.", ((labels, 3.0),), is_counter=True),
+            Metric("b", MetricUnit.RATIO, "B.", ((labels, 0.5),)),
+            Metric("none", MetricUnit.RATIO, "C.", ()),
         ],
         "1.0",
         START_MS,

@@ -6,7 +6,7 @@ import os
 import sqlite3
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.collectors.collect import Collector
+from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui import feed as feed_module
 from ctxtop.tui.feed import Feed
@@ -65,7 +65,7 @@ async def test_a_store_that_another_program_holds(
     untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctxtop.core.store.database.BUSY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr("ctxtop.collectors.watch.RETRY_S", 0.05)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RETRY_S", 0.05)
     async with opened(untold, ROOMY) as it:
         with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -90,7 +90,7 @@ async def test_leaving_while_another_program_holds_the_store(untold: Stage) -> N
 
 
 async def test_a_full_disk_is_waited_for(untold: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctxtop.collectors.watch.RETRY_S", 0.05)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RETRY_S", 0.05)
     real = Writer.append
 
     def full(*_: Any) -> None:  # noqa: ANN401 -- whatever append takes
@@ -191,7 +191,7 @@ async def test_a_folder_that_cannot_be_read(untold: Stage, monkeypatch: pytest.M
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr("ctxtop.collectors.watch.RECONCILE_S", 0.2)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RECONCILE_S", 0.2)
     async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)", "check its permissions")
         assert 0 < len(it.titles()) < 19
@@ -213,7 +213,7 @@ async def test_a_transcript_that_cannot_be_read(
         return real(path, *more, **named)
 
     monkeypatch.setattr(os, "open", opener)
-    monkeypatch.setattr("ctxtop.collectors.watch.RECONCILE_S", 0.2)
+    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RECONCILE_S", 0.2)
     async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)")
         # The registry alone tells of it.
@@ -269,7 +269,7 @@ async def test_a_fault_of_ours_in_the_reader_is_told(
 async def test_a_store_that_is_removed_under_us(
     untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(feed_module, "TICK_S", 0.1)
+    monkeypatch.setattr(feed_module, "POLL_S", 0.1)
     async with opened(untold, ROOMY) as it:
         for path in untold.places.store.parent.iterdir():
             path.unlink()
@@ -279,12 +279,12 @@ async def test_a_store_that_is_removed_under_us(
 
 
 async def test_two_troubles_are_told_one_after_the_other(stage: Stage) -> None:
-    from ctxtop.collectors.folder import Trouble
+    from ctxtop.core.model.problem import Problem
 
     async with opened(stage, ROOMY) as it:
         fleet = it.app.fleet
-        fleet.show_trouble(Trouble("a", "first", "do this"))
-        fleet.show_trouble(Trouble("b", "second", "do that"))
+        fleet.show_trouble(Problem("a", "first", "do this"))
+        fleet.show_trouble(Problem("b", "second", "do that"))
         await it.calm()
         assert it.trouble == "✗ b: second; do that (and 1 more)"
         fleet.end_trouble("b")

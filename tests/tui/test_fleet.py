@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.formats import percent, tokens
+from ctxtop.tui.text.formats import percent, tokens
 
 from .support import opened
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.kept import KeptFile
-from ctxtop.tui.selection import Order
+from ctxtop.tui.screens.fleet.session_arrangement import SessionOrder
+from ctxtop.tui.ui_state import UiStateFile
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 
 from .support import opened
@@ -37,17 +37,17 @@ async def test_a_click_on_a_head_sorts_and_a_second_one_gives_need_back(demo: St
     async with opened(demo) as it:
         need = it.titles()
         for word, order in (
-            ("context", Order.FULLEST),
-            ("turns left", Order.SOONEST),
-            ("agents", Order.NONCOMPLIANT),
-            ("session", Order.NAME),
-            ("now", Order.NEWEST),
+            ("context", SessionOrder.FULLEST),
+            ("turns left", SessionOrder.SOONEST),
+            ("agents", SessionOrder.NONCOMPLIANT),
+            ("session", SessionOrder.NAME),
+            ("now", SessionOrder.NEWEST),
         ):
             await click_head(it, word)
             assert it.app.fleet.arrangement.order is order
             assert f"sort: {order.value} ▾" in it.words
         await click_head(it, "now")
-        assert it.app.fleet.arrangement.order is Order.ATTENTION
+        assert it.app.fleet.arrangement.order is SessionOrder.ATTENTION
         assert it.titles() == need
 
 
@@ -109,7 +109,7 @@ async def test_a_click_on_a_heading_marks_and_a_double_click_folds(demo: Stage) 
 async def test_a_long_list_is_laid_out_a_page_at_a_time(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxtop.tui.widgets.session_pane.PAGE", 7)
+    monkeypatch.setattr("ctxtop.tui.screens.fleet.fleet_panes.ROWS_PER_PAGE", 7)
     async with opened(demo) as it:
         assert len(it.titles()) == 19
         *names, more = it.rows()
@@ -153,12 +153,12 @@ async def test_a_pin_stays_on_top_also_after_the_next_start(demo: Stage) -> None
         assert next(iter(it.rows())) == last
         assert it.pane("sessions").key == last
         await it.press("s", "o")
-        file = KeptFile(demo.places.store)
+        file = UiStateFile(demo.places.store)
         await it.until(lambda: file.read().grouped)
         assert (file.read().pins, file.read().order) == ((last,), "fullest")
     async with opened(demo) as it:
         assert it.app.fleet.arrangement.grouped
-        assert it.app.fleet.arrangement.order is Order.FULLEST
+        assert it.app.fleet.arrangement.order is SessionOrder.FULLEST
         assert it.app.fleet.shown[0].session_id == last
         await it.press("o", "g", "b", "s", "s", "s", "s", "s", "s", "s")
         assert it.titles()[0] == "Rotate the database password"

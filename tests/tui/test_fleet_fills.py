@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.composition import Composition, Share
-from ctxtop.core.material import Source
-from ctxtop.tui.fill_rows import fill_lines
+from ctxtop.core.measure.composition import CategoryShare, Composition
+from ctxtop.core.measure.context_parts import CompositionSource
+from ctxtop.tui.screens.fleet.fleet_panes import context_lines
 
 from .support import opened
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 FILLED = Composition(
     total_tokens=100_000,
     estimated=False,
-    source=Source.REQUESTS,
+    source=CompositionSource.REQUESTS,
     categories=(
-        Share("tool results", 61_000, 0.61, estimated=True),
-        Share("your words", 1_000, 0.01, estimated=True),
+        CategoryShare("tool results", 61_000, 0.61, estimated=True),
+        CategoryShare("your words", 1_000, 0.01, estimated=True),
     ),
     largest=(),
     unexplained_tokens=0,
@@ -29,7 +29,7 @@ FILLED = Composition(
 
 def test_every_line_has_the_width_and_its_number() -> None:
     for width in range(30, 120):
-        lines = list(fill_lines(FILLED, width))
+        lines = list(context_lines(FILLED, width))
         assert {line.cell_length for line in lines} == {width}
         assert " 61 %" in lines[1].plain
         assert lines[1].plain.endswith("61 k")

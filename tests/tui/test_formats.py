@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.tui.formats import age, bar, fit, fit_right, middle, model, percent, tokens
-from ctxtop.tui.widgets.status_line import Standing, left_words
+from ctxtop.tui.text.formats import (
+    duration,
+    fit_left,
+    fit_right,
+    half_cell_bar,
+    model_name,
+    percent,
+    shorten_middle,
+    tokens,
+)
+from ctxtop.tui.widgets.status_line import FleetStatus, left_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -83,7 +92,7 @@ def test_percent_rounds_halves_up_and_is_never_clamped(ratio: float | None, word
     ],
 )
 def test_an_age_is_its_largest_unit(milliseconds: int | None, words: str) -> None:
-    assert age(milliseconds) == words
+    assert duration(milliseconds) == words
 
 
 @pytest.mark.parametrize(
@@ -104,26 +113,31 @@ def test_an_age_is_its_largest_unit(milliseconds: int | None, words: str) -> Non
     ],
 )
 def test_a_model_is_called_as_people_call_it(name: str | None, words: str) -> None:
-    assert model(name) == words
+    assert model_name(name) == words
 
 
 def test_a_bar_has_its_cells_and_grows_with_its_ratio() -> None:
     for cells in CELLS:
-        lengths = [cell_len(bar(ratio, cells)) for ratio in RATIOS]
+        lengths = [cell_len(half_cell_bar(ratio, cells)) for ratio in RATIOS]
         assert max(lengths) <= cells
         assert lengths == sorted(lengths)
-        assert cell_len(bar(1.0, cells)) == cells
-        assert bar(None, cells) == bar(0.0, cells) == bar(-1.0, cells) == ""
+        assert cell_len(half_cell_bar(1.0, cells)) == cells
+        assert (
+            half_cell_bar(None, cells)
+            == half_cell_bar(0.0, cells)
+            == half_cell_bar(-1.0, cells)
+            == ""
+        )
 
 
 def test_a_bar_shows_half_a_cell() -> None:
-    assert bar(0.25, 10) == "▄▄▖"
-    assert bar(0.2, 10) == "▄▄"
+    assert half_cell_bar(0.25, 10) == "▄▄▖"
+    assert half_cell_bar(0.2, 10) == "▄▄"
 
 
 def test_the_smallest_fill_is_seen_and_a_bar_is_full_only_near_its_end() -> None:
-    assert bar(0.001, 10) == "▖"
-    assert bar(0.97, 10) != bar(1.0, 10)
+    assert half_cell_bar(0.001, 10) == "▖"
+    assert half_cell_bar(0.97, 10) != half_cell_bar(1.0, 10)
 
 
 HARD = st.text(st.sampled_from("a汉é\u0301\u200d\u200b👨👩👧🚑🇩🇪إ\ufe0f☂\t "), max_size=40)
@@ -132,24 +146,24 @@ HARD = st.text(st.sampled_from("a汉é\u0301\u200d\u200b👨👩👧🚑🇩🇪
 @pytest.mark.parametrize("title", TITLES)
 @pytest.mark.parametrize("cells", [-1, 0, 1, 2, 3, 7, 12, 40])
 def test_a_fitted_text_has_exactly_its_cells(title: str, cells: int) -> None:
-    assert cell_len(fit(title, cells)) == max(0, cells)
+    assert cell_len(fit_left(title, cells)) == max(0, cells)
     assert cell_len(fit_right(title, cells)) == max(0, cells)
 
 
 @settings(deadline=None)
 @given(st.text() | HARD, st.integers(0, 60))
 def test_any_text_is_fitted_exactly(text: str, cells: int) -> None:
-    assert cell_len(fit(text, cells)) == cells
+    assert cell_len(fit_left(text, cells)) == cells
     assert cell_len(fit_right(text, cells)) == cells
 
 
 def test_the_middle_goes_and_both_ends_stay() -> None:
-    assert middle("abcdefghij", 5) == "ab…ij"
-    assert middle("abcdefghij", 6) == "abc…ij"
-    assert middle("abcdefghij", 1) == "…"
-    assert middle("abc", 3) == "abc"
-    assert middle("修复支付网关", 8) == "修复…关"
-    assert fit("ab", 4) == "ab  "
+    assert shorten_middle("abcdefghij", 5) == "ab…ij"
+    assert shorten_middle("abcdefghij", 6) == "abc…ij"
+    assert shorten_middle("abcdefghij", 1) == "…"
+    assert shorten_middle("abc", 3) == "abc"
+    assert shorten_middle("修复支付网关", 8) == "修复…关"
+    assert fit_left("ab", 4) == "ab  "
     assert fit_right("ab", 4) == "  ab"
 
 
@@ -157,4 +171,4 @@ def test_the_middle_goes_and_both_ends_stay() -> None:
     ("lag_s", "shown"), [(0.04, "lag 0.0 s"), (2.26, "lag 2.3 s"), (-9e8, "lag 0.0 s")]
 )
 def test_a_clock_that_was_set_back_shows_no_negative_lag(lag_s: float, shown: str) -> None:
-    assert shown in left_words(Standing(lag_s=lag_s), 80).plain
+    assert shown in left_text(FleetStatus(lag_s=lag_s), 80).plain

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.help_text import EVERYWHERE, HERE, MOVING
-from ctxtop.tui.screens.help import HelpScreen
-from ctxtop.tui.sign_words import signs
+from ctxtop.tui.screens.help.help_screen import (
+    GLOBAL_GROUP,
+    MOVEMENT_GROUP,
+    PAGE_GROUP,
+    HelpScreen,
+    sign_groups,
+)
 
 from .support import opened
 
@@ -18,9 +22,11 @@ async def test_it_is_grouped_and_has_every_sign(demo: Stage) -> None:
     async with opened(demo, (120, 150)) as it:
         await it.press("question_mark")
         words = it.words
-        places = [words.index(group) for group in (HERE, EVERYWHERE, MOVING, "Signs")]
+        places = [
+            words.index(group) for group in (PAGE_GROUP, GLOBAL_GROUP, MOVEMENT_GROUP, "Signs")
+        ]
         assert places == sorted(places)
-        for _, some in signs():
+        for _, some in sign_groups():
             for sign, meaning in some:
                 assert any(sign in line and meaning[:40] in line for line in it.lines), sign
 
@@ -37,11 +43,11 @@ async def test_words_are_looked_for_and_esc_shows_all_again(demo: Stage) -> None
     async with opened(demo, (80, 24)) as it:
         await it.press("question_mark", "slash", *"compact twice")
         assert "compacted twice" in it.words
-        assert HERE not in it.words
+        assert PAGE_GROUP not in it.words
         await it.press(*"zzz")
         assert "no key and no sign has the words" in it.words
         await it.press("escape")
-        assert HERE in it.words
+        assert PAGE_GROUP in it.words
         assert len(it.app.screen_stack) == 3
         await it.press("escape")
         assert it.is_home
@@ -50,9 +56,9 @@ async def test_words_are_looked_for_and_esc_shows_all_again(demo: Stage) -> None
 async def test_it_scrolls_where_it_is_long(demo: Stage) -> None:
     async with opened(demo, (60, 20)) as it:
         await it.press("question_mark")
-        assert HERE in it.words
+        assert PAGE_GROUP in it.words
         await it.press("G")
-        assert HERE not in it.words
+        assert PAGE_GROUP not in it.words
         assert "not known yet" in it.words
         await it.press("g", "j", "k", "space")
         assert isinstance(it.app.screen, HelpScreen)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.automation import BY_ITSELF
-from ctxtop.collectors.folder import Trouble
+from ctxtop.collectors.actions.automatic_runs import AUTOMATIC_SUFFIX
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.tui import channels, herald
+from ctxtop.core.model.problem import Problem
+from ctxtop.tui import desktop_notifications, notifier
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.messages import Noted
-from ctxtop.tui.notices import Kind, Notice
-from ctxtop.tui.one_bell import OneBell
+from ctxtop.tui.desktop_notifications import BellLock
+from ctxtop.tui.messages import NoticeReported
+from ctxtop.tui.notifications import Notification, NotificationKind
 from msgspec.structs import replace
 
 from .support import Stage, opened
@@ -30,14 +30,14 @@ class Heard(list[str]):
 def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     said = Heard()
 
-    def run(program: channels.Program) -> str:
+    def run(program: desktop_notifications.NotificationProgram) -> str:
         said.append(program.arguments[0])
         return "no bus"
 
     monkeypatch.setattr(CtxtopApp, "bell", lambda _: said.append("bell"))
     monkeypatch.setattr(CtxtopApp, "write_sequence", lambda _, text: said.append(text))
-    monkeypatch.setattr(channels, "run", run)
-    monkeypatch.setattr(channels, "environment", dict)
+    monkeypatch.setattr(desktop_notifications, "run_program", run)
+    monkeypatch.setattr(desktop_notifications, "terminal_environment", dict)
     return said
 
 
@@ -48,7 +48,9 @@ def want(stage: Stage, **values: str) -> None:
 
 def tell(it: Opened, *keys: str) -> None:
     for key in keys:
-        it.app.notifier.notify(Notice(Kind.DONE, key, "done", f"job {key}", subject=f"job {key}"))
+        it.app.notifier.notify(
+            Notification(NotificationKind.DONE, key, "done", f"job {key}", subject=f"job {key}")
+        )
 
 
 async def test_a_test_notice_takes_every_way_that_is_on(stage: Stage, heard: Heard) -> None:
@@ -103,7 +105,7 @@ async def test_the_same_is_told_once_and_many_as_one(stage: Stage, heard: Heard)
 async def test_another_dashboard_on_this_store_rings_already(stage: Stage, heard: Heard) -> None:
     want(stage, bell="on")
     async with opened(stage) as it:
-        other = OneBell(stage.places.store)
+        other = BellLock(stage.places.store)
         assert other.acquire()
         tell(it, "a")
         await it.until(lambda: it.toasts)
@@ -126,7 +128,7 @@ async def test_a_program_that_fails_stands_in_the_log(stage: Stage, heard: Heard
 async def test_ten_sessions_that_reach_a_level_are_one_notice(
     stage: Stage, heard: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(herald, "GATHER_S", 1.0)
+    monkeypatch.setattr(notifier, "GROUPING_S", 1.0)
     for number in range(10):
         append(session_file(stage.root, number), prompt(f"Job {number}"), answer(100_000))
     async with opened(stage) as it:
@@ -139,7 +141,9 @@ async def test_ten_sessions_that_reach_a_level_are_one_notice(
 
 async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> None:
     async with opened(stage) as it:
-        it.app.post_message(Noted(Trouble(f"compacted session a {BY_ITSELF}", "≈ 9k", "undo: x")))
+        it.app.post_message(
+            NoticeReported(Problem(f"compacted session a {AUTOMATIC_SUFFIX}", "≈ 9k", "undo: x"))
+        )
         await it.until(lambda: it.toasts)
         assert "undo: x" in it.toasts[0]
         # Its run is in the store, which the log reads.

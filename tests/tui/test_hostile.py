@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.reading import ReadingScreen
+from ctxtop.tui.screens.page import ReadingScreen
 from textual import events
 from textual.command import CommandPalette
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
-from ctxtop.tui.widgets.key_line import KeyLine
+from ctxtop.tui.widgets.header_footer import KeyLine
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 

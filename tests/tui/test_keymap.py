@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.core.policy.layers import Given, resolve
-from ctxtop.core.policy.policy import Origin, Policy
-from ctxtop.tui.bindings import all_bindings
-from ctxtop.tui.keymap import read_keymap
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.tui.keymap import all_bindings, read_keymap
 from msgspec.structs import replace as with_fields
 
 from .support import opened
@@ -23,8 +22,9 @@ if TYPE_CHECKING:
 
 
 def policy(**keys: str) -> Policy:
-    return resolve(
-        Given(f"keys.{name}", value, Origin.COMMAND_LINE, "--set") for name, value in keys.items()
+    return resolve_policy(
+        RawValue(f"keys.{name}", value, PolicyOrigin.COMMAND_LINE, "--set")
+        for name, value in keys.items()
     )
 
 
@@ -34,7 +34,9 @@ def staged(stage: Stage, **keys: str) -> Stage:
 
 
 def test_every_binding_has_an_id() -> None:
-    nameless = [f"{each.declared_in.__name__}: {each.binding}" for each in all_bindings() if not each.id]
+    nameless = [
+        f"{each.declared_in.__name__}: {each.binding}" for each in all_bindings() if not each.id
+    ]
     assert nameless == []
 
 
@@ -99,7 +101,7 @@ def test_a_change_that_falls_takes_with_it_what_counted_on_it() -> None:
 
 @pytest.mark.parametrize("said", ["", "ctrl+", " , ", "ctrl x", "f6" * 99, "a,b,c,d,e,f,g,h,i"])
 def test_what_is_no_key_is_a_notice_of_the_policy(said: str) -> None:
-    found = resolve([Given("keys.sort", said, Origin.ENVIRONMENT, "X")])
+    found = resolve_policy([RawValue("keys.sort", said, PolicyOrigin.ENVIRONMENT, "X")])
     assert "1 to 8 keys" in str(found.notices[0])
     assert found.with_prefix("keys.") == {}
 

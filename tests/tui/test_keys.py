@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.help import HelpScreen
-from ctxtop.tui.selection import Order
+from ctxtop.tui.screens.fleet.session_arrangement import SessionOrder
+from ctxtop.tui.screens.help.help_screen import HelpScreen
 from ctxtop.tui.theme import THEMES
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
@@ -191,15 +191,15 @@ async def test_s_goes_through_the_orders(demo: Stage) -> None:
     async with opened(demo) as it:
         need = it.titles()
         firsts = {}
-        for order in [*list(Order)[1:], Order.ATTENTION]:
+        for order in [*list(SessionOrder)[1:], SessionOrder.ATTENTION]:
             await it.press("s")
             assert f"sort: {order.value} ▾" in it.words
             firsts[order] = it.titles()[0]
-        assert firsts[Order.FULLEST] == "Explain the invoice run"
-        assert firsts[Order.SOONEST] == "Fix the flaky checkout tests"
-        assert firsts[Order.NEWEST] == "Move checkout to the new tax API"
-        assert firsts[Order.NONCOMPLIANT] == "Search p95 below 120 ms"
-        assert firsts[Order.NAME] == "Map the ingest worker"
+        assert firsts[SessionOrder.FULLEST] == "Explain the invoice run"
+        assert firsts[SessionOrder.SOONEST] == "Fix the flaky checkout tests"
+        assert firsts[SessionOrder.NEWEST] == "Move checkout to the new tax API"
+        assert firsts[SessionOrder.NONCOMPLIANT] == "Search p95 below 120 ms"
+        assert firsts[SessionOrder.NAME] == "Map the ingest worker"
         assert it.titles() == need
         assert it.pane("sessions").key == demo.titled("Rotate").session_id
 
@@ -354,7 +354,7 @@ async def test_a_click_beside_the_rows_does_nothing(demo: Stage) -> None:
 
 
 def test_the_keys_of_the_footer_are_at_most_eight() -> None:
-    from ctxtop.tui.screens.fleet import FleetScreen
+    from ctxtop.tui.screens.fleet.fleet_screen import FleetScreen
     from ctxtop.tui.widgets.row_list import Rows
     from textual.binding import Binding
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.lasting import spare_lasting
+from ctxtop.tui.app import freeze_long_lived_objects
 
 from .support import opened
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 async def test_what_lasts_is_not_looked_through_again(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ctxtop.tui.app.spare_lasting", spare_lasting)
+    monkeypatch.setattr("ctxtop.tui.app.freeze_long_lived_objects", freeze_long_lived_objects)
     usual = gc.get_threshold()
     async with opened(demo) as it:
         await it.until(lambda: gc.get_freeze_count() > 0)

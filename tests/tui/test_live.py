@@ -127,7 +127,7 @@ async def test_a_level_is_told_when_another_ctxtop_stored_it(
     append(path, prompt("Fill it", 0), answer(100_000, 0))
     async with opened(stage, ROOMY) as it:
         # Its collector was faster: ours says nothing, and the store has changed.
-        monkeypatch.setattr(Feed, "changed", lambda *_: None)
+        monkeypatch.setattr(Feed, "on_change", lambda *_: None)
         append(path, answer(165_000))
         await it.until(lambda: "83 %" in it.words, SOON_S)
         await it.until(lambda: it.toasts, SOON_S)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.demo import DemoFolder, make_past
-from ctxtop.collectors.folder import Trouble
-from ctxtop.tui.messages import Eased, Noted, Troubled
-from ctxtop.tui.notices import Weight
-from ctxtop.tui.screens.log import EMPTY, LogScreen
-from ctxtop.tui.screens.reading import ReadingScreen
+from ctxtop.collectors.demo import DemoFolder, make_demo_history
+from ctxtop.core.model.problem import Problem
+from ctxtop.tui.messages import NoticeReported, ProblemReported, ProblemResolved
+from ctxtop.tui.notifications import EventSeverity
+from ctxtop.tui.screens.log.log_screen import EMPTY_TEXT, LogScreen
+from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
@@ -21,14 +21,14 @@ from .support import NOW, NOW_MS, Stage, opened
 if TYPE_CHECKING:
     from .support import Opened
 
-WRONG = Trouble("projects/[red]x", "cannot be read \x1b[31m(rights)", "check its permissions")
+WRONG = Problem("projects/[red]x", "cannot be read \x1b[31m(rights)", "check its permissions")
 
 
 @pytest.fixture
 def past(demo: Stage) -> Stage:
     """The demo in which something has happened."""
     folder = DemoFolder(demo.root, demo.sessions)
-    make_past(folder, demo.places.store, NOW)
+    make_demo_history(folder, demo.places.store, NOW)
     return demo
 
 
@@ -69,12 +69,12 @@ async def test_the_end_is_followed_by_whoever_stands_there(past: Stage) -> None:
     async with opened(past, (120, 24)) as it:
         pane = await open_log(it)
         assert pane.rows.highlighted == len(pane.shown) - 1
-        it.app.post_message(Troubled(WRONG))
+        it.app.post_message(ProblemReported(WRONG))
         await it.until(lambda: "cannot be read [31m(rights)" in rows(it)[-1])
         assert pane.rows.highlighted == len(pane.shown) - 1
         await it.press("k", "k")
         key = pane.key
-        it.app.post_message(Eased(WRONG.where))
+        it.app.post_message(ProblemResolved(WRONG.where))
         await it.until(lambda: rows(it)[-1].rstrip().endswith("is over"))
         assert pane.key == key
         assert "G: to the end" in it.words
@@ -109,7 +109,7 @@ async def test_paused_it_stands_still(past: Stage) -> None:
         await open_log(it)
         await it.press("p")
         before = rows(it)
-        it.app.post_message(Noted(Trouble("somewhere", "something", "nothing")))
+        it.app.post_message(NoticeReported(Problem("somewhere", "something", "nothing")))
         await it.calm()
         assert rows(it) == before
         await it.press("p")
@@ -139,7 +139,7 @@ async def test_a_folder_where_nothing_happened(stage: Stage) -> None:
     async with opened(stage, (80, 20)) as it:
         await it.press("L")
         await it.until(lambda: isinstance(it.app.screen, LogScreen))
-        await it.until(lambda: EMPTY[:30] in it.words)
+        await it.until(lambda: EMPTY_TEXT[:30] in it.words)
 
 
 @pytest.mark.parametrize("size", [(60, 20), (240, 70)])
@@ -157,7 +157,7 @@ async def test_how_it_looks(past: Stage, size: tuple[int, int]) -> None:
         await counted(it)
         it.app.notifier.event_log._events.clear()
         it.app.notifier.event_log.add(
-            NOW_MS - 9_000, Weight.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
+            NOW_MS - 9_000, EventSeverity.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
         it.app.notifier.event_log.add_problem(NOW_MS - 5_000, WRONG)
         it.app.notifier.event_log.resolve_problem(NOW_MS - 1_000, WRONG.where)

@@ -6,7 +6,7 @@ import time
 from statistics import median
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.screens.agents import AgentsScreen
+from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
 
 from .support import opened
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file

@@ -7,12 +7,11 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.bindings import all_bindings
-from ctxtop.tui.screens.help import HelpScreen
-from ctxtop.tui.screens.opening import MOST_HELD, OpeningScreen
-from ctxtop.tui.screens.summaries import SummariesScreen
-from ctxtop.tui.screens.welcome import WelcomeScreen
+from ctxtop.tui.app import MAX_HELD_KEYS, CtxtopApp, OpeningScreen
+from ctxtop.tui.keymap import all_bindings
+from ctxtop.tui.screens.help.help_screen import HelpScreen
+from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
+from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen
 
 from .support import WIDE, Opened
 
@@ -38,7 +37,7 @@ async def opening(
         may_open.wait()
         return read(app)
 
-    monkeypatch.setattr(CtxtopApp, "_read_arrangement", wait)
+    monkeypatch.setattr(CtxtopApp, "_read_state_and_settings", wait)
     app = CtxtopApp(stage.places, welcomes=welcomes)
     app.animation_level = "none"
     try:
@@ -84,10 +83,10 @@ async def test_a_key_held_down_is_not_kept_for_ever(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with opening(demo, monkeypatch) as (it, _):
-        await it.press(*["j"] * (MOST_HELD + 5))
+        await it.press(*["j"] * (MAX_HELD_KEYS + 5))
         screen = it.app.screen
         assert isinstance(screen, OpeningScreen)
-        assert len(screen.held_keys) == MOST_HELD
+        assert len(screen.held_keys) == MAX_HELD_KEYS
 
 
 async def test_what_was_typed_ahead_does_not_answer_the_welcome_page(

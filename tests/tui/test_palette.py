@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.palette import rank
+from ctxtop.tui.command_palette import match_score
 from ctxtop.tui.screens.page import Page
-from ctxtop.tui.widgets.crumbs import BETWEEN, Crumbs, shorten
+from ctxtop.tui.widgets.header_footer import SEPARATOR, Crumbs, shorten_crumbs
 from rich.cells import cell_len
 from textual.command import CommandPalette
 
@@ -24,10 +24,10 @@ async def palette(it: Opened, *keys: str) -> None:
 
 
 def test_all_words_must_be_there_and_the_first_come_first() -> None:
-    assert rank("Fix the tests", ["zz"]) == 0
-    assert rank("Fix the tests", ["fix", "zz"]) == 0
-    assert rank("Fix the tests", ["fix"]) == 1
-    assert rank("Fix the tests", ["fix"]) > rank("Fix the tests", ["tests"]) > 0
+    assert match_score("Fix the tests", ["zz"]) == 0
+    assert match_score("Fix the tests", ["fix", "zz"]) == 0
+    assert match_score("Fix the tests", ["fix"]) == 1
+    assert match_score("Fix the tests", ["fix"]) > match_score("Fix the tests", ["tests"]) > 0
 
 
 async def test_it_offers_what_the_keys_do_just_now_with_their_keys(demo: Stage) -> None:
@@ -98,10 +98,10 @@ async def test_how_the_palette_looks(demo: Stage) -> None:
 @pytest.mark.parametrize("middle", ["a", "汉字" * 40, "x" * 1_000_000, "[/foo]"])
 def test_crumbs_fit_and_the_longest_gives(cells: int, middle: str) -> None:
     path = ("sessions", middle, "agent")
-    shown = shorten(path, cells)
+    shown = shorten_crumbs(path, cells)
     assert len(shown) == 3
-    total = sum(cell_len(crumb) for crumb in shown) + 2 * cell_len(BETWEEN)
-    assert total <= max(cells, 3 * 8 + 2 * cell_len(BETWEEN))
+    total = sum(cell_len(crumb) for crumb in shown) + 2 * cell_len(SEPARATOR)
+    assert total <= max(cells, 3 * 8 + 2 * cell_len(SEPARATOR))
     assert cells < 40 or (shown[0], shown[2]) == ("sessions", "agent")
 
 

@@ -5,31 +5,58 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.compaction.plan import Harm, Operation, Protected, Refusal, Replace, make_plan
-from ctxtop.core.compaction.target import effective_window, target_tokens
-from ctxtop.core.context import Context, ContextState
-from ctxtop.core.window import Window
-from ctxtop.tui.action_rows import action_line, select_actions
-from ctxtop.tui.actions import Action
-from ctxtop.tui.aiming import BY_LEVEL, Aims, Prompt
-from ctxtop.tui.change_lines import change_lines
-from ctxtop.tui.operation_changes import Change
-from ctxtop.tui.operation_rows import all_switched, head_line, item_line, items_of, switched
-from ctxtop.tui.plan_report import (
-    harm_words,
-    plan_lines,
-    price_words,
-    refusal_words,
-    saved_words,
-    size_words,
+from ctxtop.core.actions.plan_options import (
+    BY_LEVEL,
+    CUT,
+    LAST_PROMPT,
+    REVERT,
+    ROLLOVER,
+    SUMMARISE,
+    PlanOptions,
+    PlanSliders,
+    PromptChoice,
+    check_options,
 )
-from ctxtop.tui.planner import Planned, Wish, mark_of
-from ctxtop.tui.planning import CUT, LAST, REVERT, ROLLOVER, SUMMARISE, Asked, complaint
-from ctxtop.tui.receipt_report import tick_lines
-from ctxtop.tui.receipt_rows import operation_line
-from ctxtop.tui.sliding import Scale, track
-from ctxtop.tui.widgets.apply_bar import Standing, standing_line
+from ctxtop.core.compaction.plan import (
+    Operation,
+    ProtectedTokens,
+    Refusal,
+    ReplaceValue,
+    Severity,
+    effective_window,
+    make_plan,
+    target_tokens,
+)
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.context import Context, ContextState
+from ctxtop.tui.screens.compact.compact_panes import (
+    ApplyState,
+    apply_state_line,
+    operation_header,
+    operation_row_line,
+    operation_rows,
+    toggle_all,
+    toggle_row,
+)
+from ctxtop.tui.screens.compact.compaction_planner import (
+    PlannedCompaction,
+    PlanRequest,
+    operation_key,
+)
+from ctxtop.tui.screens.history.history_screen import filter_history, history_line
+from ctxtop.tui.screens.history.receipt_history import HistoryEntry
+from ctxtop.tui.screens.history.receipt_screen import applied_operation_line, check_lines
+from ctxtop.tui.text.plan_report import (
+    break_even_text,
+    change_lines,
+    format_bytes,
+    harm_text,
+    plan_lines,
+    refusal_text,
+    savings_text,
+)
+from ctxtop.tui.text.plan_text import OperationChange
+from ctxtop.tui.widgets.slider import SliderScale, draw_track
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
@@ -38,21 +65,21 @@ from rich.cells import cell_len
 from .makers import session
 
 if TYPE_CHECKING:
-    from ctxtop.core.compaction.plan import Plan
+    from ctxtop.core.compaction.plan import CompactionPlan
 
-CONTEXT = Context(160_000, ContextState.MEASURED, Window(200_000, Source.TABLE))
+CONTEXT = Context(160_000, ContextState.MEASURED, Window(200_000, ClaimSource.TABLE))
 
 
 def operation(
-    strategy: str, line: int, tokens: int = 9_000, level: Harm = Harm.MASKED
+    strategy: str, line: int, tokens: int = 9_000, level: Severity = Severity.MASKED
 ) -> Operation:
-    edit = Replace(line, 0, "0", "/message", '"x"')
+    edit = ReplaceValue(line, 0, "0", "/message", '"x"')
     return Operation(
         strategy, level, line, "tool_result", f"Read {line}", "old", tokens, 99, (edit,)
     )
 
 
-def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> Plan:
+def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> CompactionPlan:
     return make_plan(
         "s",
         "0" * 64,
@@ -62,42 +89,42 @@ def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> Plan:
         break_even_requests=4.2,
         break_even_requests_1h=7.0,
         refused=refused,
-        protected=(Protected("newest turns", 75_000),),
+        protected=(ProtectedTokens("newest turns", 75_000),),
     )
 
 
 FOUND = (
     operation("old-results", 3),
     operation("old-results", 9, 21_000),
-    operation("duplicate-results", 5, 12_000, Harm.LOSSLESS),
+    operation("duplicate-results", 5, 12_000, Severity.LOSSLESS),
 )
 
 
-def planned(left_out: frozenset[tuple[str, int | None, str]] = frozenset()) -> Planned:
-    kept = tuple(each for each in FOUND if mark_of(each) not in left_out)
-    bound = operation("usage", 12, 0, Harm.FILE_ONLY)
-    wish = Wish(session(), Aims(), left_out)
-    return Planned(wish, plan(*kept, bound), FOUND, (), 1_000_000, 0.1)
+def planned(left_out: frozenset[tuple[str, int | None, str]] = frozenset()) -> PlannedCompaction:
+    kept = tuple(each for each in FOUND if operation_key(each) not in left_out)
+    bound = operation("usage", 12, 0, Severity.FILE_ONLY)
+    wish = PlanRequest(session(), PlanSliders(), left_out)
+    return PlannedCompaction(wish, plan(*kept, bound), FOUND, (), 1_000_000, 0.1)
 
 
 @given(st.integers(0, 3), st.integers(1, 50), st.integers(1, 7), st.integers(-9, 400))
 def test_every_cell_of_a_track_stands_for_a_value(
     low: int, span: int, step: int, cell: int
 ) -> None:
-    scale = Scale(low, low + span * step, step)
+    scale = SliderScale(low, low + span * step, step)
     cells = scale.track_cells(20)
     value = scale.value_at(cell, cells)
     assert scale.lowest <= value <= scale.highest
     assert (value - scale.lowest) % step == 0
     assert scale.nearest(value) == value
     assert 0 <= scale.place(value, cells) < cells
-    assert cell_len(track(scale, value, cells, "bold").plain) == cells
+    assert cell_len(draw_track(scale, value, cells, "bold").plain) == cells
 
 
 def test_few_values_are_dots_and_many_a_line() -> None:
-    assert track(Scale(0, 6), 4, 7, "bold").plain == "●●●●●○○"
-    assert track(Scale(0, 100, 5), 50, 11, "bold").plain == "━━━━━●─────"
-    assert [Scale(0, 6).value_at(cell, 7) for cell in (-3, 0, 6, 99)] == [0, 0, 6, 6]
+    assert draw_track(SliderScale(0, 6), 4, 7, "bold").plain == "●●●●●○○"
+    assert draw_track(SliderScale(0, 100, 5), 50, 11, "bold").plain == "━━━━━●─────"
+    assert [SliderScale(0, 6).value_at(cell, 7) for cell in (-3, 0, 6, 99)] == [0, 0, 6, 6]
 
 
 @pytest.mark.parametrize("width", [40, 60, 78, 118, 238])
@@ -117,14 +144,14 @@ def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
 
 def test_what_a_plan_frees_costs_and_takes() -> None:
     made = plan(*FOUND)
-    assert saved_words(made) == "frees ≈ 42 k tokens, 26 % · file −297 B"
-    assert price_words(made) == "pays back after 5 requests (an hour's cache: after 7 requests)"
-    assert harm_words(made) == "takes level 3, masked: of old results a digest stays"
-    bound = plan(*FOUND, operation("thinking-after", 4, 1_000, Harm.REASONING))
-    assert harm_words(bound).startswith("takes level 5, reasoning: of old results a digest stays")
-    assert harm_words(bound).endswith("and the thoughts that are bound to it")
-    assert harm_words(plan()) == "takes nothing"
-    assert [size_words(each) for each in (950, 21_300, 3_400_000)] == ["950 B", "21 kB", "3.4 MB"]
+    assert savings_text(made) == "frees ≈ 42 k tokens, 26 % · file −297 B"
+    assert break_even_text(made) == "pays back after 5 requests (an hour's cache: after 7 requests)"
+    assert harm_text(made) == "takes level 3, masked: of old results a digest stays"
+    bound = plan(*FOUND, operation("thinking-after", 4, 1_000, Severity.REASONING))
+    assert harm_text(bound).startswith("takes level 5, reasoning: of old results a digest stays")
+    assert harm_text(bound).endswith("and the thoughts that are bound to it")
+    assert harm_text(plan()) == "takes nothing"
+    assert [format_bytes(each) for each in (950, 21_300, 3_400_000)] == ["950 B", "21 kB", "3.4 MB"]
 
 
 def test_a_missed_target_is_told_with_what_stays() -> None:
@@ -137,12 +164,12 @@ def test_a_missed_target_is_told_with_what_stays() -> None:
 def test_a_refusal_says_what_to_do_on_the_screen() -> None:
     refusal = Refusal("target", "the context has 9 tokens", "name a smaller --target")
     said = "nothing to do: the context has 9 tokens; move the target further down"
-    assert refusal_words(refusal) == said
-    assert "--force" in refusal_words(Refusal("file-size", "it has 300 MB", "say --force"))
+    assert refusal_text(refusal) == said
+    assert "--force" in refusal_text(Refusal("file-size", "it has 300 MB", "say --force"))
 
 
 def test_rows_are_grouped_by_strategy_with_their_boxes() -> None:
-    items = items_of(planned(frozenset({mark_of(FOUND[0])})))
+    items = operation_rows(planned(frozenset({operation_key(FOUND[0])})))
     assert [(each.box, each.is_header) for each in items] == [
         ("[x]", True),
         ("[x]", False),
@@ -157,32 +184,35 @@ def test_rows_are_grouped_by_strategy_with_their_boxes() -> None:
 
 
 def test_switching_a_group_turns_all_of_it() -> None:
-    whole = items_of(planned())
+    whole = operation_rows(planned())
     group = whole[2]
-    off = switched(group, frozenset())
-    assert off == {mark_of(FOUND[0]), mark_of(FOUND[1])}
-    some = items_of(planned(frozenset({mark_of(FOUND[0])})))[2]
-    assert switched(some, frozenset({mark_of(FOUND[0])})) == frozenset()
-    assert all_switched(planned()) == frozenset(map(mark_of, FOUND))
-    assert all_switched(planned(off)) == frozenset()
+    off = toggle_row(group, frozenset())
+    assert off == {operation_key(FOUND[0]), operation_key(FOUND[1])}
+    some = operation_rows(planned(frozenset({operation_key(FOUND[0])})))[2]
+    assert toggle_row(some, frozenset({operation_key(FOUND[0])})) == frozenset()
+    assert toggle_all(planned()) == frozenset(map(operation_key, FOUND))
+    assert toggle_all(planned(off)) == frozenset()
 
 
 @pytest.mark.parametrize("width", [50, 76, 95, 96, 150])
 def test_every_row_fills_its_width_whatever_it_says(width: int) -> None:
     wide = operation("old-results", 4)
     wide = with_fields(wide, what="读取 [bold]🚑\x1b[31m" * 20, why="\u202ewhy" * 40)
-    made = Planned(Wish(session(), Aims()), plan(wide), (wide,), (), 1, 0.1)
-    for item in items_of(made):
-        said = item_line(item, width).plain
+    made = PlannedCompaction(PlanRequest(session(), PlanSliders()), plan(wide), (wide,), (), 1, 0.1)
+    for item in operation_rows(made):
+        said = operation_row_line(item, width).plain
         assert cell_len(said) == width
         assert "\x1b" not in said
         assert "\u202e" not in said
-    assert cell_len(head_line(width).plain) == width
-    assert cell_len(operation_line(wide, width, is_undone=False, is_marked=True).plain) == width
+    assert cell_len(operation_header(width).plain) == width
+    assert (
+        cell_len(applied_operation_line(wide, width, is_undone=False, is_marked=True).plain)
+        == width
+    )
 
 
 def test_an_operation_is_shown_before_and_after() -> None:
-    found = [Change("replace", 3, "/message", "one\ntwo\nthree\nfour", "[old]")]
+    found = [OperationChange("replace", 3, "/message", "one\ntwo\nthree\nfour", "[old]")]
     said = change_lines(FOUND[0], found, 60, 2).plain
     assert "  - one\n  - two\n  - … " in said
     assert said.endswith("  + [old]")
@@ -191,54 +221,56 @@ def test_an_operation_is_shown_before_and_after() -> None:
 
 def test_ticks_come_one_by_one() -> None:
     checks = ("V1", "V2", "V3")
-    assert tick_lines(checks, 0, 40).plain.count("✓") == 0
-    assert tick_lines(checks, 2, 40).plain.count("✓") == 2
-    assert len(tick_lines(checks, 3, 40).plain.split("\n")) == 3
-    assert len(tick_lines(checks, 3, 120).plain.split("\n")) == 1
+    assert check_lines(checks, 0, 40).plain.count("✓") == 0
+    assert check_lines(checks, 2, 40).plain.count("✓") == 2
+    assert len(check_lines(checks, 3, 40).plain.split("\n")) == 3
+    assert len(check_lines(checks, 3, 120).plain.split("\n")) == 1
 
 
 def test_actions_are_found_by_any_word_that_is_shown() -> None:
-    action = Action("a", 0, "s1", "fork", "3 operations: cut", "you", 9_000, 1, "stands", "abcd")
-    automatic = Action("b", 0, "s2", "in place", "x", "95 % reached", None, None, "undone")
+    action = HistoryEntry(
+        "a", 0, "s1", "fork", "3 operations: cut", "you", 9_000, 1, "stands", "abcd"
+    )
+    automatic = HistoryEntry("b", 0, "s2", "in place", "x", "95 % reached", None, None, "undone")
     titles = {"s1": "Fix the tests"}
-    assert select_actions([action, automatic], titles, "FIX fork") == [action]
-    assert select_actions([action, automatic], titles, "95") == [automatic]
-    assert select_actions([action, automatic], titles, "") == [action, automatic]
+    assert filter_history([action, automatic], titles, "FIX fork") == [action]
+    assert filter_history([action, automatic], titles, "95") == [automatic]
+    assert filter_history([action, automatic], titles, "") == [action, automatic]
     for width in (60, 99, 100, 180):
-        said = action_line(automatic, "[/x] 修复" * 30, None, 60_000, width).plain
+        said = history_line(automatic, "[/x] 修复" * 30, None, 60_000, width).plain
         assert cell_len(said) == width
-    assert "by itself: 95 % reached" in action_line(automatic, "t", None, 0, 180).plain
+    assert "by itself: 95 % reached" in history_line(automatic, "t", None, 0, 180).plain
 
 
 def test_the_line_below_the_buttons() -> None:
     refusal = Refusal("open", "the session is open in process 7", "end it")
-    idle = Standing(can_apply=True, in_place=refusal, running=None, stages=(), problem="")
+    idle = ApplyState(can_apply=True, in_place=refusal, running=None, stages=(), problem="")
     said = "not in place: the session is open in process 7; close it there, or write a fork"
-    assert standing_line(idle, 100).plain == said
-    busy = Standing(True, None, "it is being written", ("copy", "write"), "")
-    assert standing_line(busy, 100).plain == "✓ copied  … writing"
-    assert standing_line(Standing(False, None, None, (), "a\nb"), 90).plain == "✗ a b"
+    assert apply_state_line(idle, 100).plain == said
+    busy = ApplyState(True, None, "it is being written", ("copy", "write"), "")
+    assert apply_state_line(busy, 100).plain == "✓ copied  … writing"
+    assert apply_state_line(ApplyState(False, None, None, (), "a\nb"), 90).plain == "✗ a b"
 
 
 def test_sliders_ask_what_the_command_asks() -> None:
-    prompts = [Prompt(3, "a"), Prompt(9, "b"), Prompt(20, "c")]
+    prompts = [PromptChoice(3, "a"), PromptChoice(9, "b"), PromptChoice(20, "c")]
     asked = {
-        BY_LEVEL: Asked(level=4, target=0.5, keep=10),
-        SUMMARISE: Asked(strategies=(SUMMARISE,), keep=10),
-        CUT: Asked(strategies=(CUT,), keep_turns=10),
-        REVERT: Asked(strategies=(REVERT,), to=LAST),
-        ROLLOVER: Asked(strategies=(ROLLOVER,)),
+        BY_LEVEL: PlanOptions(level=4, target=0.5, keep=10),
+        SUMMARISE: PlanOptions(strategies=(SUMMARISE,), keep=10),
+        CUT: PlanOptions(strategies=(CUT,), keep_turns=10),
+        REVERT: PlanOptions(strategies=(REVERT,), to=LAST_PROMPT),
+        ROLLOVER: PlanOptions(strategies=(ROLLOVER,)),
     }
     for strategy, wanted in asked.items():
-        found = Aims(strategy=strategy).options(prompts)
+        found = PlanSliders(strategy=strategy).options(prompts)
         assert found == wanted
-        assert complaint(found, in_place=False) is None
-    assert Aims(strategy=REVERT, prompts_back=2).options(prompts).to == "9"
-    assert Aims(target=0).options().target is None
+        assert check_options(found, in_place=False) is None
+    assert PlanSliders(strategy=REVERT, prompts_back=2).options(prompts).to == "9"
+    assert PlanSliders(target=0).options().target is None
 
 
 def test_the_target_is_a_share_of_what_fits() -> None:
     assert effective_window(200_000) == 167_000
     assert target_tokens(200_000) == 83_500
-    assert Aims().target_tokens(200_000) == 83_500
-    assert Aims(target=0).target_tokens(200_000) is None
+    assert PlanSliders().target_tokens(200_000) == 83_500
+    assert PlanSliders(target=0).target_tokens(200_000) is None

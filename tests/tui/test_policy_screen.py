@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.user_file import trust_file
+from ctxtop.collectors.standard_paths import trust_file_path
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.policy import PolicyScreen
-from ctxtop.tui.screens.value import ValueScreen
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.settings.policy_editor import ValueScreen
+from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 from textual.content import Content
@@ -56,7 +56,7 @@ def give(stage: Stage, file: Path) -> None:
         command_line=(("notify.bell", "on"),),
         environ={"CTXTOP_POLICY_SUMMARY__LEVELS": "2"},
         user_file=file,
-        trust_file=trust_file(),
+        trust_file=trust_file_path(),
     )
     stage.places = replace(stage.places, policy=sources)
 
@@ -334,7 +334,9 @@ def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text(SAID)
     give(demo, type(tmp_path)("config.toml"))
-    monkeypatch.setattr("ctxtop.tui.screens.policy.notice_lines", lambda *_: [Content(NOTICE)])
+    monkeypatch.setattr(
+        "ctxtop.tui.screens.settings.policy_screen.notice_lines", lambda *_: [Content(NOTICE)]
+    )
 
 
 @every_size

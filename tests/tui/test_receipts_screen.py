@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.asking.outcome import NotCompactedError, Via, Why
-from ctxtop.collectors.asking.receipts import Asking
+from ctxtop.collectors.client_compact.compact_outcome import CompactFailure, NotCompactedError, Via
+from ctxtop.collectors.client_compact.request_receipts import CompactRequest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.store.recovery_rows import AutomaticRun, begin_automatic
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.store.automation_records import AutomaticRunRecord, begin_automatic_run
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.reading import ReadingScreen
-from ctxtop.tui.screens.receipt import ReceiptScreen
-from ctxtop.tui.screens.receipts import ReceiptsScreen
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
+from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
+from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 
@@ -171,15 +171,17 @@ async def test_a_filter_shows_those_with_some_words(demo: Stage) -> None:
 async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: Stage) -> None:
     session_id = demo.titled(LIVE).session_id
     async with opened(demo) as it:
-        asking = Asking(demo.places.store, session_id, "")
-        from ctxtop.collectors.plugin import exchange
+        asking = CompactRequest(demo.places.store, session_id, "")
+        from ctxtop.collectors.plugin import compact_requests
 
-        exchange.make_folders(str(demo.places.store))
+        compact_requests.make_request_folders(str(demo.places.store))
         asking.begin(Via.TMUX)
-        asking.fail(NotCompactedError(Why.LIVE, "it is busy: wait until it is idle"))
+        asking.fail(NotCompactedError(CompactFailure.LIVE, "it is busy: wait until it is idle"))
         writer = Writer(demo.places.store)
-        run = AutomaticRun(session_id, NOW_MS - 60_000, "emergency at 95 %", "price: too dear")
-        begin_automatic(writer.connection, run, 0)
+        run = AutomaticRunRecord(
+            session_id, NOW_MS - 60_000, "emergency at 95 %", "price: too dear"
+        )
+        begin_automatic_run(writer.connection, run, 0)
         writer.connection.execute("UPDATE automatic_run SET outcome = 'price: too dear'")
         writer.connection.commit()
         writer.close()
@@ -207,10 +209,10 @@ async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) 
             each for each in it.app.screen_stack if type(each).__name__ == "CompactScreen"
         )
         found = plan_page._planned  # type: ignore[attr-defined]
-        from ctxtop.tui.applying import subject_for
+        from ctxtop.tui.compaction_actions import target_of_session
 
         session = plan_page.session  # type: ignore[attr-defined]
-        apply_plan(found.plan, Mode.FORK, subject_for(demo.places, session))
+        apply_plan(found.plan, ApplyMode.FORK, target_of_session(demo.places, session))
         await it.until(lambda: len(rows(it)) == 2)
         assert screen.query_one(RowList).key == before
 

@@ -8,18 +8,23 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.recovery.run import Holder, detect, lock, wait_for_lock
-from ctxtop.core.processes import start_of
-from ctxtop.core.store.recovery_rows import (
-    LOST_MS,
-    AutomaticRun,
-    begin_automatic,
-    change_run,
-    end_automatic,
+from ctxtop.core.compaction.recovery.recovery_run import (
+    LockHolder,
+    mark_pending,
+    record_refusal,
+    take_run_lock,
+)
+from ctxtop.core.store.automation_records import (
+    AUTOMATIC_RUN_TIMEOUT_MS,
+    AutomaticRunRecord,
+    begin_automatic_run,
+    end_automatic_run,
+    update_recovery,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.cli import recovery_checks as checks
-from ctxtop.tui.cli.recovery_checks import RECENT_MS, recovery_checks
+from ctxtop.core.system.processes import process_start_time
+from ctxtop.tui.cli.doctor import store_checks as checks
+from ctxtop.tui.cli.doctor.store_checks import RECENT_RUN_MS, recovery_checks
 from msgspec.structs import replace
 
 from ..recovering import SETTINGS
@@ -32,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.tui.cli.checks import Check
+    from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck
 
     from .ended import Ended
 
@@ -43,7 +48,7 @@ def db(tmp_path: Path) -> Iterator[sqlite3.Connection]:
         yield writer.connection
 
 
-def check(db: sqlite3.Connection, name: str, at: int = NOW) -> Check:
+def check(db: sqlite3.Connection, name: str, at: int = NOW) -> DoctorCheck:
     found = recovery_checks(db, [], [], at)
     return next(each for each in found if each.name == name)
 
@@ -56,36 +61,38 @@ def test_nothing_to_tell_of(db: sqlite3.Connection) -> None:
 
 
 def test_a_lock_that_nobody_holds(db: sqlite3.Connection) -> None:
-    waiting = wait_for_lock(detect(None, FOUND, (), NOW, SETTINGS), NOW)
-    gone = lock(waiting, Holder(2**22 + 1, 1.0, "gone"), NOW, SETTINGS)
-    change_run(db, FOUND.session_id, lambda _: gone)
+    waiting = mark_pending(record_refusal(None, FOUND, (), NOW, SETTINGS), NOW)
+    gone = take_run_lock(waiting, LockHolder(2**22 + 1, 1.0, "gone"), NOW, SETTINGS)
+    update_recovery(db, FOUND.session_id, lambda _: gone)
     stale = check(db, "recovery locks")
     assert not stale.ok
     assert "process 4194305" in stale.detail
-    mine = Holder(os.getpid(), start_of(os.getpid()) or 0.0, "mine")
-    change_run(db, FOUND.session_id, lambda _: lock(waiting, mine, NOW, SETTINGS))
+    mine = LockHolder(os.getpid(), process_start_time(os.getpid()) or 0.0, "mine")
+    update_recovery(db, FOUND.session_id, lambda _: take_run_lock(waiting, mine, NOW, SETTINGS))
     held = check(db, "recovery locks")
     assert held.ok
     assert "1 lock held" in held.detail
 
 
 def test_a_pause(db: sqlite3.Connection) -> None:
-    waiting = wait_for_lock(detect(None, FOUND, (), NOW, SETTINGS), NOW)
-    change_run(db, FOUND.session_id, lambda _: replace(waiting, cool_until=NOW + 30_000))
+    waiting = mark_pending(record_refusal(None, FOUND, (), NOW, SETTINGS), NOW)
+    update_recovery(db, FOUND.session_id, lambda _: replace(waiting, cool_until=NOW + 30_000))
     assert "cools down for 30 s more" in check(db, "recovery locks").detail
     assert check(db, "recovery locks", at=NOW + 30_000).detail == "none"
 
 
 def test_what_was_done_by_itself(db: sqlite3.Connection) -> None:
-    run = AutomaticRun("s-1", NOW, "full")
-    begin_automatic(db, run, 0)
+    run = AutomaticRunRecord("s-1", NOW, "full")
+    begin_automatic_run(db, run, 0)
     assert "under way" in check(db, "done by itself").detail
-    assert "1 run never ended" in check(db, "done by itself", at=NOW + LOST_MS).detail
-    end_automatic(db, AutomaticRun("s-1", NOW, "full", "compacted", NOW + 1, 9, "r-1"))
-    done = check(db, "done by itself", at=NOW + LOST_MS)
+    assert (
+        "1 run never ended" in check(db, "done by itself", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS).detail
+    )
+    end_automatic_run(db, AutomaticRunRecord("s-1", NOW, "full", "compacted", NOW + 1, 9, "r-1"))
+    done = check(db, "done by itself", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS)
     assert "s-1, compacted" in done.detail
     assert done.fix == "`ctxtop undo r-1`"
-    assert "nothing" in check(db, "done by itself", at=NOW + RECENT_MS + 1).detail
+    assert "nothing" in check(db, "done by itself", at=NOW + RECENT_RUN_MS + 1).detail
 
 
 def test_a_refused_session_until_it_is_mended(
@@ -93,7 +100,7 @@ def test_a_refused_session_until_it_is_mended(
     transcript: Path,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(checks, "RECENT_MS", 10**15)
+    monkeypatch.setattr(checks, "RECENT_RUN_MS", 10**15)
     too_long(transcript)
 
     def said() -> dict[str, Any]:

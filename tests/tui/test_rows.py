@@ -3,22 +3,34 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.activity import Cache, Cost
-from ctxtop.core.agents import AgentStatus, Result
-from ctxtop.core.claims import Source
-from ctxtop.core.forecast import Forecast, Interval
-from ctxtop.core.levels import LINES
-from ctxtop.core.outlook import Outlook
-from ctxtop.core.sessions import Status, TooLong
-from ctxtop.core.trigger import Trigger
-from ctxtop.tui.agent_rows import agent_line, columns_of, leader_line, returned
-from ctxtop.tui.agent_tree import grow_tree
-from ctxtop.tui.formats import percent
-from ctxtop.tui.gauge import PERCENT_CELLS, SHORTEST, gauge
-from ctxtop.tui.selection import Heading, Order
-from ctxtop.tui.session_columns import LONGEST_BAR, SHORTEST_TITLE, lay_out
-from ctxtop.tui.session_rows import PICKED, PINNED, Flags, heading_line, session_line
-from ctxtop.tui.summary_rows import beginning, summary_lines
+from ctxtop.core.measure.activity import PromptCache, SessionCost
+from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
+from ctxtop.core.measure.levels import DEFAULT_PLACED_THRESHOLDS
+from ctxtop.core.measure.trigger import Trigger
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.agent import AgentStatus, ReturnedResult
+from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.tui.screens.agents.agent_tree import (
+    agent_line,
+    build_agent_tree,
+    measure_tree,
+    returned_text,
+    session_root_line,
+)
+from ctxtop.tui.screens.fleet.session_arrangement import ProjectHeading, SessionOrder
+from ctxtop.tui.screens.fleet.session_table import (
+    MAX_BAR_CELLS,
+    MIN_TITLE_CELLS,
+    PINNED_SIGN,
+    SELECTED_SIGN,
+    SessionFlags,
+    lay_out_columns,
+    project_line,
+    session_line,
+)
+from ctxtop.tui.text.formats import percent
+from ctxtop.tui.text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
+from ctxtop.tui.text.summary_text import summary_beginning, summary_lines
 from msgspec.structs import replace
 
 from .makers import agent, context, session, summary
@@ -33,15 +45,15 @@ FULL = session(
     title="汉" * 50,
     model="claude-haiku-4-5",
     agents=123,
-    agents_failed=4,
+    agents_noncompliant=4,
     compactions=12,
     project="p" * 90,
     live=True,
-    status=Status.BUSY,
-    cost=Cost(1.2),
-    cache=Cache(NOW_MS + 60_000),
+    status=SessionStatus.BUSY,
+    cost=SessionCost(1.2),
+    cache=PromptCache(NOW_MS + 60_000),
     outlook=Outlook(Forecast(Interval(3, 4, 2, 4), None), None),
-    trail=(1_000, 90_000, 172_000),
+    recent_contexts=(1_000, 90_000, 172_000),
 )
 
 
@@ -89,28 +101,28 @@ def test_a_mark_on_the_filled_part_is_cut_out_of_its_colour() -> None:
 
 
 def test_the_trigger_stands_on_the_bar_also_where_it_is_passed() -> None:
-    trigger = Trigger(167_000, Source.TABLE)
+    trigger = Trigger(167_000, ClaimSource.TABLE)
     for tokens in (0, 100_000, 190_000):
         drawn = gauge(replace(context(tokens), trigger=trigger), 20)
         assert drawn.plain[16] == "▏"
-    beyond = gauge(replace(context(0), trigger=Trigger(250_000, Source.TABLE)), 20)
+    beyond = gauge(replace(context(0), trigger=Trigger(250_000, ClaimSource.TABLE)), 20)
     assert beyond.plain[19] == "▏"
 
 
 def test_columns_never_take_more_than_the_width() -> None:
     for width in WIDTHS:
-        layout = lay_out(width)
+        layout = lay_out_columns(width)
         columns = {column.name: column.cells for column in layout.columns}
         if width >= NARROWEST:
             assert layout.width == width
-        assert SHORTEST <= columns["gauge"] - PERCENT_CELLS <= LONGEST_BAR
+        assert MIN_GAUGE_CELLS <= columns["gauge"] - PERCENT_CELLS <= MAX_BAR_CELLS
         if width >= FIT_FOR_ALL_THAT_STAYS:
-            assert columns["title"] >= SHORTEST_TITLE
+            assert columns["title"] >= MIN_TITLE_CELLS
         assert columns["title"] >= 0
 
 
 def test_columns_only_come_when_there_is_more_room() -> None:
-    names = [[column.name for column in lay_out(width).columns] for width in WIDTHS]
+    names = [[column.name for column in lay_out_columns(width).columns] for width in WIDTHS]
     counts = [len(each) for each in names]
     assert counts == sorted(counts)
     assert counts[-1] == 15
@@ -129,35 +141,37 @@ def test_columns_only_come_when_there_is_more_room() -> None:
     ],
 )
 def test_what_matters_most_is_there_at_each_width(width: int, names: set[str]) -> None:
-    assert names <= {column.name for column in lay_out(width).columns}
+    assert names <= {column.name for column in lay_out_columns(width).columns}
 
 
 def test_the_head_names_the_marks_of_the_bars_above_them() -> None:
-    head = lay_out(235).header(LINES).plain
-    line = session_line(session(), lay_out(235), NOW_MS).plain
+    head = lay_out_columns(235).header(DEFAULT_PLACED_THRESHOLDS).plain
+    line = session_line(session(), lay_out_columns(235), NOW_MS).plain
     assert line[head.index("70")] == line[head.index("80")] == "┊"
     assert "▏trigger" in head
-    assert "70/80" in lay_out(115).header(LINES).plain
-    assert "70" not in lay_out(115).header(()).plain
+    assert "70/80" in lay_out_columns(115).header(DEFAULT_PLACED_THRESHOLDS).plain
+    assert "70" not in lay_out_columns(115).header(()).plain
 
 
 def test_the_head_shows_what_it_sorts_by_and_a_click_finds_it() -> None:
-    layout = lay_out(195)
-    head = layout.header(LINES, Order.COSTLIEST)
+    layout = lay_out_columns(195)
+    head = layout.header(DEFAULT_PLACED_THRESHOLDS, SessionOrder.COSTLIEST)
     sorted_by = [span for span in head.spans if str(span.style) == "bold $foreground"]
     assert [head.plain[span.start : span.end].strip() for span in sorted_by] == ["cost"]
-    assert layout.order_at(head.plain.index("cost")) is Order.COSTLIEST
-    assert layout.order_at(head.plain.index("context")) is Order.FULLEST
-    assert layout.order_at(head.plain.index("turns left")) is Order.SOONEST
-    assert layout.order_at(0) is Order.ATTENTION
+    assert layout.order_at(head.plain.index("cost")) is SessionOrder.COSTLIEST
+    assert layout.order_at(head.plain.index("context")) is SessionOrder.FULLEST
+    assert layout.order_at(head.plain.index("turns left")) is SessionOrder.SOONEST
+    assert layout.order_at(0) is SessionOrder.ATTENTION
     assert layout.order_at(5_000) is None
 
 
 def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
     for width in WIDTHS:
-        layout = lay_out(width)
+        layout = lay_out_columns(width)
         line = session_line(FULL, layout, NOW_MS)
-        assert line.cell_length == layout.width == layout.header(LINES).cell_length
+        assert (
+            line.cell_length == layout.width == layout.header(DEFAULT_PLACED_THRESHOLDS).cell_length
+        )
         names = {column.name for column in layout.columns}
         for name, words in (
             ("gauge", " 86 %"),
@@ -174,39 +188,42 @@ def test_a_row_has_the_layout_s_width_and_its_numbers_whole() -> None:
 
 
 def test_a_refused_prompt_says_so_across_the_bar_and_how_it_is_helped() -> None:
-    refused = session(status=Status.TOO_LONG, too_long=TooLong(210_000, 200_000))
+    refused = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(210_000, 200_000))
     for width in WIDTHS:
-        layout = lay_out(width)
+        layout = lay_out_columns(width)
         line = session_line(refused, layout, NOW_MS)
         assert line.cell_length == layout.width
         assert "too long: 210,000 of 200,000" in line.plain or "too long, 105 %" in line.plain
-    assert "— r recovers" in session_line(refused, lay_out(115), NOW_MS).plain
+    assert "— r recovers" in session_line(refused, lay_out_columns(115), NOW_MS).plain
 
 
 def test_a_refused_prompt_without_numbers() -> None:
-    refused = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
-    assert "too long" in session_line(refused, lay_out(120), NOW_MS).plain
+    refused = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(None, None))
+    assert "too long" in session_line(refused, lay_out_columns(120), NOW_MS).plain
 
 
 def test_what_is_marked_and_what_is_pinned_has_a_sign_beside_its_state() -> None:
-    waits = session(status=Status.WAITING, live=True)
-    layout = lay_out(80)
+    waits = session(status=SessionStatus.WAITING, live=True)
+    layout = lay_out_columns(80)
     assert session_line(waits, layout, NOW_MS).plain[:2] == "▲ "
-    assert session_line(waits, layout, NOW_MS, Flags(pinned=True)).plain[:2] == f"▲{PINNED}"
-    both = session_line(waits, layout, NOW_MS, Flags(selected=True, pinned=True))
-    assert both.plain[:2] == f"▲{PICKED}"
+    assert (
+        session_line(waits, layout, NOW_MS, SessionFlags(pinned=True)).plain[:2]
+        == f"▲{PINNED_SIGN}"
+    )
+    both = session_line(waits, layout, NOW_MS, SessionFlags(selected=True, pinned=True))
+    assert both.plain[:2] == f"▲{SELECTED_SIGN}"
     assert both.cell_length == layout.width
 
 
 @pytest.mark.parametrize("width", [30, 55, 115, 235])
 @pytest.mark.parametrize("name", ["shop", "汉" * 90, "إصلاح", "a" * 300])
 def test_a_heading_has_the_row_s_width_and_tells_of_its_sessions(width: int, name: str) -> None:
-    waits = session(status=Status.WAITING, live=True, cost=Cost(1.0))
-    heading = Heading(name, (FULL, waits, session()), folded=False)
-    line = heading_line(heading, width)
+    waits = session(status=SessionStatus.WAITING, live=True, cost=SessionCost(1.0))
+    heading = ProjectHeading(name, (FULL, waits, session()), folded=False)
+    line = project_line(heading, width)
     assert line.cell_length == width
     assert line.plain.startswith("▾ ")
-    assert heading_line(Heading(name, (FULL,), folded=True), width).plain.startswith("▸ ")
+    assert project_line(ProjectHeading(name, (FULL,), folded=True), width).plain.startswith("▸ ")
     if width > 100:
         for words in ("3 sessions", "▲ 1 waiting", "2 live", "fullest 86 %", "≈ $2.20+"):
             assert words in line.plain
@@ -214,16 +231,16 @@ def test_a_heading_has_the_row_s_width_and_tells_of_its_sessions(width: int, nam
 
 def test_every_status_has_a_sign_of_its_own_beside_its_colour() -> None:
     signs = {
-        status: session_line(session(status=status), lay_out(80), NOW_MS).plain[0]
-        for status in Status
+        status: session_line(session(status=status), lay_out_columns(80), NOW_MS).plain[0]
+        for status in SessionStatus
     }
-    assert signs[Status.WAITING] == "▲"
-    assert signs[Status.BUSY] == signs[Status.ACTIVE] == "●"
-    assert len(set(signs.values())) == len(Status) - 1
+    assert signs[SessionStatus.WAITING] == "▲"
+    assert signs[SessionStatus.BUSY] == signs[SessionStatus.ACTIVE] == "●"
+    assert len(set(signs.values())) == len(SessionStatus) - 1
 
 
 def test_agents_stand_under_those_that_started_them() -> None:
-    branches = grow_tree(
+    branches = build_agent_tree(
         [agent("a"), agent("b", "a"), agent("c"), agent("d", "b"), agent("e", "a")]
     )
     assert [(branch.agent.agent_id, branch.prefix) for branch in branches] == [
@@ -236,7 +253,9 @@ def test_agents_stand_under_those_that_started_them() -> None:
 
 
 def test_an_agent_whose_parent_is_not_known_stands_at_the_root() -> None:
-    assert [branch.prefix for branch in grow_tree([agent("a", "gone"), agent("b", "b")])] == [
+    assert [
+        branch.prefix for branch in build_agent_tree([agent("a", "gone"), agent("b", "b")])
+    ] == [
         "├ ",
         "└ ",
     ]
@@ -244,40 +263,40 @@ def test_an_agent_whose_parent_is_not_known_stands_at_the_root() -> None:
 
 def test_a_circle_of_parents_ends_and_loses_nobody() -> None:
     circle = [agent("a", "c"), agent("b", "a"), agent("c", "b"), agent("d")]
-    assert [branch.agent.agent_id for branch in grow_tree(circle)] == ["d", "a", "b", "c"]
+    assert [branch.agent.agent_id for branch in build_agent_tree(circle)] == ["d", "a", "b", "c"]
     two = [agent("a", "b"), agent("b", "a"), agent("c", "a"), agent("x", "y"), agent("y", "x")]
-    assert [branch.agent.agent_id for branch in grow_tree(two)] == ["a", "b", "c", "x", "y"]
+    assert [branch.agent.agent_id for branch in build_agent_tree(two)] == ["a", "b", "c", "x", "y"]
 
 
 def test_a_deep_tree_is_drawn() -> None:
     chain = [agent("0")] + [agent(str(n), str(n - 1)) for n in range(1, 2_000)]
-    branches = grow_tree(chain)
+    branches = build_agent_tree(chain)
     assert len(branches) == 2_000
-    assert agent_line(branches[-1], 80, NOW_MS, columns_of(branches)).plain
+    assert agent_line(branches[-1], 80, NOW_MS, measure_tree(branches)).plain
 
 
 def test_an_agent_s_line_has_its_number_and_its_width() -> None:
     for width in WIDTHS:
-        branches = grow_tree([agent("a"), agent("b", "a", description="汉" * 90)])
+        branches = build_agent_tree([agent("a"), agent("b", "a", description="汉" * 90)])
         for branch in branches:
-            line = agent_line(branch, width, NOW_MS, columns_of(branches))
+            line = agent_line(branch, width, NOW_MS, measure_tree(branches))
             assert " 10 %" in line.plain
             if width >= NARROWEST:
                 assert line.cell_length == width
-        leader = leader_line(session(), width)
+        leader = session_root_line(session(), width)
         assert " 86 %" in leader.plain
         if width >= NARROWEST:
             assert leader.cell_length == width
 
 
 def test_what_an_agent_gave_back() -> None:
-    result = Result("one\ntwo", 2, 7, 1_234, 1)
-    assert returned(agent("a", result=result), NOW_MS) == "2 lines ≈1.2 k"
-    one = Result("one", 1, 3, 9, 1)
-    assert returned(agent("a", result=one), NOW_MS) == "1 line ≈9"
+    result = ReturnedResult("one\ntwo", 2, 7, 1_234, 1)
+    assert returned_text(agent("a", result=result), NOW_MS) == "2 lines ≈1.2 k"
+    one = ReturnedResult("one", 1, 3, 9, 1)
+    assert returned_text(agent("a", result=one), NOW_MS) == "1 line ≈9"
     running = agent("a", status=AgentStatus.RUNNING)
-    assert returned(running, NOW_MS) == "running 1 min"
-    assert returned(agent("a", status=AgentStatus.FAILED), NOW_MS) == "failed"
+    assert returned_text(running, NOW_MS) == "running 1 min"
+    assert returned_text(agent("a", status=AgentStatus.FAILED), NOW_MS) == "failed"
 
 
 def test_a_summary_begins_where_it_tells_something() -> None:
@@ -285,9 +304,9 @@ def test_a_summary_begins_where_it_tells_something() -> None:
         "[COMPRESSED]\n\n<analysis>\nThis session is being continued from a previous conversation"
         " that ran out of context.\nSummary:\n# Title\n- first\n"
     )
-    assert beginning(text) == "Title · first"
-    assert beginning("[COMPRESSED]") == "[COMPRESSED]"
-    assert beginning("") == ""
+    assert summary_beginning(text) == "Title · first"
+    assert summary_beginning("[COMPRESSED]") == "[COMPRESSED]"
+    assert summary_beginning("") == ""
 
 
 def test_a_summary_has_two_lines_of_the_width() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.demo import make_saves
-from ctxtop.core.policy.layers import COMMON, Policies
-from ctxtop.core.saves.states import SaveState
+from ctxtop.collectors.demo import make_demo_saves
+from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies
+from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.saves_feed import SavesFeed
-from ctxtop.tui.screens.saves import CRUMB, ProjectSaveScreen
-from ctxtop.tui.widgets.key_line import KeyLine
+from ctxtop.tui.screens.memory_saves.saves_monitor import SavesMonitor
+from ctxtop.tui.screens.memory_saves.saves_screen import CRUMB, ProjectSaveScreen
+from ctxtop.tui.widgets.header_footer import KeyLine
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 def work(stage: Stage, tmp_path: Path) -> Path:
     """Projects in every state."""
     place = tmp_path / "work"
-    make_saves(stage.root, place, NOW)
+    make_demo_saves(stage.root, place, NOW)
     return place
 
 
@@ -194,7 +194,7 @@ def put(project: Path, name: str, said: dict[str, Any]) -> None:
 
 
 def test_the_stories_have_every_state_but_none(stage: Stage, tmp_path: Path) -> None:
-    made = make_saves(stage.root, tmp_path / "work", NOW)
+    made = make_demo_saves(stage.root, tmp_path / "work", NOW)
     assert {each.state for each in made} == set(SaveState) - {SaveState.NONE}
 
 
@@ -202,14 +202,14 @@ def test_the_same_rows_are_judged_once_a_second(tmp_path: Path) -> None:
     store = tmp_path / "s.db"
     Writer(store).close()
     with closing(open_reader(store)) as db:
-        feed = SavesFeed(db)
-        first = feed.read((), NOW_MS, COMMON)
+        feed = SavesMonitor(db)
+        first = feed.read((), NOW_MS, DEFAULT_POLICIES)
         assert feed.is_current(NOW_MS + 10**6)
-        assert feed.read((), NOW_MS + 999, COMMON) is first
+        assert feed.read((), NOW_MS + 999, DEFAULT_POLICIES) is first
         # What a session has come to since is judged when the second is over, without a change.
         assert feed.is_current(NOW_MS + 999)
         assert not feed.is_current(NOW_MS + 1000)
-        assert feed.read((), NOW_MS + 1000, COMMON) is not first
+        assert feed.read((), NOW_MS + 1000, DEFAULT_POLICIES) is not first
         assert feed.is_current(NOW_MS + 10**6)
-        second = feed.read((), NOW_MS + 1001, COMMON)
+        second = feed.read((), NOW_MS + 1001, DEFAULT_POLICIES)
         assert feed.read((), NOW_MS + 1002, Policies()) is not second

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.plugin.answer import answer
+from ctxtop.collectors.plugin.hook_answer import answer_event
 
 from ..agents_at_work import write_agent
 from ..made_up_secrets import ALL_OF_THEM, SECRETS, told_in
@@ -88,7 +88,7 @@ def test_a_hooks_words_to_a_model_have_no_secret(
         "agent_id": "new",
         "agent_type": "reviewer",
     }
-    answer(str(tmp_path / "none.db"), "SubagentStart", json.dumps(told).encode(), ["inject"])
+    answer_event(str(tmp_path / "none.db"), "SubagentStart", json.dumps(told).encode(), ["inject"])
     given = json.loads(capfd.readouterr().out)["hookSpecificOutput"]["additionalContext"]
 
     assert "Next: the tests." in given

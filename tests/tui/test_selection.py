@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.activity import Cache, Cost
-from ctxtop.core.fleet import by_need
-from ctxtop.core.forecast import Forecast, Interval
-from ctxtop.core.outlook import Outlook
-from ctxtop.core.sessions import Status, TooLong
-from ctxtop.tui.filter_completion import choices_of, complete
-from ctxtop.tui.selection import Arrangement, Heading, Order, arrange
-from ctxtop.tui.session_filter import KEYS, LEVELS, STATES, read_filter
+from ctxtop.core.measure.activity import PromptCache, SessionCost
+from ctxtop.core.measure.fleet_reader import attention_order
+from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
+from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.tui.screens.fleet.session_arrangement import (
+    ProjectHeading,
+    SessionArrangement,
+    SessionOrder,
+    arrange_sessions,
+)
+from ctxtop.tui.screens.fleet.session_filter import (
+    FILTER_KEYS,
+    LEVEL_NAMES,
+    STATE_TESTS,
+    complete_filter,
+    completion_choices,
+    parse_filter,
+)
 
 from .makers import context, session
 from .support import NOW_MS
@@ -21,7 +31,7 @@ SESSIONS = [
         title="Fix Checkout",
         last_activity_at=3,
         context=context(20_000),
-        cost=Cost(3.0),
+        cost=SessionCost(3.0),
         compactions=2,
     ),
     session(
@@ -30,9 +40,9 @@ SESSIONS = [
         project="atlas",
         context=context(150_000),
         live=True,
-        status=Status.BUSY,
+        status=SessionStatus.BUSY,
         outlook=Outlook(Forecast(Interval(3, 4, 2, 4), None), None),
-        cache=Cache(NOW_MS + 1),
+        cache=PromptCache(NOW_MS + 1),
     ),
     session(
         session_id="3",
@@ -40,25 +50,25 @@ SESSIONS = [
         model="claude-opus-5-5",
         last_activity_at=9,
         agents=4,
-        agents_failed=1,
-        cache=Cache(NOW_MS),
+        agents_noncompliant=1,
+        cache=PromptCache(NOW_MS),
     ),
     session(
         session_id="4",
         title="waits",
-        status=Status.WAITING,
+        status=SessionStatus.WAITING,
         live=True,
         context=context(1_000),
-        cost=Cost(0.5),
+        cost=SessionCost(0.5),
         outlook=Outlook(Forecast(Interval(30, 40, 20, 40), None), None),
     ),
 ]
 
-SESSIONS.sort(key=by_need)
+SESSIONS.sort(key=attention_order)
 
 
-def shown(how: Arrangement) -> str:
-    return "".join(each.session_id for each in arrange(SESSIONS, how, NOW_MS).sessions)
+def shown(how: SessionArrangement) -> str:
+    return "".join(each.session_id for each in arrange_sessions(SESSIONS, how, NOW_MS).sessions)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +132,9 @@ def shown(how: Arrangement) -> str:
     ],
 )
 def test_words_choose_sessions(words: str, found: str) -> None:
-    how = Arrangement(order=Order.NAME, pins=("1",), selected=frozenset("2")).with_filter(words)
+    how = SessionArrangement(
+        order=SessionOrder.NAME, pins=("1",), selected=frozenset("2")
+    ).with_filter(words)
     assert sorted(shown(how)) == list(found)
 
 
@@ -134,9 +146,9 @@ def test_words_choose_sessions(words: str, found: str) -> None:
         ("10:30", ""),
         ("http://x", ""),
         ("level:high+", ""),
-        ("level:", f"level: {' '.join(LEVELS)} + for this and above"),
+        ("level:", f"level: {' '.join(LEVEL_NAMES)} + for this and above"),
         ("level:hgih", "level: no “hgih” · notice"),
-        ("is:", f"is: {' '.join(STATES)}"),
+        ("is:", f"is: {' '.join(STATE_TESTS)}"),
         ("is:happy", "is: no “happy” · waiting"),
         ("colour:", "no key “colour:” · agents: broke: is: level:"),
         (">many", "“>many” is no size · e.g. >80% <50% >150k"),
@@ -147,7 +159,7 @@ def test_words_choose_sessions(words: str, found: str) -> None:
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
-    wrong = read_filter(words).error
+    wrong = parse_filter(words).error
     assert wrong.startswith(told)
     assert bool(wrong) == bool(told)
     assert "\n" not in wrong
@@ -155,9 +167,11 @@ def test_what_is_wrong_is_said_in_one_line(words: str, told: str) -> None:
 
 
 def test_a_prompt_that_is_too_long_is_found() -> None:
-    stuck = session(status=Status.TOO_LONG, too_long=TooLong(None, None))
-    found = arrange(
-        sorted([*SESSIONS, stuck], key=by_need), Arrangement().with_filter("is:long"), NOW_MS
+    stuck = session(status=SessionStatus.TOO_LONG, too_long=PromptTooLong(None, None))
+    found = arrange_sessions(
+        sorted([*SESSIONS, stuck], key=attention_order),
+        SessionArrangement().with_filter("is:long"),
+        NOW_MS,
     )
     assert found.sessions == (stuck,)
 
@@ -165,49 +179,54 @@ def test_a_prompt_that_is_too_long_is_found() -> None:
 @pytest.mark.parametrize(
     ("order", "ids"),
     [
-        (Order.ATTENTION, "4231"),
-        (Order.FULLEST, "3214"),
-        (Order.SOONEST, "2431"),
-        (Order.NEWEST, "2431"),
-        (Order.COSTLIEST, "1423"),
-        (Order.NONCOMPLIANT, "3421"),
-        (Order.COMPACTIONS, "1423"),
-        (Order.NAME, "2314"),
+        (SessionOrder.ATTENTION, "4231"),
+        (SessionOrder.FULLEST, "3214"),
+        (SessionOrder.SOONEST, "2431"),
+        (SessionOrder.NEWEST, "2431"),
+        (SessionOrder.COSTLIEST, "1423"),
+        (SessionOrder.NONCOMPLIANT, "3421"),
+        (SessionOrder.COMPACTIONS, "1423"),
+        (SessionOrder.NAME, "2314"),
     ],
 )
-def test_orders(order: Order, ids: str) -> None:
-    assert shown(Arrangement(order=order)) == ids
+def test_orders(order: SessionOrder, ids: str) -> None:
+    assert shown(SessionArrangement(order=order)) == ids
 
 
 def test_the_orders_come_around_and_are_found_by_their_words() -> None:
-    order, seen = Order.ATTENTION, []
-    for _ in Order:
+    order, seen = SessionOrder.ATTENTION, []
+    for _ in SessionOrder:
         seen.append(order)
-        assert Order.from_word(order.value) is order
+        assert SessionOrder.from_word(order.value) is order
         order = order.next
-    assert seen == list(Order)
-    assert order is Order.ATTENTION
-    assert Order.from_word("what nobody knows") is Order.ATTENTION
+    assert seen == list(SessionOrder)
+    assert order is SessionOrder.ATTENTION
+    assert SessionOrder.from_word("what nobody knows") is SessionOrder.ATTENTION
 
 
 def test_pins_stay_on_top_in_every_order_until_they_are_let_go() -> None:
-    how = Arrangement().toggle_pinned("1").toggle_pinned("3")
+    how = SessionArrangement().toggle_pinned("1").toggle_pinned("3")
     assert how.pins == ("1", "3")
-    for order in Order:
-        assert set(shown(Arrangement(order=order, pins=how.pins))[:2]) == {"1", "3"}
-    assert shown(how.toggle_pinned("1").toggle_pinned("3")) == shown(Arrangement())
+    for order in SessionOrder:
+        assert set(shown(SessionArrangement(order=order, pins=how.pins))[:2]) == {"1", "3"}
+    assert shown(how.toggle_pinned("1").toggle_pinned("3")) == shown(SessionArrangement())
 
 
 def test_marks_come_and_go() -> None:
-    how = Arrangement().toggle_selected("1").toggle_selected("2").toggle_selected("1")
+    how = SessionArrangement().toggle_selected("1").toggle_selected("2").toggle_selected("1")
     assert how.selected == {"2"}
 
 
 def test_groups_come_in_the_order_of_their_first_sessions() -> None:
-    arranged = arrange(SESSIONS, Arrangement(grouped=True), NOW_MS)
-    keys = [each.key if isinstance(each, Heading) else each.session_id for each in arranged.entries]
+    arranged = arrange_sessions(SESSIONS, SessionArrangement(grouped=True), NOW_MS)
+    keys = [
+        each.key if isinstance(each, ProjectHeading) else each.session_id
+        for each in arranged.entries
+    ]
     assert keys == ["/shop", "4", "3", "1", "/atlas", "2"]
-    folded = arrange(SESSIONS, Arrangement(grouped=True).with_folded("shop", folded=True), NOW_MS)
+    folded = arrange_sessions(
+        SESSIONS, SessionArrangement(grouped=True).with_folded("shop", folded=True), NOW_MS
+    )
     assert len(folded.entries) == 3
     assert len(folded.sessions) == 4
 
@@ -215,15 +234,15 @@ def test_groups_come_in_the_order_of_their_first_sessions() -> None:
 def test_a_heading_tells_of_its_sessions() -> None:
     shop, atlas = (
         each
-        for each in arrange(SESSIONS, Arrangement(grouped=True), NOW_MS).entries
-        if isinstance(each, Heading)
+        for each in arrange_sessions(SESSIONS, SessionArrangement(grouped=True), NOW_MS).entries
+        if isinstance(each, ProjectHeading)
     )
     assert (shop.live, shop.waiting, shop.fullest.session_id) == (1, 1, "3")
-    assert shop.cost == Cost(3.5, estimated=True, partial=True)
+    assert shop.cost == SessionCost(3.5, estimated=True, partial=True)
     assert (atlas.live, atlas.waiting, atlas.cost) == (1, 0, None)
 
 
-CHOICES = choices_of(SESSIONS)
+CHOICES = completion_choices(SESSIONS)
 
 
 @pytest.mark.parametrize(
@@ -247,10 +266,10 @@ CHOICES = choices_of(SESSIONS)
     ],
 )
 def test_the_last_word_is_completed(typed: str, offered: str | None) -> None:
-    assert complete(typed, CHOICES) == offered
+    assert complete_filter(typed, CHOICES) == offered
 
 
 def test_every_key_that_is_offered_is_understood() -> None:
-    for key in KEYS:
-        said = read_filter(key).error
+    for key in FILTER_KEYS:
+        said = parse_filter(key).error
         assert not said.startswith("no key")

@@ -18,8 +18,7 @@ import aiohttp
 import psutil
 import pytest
 from ctxtop.collectors.demo import make_demo
-from ctxtop.tui.web.guard import Guard, new_token
-from ctxtop.tui.web.page_process import MAX_COLUMNS, MAX_ROWS, bounded
+from ctxtop.tui.web.web_server import MAX_COLUMNS, MAX_ROWS, AccessGuard, bounded_size, new_token
 
 from .browser import CHROMIUM, browser
 from .support import NOW
@@ -37,7 +36,7 @@ ENDS_S: Final = 4.0
 MOST_BYTES: Final = 500 * 1024 * 1024
 """Of a dashboard's memory: one of the usual size takes 80 MB."""
 
-GUARD: Final = Guard(8765, "secret")
+GUARD: Final = AccessGuard(8765, "secret")
 in_a_browser = pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 
 
@@ -256,8 +255,8 @@ async def test_a_page_is_of_a_bounded_size_whatever_it_asks_for(tmp_path: Path) 
 
 @pytest.mark.parametrize(("asked", "expected"), [((1, 1), (1, 1)), ((0, -5), (1, 1))])
 def test_a_size_is_brought_into_its_bounds(asked: tuple[int, int], expected: object) -> None:
-    assert bounded(*asked) == expected
-    assert bounded(99_999_999, 99_999_999) == (MAX_COLUMNS, MAX_ROWS)
+    assert bounded_size(*asked) == expected
+    assert bounded_size(99_999_999, 99_999_999) == (MAX_COLUMNS, MAX_ROWS)
 
 
 async def test_a_font_size_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -7,16 +7,18 @@ import threading
 from typing import TYPE_CHECKING, Any, Final
 
 import pytest
-from ctxtop.collectors import composing
-from ctxtop.core.store.log_facts import Log
-from ctxtop.tui.screens.lens import LensScreen
-from ctxtop.tui.screens.reading import ReadingScreen
-from ctxtop.tui.screens.session import SessionScreen
-from ctxtop.tui.sections import Section
-from ctxtop.tui.session_sections import BEING_READ
+from ctxtop.collectors.claude_code import transcript_details
+from ctxtop.core.store.log_records import LogKind
+from ctxtop.tui.screens.page import ReadingScreen
+from ctxtop.tui.screens.session.compaction_detail_screen import (
+    CompactionDetailScreen,
+)
+from ctxtop.tui.screens.session.session_screen import SessionScreen
+from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT
+from ctxtop.tui.text.listing import SessionTab
 from ctxtop.tui.widgets.row_list import RowList
-from ctxtop.tui.widgets.section_bar import SectionBar
-from ctxtop.tui.widgets.timeline import EMPTY, TimelineView
+from ctxtop.tui.widgets.tab_bar import NumberedTabBar
+from ctxtop.tui.widgets.timeline_view import EMPTY, TimelineView
 from rich.cells import cell_len
 from textual import events
 
@@ -57,7 +59,7 @@ async def open_page(it: Opened, title: str) -> None:
 async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
-        head, *rows = it.part(Section.BREAKDOWN)
+        head, *rows = it.part(SessionTab.BREAKDOWN)
         assert head.startswith("163 k tokens in context (measured), by its transcript, then ≈")
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
@@ -80,7 +82,7 @@ def percents(rows: list[str], *names: str) -> list[int]:
 async def test_what_a_compaction_forgot_stands_beside_it(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, STORY)
-        told = "\n".join(it.part(Section.COMPACTIONS))
+        told = "\n".join(it.part(SessionTab.COMPACTIONS))
         assert "auto: 172 k → 11 k" in told
         assert "manual: 151 k → 15 k" in told
         assert "forgot files" in told
@@ -89,17 +91,17 @@ async def test_what_a_compaction_forgot_stands_beside_it(demo: Stage) -> None:
 async def test_the_page_is_there_before_what_fills_it_is_read(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, go_on = composing.read_composition, threading.Event()
+    real, go_on = transcript_details.read_composition, threading.Event()
 
     def slow(*given: Any, **named: Any) -> Any:  # noqa: ANN401
         assert go_on.wait(10)
         return real(*given, **named)
 
-    monkeypatch.setattr(composing, "read_composition", slow)
+    monkeypatch.setattr(transcript_details, "read_composition", slow)
     async with opened(demo) as it:
         await it.mark("Fix the flaky")
         await it.press("enter")
-        await it.until(lambda: BEING_READ in it.words and "163,412 tokens" in it.words)
+        await it.until(lambda: READING_TRANSCRIPT in it.words and "163,412 tokens" in it.words)
         append(demo.titled("Move checkout").transcript, answer(134_000))
         await it.until(
             lambda: (
@@ -109,11 +111,11 @@ async def test_the_page_is_there_before_what_fills_it_is_read(
         await it.press("escape")
         await it.mark("Move checkout")
         await it.press("enter")
-        await it.until(lambda: BEING_READ in it.words)
+        await it.until(lambda: READING_TRANSCRIPT in it.words)
         go_on.set()
         await it.reading()
         assert "sessions › Move checkout" in it.lines[0]
-        assert it.part(Section.BREAKDOWN)[0].startswith("128 k tokens")
+        assert it.part(SessionTab.BREAKDOWN)[0].startswith("128 k tokens")
 
 
 async def test_a_transcript_that_is_gone_is_one_line(stage: Stage) -> None:
@@ -123,7 +125,7 @@ async def test_a_transcript_that_is_gone_is_one_line(stage: Stage) -> None:
         path.unlink()
         await it.press("enter")
         await it.reading()
-        assert "cannot be read: No such file" in " ".join(it.part(Section.BREAKDOWN))
+        assert "cannot be read: No such file" in " ".join(it.part(SessionTab.BREAKDOWN))
         assert "cannot be read" in it.words
 
 
@@ -133,11 +135,11 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
     def broken(*_: Any, **__: Any) -> None:  # noqa: ANN401
         raise RuntimeError("[/foo] is broken")
 
-    monkeypatch.setattr(composing, "read_composition", broken)
+    monkeypatch.setattr(transcript_details, "read_composition", broken)
     async with opened(demo) as it:
         await it.press("enter")
         await it.reading()
-        words = " ".join(it.part(Section.BREAKDOWN))
+        words = " ".join(it.part(SessionTab.BREAKDOWN))
         assert "[/foo] is broken" in words
         assert "please report it" in words
         assert "[/foo] is broken" in it.words
@@ -151,13 +153,13 @@ async def test_what_a_compaction_was_asked_to_keep_stands_beside_it(stage: Stage
     asked = {"session_id": path.stem, "kind": "constraint", "text": '"You must never push."'}
     at = int(NOW.timestamp() * 1000) + 5_000
     record = {"v": 1, "at": at, "pid": 7, "event": "steer", "given": asked}
-    log_file(stage.places.store, Log.ANSWERS).write_bytes(lines([json.dumps(record).encode()]))
+    log_file(stage.places.store, LogKind.ANSWERS).write_bytes(lines([json.dumps(record).encode()]))
     append(path, boundary(9_000, 6), prompt("Go on", 7), answer(12_000, 8))
     async with opened(stage) as it:
         await it.mark("You must")
         await it.press("enter")
         await it.reading()
-        told = "\n".join(it.part(Section.COMPACTIONS))
+        told = "\n".join(it.part(SessionTab.COMPACTIONS))
         assert "asked to keep 1 thing" in told
 
 
@@ -176,7 +178,7 @@ async def test_left_and_right_go_back_and_on_and_the_page_follows(demo: Stage) -
         assert "as it was; now 13 %" in it.words
         assert "172,300 tokens  86 % high" in it.words
         assert "What filled it then" in it.words
-        assert it.part(Section.BREAKDOWN)[0].startswith("172 k tokens")
+        assert it.part(SessionTab.BREAKDOWN)[0].startswith("172 k tokens")
         await it.press("right")
         await it.reading()
         assert "↻ compacted before (auto): 172 k → 11 k" in it.words
@@ -238,9 +240,9 @@ async def test_the_mouse_clicks_drags_and_turns_its_wheel(demo: Stage) -> None:
         await it.pilot.mouse_up(view, offset=(60, 6))
         await it.pilot.hover(view, offset=(9, 6))
         assert view.turn == dragged
-        await it.pilot.click(page(it).query_one(SectionBar), offset=(14, 0))
+        await it.pilot.click(page(it).query_one(NumberedTabBar), offset=(14, 0))
         await it.calm()
-        assert page(it).tab is Section.ITEMS
+        assert page(it).tab is SessionTab.ITEMS
 
 
 def wheel(
@@ -270,25 +272,25 @@ async def test_the_wheel_goes_along_and_zooms_with_ctrl(demo: Stage) -> None:
 async def test_rows_stay_while_another_turn_is_looked_up(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, go_on = composing.read_composition, threading.Event()
+    real, go_on = transcript_details.read_composition, threading.Event()
 
     def slow(*given: Any, **named: Any) -> Any:  # noqa: ANN401
-        assert named["until"] is None or go_on.wait(10)
+        assert named["until_offset"] is None or go_on.wait(10)
         return real(*given, **named)
 
-    monkeypatch.setattr(composing, "read_composition", slow)
+    monkeypatch.setattr(transcript_details, "read_composition", slow)
     async with opened(demo) as it:
         await open_page(it, STORY)
         await it.press("j", "j")
         rows = listed(it)
         await it.press("left", "left", "left", "left", "left")
         assert listed(it) == rows
-        assert BEING_READ in it.words
+        assert READING_TRANSCRIPT in it.words
         assert page(it).query_one("#rows", RowList).rows.highlighted == 2
         go_on.set()
         await it.reading()
         assert listed(it) != rows
-        assert BEING_READ not in it.words
+        assert READING_TRANSCRIPT not in it.words
 
 
 async def test_now_sticks_to_the_end_and_a_past_turn_stays(stage: Stage) -> None:
@@ -325,12 +327,12 @@ async def test_a_session_without_an_answer_says_so(stage: Stage) -> None:
 async def test_keys_and_tab_open_the_parts_and_the_mark_stays(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, STORY)
-        for number, part in enumerate(Section, 1):
+        for number, part in enumerate(SessionTab, 1):
             await it.press(str(number))
             assert page(it).tab is part
             assert listed(it)
         await it.press("2", "j", "j", "tab", "shift+tab")
-        assert page(it).tab is Section.ITEMS
+        assert page(it).tab is SessionTab.ITEMS
         assert page(it).query_one("#rows", RowList).rows.highlighted == 2
 
 
@@ -338,7 +340,7 @@ async def test_enter_on_a_category_goes_to_its_largest_item(demo: Stage) -> None
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
         await it.press("enter")
-        assert page(it).tab is Section.ITEMS
+        assert page(it).tab is SessionTab.ITEMS
         key = page(it).query_one("#rows", RowList).key
         assert key
         assert "Bash" in key
@@ -353,7 +355,7 @@ async def test_an_item_shows_how_it_begins_beside_it_and_whole(demo: Stage) -> N
         assert isinstance(it.app.screen, ReadingScreen)
         assert "ok 1 - taxFor keeps" in it.words
         await it.press("escape")
-        assert page(it).tab is Section.ITEMS
+        assert page(it).tab is SessionTab.ITEMS
 
 
 async def test_enter_on_a_warning_goes_to_its_turn(demo: Stage) -> None:
@@ -404,7 +406,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         await open_page(it, STORY)
         await it.press("3", "enter")
         screen = it.app.screen
-        assert isinstance(screen, LensScreen)
+        assert isinstance(screen, CompactionDetailScreen)
         await it.until(lambda: screen.is_complete)
         assert "› compaction of" in it.lines[0]
         assert "before" in it.words
@@ -420,7 +422,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         await it.press("escape", "2")
         assert screen.query_one("#beside").has_focus
         await it.press("1", "escape")
-        assert page(it).tab is Section.COMPACTIONS
+        assert page(it).tab is SessionTab.COMPACTIONS
 
 
 async def test_the_lens_reads_the_summary_whole_where_it_has_no_room(demo: Stage) -> None:
@@ -429,7 +431,7 @@ async def test_the_lens_reads_the_summary_whole_where_it_has_no_room(demo: Stage
         await it.press("3", "enter", "2")
         assert isinstance(it.app.screen, ReadingScreen)
         await it.press("escape")
-        assert isinstance(it.app.screen, LensScreen)
+        assert isinstance(it.app.screen, CompactionDetailScreen)
 
 
 # Every size, hostile words, many turns.
@@ -491,8 +493,8 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         await it.press("2", "G", "enter")
         assert is_harmless(it)
         await it.press("escape", "3", "enter")
-        assert isinstance(it.app.screen, LensScreen)
-        await it.until(lambda: it.app.screen.is_whole)  # type: ignore[attr-defined]
+        assert isinstance(it.app.screen, CompactionDetailScreen)
+        await it.until(lambda: it.app.screen.is_complete)  # type: ignore[attr-defined]
         assert is_harmless(it)
         await it.press("y")
         assert "\x1b" not in it.app.clipboard
@@ -515,7 +517,7 @@ async def test_the_page_as_a_picture(
         await open_page(it, title)
         await it.press(*keys.split())
         await it.reading()
-        await it.until(lambda: BEING_READ not in it.words)
+        await it.until(lambda: READING_TRANSCRIPT not in it.words)
         await compare_themes(it, name, size)
 
 
@@ -524,5 +526,5 @@ async def test_the_lens_as_a_picture(demo: Stage, size: tuple[int, int]) -> None
     async with opened(demo, size) as it:
         await open_page(it, STORY)
         await it.press("3", "enter")
-        await it.until(lambda: it.app.screen.is_whole)  # type: ignore[attr-defined]
+        await it.until(lambda: it.app.screen.is_complete)  # type: ignore[attr-defined]
         await compare_themes(it, "lens", size)

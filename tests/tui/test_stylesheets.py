@@ -6,11 +6,11 @@ from pathlib import Path
 
 import ctxtop.tui
 import pytest
-from ctxtop.tui.theme import DARK, stand_ins
+from ctxtop.tui.theme import DARK, fallback_colours
 from textual.css.model import SelectorType
 from textual.css.stylesheet import Stylesheet
 
-VARIABLES = DARK.to_color_system().generate() | stand_ins(DARK)
+VARIABLES = DARK.to_color_system().generate() | fallback_colours(DARK)
 STYLESHEETS = sorted(Path(ctxtop.tui.__file__).parent.rglob("*.tcss"))
 
 

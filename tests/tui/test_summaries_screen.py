@@ -6,13 +6,15 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.screens.compare import CompareScreen
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.export import ExportScreen
-from ctxtop.tui.screens.replaced import ReplacedScreen
-from ctxtop.tui.screens.summaries import SummariesScreen
-from ctxtop.tui.screens.summary import SummaryScreen
-from ctxtop.tui.widgets.chips import Chips
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.export_screen import ExportScreen
+from ctxtop.tui.screens.summaries.comparison_screens import (
+    CompareScreen,
+    CoverageScreen,
+)
+from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
+from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
+from ctxtop.tui.widgets.choice_bar import Chips
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input, Static
 
@@ -301,17 +303,17 @@ async def test_what_a_boundary_stands_for(demo: Stage) -> None:
         assert isinstance(it.app.screen, SummariesScreen)
 
 
-def things(screen: ReplacedScreen) -> str:
+def things(screen: CoverageScreen) -> str:
     assert screen._shown is not None
     return "\n".join(line.plain for line in screen._shown.item_lines)
 
 
-async def replaced(it: Opened) -> ReplacedScreen:
+async def replaced(it: Opened) -> CoverageScreen:
     await it.until(
-        lambda: isinstance(it.app.screen, ReplacedScreen) and it.app.screen._shown is not None
+        lambda: isinstance(it.app.screen, CoverageScreen) and it.app.screen._shown is not None
     )
     screen = it.app.screen
-    assert isinstance(screen, ReplacedScreen)
+    assert isinstance(screen, CoverageScreen)
     return screen
 
 
@@ -368,7 +370,7 @@ async def test_hostile_words_are_harmless_everywhere(stage: Stage) -> None:
         await replaced(it)
         assert is_harmless(it)
         await it.press("escape", "j", "d")
-        await it.until(lambda: isinstance(it.app.screen, ReplacedScreen))
+        await it.until(lambda: isinstance(it.app.screen, CoverageScreen))
         await it.press("escape", "g", "space", "space", "equals_sign")
         await compared(it)
         assert is_harmless(it)

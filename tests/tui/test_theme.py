@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.theme import CONTRAST, SAFE, THEMES
+from ctxtop.tui.theme import COLOUR_BLIND_SAFE, HIGH_CONTRAST, THEMES
 from textual.color import Color
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def named(theme: Theme) -> str:
 
 @pytest.mark.parametrize("theme", THEMES, ids=named)
 def test_what_is_read_stands_out_from_what_it_stands_on(theme: Theme) -> None:
-    least = TEXT_HIGH if theme is CONTRAST else TEXT
+    least = TEXT_HIGH if theme is HIGH_CONTRAST else TEXT
     weak = {
         (word, ground): round(ratio, 2)
         for word in WORDS
@@ -137,7 +137,7 @@ def test_what_is_drawn_stands_out(theme: Theme) -> None:
 @pytest.mark.parametrize("vision", VISIONS)
 @pytest.mark.parametrize("theme", THEMES, ids=named)
 def test_no_two_levels_look_alike(theme: Theme, vision: str) -> None:
-    least = APART_SAFE if theme is SAFE else APART
+    least = APART_SAFE if theme is COLOUR_BLIND_SAFE else APART
     alike = {
         (one, other): round(apart, 3)
         for one, other in combinations(LEVELS, 2)

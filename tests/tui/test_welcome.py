@@ -7,12 +7,12 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.automation import Automation
+from ctxtop.collectors.actions.automatic_runs import Automation
 from ctxtop.collectors.policy_sources import PolicySources
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.kept import Kept, KeptFile
-from ctxtop.tui.screens.confirm import ConfirmScreen
-from ctxtop.tui.screens.welcome import WelcomeScreen
+from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen
+from ctxtop.tui.ui_state import UiState, UiStateFile
 from msgspec.structs import replace
 
 from .comparing import compare_themes, every_size
@@ -62,7 +62,7 @@ async def test_one_key_leaves_it_and_it_does_not_come_again(demo: Stage, key: st
             assert words in told
         await it.press(key)
         assert it.app.screen is it.app.fleet
-        await it.until(lambda: KeptFile(demo.places.store).read().welcomed)
+        await it.until(lambda: UiStateFile(demo.places.store).read().welcomed)
     async with first_run(demo) as it:
         assert not is_welcome(it)
     assert tree(demo.root) == before
@@ -73,7 +73,7 @@ async def test_nothing_acts_before_it_was_answered(
     demo: Stage, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
     looks: list[float] = []
-    monkeypatch.setattr(Automation, "look", lambda _: looks.append(1))
+    monkeypatch.setattr(Automation, "tick", lambda _: looks.append(1))
     async with first_run(demo) as it:
         await it.until(lambda: is_welcome(it) and it.app.has_read_all)
         # The collector comes by twice a second.
@@ -94,7 +94,7 @@ async def test_the_policy_and_the_demo_do_without_it(demo: Stage) -> None:
 
 
 async def test_the_palette_shows_it_again(demo: Stage) -> None:
-    KeptFile(demo.places.store).write_changes(Kept(), Kept(welcomed=True))
+    UiStateFile(demo.places.store).write_changes(UiState(), UiState(welcomed=True))
     async with opened(demo) as it:
         await it.press("colon", *"first steps")
         await it.until(lambda: "never touches" in it.words)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.demo import DemoFolder
-from ctxtop.tui.places import Places
-from ctxtop.tui.update import bring_up_to_date
+from ctxtop.collectors.places import Places
+from ctxtop.collectors.store_update import update_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,7 +68,7 @@ def tell(top: Path, folder: DemoFolder) -> Told:
     """Copy the demo below a folder, and read it once."""
     places = Places(top / "claude", top / "state" / "store.db", is_explicit=True)
     sessions = copy_demo(folder, places.config_dir).sessions
-    bring_up_to_date(places)
+    update_store(places)
     kept = top / "kept"
     for name in ("claude", "state"):
         shutil.copytree(top / name, kept / name, symlinks=True)

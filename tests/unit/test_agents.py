@@ -7,11 +7,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.agents import Agent, AgentStatus, make_agent
-from ctxtop.core.claims import Source
-from ctxtop.core.context import ContextState
-from ctxtop.core.evidence import NO_EVIDENCE
-from ctxtop.core.resumed import RESUMED_MS
+from ctxtop.core.measure.evidence import NO_EVIDENCE
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.agent import Agent, AgentStatus, make_agent
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.transcript.conversation import AGENT_RESUMED_MS
 
 from ..rows import agent_row
 from ..transcripts import MODEL
@@ -26,7 +26,7 @@ def agent(live: bool = False, **fields: Any) -> Agent:
     [
         (True, {}, AgentStatus.RUNNING),
         (False, {}, AgentStatus.NEVER_STARTED),
-        (False, {"returned": 1}, AgentStatus.UNKNOWN),
+        (False, {"has_returned": 1}, AgentStatus.UNKNOWN),
         (False, {"started_at": 1}, AgentStatus.UNKNOWN),
         (True, {"return_status": "rejected"}, AgentStatus.REJECTED),
         (True, {"return_status": "rejected", "started_at": 1}, AgentStatus.STOPPED),
@@ -46,8 +46,8 @@ def test_status(live: bool, fields: dict[str, Any], status: AgentStatus) -> None
 def test_an_agent_that_writes_after_its_return_was_sent_another_message() -> None:
     returned: dict[str, Any] = {"return_status": "completed", "returned_at": 1_000_000}
 
-    same_moment = agent(True, last_at=1_000_000 + RESUMED_MS, **returned)
-    later = agent(True, last_at=1_000_001 + RESUMED_MS, **returned)
+    same_moment = agent(True, last_at=1_000_000 + AGENT_RESUMED_MS, **returned)
+    later = agent(True, last_at=1_000_001 + AGENT_RESUMED_MS, **returned)
 
     assert same_moment.status is AgentStatus.COMPLETED
     assert later.status is AgentStatus.RUNNING
@@ -75,7 +75,7 @@ def test_its_own_answer_is_better_than_what_its_parent_was_told() -> None:
 def test_a_peak_above_the_small_window_tells_the_window() -> None:
     made = agent(model=MODEL, peak_tokens=250_000)
 
-    assert made.context.window.source is Source.SESSION_USAGE
+    assert made.context.window.source is ClaimSource.SESSION_USAGE
 
 
 def test_a_result_has_its_measures() -> None:

@@ -6,9 +6,9 @@ import json
 import time
 
 import pytest
-from ctxtop.core.conversation import Piece, PieceKind
 from ctxtop.core.summaries import artifacts
-from ctxtop.core.summaries.artifacts import PASTED_CHARS, artifacts_of, said_in
+from ctxtop.core.summaries.artifacts import LONG_PROMPT_CHARS, collect_artifacts, prompt_excerpt
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ..entries import answered, asked, called, entry, returned, touched
 
@@ -21,7 +21,7 @@ def test_files_that_were_edited_come_before_those_that_were_read() -> None:
         *touched("Write", "/p/c.py", "t4"),
         *touched("Edit", "/p/b.py", "t5"),
     ]
-    found = artifacts_of(run).files
+    found = collect_artifacts(run).files
 
     assert [(use.path, use.reads, use.edits, use.writes) for use in found] == [
         ("/p/b.py", 0, 2, 0),
@@ -36,7 +36,7 @@ def test_a_call_that_failed_touched_nothing_and_one_without_result_did() -> None
     cut = called("Read", "t2", file_path="/p/cut.py")
     searched = called("Grep", "t3", pattern="x", path="/p")
 
-    found = artifacts_of(
+    found = collect_artifacts(
         [failed, returned("Read", "t1", "no such file", failed=True), cut, searched]
     )
 
@@ -52,7 +52,7 @@ def test_names_are_ranked_by_how_often_and_how_lately_they_are_used() -> None:
         answered("late_name"),
     ]
 
-    assert [name.text for name in artifacts_of(run).names] == [
+    assert [name.text for name in collect_artifacts(run).names] == [
         "often_used",
         "late_name",
         "early_other",
@@ -69,13 +69,13 @@ def test_names_come_from_what_was_used_not_from_what_was_read() -> None:
         ),
     ]
 
-    assert {name.text for name in artifacts_of(run).names} == {"wanted_name", "made_here"}
+    assert {name.text for name in collect_artifacts(run).names} == {"wanted_name", "made_here"}
 
 
 def test_a_new_line_in_a_tools_input_is_no_letter() -> None:
     run = [called("Bash", "t1", command="cd x\nfirst_name\n")]
 
-    assert [name.text for name in artifacts_of(run).names] == ["first_name"]
+    assert [name.text for name in collect_artifacts(run).names] == ["first_name"]
 
 
 def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
@@ -84,7 +84,7 @@ def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
         answered("I must never forget it. I will use `msgspec` instead of json here."),
         answered("It is slow because of the weather. It failed because `read_all` blocks."),
     ]
-    found = artifacts_of(run)
+    found = collect_artifacts(run)
 
     assert [said.text for said in found.decisions] == [
         "I will use `msgspec` instead of json here.",
@@ -96,14 +96,16 @@ def test_decisions_of_both_and_rules_of_the_person_alone() -> None:
 
 
 def test_a_rule_with_a_key_in_it_is_not_kept() -> None:
-    assert artifacts_of([asked("Always use the key sk-ant-api03-abcdefghij.")]).constraints == ()
+    assert (
+        collect_artifacts([asked("Always use the key sk-ant-api03-abcdefghij.")]).constraints == ()
+    )
 
 
 def test_of_a_pasted_log_its_edges_are_a_persons_words() -> None:
-    pasted = "Never push.\n" + "you must log in\n" * PASTED_CHARS + "Always ask first."
+    pasted = "Never push.\n" + "you must log in\n" * LONG_PROMPT_CHARS + "Always ask first."
 
-    assert len(said_in(pasted)) < PASTED_CHARS
-    texts = {said.text for said in artifacts_of([asked(pasted)]).constraints}
+    assert len(prompt_excerpt(pasted)) < LONG_PROMPT_CHARS
+    texts = {said.text for said in collect_artifacts([asked(pasted)]).constraints}
     assert {"Never push.", "Always ask first."} <= texts
 
 
@@ -118,7 +120,7 @@ def test_the_last_list_of_todos_stands() -> None:
         {"content": "ship it", "status": "in_progress"},
     ]
     run = [called("TodoWrite", "t1", todos=first), called("TodoWrite", "t2", todos=second)]
-    found = artifacts_of(run).todos
+    found = collect_artifacts(run).todos
 
     assert [(todo.text, todo.status) for todo in found] == [
         ("ship it", "in_progress"),
@@ -135,8 +137,10 @@ def test_tasks_are_followed_by_number_over_a_compaction() -> None:
         returned("TaskCreate", "t2", "Task #2 created successfully: test it"),
         called("TaskUpdate", "t3", taskId="1", status="in_progress"),
     ]
-    standing = artifacts_of(first)
-    later = artifacts_of([called("TaskUpdate", "t4", taskId="1", status="completed")], standing)
+    standing = collect_artifacts(first)
+    later = collect_artifacts(
+        [called("TaskUpdate", "t4", taskId="1", status="completed")], standing
+    )
 
     assert [(todo.text, todo.status) for todo in standing.todos] == [
         ("write it", "in_progress"),
@@ -147,26 +151,28 @@ def test_tasks_are_followed_by_number_over_a_compaction() -> None:
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", '"x"', '{"todos": 3}', "[" * 5000 + "]" * 5000])
 def test_an_input_of_another_form_says_nothing(text: str) -> None:
-    run = [entry(Piece(PieceKind.TOOL_INPUT, text, "TodoWrite", "t1"))]
+    run = [entry(MessagePart(PartKind.TOOL_INPUT, text, "TodoWrite", "t1"))]
 
-    assert artifacts_of(run).todos == ()
+    assert collect_artifacts(run).todos == ()
 
 
 def test_what_stood_before_is_counted_on() -> None:
-    before = artifacts_of([answered("old_name"), asked("Never do that again.")])
-    after = artifacts_of([answered("old_name new_name"), *touched("Read", "/p/a.py", "t")], before)
+    before = collect_artifacts([answered("old_name"), asked("Never do that again.")])
+    after = collect_artifacts(
+        [answered("old_name new_name"), *touched("Read", "/p/a.py", "t")], before
+    )
 
     assert [(name.text, name.uses) for name in after.names] == [("old_name", 2), ("new_name", 1)]
     assert [said.text for said in after.constraints] == ["Never do that again."]
 
 
 def test_no_more_than_the_highest_ranked_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(artifacts, "NAMES_KEPT", 2)
-    monkeypatch.setattr(artifacts, "QUOTES_KEPT", 1)
+    monkeypatch.setattr(artifacts, "MAX_NAMES", 2)
+    monkeypatch.setattr(artifacts, "MAX_QUOTES", 1)
     run = [answered("name_one name_two name_three"), asked("Never go. Always stay.")]
 
-    assert len(artifacts_of(run).names) == 2
-    assert [said.text for said in artifacts_of(run).constraints] == ["Always stay."]
+    assert len(collect_artifacts(run).names) == 2
+    assert [said.text for said in collect_artifacts(run).constraints] == ["Always stay."]
 
 
 @pytest.mark.slow
@@ -180,12 +186,12 @@ def test_a_long_segment_is_read_in_a_few_seconds() -> None:
         for number in range(1000)
         for each in (
             answered(words * 4 + " We decided to keep it."),
-            entry(Piece(PieceKind.TOOL_INPUT, body, "Write", f"t{number}", "/p/x.py")),
+            entry(MessagePart(PartKind.TOOL_INPUT, body, "Write", f"t{number}", "/p/x.py")),
             returned("Write", f"t{number}", "done", "/p/x.py"),
         )
     ]
     began = time.perf_counter()
-    found = artifacts_of(run)
+    found = collect_artifacts(run)
 
     assert len(found.files) == 1
     # About a second on a machine of its own; this one may be shared.

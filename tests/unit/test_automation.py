@@ -5,31 +5,30 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.compaction.automation import (
-    ACTING,
-    BREAKER_MS,
-    COLD_MS,
+from ctxtop.core.compaction.automation_rules import (
+    BREAKER_PAUSE_MS,
+    BURST_WINDOW_MS,
+    CACHE_LIFETIME_MS,
+    COMPACTING_ACTIONS,
     HOUR_MS,
     IDLE_MS,
-    MOST_AN_HOUR,
-    RUNS_WITHIN_MS,
+    MAX_RUNS_PER_HOUR,
     STALE_MS,
-    Before,
-    Situation,
-    break_even,
-    breaker_until,
-    pays,
-    should_act,
-    should_mend,
-    target_of,
+    AutomationInput,
+    PastRun,
+    automatic_target,
+    breaker_ends_at,
+    check_break_even,
+    client_break_even,
+    decide_compaction,
+    decide_recovery,
 )
-from ctxtop.core.context import Context, ContextState
-from ctxtop.core.policy.layers import Given, resolve
-from ctxtop.core.policy.policy import Origin, Policy
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.context import Context, ContextState
+from ctxtop.core.model.session import LIVE_STATUSES, SessionStatus
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.presets import PRESETS
-from ctxtop.core.sessions import LIVE, Status
-from ctxtop.core.window import Window
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -38,33 +37,36 @@ NOW = 1_795_000_000_000
 MINUTE = 60_000
 
 
-def policy(origin: Origin = Origin.PROJECT_FILE, **values: object) -> Policy:
-    said = [Given("mode", "auto", origin, "here")]
+def policy(origin: PolicyOrigin = PolicyOrigin.PROJECT_FILE, **values: object) -> Policy:
+    said = [RawValue("mode", "auto", origin, "here")]
     said += [
-        Given(name.replace("__", "."), value, Origin.PROJECT_FILE, "here")
+        RawValue(name.replace("__", "."), value, PolicyOrigin.PROJECT_FILE, "here")
         for name, value in values.items()
     ]
-    return resolve(said)
+    return resolve_policy(said)
 
 
 OPTED_IN = policy()
 
 
-def context(tokens: int | None = 175_000, source: Source = Source.TABLE) -> Context:
+def context(tokens: int | None = 175_000, source: ClaimSource = ClaimSource.TABLE) -> Context:
     window = Window(200_000, source)
     state = ContextState.UNKNOWN if tokens is None else ContextState.MEASURED
     return Context(
-        tokens, state, window, thresholds=OPTED_IN.place_thresholds(Window(200_000, Source.TABLE))
+        tokens,
+        state,
+        window,
+        thresholds=OPTED_IN.place_thresholds(Window(200_000, ClaimSource.TABLE)),
     )
 
 
-READY = Situation(
-    context(), Status.ENDED, is_open=False, now_ms=NOW, last_written_at=NOW - 10 * MINUTE
+READY = AutomationInput(
+    context(), SessionStatus.ENDED, is_open=False, now_ms=NOW, last_written_at=NOW - 10 * MINUTE
 )
 
 
 def test_all_is_well() -> None:
-    verdict = should_act(OPTED_IN, READY)
+    verdict = decide_compaction(OPTED_IN, READY)
     assert verdict.allowed
     assert "88% of its window is in use" in verdict.why
 
@@ -72,9 +74,15 @@ def test_all_is_well() -> None:
 @pytest.mark.parametrize(
     ("other", "why"),
     [
-        (resolve(()), "mode is not auto"),
-        (resolve([Given("preset", "omo-2.6", Origin.PROJECT_FILE, "")]), "not in the preset"),
-        (resolve([Given("preset", "omo-2.6", Origin.USER_FILE, "")]), "not in the preset"),
+        (resolve_policy(()), "mode is not auto"),
+        (
+            resolve_policy([RawValue("preset", "omo-2.6", PolicyOrigin.PROJECT_FILE, "")]),
+            "not in the preset",
+        ),
+        (
+            resolve_policy([RawValue("preset", "omo-2.6", PolicyOrigin.USER_FILE, "")]),
+            "not in the preset",
+        ),
         (policy(disabled_modules=["preemptive"]), "is disabled"),
         (policy(compact__strategy="none"), "compact.strategy is none"),
         (policy(compact__min_tokens=180_000), "175,000 tokens are fewer than 180,000"),
@@ -82,61 +90,71 @@ def test_all_is_well() -> None:
     ],
 )
 def test_a_policy_that_does_not_want_it(other: Policy, why: str) -> None:
-    verdict = should_act(other, READY)
+    verdict = decide_compaction(other, READY)
     assert not verdict.allowed
     assert why in verdict.why
 
 
-WHO_MAY = (Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.PROJECT_FILE, Origin.USER_FILE)
+WHO_MAY = (
+    PolicyOrigin.COMMAND_LINE,
+    PolicyOrigin.ENVIRONMENT,
+    PolicyOrigin.PROJECT_FILE,
+    PolicyOrigin.USER_FILE,
+)
 
 
 @pytest.mark.parametrize("origin", WHO_MAY)
-def test_the_person_and_a_trusted_project_turn_it_on(origin: Origin) -> None:
-    assert should_act(policy(origin), READY).allowed
+def test_the_person_and_a_trusted_project_turn_it_on(origin: PolicyOrigin) -> None:
+    assert decide_compaction(policy(origin), READY).allowed
 
 
 @pytest.mark.parametrize(
     ("changes", "check"),
     [
-        ({"status": Status.BUSY}, "status"),
-        ({"status": Status.WAITING}, "status"),
-        ({"status": Status.IDLE}, "status"),
-        ({"status": Status.ACTIVE}, "status"),
-        ({"status": Status.TOO_LONG}, "status"),
-        ({"status": Status.GONE}, "status"),
+        ({"status": SessionStatus.BUSY}, "status"),
+        ({"status": SessionStatus.WAITING}, "status"),
+        ({"status": SessionStatus.IDLE}, "status"),
+        ({"status": SessionStatus.ACTIVE}, "status"),
+        ({"status": SessionStatus.TOO_LONG}, "status"),
+        ({"status": SessionStatus.GONE}, "status"),
         ({"is_open": True}, "status"),
-        ({"is_open": True, "status": Status.BUSY}, "status"),
-        ({"is_open": True, "status": Status.WAITING}, "status"),
-        ({"is_open": True, "status": Status.IDLE, "active_at": NOW - IDLE_MS + 1}, "idle"),
-        ({"is_running": True}, "running"),
-        ({"active_at": NOW - IDLE_MS + 1}, "idle"),
-        ({"active_at": None}, "idle"),
-        ({"active_at": NOW + 1}, "idle"),
-        ({"active_at": NOW - STALE_MS}, "stale"),
+        ({"is_open": True, "status": SessionStatus.BUSY}, "status"),
+        ({"is_open": True, "status": SessionStatus.WAITING}, "status"),
+        (
+            {"is_open": True, "status": SessionStatus.IDLE, "last_written_at": NOW - IDLE_MS + 1},
+            "idle",
+        ),
+        ({"is_run_active": True}, "running"),
+        ({"last_written_at": NOW - IDLE_MS + 1}, "idle"),
+        ({"last_written_at": None}, "idle"),
+        ({"last_written_at": NOW + 1}, "idle"),
+        ({"last_written_at": NOW - STALE_MS}, "stale"),
         ({"context": context(None)}, "unknown"),
-        ({"context": context(175_000, Source.ASSUMED)}, "window"),
+        ({"context": context(175_000, ClaimSource.ASSUMED)}, "window"),
         ({"context": context(49_999)}, "small"),
         ({"context": context(169_999)}, "threshold"),
-        ({"runs": (Before(NOW - 59_999),)}, "cooldown"),
-        ({"runs": tuple(Before(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
-        ({"runs": (Before(NOW - 9 * MINUTE, tokens_left=130_000),)}, "armed"),
+        ({"runs": (PastRun(NOW - 59_999),)}, "cooldown"),
+        ({"runs": tuple(PastRun(NOW - each * MINUTE) for each in (6, 4, 2))}, "breaker"),
+        ({"runs": (PastRun(NOW - 9 * MINUTE, tokens_left=130_000),)}, "armed"),
     ],
 )
 def test_a_session_that_is_left_alone(changes: dict[str, Any], check: str) -> None:
     """T-10, and each gate of compaction.md 7.5."""
-    verdict = should_act(OPTED_IN, replace(READY, **changes))
+    verdict = decide_compaction(OPTED_IN, replace(READY, **changes))
     assert (verdict.allowed, verdict.check) == (False, check)
 
 
 def test_a_session_that_stands_open_and_idle_may_be_asked() -> None:
-    assert should_act(OPTED_IN, replace(READY, is_open=True, status=Status.IDLE)).allowed
+    assert decide_compaction(
+        OPTED_IN, replace(READY, is_open=True, status=SessionStatus.IDLE)
+    ).allowed
 
 
 def test_each_gate_opens_at_its_number() -> None:
-    assert should_act(OPTED_IN, replace(READY, context=context(170_000))).allowed
-    assert should_act(OPTED_IN, replace(READY, last_written_at=NOW - IDLE_MS)).allowed
-    assert should_act(OPTED_IN, replace(READY, last_written_at=NOW - STALE_MS + 1)).allowed
-    assert should_act(OPTED_IN, replace(READY, runs=(Before(NOW - MINUTE),))).allowed
+    assert decide_compaction(OPTED_IN, replace(READY, context=context(170_000))).allowed
+    assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - IDLE_MS)).allowed
+    assert decide_compaction(OPTED_IN, replace(READY, last_written_at=NOW - STALE_MS + 1)).allowed
+    assert decide_compaction(OPTED_IN, replace(READY, runs=(PastRun(NOW - MINUTE),))).allowed
 
 
 @pytest.mark.parametrize(
@@ -150,23 +168,23 @@ def test_each_gate_opens_at_its_number() -> None:
     ],
 )
 def test_the_hysteresis(least: int | None, newest: int | None, *, armed: bool) -> None:
-    before = Before(NOW - 60 * MINUTE, 130_000, least, newest)
-    assert should_act(OPTED_IN, replace(READY, runs=(before,))).allowed == armed
+    before = PastRun(NOW - 60 * MINUTE, 130_000, least, newest)
+    assert decide_compaction(OPTED_IN, replace(READY, runs=(before,))).allowed == armed
     # What failed since then does not arm it.
-    failed = (before, Before(NOW - 2 * MINUTE))
-    assert should_act(OPTED_IN, replace(READY, runs=failed)).allowed == armed
+    failed = (before, PastRun(NOW - 2 * MINUTE))
+    assert decide_compaction(OPTED_IN, replace(READY, runs=failed)).allowed == armed
 
 
 def test_the_breaker() -> None:
     """Three runs in five minutes; half an hour from the last one."""
-    close, wide = (0, 1, RUNS_WITHIN_MS - 1), (0, 1, RUNS_WITHIN_MS)
-    assert breaker_until(close) == RUNS_WITHIN_MS - 1 + BREAKER_MS
-    assert breaker_until(wide) is None
-    assert breaker_until(()) is None
-    until = NOW + BREAKER_MS
-    runs = tuple(map(Before, (NOW - 2 * MINUTE, NOW - MINUTE, NOW)))
-    assert not should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).allowed
-    assert should_act(OPTED_IN, replace(READY, runs=runs, now_ms=until)).allowed
+    close, wide = (0, 1, BURST_WINDOW_MS - 1), (0, 1, BURST_WINDOW_MS)
+    assert breaker_ends_at(close) == BURST_WINDOW_MS - 1 + BREAKER_PAUSE_MS
+    assert breaker_ends_at(wide) is None
+    assert breaker_ends_at(()) is None
+    until = NOW + BREAKER_PAUSE_MS
+    runs = tuple(map(PastRun, (NOW - 2 * MINUTE, NOW - MINUTE, NOW)))
+    assert not decide_compaction(OPTED_IN, replace(READY, runs=runs, now_ms=until - 1)).allowed
+    assert decide_compaction(OPTED_IN, replace(READY, runs=runs, now_ms=until)).allowed
 
 
 @pytest.mark.parametrize(
@@ -176,70 +194,76 @@ def test_the_breaker() -> None:
         (20.1, 175_000, 10 * MINUTE, False),
         (None, 175_000, 10 * MINUTE, False),
         (40.0, 180_000, 10 * MINUTE, True),  # 90 % is urgent
-        (40.0, 175_000, COLD_MS - 1, False),
-        (40.0, 175_000, COLD_MS, True),  # the cache is cold
-        (None, 175_000, COLD_MS, False),
+        (40.0, 175_000, CACHE_LIFETIME_MS - 1, False),
+        (40.0, 175_000, CACHE_LIFETIME_MS, True),  # the cache is cold
+        (None, 175_000, CACHE_LIFETIME_MS, False),
     ],
 )
 def test_what_pays(requests: float | None, tokens: int, idle_ms: int, *, paid: bool) -> None:
     now = replace(READY, context=context(tokens), last_written_at=NOW - idle_ms)
-    assert pays(requests, now).allowed == paid
+    assert check_break_even(requests, now).allowed == paid
 
 
 def test_the_price_of_the_client_s_own() -> None:
     """8,000 tokens written (5) and cached (1.25), against a tenth of what is read less."""
-    assert break_even(108_000) == pytest.approx(8_000 * 6.25 / (0.1 * 100_000))
-    assert break_even(8_000) is None
+    assert client_break_even(108_000) == pytest.approx(8_000 * 6.25 / (0.1 * 100_000))
+    assert client_break_even(8_000) is None
 
 
 def test_what_a_person_hears_of() -> None:
-    unknown = context(175_000, Source.ASSUMED)
-    assert should_act(OPTED_IN, replace(READY, context=unknown)).is_reported
-    assert not should_act(OPTED_IN, replace(READY, is_open=True)).is_reported
-    assert not should_act(OPTED_IN, replace(READY, context=context(60_000))).is_reported
-    assert not should_act(OPTED_IN, READY).is_reported
+    unknown = context(175_000, ClaimSource.ASSUMED)
+    assert decide_compaction(OPTED_IN, replace(READY, context=unknown)).is_reported
+    assert not decide_compaction(OPTED_IN, replace(READY, is_open=True)).is_reported
+    assert not decide_compaction(OPTED_IN, replace(READY, context=context(60_000))).is_reported
+    assert not decide_compaction(OPTED_IN, READY).is_reported
 
 
 MENDING = policy(recovery__auto=True)
-REFUSED = replace(READY, status=Status.TOO_LONG)
+REFUSED = replace(READY, status=SessionStatus.TOO_LONG)
 
 
 def test_a_refusal_is_mended_once_where_the_project_wants_it() -> None:
     """002-08 and 002-37."""
-    assert should_mend(MENDING, REFUSED, None).allowed
-    assert should_mend(MENDING, REFUSED, NOW - 11 * MINUTE).allowed
-    assert should_mend(MENDING, REFUSED, NOW - 10 * MINUTE).check == "mended"
-    assert should_mend(OPTED_IN, REFUSED, None).check == "recovery.auto"
-    assert should_mend(policy(Origin.PRESET, recovery__auto=True), REFUSED, None).check == "mode"
-    assert should_mend(MENDING, replace(REFUSED, is_open=True), None).check == "open"
-    assert should_mend(MENDING, replace(REFUSED, runs=(Before(NOW - 1),)), None).check == "cooldown"
+    assert decide_recovery(MENDING, REFUSED, None).allowed
+    assert decide_recovery(MENDING, REFUSED, NOW - 11 * MINUTE).allowed
+    assert decide_recovery(MENDING, REFUSED, NOW - 10 * MINUTE).check == "mended"
+    assert decide_recovery(OPTED_IN, REFUSED, None).check == "recovery.auto"
+    assert (
+        decide_recovery(policy(PolicyOrigin.PRESET, recovery__auto=True), REFUSED, None).check
+        == "mode"
+    )
+    assert decide_recovery(MENDING, replace(REFUSED, is_open=True), None).check == "open"
+    assert (
+        decide_recovery(MENDING, replace(REFUSED, runs=(PastRun(NOW - 1),)), None).check
+        == "cooldown"
+    )
 
 
 def test_a_disabled_module_recovers_nothing() -> None:
     off = policy(recovery__auto=True, disabled_modules=["auto-recovery"])
-    assert should_mend(off, REFUSED, None).check == "module"
-    assert should_act(off, READY).allowed
+    assert decide_recovery(off, REFUSED, None).check == "module"
+    assert decide_compaction(off, READY).allowed
 
 
 def test_no_policy_lifts_the_limit_of_runs_an_hour() -> None:
     hasty = policy(compact__cooldown_s=0, recovery__auto=True)
     # Never three within five minutes, which would pause it for half an hour.
-    runs = [NOW - MINUTE * 3 * each for each in range(1, MOST_AN_HOUR + 1)]
+    runs = [NOW - MINUTE * 3 * each for each in range(1, MAX_RUNS_PER_HOUR + 1)]
     after = [
-        replace(READY, runs=tuple(Before(at) for at in reversed(runs[:count])))
-        for count in range(1, MOST_AN_HOUR + 1)
+        replace(READY, runs=tuple(PastRun(at) for at in reversed(runs[:count])))
+        for count in range(1, MAX_RUNS_PER_HOUR + 1)
     ]
     for count, now in enumerate(after, 1):
-        assert should_act(hasty, now).allowed == (count < MOST_AN_HOUR), count
-        mends = should_mend(hasty, replace(now, status=Status.TOO_LONG), None)
-        assert mends.allowed == (count < MOST_AN_HOUR)
-    assert should_act(hasty, after[-1]).is_reported
+        assert decide_compaction(hasty, now).allowed == (count < MAX_RUNS_PER_HOUR), count
+        mends = decide_recovery(hasty, replace(now, status=SessionStatus.TOO_LONG), None)
+        assert mends.allowed == (count < MAX_RUNS_PER_HOUR)
+    assert decide_compaction(hasty, after[-1]).is_reported
     later = HOUR_MS - 18 * MINUTE
-    assert should_act(hasty, replace(after[-1], now_ms=NOW + later)).allowed
+    assert decide_compaction(hasty, replace(after[-1], now_ms=NOW + later)).allowed
 
 
 def test_the_usual_target_is_half_of_what_the_client_leaves_room_for() -> None:
-    assert target_of(OPTED_IN, context()) == 83_500
+    assert automatic_target(OPTED_IN, context()) == 83_500
 
 
 @given(
@@ -254,50 +278,50 @@ def test_what_has_reached_a_threshold_is_above_the_target(
     said: dict[str, Any] = {"preset": preset}
     if own:
         said["threshold"] = [{"at": at, "level": "high", "action": "compact"} for at in own]
-    wanted, window = policy(**said), Window(tokens, Source.TABLE)
-    acting = {each.name for each in wanted.thresholds if each.action in ACTING}
+    wanted, window = policy(**said), Window(tokens, ClaimSource.TABLE)
+    acting = {each.name for each in wanted.thresholds if each.action in COMPACTING_ACTIONS}
     lines = wanted.place_thresholds(window)
     found = Context(1, ContextState.MEASURED, window, thresholds=lines)
     for line in lines:
         if line.name in acting:
-            assert 0 < target_of(wanted, found) < line.at * tokens
+            assert 0 < automatic_target(wanted, found) < line.at * tokens
 
 
 @given(
-    st.sampled_from(Status),
+    st.sampled_from(SessionStatus),
     st.booleans(),
     st.none() | st.integers(0, 250_000),
-    st.sampled_from(Source),
+    st.sampled_from(ClaimSource),
     st.lists(st.integers(0, 3_600_000), max_size=6),
-    st.sampled_from(Origin),
+    st.sampled_from(PolicyOrigin),
     st.none() | st.integers(-MINUTE, 2 * STALE_MS),
 )
 def test_it_acts_only_where_everything_is_given(
-    status: Status,
+    status: SessionStatus,
     is_open: bool,
     tokens: int | None,
-    source: Source,
+    source: ClaimSource,
     ages: list[int],
-    origin: Origin,
+    origin: PolicyOrigin,
     idle_ms: int | None,
 ) -> None:
     """Never on a session in which somebody is at work, whatever else is true."""
-    runs = tuple(Before(NOW - age) for age in sorted(ages, reverse=True))
+    runs = tuple(PastRun(NOW - age) for age in sorted(ages, reverse=True))
     active_at = None if idle_ms is None else NOW - idle_ms
-    now = Situation(context(tokens, source), status, is_open, NOW, active_at, runs)
+    now = AutomationInput(context(tokens, source), status, is_open, NOW, active_at, runs)
     wanted = policy(origin, recovery__auto=True)
-    acts, mends = should_act(wanted, now).allowed, should_mend(wanted, now, None).allowed
+    acts, mends = decide_compaction(wanted, now).allowed, decide_recovery(wanted, now, None).allowed
     if acts or mends:
         assert origin in WHO_MAY
-        assert status is (Status.IDLE if is_open else status)
-        assert is_open or status not in LIVE
+        assert status is (SessionStatus.IDLE if is_open else status)
+        assert is_open or status not in LIVE_STATUSES
         assert not (mends and is_open)
         assert idle_ms is not None
         assert IDLE_MS <= idle_ms < STALE_MS
         assert not runs or NOW - runs[-1].began_at >= 60_000
-        until = breaker_until(each.began_at for each in runs)
+        until = breaker_ends_at(each.began_at for each in runs)
         assert until is None or until <= NOW
     if acts:
         assert tokens is not None
         assert tokens >= 170_000
-        assert source is not Source.ASSUMED
+        assert source is not ClaimSource.ASSUMED

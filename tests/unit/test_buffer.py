@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.compaction.buffer import Buffer, BufferSettings, manage_buffer
-from ctxtop.core.conversation import Message, Piece, PieceKind
-from ctxtop.core.summaries.anchors import AnchorSettings
+from ctxtop.core.compaction.retained_messages import MessageSplit, SplitSettings, split_messages
+from ctxtop.core.summaries.key_messages import AnchorSettings
+from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
 
 from .talk import answer, calls, message, prompt, results
 
 
-def split(messages: list[Message], recent: int) -> Buffer:
-    return manage_buffer(messages, BufferSettings(recent_message_count=recent))
+def split(messages: list[ConversationMessage], recent: int) -> MessageSplit:
+    return split_messages(messages, SplitSettings(recent_message_count=recent))
 
 
 def test_the_newest_stay_and_the_others_go() -> None:
     talk = [prompt(str(number)) for number in range(12)]
 
-    buffer = manage_buffer(talk)
+    buffer = split_messages(talk)
 
     assert (buffer.older, buffer.recent) == (tuple(talk[:2]), tuple(talk[2:]))
     assert (buffer.summary_max_tokens, buffer.note) == (500, "")
@@ -29,7 +29,7 @@ def test_the_newest_stay_and_the_others_go() -> None:
 def test_a_short_conversation_stays_whole(count: int) -> None:
     talk = [prompt() for _ in range(count)]
 
-    buffer = manage_buffer(talk)
+    buffer = split_messages(talk)
 
     assert (buffer.older, buffer.recent, buffer.anchors) == ((), tuple(talk), ())
 
@@ -51,7 +51,8 @@ def test_results_of_calls_side_by_side_bring_them_all() -> None:
 
 def test_steps_that_hang_together_come_one_after_the_other() -> None:
     both = message(
-        Piece(PieceKind.TOOL_RESULT, "", "Read", "a"), Piece(PieceKind.TOOL_INPUT, "", "Read", "b")
+        MessagePart(PartKind.TOOL_RESULT, "", "Read", "a"),
+        MessagePart(PartKind.TOOL_INPUT, "", "Read", "b"),
     )
     talk = [prompt(), calls("a"), both, results("b")]
 
@@ -65,8 +66,8 @@ def test_a_result_whose_call_nobody_knows_brings_the_answer_before() -> None:
 
 
 def test_an_agents_result_brings_its_call_but_a_notification_does_not() -> None:
-    sync = [calls("a"), answer(), results("a", kind=PieceKind.AGENT_RETURN)]
-    notified = [calls("a"), answer(), message(Piece(PieceKind.AGENT_RETURN, "told later"))]
+    sync = [calls("a"), answer(), results("a", kind=PartKind.AGENT_RETURN)]
+    notified = [calls("a"), answer(), message(MessagePart(PartKind.AGENT_RETURN, "told later"))]
 
     assert len(split(sync, 1).recent) == 3
     assert len(split(notified, 1).recent) == 1
@@ -80,7 +81,7 @@ def test_nothing_may_stay(recent: int) -> None:
 def test_anchors_are_of_the_part_that_goes() -> None:
     talk = [prompt("<!-- anchor --> never on Fridays"), *(prompt("<!-- anchor -->"),) * 3]
 
-    buffer = manage_buffer(talk, BufferSettings(3, anchors=AnchorSettings(max_anchors=2)))
+    buffer = split_messages(talk, SplitSettings(3, anchors=AnchorSettings(max_anchors=2)))
 
     assert buffer.anchors == (talk[0],)
 
@@ -89,7 +90,7 @@ def test_anchors_are_of_the_part_that_goes() -> None:
     st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=25), st.integers(0, 12), st.data()
 )
 def test_no_pair_is_ever_split(groups: list[list[int]], recent: int, data: st.DataObject) -> None:
-    talk: list[Message] = []
+    talk: list[ConversationMessage] = []
     waiting: list[str] = []
     for number, group in enumerate(groups):
         ids = [f"{number}-{each}" for each in set(group)]
@@ -108,12 +109,12 @@ def test_no_pair_is_ever_split(groups: list[list[int]], recent: int, data: st.Da
         piece.tool_use_id
         for each in buffer.recent
         for piece in each.parts
-        if piece.kind is PieceKind.TOOL_INPUT
+        if piece.kind is PartKind.TOOL_INPUT
     }
     answered = {
         piece.tool_use_id
         for each in buffer.recent
         for piece in each.parts
-        if piece.kind is PieceKind.TOOL_RESULT
+        if piece.kind is PartKind.TOOL_RESULT
     }
     assert answered <= called

@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.core.calibration import (
-    ENOUGH_SAMPLES,
-    Origin,
-    Sample,
-    factors_of,
-    fit,
-    sample_of,
+from ctxtop.core.measure.robust_statistics import fit_least_absolute
+from ctxtop.core.measure.token_estimate import (
+    MIN_SAMPLES,
+    CalibrationSample,
+    FactorOrigin,
+    GrowthStep,
+    choose_factors,
+    fit_factors,
+    make_sample,
 )
-from ctxtop.core.content_kind import ContentKind
-from ctxtop.core.conversation import Piece, PieceKind
-from ctxtop.core.growth import Step
-from ctxtop.core.least_absolute import least_absolute
-from ctxtop.core.text_count import TextCount, count_text
-from ctxtop.core.tokenizer import MEASURED, Tokenizer, tokenizer_of
+from ctxtop.core.measure.tokens import (
+    TOKENIZER_PROFILES,
+    ContentKind,
+    TextCount,
+    Tokenizer,
+    count_text,
+    model_tokenizer,
+)
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ..seed import SEED
 
@@ -34,7 +39,7 @@ MADE = (1.2, 0.9, 1.5, 2.0)
 
 def made_samples(
     count: int, factors: tuple[float, ...] = MADE, model: str = NEW, outliers: float = 0.0
-) -> list[Sample]:
+) -> list[CalibrationSample]:
     """Steps as a tokenizer with these factors would report them, some of them falsely."""
     dice = random.Random(SEED)
     found = []
@@ -45,13 +50,13 @@ def made_samples(
         growth *= dice.uniform(0.97, 1.03)
         if dice.random() < outliers:
             growth += dice.uniform(500, 50_000)
-        found.append(Sample(model, by_kind, fixed, round(growth)))
+        found.append(CalibrationSample(model, by_kind, fixed, round(growth)))
     return found
 
 
 @pytest.mark.parametrize("outliers", [0.0, 0.2])
 def test_the_factors_of_a_made_tokenizer_are_found(outliers: float) -> None:
-    factors = fit(made_samples(250, outliers=outliers))
+    factors = fit_factors(made_samples(250, outliers=outliers))
 
     assert factors.by_kind == pytest.approx(MADE, rel=0.03)
     assert factors.spread < 0.03
@@ -59,16 +64,18 @@ def test_the_factors_of_a_made_tokenizer_are_found(outliers: float) -> None:
 
 
 def test_the_spread_says_how_far_a_step_is_off() -> None:
-    calm, wild = fit(made_samples(200)), fit(made_samples(200, outliers=0.4))
+    calm, wild = fit_factors(made_samples(200)), fit_factors(made_samples(200, outliers=0.4))
 
     assert calm.spread < wild.spread
     assert calm.p90 < 0.05 < wild.p90
 
 
 def test_a_kind_that_no_sample_holds_keeps_its_measured_count() -> None:
-    samples = [Sample(NEW, (count, 0, 0, 0), 5, 2 * count + 5) for count in range(100, 200)]
+    samples = [
+        CalibrationSample(NEW, (count, 0, 0, 0), 5, 2 * count + 5) for count in range(100, 200)
+    ]
 
-    factors = fit(samples)
+    factors = fit_factors(samples)
 
     assert factors.factor(ContentKind.PROSE) == pytest.approx(2, rel=0.02)
     assert factors.by_kind[1:] == (1, 1, 1)
@@ -76,19 +83,22 @@ def test_a_kind_that_no_sample_holds_keeps_its_measured_count() -> None:
 
 
 def test_a_models_own_factors_are_used_from_enough_samples_on() -> None:
-    samples = {NEW: made_samples(ENOUGH_SAMPLES, (1.1,) * len(MADE))}
+    samples = {NEW: made_samples(MIN_SAMPLES, (1.1,) * len(MADE))}
 
-    assert factors_of(NEW, samples).origin is Origin.MODEL
-    assert factors_of(NEW, {NEW: samples[NEW][1:]}).origin is Origin.MEASURED
+    assert choose_factors(NEW, samples).origin is FactorOrigin.MODEL
+    assert choose_factors(NEW, {NEW: samples[NEW][1:]}).origin is FactorOrigin.MEASURED
 
 
 def test_a_model_without_samples_is_counted_as_its_generation_is_here() -> None:
     ones = (1.0,) * len(MADE)
     samples = {NEW: made_samples(100), OLD: made_samples(100, ones, OLD)}
 
-    latest, older = factors_of(LATEST, samples), factors_of("claude-sonnet-4-5-20250929", samples)
+    latest, older = (
+        choose_factors(LATEST, samples),
+        choose_factors("claude-sonnet-4-5-20250929", samples),
+    )
 
-    assert latest.origin is older.origin is Origin.TOKENIZER
+    assert latest.origin is older.origin is FactorOrigin.TOKENIZER
     assert latest.by_kind == pytest.approx(MADE, rel=0.05)
     assert older.by_kind == pytest.approx(ones, rel=0.05)
 
@@ -100,18 +110,18 @@ def test_a_usage_that_fits_no_text_teaches_nothing(
     dice = random.Random(SEED)
     samples = [msgspec.structs.replace(each, growth=invented(dice)) for each in made_samples(200)]
 
-    assert factors_of(NEW, {NEW: samples}).origin is Origin.MEASURED
+    assert choose_factors(NEW, {NEW: samples}).origin is FactorOrigin.MEASURED
     good = {NEW: samples[:40], LATEST: made_samples(200, model=LATEST)}
-    assert factors_of(NEW, good).origin is Origin.TOKENIZER
+    assert choose_factors(NEW, good).origin is FactorOrigin.TOKENIZER
 
 
 @pytest.mark.parametrize("model", [None, OLD, NEW, "someone-elses-model"])
 def test_without_samples_what_was_measured_holds(model: str | None) -> None:
-    factors = factors_of(model, {})
+    factors = choose_factors(model, {})
 
-    assert factors.origin is Origin.MEASURED
+    assert factors.origin is FactorOrigin.MEASURED
     assert factors.by_kind == (1.0,) * len(ContentKind)
-    assert factors.spread == MEASURED[tokenizer_of(model)].spread
+    assert factors.spread == TOKENIZER_PROFILES[model_tokenizer(model)].spread
     assert factors.apply((10, 20, 30, 40), 5) == 105
 
 
@@ -133,29 +143,35 @@ def test_without_samples_what_was_measured_holds(model: str | None) -> None:
 def test_every_model_has_a_generation_of_tokenizers(
     model: str | None, tokenizer: Tokenizer
 ) -> None:
-    assert tokenizer_of(model) is tokenizer
+    assert model_tokenizer(model) is tokenizer
 
 
-def step(output: int, *answer: Piece, model: str = OLD) -> Step:
-    added = (Piece(PieceKind.TOOL_RESULT, "ok " * 100, "Bash"),)
-    return Step(0, "m1", model, 1, 900, output, tuple(answer), added)
+def step(output: int, *answer: MessagePart, model: str = OLD) -> GrowthStep:
+    added = (MessagePart(PartKind.TOOL_RESULT, "ok " * 100, "Bash"),)
+    return GrowthStep(0, "m1", model, 1, 900, output, tuple(answer), added)
 
 
-WORDS = Piece(PieceKind.TEXT, "some words " * 50)
-THOUGHT = Piece(PieceKind.THINKING, "I wonder")
+WORDS = MessagePart(PartKind.TEXT, "some words " * 50)
+THOUGHT = MessagePart(PartKind.THINKING, "I wonder")
 
 
 def test_a_known_output_is_no_part_of_what_is_learnt() -> None:
-    alone, told = sample_of(step(300), count_text), sample_of(step(300, WORDS, THOUGHT), count_text)
+    alone, told = (
+        make_sample(step(300), count_text),
+        make_sample(step(300, WORDS, THOUGHT), count_text),
+    )
 
     assert alone is not None
     assert alone == told
-    assert alone.fixed == 300 + round(MEASURED[Tokenizer.OLDER].result)
+    assert alone.fixed == 300 + round(TOKENIZER_PROFILES[Tokenizer.OLDER].result)
     assert sum(alone.by_kind) > 50
 
 
 def test_where_the_output_is_a_placeholder_the_answer_is_counted() -> None:
-    known, counted = sample_of(step(300, WORDS), count_text), sample_of(step(2, WORDS), count_text)
+    known, counted = (
+        make_sample(step(300, WORDS), count_text),
+        make_sample(step(2, WORDS), count_text),
+    )
 
     assert known is not None
     assert counted is not None
@@ -164,14 +180,14 @@ def test_where_the_output_is_a_placeholder_the_answer_is_counted() -> None:
 
 
 def test_a_thought_of_unknown_length_teaches_nothing() -> None:
-    assert sample_of(step(2, WORDS, THOUGHT), count_text) is None
+    assert make_sample(step(2, WORDS, THOUGHT), count_text) is None
 
 
 def test_a_text_counts_as_the_models_generation_has_it() -> None:
     def count(_: str) -> TextCount:
         return TextCount(ContentKind.JSON, base=10, older=11, newer=17)
 
-    older, newer = (sample_of(step(300, model=model), count) for model in (OLD, NEW))
+    older, newer = (make_sample(step(300, model=model), count) for model in (OLD, NEW))
 
     assert older is not None
     assert newer is not None
@@ -180,6 +196,6 @@ def test_a_text_counts_as_the_models_generation_has_it() -> None:
 
 def test_the_fit_is_that_of_the_least_absolute_error() -> None:
     # Of a constant that is the median, whatever the largest value is.
-    (found,) = least_absolute([[1.0]] * 5, [1, 2, 3, 4, 1e6], [0.0])
+    (found,) = fit_least_absolute([[1.0]] * 5, [1, 2, 3, 4, 1e6], [0.0])
 
     assert found == pytest.approx(3, abs=0.1)

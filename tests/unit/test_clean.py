@@ -5,16 +5,16 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from ctxtop.collectors import clean
-from ctxtop.collectors.clean import (
-    ID_CHARS,
-    TEXT_CHARS,
-    TITLE_CHARS,
-    WORD_CHARS,
-    clean_id,
-    clean_text,
-    clean_title,
-    clean_word,
+from ctxtop.core.transcript import sanitize
+from ctxtop.core.transcript.sanitize import (
+    MAX_ID_CHARS,
+    MAX_TEXT_CHARS,
+    MAX_TITLE_CHARS,
+    MAX_WORD_CHARS,
+    sanitize_id,
+    sanitize_text,
+    sanitize_title,
+    sanitize_word,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -41,7 +41,7 @@ from hypothesis import strategies as st
     ],
 )
 def test_text_keeps_its_lines_and_loses_what_a_terminal_obeys(raw: str, cleaned: str) -> None:
-    assert clean_text(raw) == cleaned
+    assert sanitize_text(raw) == cleaned
 
 
 @pytest.mark.parametrize(
@@ -56,8 +56,8 @@ def test_text_keeps_its_lines_and_loses_what_a_terminal_obeys(raw: str, cleaned:
     ],
 )
 def test_what_people_write_words_with_stays(written: str) -> None:
-    assert clean_text(written) == written
-    assert clean_title(written) == written
+    assert sanitize_text(written) == written
+    assert sanitize_title(written) == written
 
 
 SEEN_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD, 0x110CD}
@@ -66,7 +66,7 @@ SEEN_FORMATS = {*range(0x600, 0x606), 0x6DD, 0x70F, 0x890, 0x891, 0x8E2, 0x110BD
 
 def test_no_character_alone_that_nobody_sees_is_left() -> None:
     formats = {code for code in range(0x110000) if unicodedata.category(chr(code)) == "Cf"}
-    left = {code for code in formats if clean_text(f"a{chr(code)}b") != "ab"}
+    left = {code for code in formats if sanitize_text(f"a{chr(code)}b") != "ab"}
 
     # Egyptian hieroglyphs' own controls show how signs stand together.
     assert left - set(range(0x13430, 0x13456)) == SEEN_FORMATS
@@ -76,45 +76,45 @@ def test_no_character_alone_that_nobody_sees_is_left() -> None:
     st.text(st.sampled_from("a1👩💻❤\ufe0f\u200d\u200c\u200b\u0915\u094d\u0645\U000e0100漢 \x1b"))
 )
 def test_cleaning_hidden_characters_twice_changes_nothing(raw: str) -> None:
-    assert clean_text(clean_text(raw)) == clean_text(raw)
-    assert clean_title(clean_title(raw * 40)) == clean_title(raw * 40)
+    assert sanitize_text(sanitize_text(raw)) == sanitize_text(raw)
+    assert sanitize_title(sanitize_title(raw * 40)) == sanitize_title(raw * 40)
 
 
 def test_a_clients_id_stays_and_others_become_short_and_harmless() -> None:
-    assert clean_id("toolu_01AbCdEf") == "toolu_01AbCdEf"
-    one, other = clean_id("x" * 3_000 + "1"), clean_id("x" * 3_000 + "2")
+    assert sanitize_id("toolu_01AbCdEf") == "toolu_01AbCdEf"
+    one, other = sanitize_id("x" * 3_000 + "1"), sanitize_id("x" * 3_000 + "2")
     assert one != other
-    assert max(map(len, (one, other))) <= ID_CHARS
-    assert clean_id(one) == one
-    hidden = clean_id("a\u200b1")
+    assert max(map(len, (one, other))) <= MAX_ID_CHARS
+    assert sanitize_id(one) == one
+    hidden = sanitize_id("a\u200b1")
     assert hidden.startswith("a1~")
-    assert hidden != clean_id("a1")
+    assert hidden != sanitize_id("a1")
 
 
 def test_a_word_is_short() -> None:
-    assert clean_word("auto") == "auto"
-    assert len(clean_word("x" * 3_000)) == WORD_CHARS
+    assert sanitize_word("auto") == "auto"
+    assert len(sanitize_word("x" * 3_000)) == MAX_WORD_CHARS
 
 
 def test_a_title_is_one_line() -> None:
-    assert clean_title("  fix\r\nthe\u2028 \tparser\x1b[2J ") == "fix the parser[2J"
+    assert sanitize_title("  fix\r\nthe\u2028 \tparser\x1b[2J ") == "fix the parser[2J"
 
 
 def test_a_title_is_cut() -> None:
-    assert clean_title("x" * 100_000) == "x" * TITLE_CHARS
+    assert sanitize_title("x" * 100_000) == "x" * MAX_TITLE_CHARS
 
 
 def test_a_long_text_says_that_it_was_cut() -> None:
-    cleaned = clean_text("x" * (TEXT_CHARS + 1))
+    cleaned = sanitize_text("x" * (MAX_TEXT_CHARS + 1))
 
-    assert cleaned.startswith("x" * TEXT_CHARS + "\n[")
+    assert cleaned.startswith("x" * MAX_TEXT_CHARS + "\n[")
     assert "cut by ctxtop" in cleaned
-    assert clean_text("x" * TEXT_CHARS) == "x" * TEXT_CHARS
+    assert sanitize_text("x" * MAX_TEXT_CHARS) == "x" * MAX_TEXT_CHARS
 
 
 @given(st.text(st.characters()))
 def test_nothing_that_controls_is_left(raw: str) -> None:
-    for character in clean_text(raw) + clean_title(raw):
+    for character in sanitize_text(raw) + sanitize_title(raw):
         assert character in "\n\t" or unicodedata.category(character) not in {"Cc", "Cs"}
         assert unicodedata.bidirectional(character) not in {"RLO", "LRO", "RLE", "LRE", "PDF"}
         assert unicodedata.bidirectional(character) not in {"RLI", "LRI", "FSI", "PDI"}
@@ -122,16 +122,16 @@ def test_nothing_that_controls_is_left(raw: str) -> None:
 
 @given(st.text(st.characters()))
 def test_cleaning_twice_changes_nothing(raw: str) -> None:
-    assert clean_text(clean_text(raw)) == clean_text(raw)
-    assert clean_title(clean_title(raw)) == clean_title(raw)
+    assert sanitize_text(sanitize_text(raw)) == sanitize_text(raw)
+    assert sanitize_title(sanitize_title(raw)) == sanitize_title(raw)
 
 
 def test_the_quick_look_finds_just_what_is_taken_out() -> None:
-    found = {code for code in range(0x110000) if clean._MARKED.match(chr(code))}
+    found = {code for code in range(0x110000) if sanitize._NEEDS_TRANSLATION.match(chr(code))}
 
-    assert found == set(clean._TABLE)
+    assert found == set(sanitize._TRANSLATION)
 
 
 def test_a_path_stays_whole_but_for_what_a_terminal_obeys() -> None:
-    assert clean.clean_path("/home/a  b/" + "x" * 300) == "/home/a  b/" + "x" * 300
-    assert clean.clean_path("/a\x1b[31m\n\u202e/b") == "/a[31m /b"
+    assert sanitize.sanitize_path("/home/a  b/" + "x" * 300) == "/home/a  b/" + "x" * 300
+    assert sanitize.sanitize_path("/a\x1b[31m\n\u202e/b") == "/a[31m /b"

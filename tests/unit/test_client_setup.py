@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.collectors.client_environment import autocompact_option
-from ctxtop.core.claims import Claim, Source
-from ctxtop.core.client_setup import AUTOCOMPACT, NOTHING_SET, ClientSetup, Percent, read_setup
-from ctxtop.core.settings import Setting
-from ctxtop.core.store.surroundings_facts import Scalar, Scope
+from ctxtop.collectors.claude_code.registry import autocompact_option
+from ctxtop.core.measure.effective_config import ResolvedSetting
+from ctxtop.core.measure.window import (
+    AUTO_COMPACT_OPTION,
+    DEFAULT_AUTO_COMPACT,
+    AutoCompactConfig,
+    Claim,
+    ClaimSource,
+    PercentClaim,
+    read_auto_compact_config,
+)
+from ctxtop.core.store.config_records import ConfigScope, SettingValue
 
 MODEL = "claude-opus-5-5"
 WINDOW = "CLAUDE_CODE_AUTO_COMPACT_WINDOW"
@@ -15,14 +22,17 @@ PERCENT = "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE"
 
 
 def setup(
-    settings: dict[str, Scalar] | None = None, environment: dict[str, str] | None = None
-) -> ClientSetup:
-    held = {name: Setting(value, Scope.USER, "s.json") for name, value in (settings or {}).items()}
-    return read_setup(held, environment or {}, MODEL)
+    settings: dict[str, SettingValue] | None = None, environment: dict[str, str] | None = None
+) -> AutoCompactConfig:
+    held = {
+        name: ResolvedSetting(value, ConfigScope.USER, "s.json")
+        for name, value in (settings or {}).items()
+    }
+    return read_auto_compact_config(held, environment or {}, MODEL)
 
 
 def test_nothing_is_set_where_nobody_set_anything() -> None:
-    assert setup({"model": "opus"}, {"PATH": "/bin"}) == NOTHING_SET
+    assert setup({"model": "opus"}, {"PATH": "/bin"}) == DEFAULT_AUTO_COMPACT
 
 
 @pytest.mark.parametrize(
@@ -37,7 +47,7 @@ def test_nothing_is_set_where_nobody_set_anything() -> None:
     ],
 )
 def test_the_variable_is_read_and_clamped_as_the_client_does(text: str, tokens: int) -> None:
-    assert setup(environment={WINDOW: text}).window == Claim(tokens, Source.ENVIRONMENT)
+    assert setup(environment={WINDOW: text}).window == Claim(tokens, ClaimSource.ENVIRONMENT)
 
 
 @pytest.mark.parametrize("text", ["", "auto", "-5", "0", "1.5e5", "many"])
@@ -66,35 +76,37 @@ def test_a_variable_that_is_no_number_sets_nothing(text: str) -> None:
     ],
 )
 def test_a_setting_for_the_model_wins_over_one_for_all(
-    settings: dict[str, Scalar], window: int | None
+    settings: dict[str, SettingValue], window: int | None
 ) -> None:
-    expected = None if window is None else Claim(window, Source.SETTINGS)
+    expected = None if window is None else Claim(window, ClaimSource.SETTINGS)
 
     assert setup(settings).window == expected
 
 
 def test_a_variable_wins_over_a_setting_and_the_settings_own_over_the_shells() -> None:
     shell = {WINDOW: "400000"}
-    assert setup({"autoCompactWindow": 300_000}, shell).window == Claim(400_000, Source.ENVIRONMENT)
-    own: dict[str, Scalar] = {"autoCompactWindow": 300_000, f"env.{WINDOW}": "200000"}
-    assert setup(own, shell).window == Claim(200_000, Source.SETTINGS)
-    assert setup({f"env.{WINDOW}": 200_000}).window == Claim(200_000, Source.SETTINGS)
+    assert setup({"autoCompactWindow": 300_000}, shell).window == Claim(
+        400_000, ClaimSource.ENVIRONMENT
+    )
+    own: dict[str, SettingValue] = {"autoCompactWindow": 300_000, f"env.{WINDOW}": "200000"}
+    assert setup(own, shell).window == Claim(200_000, ClaimSource.SETTINGS)
+    assert setup({f"env.{WINDOW}": 200_000}).window == Claim(200_000, ClaimSource.SETTINGS)
 
 
 @pytest.mark.parametrize(
     ("settings", "environment", "who"),
     [
-        ({"autoCompactEnabled": False}, {}, Source.SETTINGS),
+        ({"autoCompactEnabled": False}, {}, ClaimSource.SETTINGS),
         ({"autoCompactEnabled": True}, {}, None),
-        ({}, {"DISABLE_AUTO_COMPACT": "1"}, Source.ENVIRONMENT),
-        ({}, {"DISABLE_COMPACT": "true"}, Source.ENVIRONMENT),
+        ({}, {"DISABLE_AUTO_COMPACT": "1"}, ClaimSource.ENVIRONMENT),
+        ({}, {"DISABLE_COMPACT": "true"}, ClaimSource.ENVIRONMENT),
         ({}, {"DISABLE_COMPACT": "0"}, None),
-        ({"env.DISABLE_AUTO_COMPACT": "yes"}, {}, Source.SETTINGS),
-        ({"env.DISABLE_AUTO_COMPACT": True}, {}, Source.SETTINGS),
+        ({"env.DISABLE_AUTO_COMPACT": "yes"}, {}, ClaimSource.SETTINGS),
+        ({"env.DISABLE_AUTO_COMPACT": True}, {}, ClaimSource.SETTINGS),
     ],
 )
 def test_who_switched_it_off(
-    settings: dict[str, Scalar], environment: dict[str, str], who: Source | None
+    settings: dict[str, SettingValue], environment: dict[str, str], who: ClaimSource | None
 ) -> None:
     assert setup(settings, environment).disabled_by is who
 
@@ -104,7 +116,7 @@ def test_who_switched_it_off(
     [("50", 50.0), ("12.5", 12.5), ("100", 100.0), ("0", None), ("101", None), ("half", None)],
 )
 def test_a_percentage_counts_above_0_and_up_to_100(text: str, value: float | None) -> None:
-    expected = None if value is None else Percent(value, Source.ENVIRONMENT)
+    expected = None if value is None else PercentClaim(value, ClaimSource.ENVIRONMENT)
 
     assert setup(environment={PERCENT: text}).percent == expected
 
@@ -118,8 +130,8 @@ def test_the_other_variables() -> None:
         }
     )
 
-    assert found.large_window_disabled_by is Source.ENVIRONMENT
-    assert found.max_context == Claim(300_000, Source.ENVIRONMENT)
+    assert found.large_window_disabled_by is ClaimSource.ENVIRONMENT
+    assert found.max_context == Claim(300_000, ClaimSource.ENVIRONMENT)
     assert found.max_output == 8_000
 
 
@@ -130,15 +142,15 @@ def test_the_other_variables() -> None:
 def test_the_option_of_the_command_line_stands_between_variable_and_setting(
     option: str, tokens: int
 ) -> None:
-    environment = {AUTOCOMPACT: option}
-    held: dict[str, Scalar] = {"autoCompactWindow": 300_000}
-    assert setup(held, environment).window == Claim(tokens, Source.COMMAND_LINE)
+    environment = {AUTO_COMPACT_OPTION: option}
+    held: dict[str, SettingValue] = {"autoCompactWindow": 300_000}
+    assert setup(held, environment).window == Claim(tokens, ClaimSource.COMMAND_LINE)
     both = environment | {WINDOW: "400000"}
-    assert setup(held, both).window == Claim(400_000, Source.ENVIRONMENT)
+    assert setup(held, both).window == Claim(400_000, ClaimSource.ENVIRONMENT)
 
 
 def test_the_option_auto_takes_the_setting_away() -> None:
-    assert setup({"autoCompactWindow": 300_000}, {AUTOCOMPACT: "auto"}).window is None
+    assert setup({"autoCompactWindow": 300_000}, {AUTO_COMPACT_OPTION: "auto"}).window is None
 
 
 @pytest.mark.parametrize(

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.compaction.compression_trigger import (
+from ctxtop.core.compaction.compression_decision import (
+    CompactThreshold,
     CompressionLevel,
-    Levels,
+    LevelSet,
     TriggerSettings,
     decide_compression,
     get_compression_level,
+    may_compact,
+    should_compact,
     should_compress,
 )
-from ctxtop.core.compaction.should_compact import CompactSettings, may_compact, should_compact
 
 LIGHT, MEDIUM, AGGRESSIVE = CompressionLevel
 
@@ -41,19 +43,21 @@ def test_the_reason_names_the_numbers() -> None:
 
 
 def test_nothing_is_compacted_where_that_is_off() -> None:
-    decision = should_compact(99, 99_999, CompactSettings(enable_auto_compaction=False))
+    decision = should_compact(99, 99_999, CompactThreshold(enable_auto_compaction=False))
 
     assert (decision.compact, decision.reason) == (False, "Automatic compaction is off.")
 
 
 def test_the_threshold_is_cut_to_whole_tokens() -> None:
-    assert CompactSettings(max_context_tokens=101, compaction_threshold=0.75).threshold_tokens == 75
+    assert (
+        CompactThreshold(max_context_tokens=101, compaction_threshold=0.75).threshold_tokens == 75
+    )
 
 
 def test_a_person_may_compact_below_the_threshold_but_not_a_few_messages() -> None:
     assert may_compact(7).compact
     assert not may_compact(6).compact
-    assert may_compact(3, CompactSettings(preserve_recent_messages=0)).compact
+    assert may_compact(3, CompactThreshold(preserve_recent_messages=0)).compact
 
 
 @pytest.mark.parametrize(("ratio", "yes"), [(0.8499, False), (0.85, True), (2.0, True)])
@@ -79,7 +83,7 @@ def test_levels_begin_at_their_thresholds(
     ratio: float, three: CompressionLevel | None, two: CompressionLevel | None
 ) -> None:
     assert get_compression_level(ratio) is three
-    assert get_compression_level(ratio, TriggerSettings(levels=Levels.TWO)) is two
+    assert get_compression_level(ratio, TriggerSettings(levels=LevelSet.TWO)) is two
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,20 @@ from __future__ import annotations
 import time
 
 import pytest
-from ctxtop.core.compliance.codes import SENTENCES, Code, Format, Verdict
-from ctxtop.core.compliance.findings import BLANK, Limits, labels
-from ctxtop.core.compliance.judge import judge
-from ctxtop.core.compliance.lines import MARKER, MOST_LINES
-from ctxtop.core.compliance.reason import reason
+from ctxtop.core.compliance.codes import (
+    CODE_SENTENCES,
+    ComplianceVerdict,
+    FindingCode,
+    ResultFormat,
+)
+from ctxtop.core.compliance.findings import (
+    BLANK_RESULT,
+    COMPRESSED_MARKER,
+    MAX_RESULT_LINES,
+    ResultLimits,
+    finding_labels,
+)
+from ctxtop.core.compliance.judge import block_reason, judge_result
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -99,9 +108,11 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_an_example_of_the_requirements(name: str) -> None:
     kind, text, codes, lines, grep = EXAMPLES[name]
-    found = judge(text, Format.OUTPUT, kind)
-    assert labels(found.violations) == codes
-    assert found.verdict is (Verdict.NON_COMPLIANT if codes else Verdict.COMPLIANT)
+    found = judge_result(text, ResultFormat.OUTPUT, kind)
+    assert finding_labels(found.violations) == codes
+    assert found.verdict is (
+        ComplianceVerdict.NON_COMPLIANT if codes else ComplianceVerdict.COMPLIANT
+    )
     assert (found.lines, found.has_marker, found.warnings) == (lines, grep, ())
 
 
@@ -141,33 +152,37 @@ REVIEWS = {
     ),
     "W06": ("[COMPRESSED] agent_type: reviewer\nFiles reviewed: a,b,c,d,e,f,g,h\nVerdict: PASS", 2),
 }
-ONE_CODE = [(Format.OUTPUT, *each) for each in OUTPUTS.items()]
-ONE_CODE += [(Format.REVIEW, *each) for each in REVIEWS.items()]
+ONE_CODE = [(ResultFormat.OUTPUT, *each) for each in OUTPUTS.items()]
+ONE_CODE += [(ResultFormat.REVIEW, *each) for each in REVIEWS.items()]
 
 
 @pytest.mark.parametrize(("expected", "code", "told"), ONE_CODE)
-def test_a_text_with_one_code_alone(expected: Format, code: str, told: tuple[str, int]) -> None:
+def test_a_text_with_one_code_alone(
+    expected: ResultFormat, code: str, told: tuple[str, int]
+) -> None:
     text, line = told
-    kind = "node-backend" if expected is Format.OUTPUT else "reviewer"
-    found = judge(text, expected, kind)
-    assert labels((*found.violations, *found.warnings)) == [code]
+    kind = "node-backend" if expected is ResultFormat.OUTPUT else "reviewer"
+    found = judge_result(text, expected, kind)
+    assert finding_labels((*found.violations, *found.warnings)) == [code]
     assert next(each.line for each in (*found.violations, *found.warnings)) == line
-    assert found.verdict is (Verdict.NON_COMPLIANT if code.startswith("V") else Verdict.COMPLIANT)
+    assert found.verdict is (
+        ComplianceVerdict.NON_COMPLIANT if code.startswith("V") else ComplianceVerdict.COMPLIANT
+    )
 
 
 def test_every_code_has_a_text_and_a_sentence() -> None:
     tried = {code.partition(":")[0] for code in (*OUTPUTS, *REVIEWS)}
     # Of one text alone V16 cannot be said; the guide's variant has other codes too.
-    assert tried | {"V16", "W04"} == {code.value for code in Code}
-    assert set(SENTENCES) == set(Code)
-    assert all(MARKER not in sentence for sentence in SENTENCES.values())
+    assert tried | {"V16", "W04"} == {code.value for code in FindingCode}
+    assert set(CODE_SENTENCES) == set(FindingCode)
+    assert all(COMPRESSED_MARKER not in sentence for sentence in CODE_SENTENCES.values())
 
 
 def test_the_guide_s_variant_is_recognised() -> None:
     text = "[COMPRESSED]\n## Changed Files\n- a.ts\n## Key Decisions\n- x\n## Issues\n- none"
-    found = judge(text, Format.OUTPUT, "node-backend")
-    assert labels(found.violations) == ["V03", "V06:Changed files", "V06:Result", "V09"]
-    assert labels(found.warnings) == ["W04"]
+    found = judge_result(text, ResultFormat.OUTPUT, "node-backend")
+    assert finding_labels(found.violations) == ["V03", "V06:Changed files", "V06:Result", "V09"]
+    assert finding_labels(found.warnings) == ["W04"]
 
 
 ALLOWED = [
@@ -182,15 +197,18 @@ ALLOWED = [
 
 @pytest.mark.parametrize("text", ALLOWED)
 def test_what_the_grammar_allows(text: str) -> None:
-    found = judge(text, Format.OUTPUT, "node-backend")
-    assert (found.verdict, found.warnings) == (Verdict.COMPLIANT, ())
+    found = judge_result(text, ResultFormat.OUTPUT, "node-backend")
+    assert (found.verdict, found.warnings) == (ComplianceVerdict.COMPLIANT, ())
 
 
 def test_a_plugin_s_agent_may_leave_out_the_plugin() -> None:
     for named in ("team:node-backend", "node-backend"):
         text = GOOD.replace("node-backend", named)
-        assert judge(text, Format.OUTPUT, "team:node-backend").verdict is Verdict.COMPLIANT
-    assert judge(GOOD, Format.OUTPUT).verdict is Verdict.COMPLIANT
+        assert (
+            judge_result(text, ResultFormat.OUTPUT, "team:node-backend").verdict
+            is ComplianceVerdict.COMPLIANT
+        )
+    assert judge_result(GOOD, ResultFormat.OUTPUT).verdict is ComplianceVerdict.COMPLIANT
 
 
 REVIEW = """\
@@ -204,9 +222,9 @@ Verdict: FAIL (2 critical, 1 warning)"""
 
 
 def test_a_review_s_findings() -> None:
-    found = judge(REVIEW, Format.REVIEW, "my-reviewer")
+    found = judge_result(REVIEW, ResultFormat.REVIEW, "my-reviewer")
     assert (found.verdict, found.reviewed_files, found.review_passes) == (
-        Verdict.COMPLIANT,
+        ComplianceVerdict.COMPLIANT,
         2,
         False,
     )
@@ -236,36 +254,38 @@ def test_a_review_s_findings() -> None:
 )
 def test_a_review_s_own_verdict(verdict: str, codes: list[str]) -> None:
     text = REVIEW.rpartition("Verdict:")[0] + f"Verdict: {verdict}"
-    assert labels(judge(text, Format.REVIEW, "reviewer").violations) == codes
+    assert finding_labels(judge_result(text, ResultFormat.REVIEW, "reviewer").violations) == codes
 
 
 def test_the_verdict_is_the_last_line() -> None:
     text = f"{REVIEWER}Verdict: FAIL (1/0)\nCritical: a.py:3 — x"
-    assert labels(judge(text, Format.REVIEW, "reviewer").violations) == ["V12"]
+    assert finding_labels(judge_result(text, ResultFormat.REVIEW, "reviewer").violations) == ["V12"]
 
 
 def test_limits_come_from_outside() -> None:
-    limits = Limits(output_lines=2, review_lines=2, result_lines=1, soft_chars=10, review_files=0)
-    found = judge(f"{GOOD}\nmore", Format.OUTPUT, "node-backend", limits)
-    assert labels(found.violations) == ["V05", "V07"]
-    assert labels(found.warnings) == ["W02"]
+    limits = ResultLimits(
+        output_lines=2, review_lines=2, result_lines=1, soft_chars=10, review_files=0
+    )
+    found = judge_result(f"{GOOD}\nmore", ResultFormat.OUTPUT, "node-backend", limits)
+    assert finding_labels(found.violations) == ["V05", "V07"]
+    assert finding_labels(found.warnings) == ["W02"]
 
 
 def test_nothing_is_said_of_a_text_of_which_nothing_is_expected() -> None:
-    found = judge("I completed it.\n```\n```", Format.NONE)
-    assert (found.verdict, found.violations, found.lines) == (Verdict.NOT_REQUIRED, (), 3)
+    found = judge_result("I completed it.\n```\n```", ResultFormat.NONE)
+    assert (found.verdict, found.violations, found.lines) == (ComplianceVerdict.NOT_REQUIRED, (), 3)
 
 
 @pytest.mark.parametrize("text", ["", "\n \n", "\t\r\n"])
 def test_a_blank_text_is_unknown(text: str) -> None:
-    assert judge(text, Format.OUTPUT) is BLANK
+    assert judge_result(text, ResultFormat.OUTPUT) is BLANK_RESULT
 
 
 def test_a_marker_far_below_is_found() -> None:
-    text = "chatter\n" * (2 * MOST_LINES) + GOOD
-    found = judge(text, Format.OUTPUT, "node-backend")
-    assert labels(found.violations) == ["V02", "V05"]
-    assert found.lines == 2 * MOST_LINES + 3
+    text = "chatter\n" * (2 * MAX_RESULT_LINES) + GOOD
+    found = judge_result(text, ResultFormat.OUTPUT, "node-backend")
+    assert finding_labels(found.violations) == ["V02", "V05"]
+    assert found.lines == 2 * MAX_RESULT_LINES + 3
 
 
 PARTS = st.sampled_from(
@@ -297,31 +317,31 @@ PARTS = st.sampled_from(
 TEXTS = st.one_of(st.text(), st.lists(PARTS).map("\n".join), st.lists(PARTS).map("\r\n".join))
 
 
-@given(TEXTS, st.sampled_from(Format), st.one_of(st.none(), st.text(max_size=5)))
-@example("\x0b", Format.OUTPUT, None)
+@given(TEXTS, st.sampled_from(ResultFormat), st.one_of(st.none(), st.text(max_size=5)))
+@example("\x0b", ResultFormat.OUTPUT, None)
 def test_any_text_is_judged_and_every_finding_has_its_line(
-    text: str, expected: Format, kind: str | None
+    text: str, expected: ResultFormat, kind: str | None
 ) -> None:
-    found = judge(text, expected, kind)
+    found = judge_result(text, expected, kind)
     lines = text.replace("\r\n", "\n").split("\n")
     for each in (*found.violations, *found.warnings):
         assert lines[each.line - 1].rstrip().startswith(each.text.removesuffix("…"))
     assert found.lines <= len(lines)
-    if found.verdict is Verdict.COMPLIANT:
-        assert MARKER in text
+    if found.verdict is ComplianceVerdict.COMPLIANT:
+        assert COMPRESSED_MARKER in text
     # What is said of it is short, and no grep finds a marker in it.
     if found.violations:
-        told = reason(found, expected, "a", Limits())
+        told = block_reason(found, expected, "a", ResultLimits())
         assert len(told.split("\n")) <= 5
-        assert MARKER not in told
+        assert COMPRESSED_MARKER not in told
 
 
 @given(TEXTS)
 def test_blank_lines_around_and_spaces_behind_change_nothing(text: str) -> None:
-    before = judge(text, Format.OUTPUT, "a")
+    before = judge_result(text, ResultFormat.OUTPUT, "a")
     padded = "\n \n" + "\n".join(f"{line}  " for line in text.split("\n")) + "\n\n"
-    after = judge(padded, Format.OUTPUT, "a")
-    assert labels(after.violations) == labels(before.violations)
+    after = judge_result(padded, ResultFormat.OUTPUT, "a")
+    assert finding_labels(after.violations) == finding_labels(before.violations)
     assert after.lines == before.lines
 
 
@@ -339,7 +359,7 @@ def test_blank_lines_around_and_spaces_behind_change_nothing(text: str) -> None:
 )
 def test_five_megabytes_take_no_time(text: str) -> None:
     began = time.monotonic()
-    judge(text, Format.OUTPUT, "a")
-    judge(text, Format.REVIEW, "a")
+    judge_result(text, ResultFormat.OUTPUT, "a")
+    judge_result(text, ResultFormat.REVIEW, "a")
     # 20 ms each; what grows with the square would take hours.
     assert time.monotonic() - began < 5

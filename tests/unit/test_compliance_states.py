@@ -5,79 +5,93 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.codes import Format, Verdict
-from ctxtop.core.compliance.cost import Weighed, cost, is_too_wide, typical_tokens
+from ctxtop.core.compliance.codes import ComplianceVerdict, ResultFormat
+from ctxtop.core.compliance.compliance_score import (
+    MS_PER_DAY,
+    WeighedResult,
+    day_start,
+    is_review_too_wide,
+    make_score,
+    sum_cost,
+    typical_result_tokens,
+)
 from ctxtop.core.compliance.expected import (
-    CLNODE_RULES,
+    CLNODE_FORMATS,
     LAST_MESSAGE,
-    NOTHING,
+    NOTHING_EXPECTED,
     OFF,
     WHOLE_TRANSCRIPT,
-    Expected,
-    Ground,
-    Terms,
-    expect,
+    ComplianceSettings,
+    ExpectationSource,
+    ExpectedFormat,
+    compliance_settings,
+    find_expected_format,
     skill_in_prompt,
-    terms_of,
 )
-from ctxtop.core.compliance.findings import LIMITS, Limits, labels
-from ctxtop.core.compliance.origin import Origin, Place, grep_passes, origin_of
-from ctxtop.core.compliance.score import DAY_MS, day_of, score
-from ctxtop.core.compliance.states import Ruling, Run, rule
-from ctxtop.core.policy.layers import Given, resolve
-from ctxtop.core.policy.policy import Origin as Where
+from ctxtop.core.compliance.findings import DEFAULT_RESULT_LIMITS, ResultLimits, finding_labels
+from ctxtop.core.compliance.run_verdict import (
+    AgentRun,
+    MarkerLine,
+    MarkerLocation,
+    RunVerdict,
+    best_marker_location,
+    grep_would_pass,
+    judge_run,
+)
+from ctxtop.core.policy.policy import PolicyOrigin as Where
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
 
 GOOD = "[COMPRESSED] agent_type: worker\nChanged files: a.ts\nResult: ok"
 BAD = "I built it, and this is how."
-ASKED = Expected(Format.OUTPUT, Ground.DECLARED)
-SKILL = Place(100, "skill_text")
+ASKED = ExpectedFormat(ResultFormat.OUTPUT, ExpectationSource.DECLARED)
+SKILL = MarkerLine(100, "skill_text")
 
 
-def run(final: str | None = GOOD, **fields: Any) -> Run:  # noqa: ANN401 -- any field
-    known: dict[str, Any] = {"final_message": "m9", "final_offset": 900}
-    return Run("worker", has_ended=True, final_text=final, **(known | fields))
+def run(final: str | None = GOOD, **fields: Any) -> AgentRun:  # noqa: ANN401 -- any field
+    known: dict[str, Any] = {"final_message_id": "m9", "final_offset": 900}
+    return AgentRun("worker", has_ended=True, final_text=final, **(known | fields))
 
 
-def said(offset: int, message: str, text: str) -> Place:
-    return Place(offset, "assistant", message, text)
+def said(offset: int, message: str, text: str) -> MarkerLine:
+    return MarkerLine(offset, "assistant", message, text)
 
 
-def ruled(it: Run, mode: str = LAST_MESSAGE) -> Ruling:
-    return rule(it, ASKED, Terms(mode))
+def ruled(it: AgentRun, mode: str = LAST_MESSAGE) -> RunVerdict:
+    return judge_run(it, ASKED, ComplianceSettings(mode))
 
 
 STATES = {
     "at once": (run(), "compliant", []),
     "not at all": (run(BAD), "non_compliant", ["V01"]),
-    "the skill's text is no result": (run(BAD, places=(SKILL,)), "non_compliant", ["V01"]),
-    "after a block": (run(blocks=(500,)), "forced", []),
+    "the skill's text is no result": (run(BAD, marker_lines=(SKILL,)), "non_compliant", ["V01"]),
+    "after a block": (run(block_offsets=(500,)), "forced", []),
     "after a block that only the log tells of": (run(stops=2, was_released=True), "forced", []),
     "another hook's block": (
-        run(blocks=(500,), places=(said(400, "m4", GOOD), said(900, "m9", GOOD))),
+        run(block_offsets=(500,), marker_lines=(said(400, "m4", GOOD), said(900, "m9", GOOD))),
         "compliant",
         [],
     ),
-    "not after a block either": (run(BAD, blocks=(500,)), "exhausted", ["V01"]),
-    "badly after a block": (run(f"Well.\n{GOOD}", blocks=(500,)), "exhausted", ["V02"]),
-    "blocked and gone": (run(BAD, blocks=(950,)), "non_compliant", ["V01"]),
+    "not after a block either": (run(BAD, block_offsets=(500,)), "exhausted", ["V01"]),
+    "badly after a block": (run(f"Well.\n{GOOD}", block_offsets=(500,)), "exhausted", ["V02"]),
+    "blocked and gone": (run(BAD, block_offsets=(950,)), "non_compliant", ["V01"]),
     "replaced": (
-        run("Done.", places=(said(400, "m4", GOOD),)),
+        run("Done.", marker_lines=(said(400, "m4", GOOD),)),
         "clobbered",
         ["V01", "V16"],
     ),
     "replaced after a block": (
-        run("Done.", blocks=(500,), places=(said(400, "m4", GOOD),)),
+        run("Done.", block_offsets=(500,), marker_lines=(said(400, "m4", GOOD),)),
         "clobbered",
         ["V01", "V16"],
     ),
     "an earlier one that did not comply": (
-        run("Done.", places=(said(400, "m4", "[COMPRESSED]"),)),
+        run("Done.", marker_lines=(said(400, "m4", "[COMPRESSED]"),)),
         "non_compliant",
         ["V01"],
     ),
     "no words": (run(None), "unknown", []),
     "blank": (run(" \n"), "unknown", []),
-    "still at work": (Run("worker", has_ended=False, final_text=BAD), "unknown", []),
+    "still at work": (AgentRun("worker", has_ended=False, final_text=BAD), "unknown", []),
 }
 
 
@@ -85,18 +99,18 @@ STATES = {
 def test_a_state(name: str) -> None:
     it, verdict, codes = STATES[name]
     found = ruled(it)
-    assert (found.verdict, labels(found.violations)) == (verdict, codes)
+    assert (found.verdict, finding_labels(found.violations)) == (verdict, codes)
 
 
 def test_where_nothing_is_expected_it_is_measured_all_the_same() -> None:
-    found = rule(run(BAD, blocks=(500,)), NOTHING, Terms())
-    assert (found.verdict, found.blocked) == (Verdict.NOT_REQUIRED, True)
+    found = judge_run(run(BAD, block_offsets=(500,)), NOTHING_EXPECTED, ComplianceSettings())
+    assert (found.verdict, found.blocked) == (ComplianceVerdict.NOT_REQUIRED, True)
     assert (found.judgement.lines, found.judgement.chars) == (1, len(BAD))
 
 
 def test_what_is_known_without_a_transcript() -> None:
-    found = ruled(Run("worker", has_ended=True, final_text=GOOD))
-    assert found.verdict is Verdict.COMPLIANT
+    found = ruled(AgentRun("worker", has_ended=True, final_text=GOOD))
+    assert found.verdict is ComplianceVerdict.COMPLIANT
     assert (found.marker_location, found.grep_passes, found.blocked) == (None, None, None)
 
 
@@ -107,34 +121,37 @@ def test_more_stops_than_a_block_explains() -> None:
 
 def test_a_grep_over_the_transcript_as_another_opinion() -> None:
     """T-07: both are told; which one decides is the policy's."""
-    fooled = run(BAD, places=(SKILL,))
+    fooled = run(BAD, marker_lines=(SKILL,))
     assert ruled(fooled).grep_was_wrong
-    assert ruled(fooled, WHOLE_TRANSCRIPT).verdict is Verdict.COMPLIANT
+    assert ruled(fooled, WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.COMPLIANT
     assert not ruled(fooled, WHOLE_TRANSCRIPT).violations
-    assert ruled(run(BAD), WHOLE_TRANSCRIPT).verdict is Verdict.NON_COMPLIANT
+    assert ruled(run(BAD), WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.NON_COMPLIANT
     # The feedback holds the marker: from then on every grep passes (R000-01).
-    fed = run(BAD, blocks=(500,), places=(Place(500, "hook_feedback"),))
-    assert ruled(fed, WHOLE_TRANSCRIPT).verdict is Verdict.FORCED
-    assert ruled(fed).verdict is Verdict.EXHAUSTED
-    assert ruled(run(BAD, blocks=(500,)), WHOLE_TRANSCRIPT).verdict is Verdict.EXHAUSTED
+    fed = run(BAD, block_offsets=(500,), marker_lines=(MarkerLine(500, "hook_feedback"),))
+    assert ruled(fed, WHOLE_TRANSCRIPT).verdict is ComplianceVerdict.FORCED
+    assert ruled(fed).verdict is ComplianceVerdict.EXHAUSTED
+    assert (
+        ruled(run(BAD, block_offsets=(500,)), WHOLE_TRANSCRIPT).verdict
+        is ComplianceVerdict.EXHAUSTED
+    )
 
 
 def test_the_best_place_of_a_marker() -> None:
-    places = [Place(1, "task_prompt"), SKILL, said(3, "m3", GOOD), said(9, "m9", GOOD)]
-    assert origin_of(places, "m9") is Origin.FINAL_ASSISTANT
-    assert origin_of(places[:3], "m9") is Origin.EARLIER_ASSISTANT
-    assert origin_of(places[:2], "m9") is Origin.TASK_PROMPT
-    assert origin_of([SKILL], None) is Origin.SKILL_TEXT
-    assert origin_of([], "m9") is None
+    places = [MarkerLine(1, "task_prompt"), SKILL, said(3, "m3", GOOD), said(9, "m9", GOOD)]
+    assert best_marker_location(places, "m9") is MarkerLocation.FINAL_ASSISTANT
+    assert best_marker_location(places[:3], "m9") is MarkerLocation.EARLIER_ASSISTANT
+    assert best_marker_location(places[:2], "m9") is MarkerLocation.TASK_PROMPT
+    assert best_marker_location([SKILL], None) is MarkerLocation.SKILL_TEXT
+    assert best_marker_location([], "m9") is None
 
 
 def test_a_grep_sees_what_stood_there_when_it_looked() -> None:
-    assert grep_passes([SKILL], None)
-    assert not grep_passes([Place(600, "hook_feedback")], 500)
-    assert not grep_passes([], None)
+    assert grep_would_pass([SKILL], None)
+    assert not grep_would_pass([MarkerLine(600, "hook_feedback")], 500)
+    assert not grep_would_pass([], None)
 
 
-CLNODE = Terms(preset_rules=CLNODE_RULES)
+CLNODE = ComplianceSettings(preset_rules=CLNODE_FORMATS)
 
 EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "preloaded": (("worker", ["compress-review"], ["compress-output"]), "review", "preloaded"),
@@ -142,9 +159,9 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
     "a name alone asks for nothing": (("reviewer", [], None), "none", "nobody"),
     "by a preset's rules": (("node-backend", [], None, CLNODE), "output", "rule"),
     "a definition outweighs a name": (("reviewer", [], [], CLNODE), "none", "nobody"),
-    "prompted": (("reviewer", [], [], Terms(), "compress-review"), "review", "prompt"),
+    "prompted": (("reviewer", [], [], ComplianceSettings(), "compress-review"), "review", "prompt"),
     "a definition outweighs a prompt": (
-        ("worker", [], ["compress-output"], Terms(), "compress-review"),
+        ("worker", [], ["compress-output"], ComplianceSettings(), "compress-review"),
         "output",
         "declared",
     ),
@@ -156,44 +173,53 @@ EXPECTED: dict[str, tuple[tuple[Any, ...], str, str]] = {
 @pytest.mark.parametrize("name", EXPECTED)
 def test_what_is_expected(name: str) -> None:
     asked, format_, ground = EXPECTED[name]
-    found = expect(*asked)
+    found = find_expected_format(*asked)
     assert (found.format, found.source) == (format_, ground)
 
 
 def test_a_definition_that_is_not_as_the_rules_say() -> None:
-    assert expect("reviewer", [], [], CLNODE).differs_from_policy
-    assert expect("reviewer", [], ["compress-output"], CLNODE).differs_from_policy
-    assert not expect("reviewer", [], ["compress-review"], CLNODE).differs_from_policy
-    assert not expect("worker", [], ["compress-output"], CLNODE).differs_from_policy
-    assert not expect("reviewer", [], None, CLNODE).differs_from_policy
-    assert not expect("reviewer", [], []).differs_from_policy, "nobody asked for a table"
+    assert find_expected_format("reviewer", [], [], CLNODE).differs_from_policy
+    assert find_expected_format("reviewer", [], ["compress-output"], CLNODE).differs_from_policy
+    assert not find_expected_format("reviewer", [], ["compress-review"], CLNODE).differs_from_policy
+    assert not find_expected_format("worker", [], ["compress-output"], CLNODE).differs_from_policy
+    assert not find_expected_format("reviewer", [], None, CLNODE).differs_from_policy
+    assert not find_expected_format("reviewer", [], []).differs_from_policy, (
+        "nobody asked for a table"
+    )
 
 
 def test_rules_that_a_person_wrote_always_hold() -> None:
-    rules = Terms(rules={"reviewer": Format.OUTPUT, "node-backend": Format.NONE})
-    assert expect("reviewer", [], [], rules).format is Format.OUTPUT
-    assert expect("node-backend", [], None, rules) == NOTHING
+    rules = ComplianceSettings(
+        rules={"reviewer": ResultFormat.OUTPUT, "node-backend": ResultFormat.NONE}
+    )
+    assert find_expected_format("reviewer", [], [], rules).format is ResultFormat.OUTPUT
+    assert find_expected_format("node-backend", [], None, rules) == NOTHING_EXPECTED
     # A skill that is declared says more than a table.
-    assert expect("reviewer", [], ["compress-review"], rules).format is Format.REVIEW
+    assert (
+        find_expected_format("reviewer", [], ["compress-review"], rules).format
+        is ResultFormat.REVIEW
+    )
 
 
 def test_the_terms_of_a_policy() -> None:
-    built_in = terms_of(resolve(()))
-    assert built_in == Terms()
+    built_in = compliance_settings(resolve_policy(()))
+    assert built_in == ComplianceSettings()
     assert built_in.rules is None
     given = [
-        Given("compliance.rules", "worker=review", Where.PROJECT_FILE, "x.toml"),
-        Given("compliance.line_limit", 5, Where.PROJECT_FILE, "x.toml"),
-        Given("compliance.min_samples", 3, Where.PROJECT_FILE, "x.toml"),
+        RawValue("compliance.rules", "worker=review", Where.PROJECT_FILE, "x.toml"),
+        RawValue("compliance.line_limit", 5, Where.PROJECT_FILE, "x.toml"),
+        RawValue("compliance.min_samples", 3, Where.PROJECT_FILE, "x.toml"),
     ]
-    terms = terms_of(resolve(given))
-    assert terms.rules == {"worker": Format.REVIEW}
-    assert (terms.limits, terms.min_samples) == (Limits(output_lines=5), 3)
-    disabled = [Given("disabled_modules", "compliance", Where.USER_FILE, "y.toml")]
-    assert terms_of(resolve(disabled)).mode == OFF
-    preset = terms_of(resolve([Given("preset", "clnode", Where.USER_FILE, "z.toml")]))
-    assert (preset.rules, preset.preset_rules) == (None, CLNODE_RULES)
-    assert CLNODE_RULES["reviewer"] is Format.REVIEW
+    terms = compliance_settings(resolve_policy(given))
+    assert terms.rules == {"worker": ResultFormat.REVIEW}
+    assert (terms.limits, terms.min_samples) == (ResultLimits(output_lines=5), 3)
+    disabled = [RawValue("disabled_modules", "compliance", Where.USER_FILE, "y.toml")]
+    assert compliance_settings(resolve_policy(disabled)).mode == OFF
+    preset = compliance_settings(
+        resolve_policy([RawValue("preset", "clnode", Where.USER_FILE, "z.toml")])
+    )
+    assert (preset.rules, preset.preset_rules) == (None, CLNODE_FORMATS)
+    assert CLNODE_FORMATS["reviewer"] is ResultFormat.REVIEW
 
 
 @pytest.mark.parametrize(
@@ -212,41 +238,47 @@ def test_a_prompt_that_asks_for_a_format(prompt: str, skill: str | None) -> None
 
 
 def test_no_share_is_told_of_a_few_results() -> None:
-    found = [ruled(run())] * 8 + [ruled(run(blocks=(500,)))]
-    few = score(found, 10)
+    found = [ruled(run())] * 8 + [ruled(run(block_offsets=(500,)))]
+    few = make_score(found, 10)
     assert (few.judged_count, few.passed_share, few.first_pass_share) == (9, None, None)
-    enough = score([*found, ruled(run(BAD, places=(SKILL,)))], 10)
+    enough = make_score([*found, ruled(run(BAD, marker_lines=(SKILL,)))], 10)
     assert (enough.passed_share, enough.first_pass_share, enough.forced_share) == (0.9, 0.8, 0.1)
     assert (enough.grep_passed, enough.grep_wrong) == (1, 1)
     assert enough.codes == {"V01": 1}
-    assert enough.verdicts[Verdict.COMPLIANT] == 8
+    assert enough.verdicts[ComplianceVerdict.COMPLIANT] == 8
 
 
 def test_a_score_counts_what_could_be_judged() -> None:
-    others = [ruled(run(None)), rule(run(BAD), NOTHING, Terms())]
-    found = score(others, 0)
+    others = [ruled(run(None)), judge_run(run(BAD), NOTHING_EXPECTED, ComplianceSettings())]
+    found = make_score(others, 0)
     assert (found.judged_count, found.passed_share, found.codes) == (0, None, {})
     assert sum(found.verdicts.values()) == 2
 
 
 def test_what_compliance_would_have_saved() -> None:
-    good = [Weighed(ruled(run()), tokens) for tokens in (30, 50, 40)]
-    bad, short = Weighed(ruled(run(BAD)), 640), Weighed(ruled(run(BAD)), 20)
-    assert typical_tokens([bad], LIMITS)[Format.OUTPUT] == 250
-    typical = typical_tokens([*good, bad], LIMITS)
-    assert typical[Format.OUTPUT] == 40
-    told = cost([*good, bad, short], typical)
+    good = [WeighedResult(ruled(run()), tokens) for tokens in (30, 50, 40)]
+    bad, short = WeighedResult(ruled(run(BAD)), 640), WeighedResult(ruled(run(BAD)), 20)
+    assert typical_result_tokens([bad], DEFAULT_RESULT_LIMITS)[ResultFormat.OUTPUT] == 250
+    typical = typical_result_tokens([*good, bad], DEFAULT_RESULT_LIMITS)
+    assert typical[ResultFormat.OUTPUT] == 40
+    told = sum_cost([*good, bad, short], typical)
     assert (told.result_tokens, told.excess_tokens, told.retry_tokens) == (780, 600, 0)
-    blocked = Weighed(ruled(run(blocks=(500,), retry_tokens=21_000)), 30)
-    assert cost([blocked], typical).retry_tokens == 21_000
+    blocked = WeighedResult(ruled(run(block_offsets=(500,), retry_tokens=21_000)), 30)
+    assert sum_cost([blocked], typical).retry_tokens == 21_000
 
 
 def test_a_review_of_too_many_files() -> None:
     text = "[COMPRESSED] agent_type: worker\nFiles reviewed: {}\nVerdict: PASS"
-    asked = Expected(Format.REVIEW, Ground.DECLARED)
+    asked = ExpectedFormat(ResultFormat.REVIEW, ExpectationSource.DECLARED)
     for files, wide in (("a,b,c,d,e,f,g", False), ("a,b,c,d,e,f,g,h", True)):
-        assert is_too_wide(rule(run(text.format(files)), asked, Terms()), LIMITS) is wide
+        assert (
+            is_review_too_wide(
+                judge_run(run(text.format(files)), asked, ComplianceSettings()),
+                DEFAULT_RESULT_LIMITS,
+            )
+            is wide
+        )
 
 
 def test_a_day_begins_at_midnight_in_utc() -> None:
-    assert day_of(3 * DAY_MS + 5) == 3 * DAY_MS
+    assert day_start(3 * MS_PER_DAY + 5) == 3 * MS_PER_DAY

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.content_kind import SEEN_CHARS, ContentKind, kind_of
+from ctxtop.core.measure.tokens import SAMPLE_CHARS, ContentKind, content_kind_of
 
 PROSE = "The parser drops the last line of a file that has no newline. That is what we mend here."
 CODE = "def last(lines):\n    return lines[-1] if lines else None  # nothing\n\nprint(last([1]))\n"
@@ -29,8 +29,11 @@ DATA = json.dumps({"files": ["a.py", "b.py"], "count": 2, "of": {"size": 10}})
     ],
 )
 def test_each_text_has_its_kind(text: str, kind: ContentKind) -> None:
-    assert kind_of(text) is kind
+    assert content_kind_of(text) is kind
 
 
 def test_a_text_is_what_it_begins_with() -> None:
-    assert kind_of(PROSE * (SEEN_CHARS // len(PROSE) + 1) + DATA * 1_000) is ContentKind.PROSE
+    assert (
+        content_kind_of(PROSE * (SAMPLE_CHARS // len(PROSE) + 1) + DATA * 1_000)
+        is ContentKind.PROSE
+    )

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.context import ContextState, measure
-from ctxtop.core.counter import Counted
-from ctxtop.core.levels import Level
-from ctxtop.core.trigger import Trigger
-from ctxtop.core.usage import Usage, context_tokens
-from ctxtop.core.window import Window
+from ctxtop.core.measure.levels import Level
+from ctxtop.core.measure.trigger import Trigger
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.model.context import ContextState, StoredTokenCounts, measure_context
+from ctxtop.core.transcript.conversation import TokenUsage, context_tokens
 
-WINDOW = Window(200_000, Source.TABLE)
+WINDOW = Window(200_000, ClaimSource.TABLE)
 
 
 def test_the_output_is_not_in_the_context() -> None:
-    usage = Usage(
+    usage = TokenUsage(
         input_tokens=1, cache_creation_tokens=20, cache_read_tokens=300, output_tokens=4000
     )
 
@@ -23,20 +21,20 @@ def test_the_output_is_not_in_the_context() -> None:
 
 
 def test_an_answer_is_measured_also_where_a_boundary_was_before_it() -> None:
-    context = measure(Counted(answer=50_000, boundary_estimate=9_000), WINDOW)
+    context = measure_context(StoredTokenCounts(answer=50_000, boundary_estimate=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (50_000, ContextState.MEASURED)
     assert context.ratio == 0.25
 
 
 def test_a_boundary_is_an_estimate_until_the_next_answer() -> None:
-    context = measure(Counted(boundary_estimate=9_000), WINDOW)
+    context = measure_context(StoredTokenCounts(boundary_estimate=9_000), WINDOW)
 
     assert (context.tokens, context.state) == (9_000, ContextState.ESTIMATED)
 
 
 def test_before_the_first_answer_nothing_is_known_not_zero() -> None:
-    context = measure(Counted(), WINDOW)
+    context = measure_context(StoredTokenCounts(), WINDOW)
 
     assert (context.tokens, context.ratio, context.level) == (None, None, None)
     assert context.state is ContextState.UNKNOWN
@@ -44,22 +42,23 @@ def test_before_the_first_answer_nothing_is_known_not_zero() -> None:
 
 def test_an_answer_of_no_tokens_is_measured() -> None:
     assert (
-        measure(Counted(answer=0, boundary_estimate=9_000), WINDOW).state is ContextState.MEASURED
+        measure_context(StoredTokenCounts(answer=0, boundary_estimate=9_000), WINDOW).state
+        is ContextState.MEASURED
     )
 
 
 def test_more_than_the_window_is_not_clamped() -> None:
-    context = measure(Counted(answer=210_000), WINDOW)
+    context = measure_context(StoredTokenCounts(answer=210_000), WINDOW)
 
     assert context.ratio == pytest.approx(1.05)
     assert context.level is Level.OVERFLOW
 
 
 def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_window() -> None:
-    counted = Counted(
+    counted = StoredTokenCounts(
         answer=100_000, output=20_000, answer_text=90, after_answer=5_250, report=99_000
     )
-    context = measure(counted, WINDOW, Trigger(167_000, Source.TABLE))
+    context = measure_context(counted, WINDOW, Trigger(167_000, ClaimSource.TABLE))
 
     assert context.ratio == 0.5
     assert context.trigger_ratio == 0.75
@@ -73,12 +72,24 @@ def test_the_counter_is_measured_against_the_trigger_and_the_fill_against_the_wi
 
 
 def test_after_a_boundary_its_estimate_is_the_counter_and_what_hooks_are_told() -> None:
-    numbers = measure(Counted(boundary_estimate=9_000, output=70), WINDOW).token_counts
+    numbers = measure_context(
+        StoredTokenCounts(boundary_estimate=9_000, output=70), WINDOW
+    ).token_counts
 
     assert (numbers.fill, numbers.counter, numbers.hook) == (None, 9_000, 9_000)
 
 
 def test_without_a_trigger_there_is_no_way_to_it() -> None:
-    assert measure(Counted(answer=1), WINDOW).trigger_ratio is None
-    assert measure(Counted(answer=1), WINDOW, Trigger(None, Source.TABLE)).trigger_ratio is None
-    assert measure(Counted(), WINDOW, Trigger(167_000, Source.TABLE)).trigger_ratio is None
+    assert measure_context(StoredTokenCounts(answer=1), WINDOW).trigger_ratio is None
+    assert (
+        measure_context(
+            StoredTokenCounts(answer=1), WINDOW, Trigger(None, ClaimSource.TABLE)
+        ).trigger_ratio
+        is None
+    )
+    assert (
+        measure_context(
+            StoredTokenCounts(), WINDOW, Trigger(167_000, ClaimSource.TABLE)
+        ).trigger_ratio
+        is None
+    )

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.cues import (
-    CONSTRAINT,
-    DECISION,
-    LONGEST_SENTENCE,
-    quote,
-    sentences_with,
+from ctxtop.core.summaries.decision_patterns import (
+    DECISION_PATTERN,
+    MAX_SENTENCE_CHARS,
+    RULE_PATTERN,
+    find_sentences,
+    quote_line,
 )
-from ctxtop.core.summaries.names import declared_in, hides_secret, names_in
+from ctxtop.core.summaries.mentions import contains_secret, find_declarations, find_names
 
 
 def test_a_sentence_is_taken_without_its_neighbours_and_its_marks() -> None:
     text = "I looked.\n- **We decided** to keep `a.py` as it is. Then I went on."
 
-    assert list(sentences_with(DECISION, text)) == ["We decided to keep `a.py` as it is."]
+    assert list(find_sentences(DECISION_PATTERN, text)) == ["We decided to keep `a.py` as it is."]
 
 
 @pytest.mark.parametrize(
@@ -32,28 +32,28 @@ def test_a_sentence_is_taken_without_its_neighbours_and_its_marks() -> None:
     ],
 )
 def test_a_persons_rule_is_known_by_its_words(sentence: str) -> None:
-    assert list(sentences_with(CONSTRAINT, f"Hello there. {sentence} Thanks!")) == [sentence]
+    assert list(find_sentences(RULE_PATTERN, f"Hello there. {sentence} Thanks!")) == [sentence]
 
 
 @pytest.mark.parametrize("sentence", ["Please fix the parser.", "두 번째 마을을 고쳐 주세요."])
 def test_a_wish_is_no_rule(sentence: str) -> None:
-    assert list(sentences_with(CONSTRAINT, sentence)) == []
+    assert list(find_sentences(RULE_PATTERN, sentence)) == []
 
 
 def test_code_and_lines_without_an_end_are_no_sentences() -> None:
     fenced = "Look:\n```python\n# never do this at home, always ask\n```\n"
-    long = "never " + "word " * LONGEST_SENTENCE
+    long = "never " + "word " * MAX_SENTENCE_CHARS
 
-    assert list(sentences_with(CONSTRAINT, fenced + long)) == []
+    assert list(find_sentences(RULE_PATTERN, fenced + long)) == []
 
 
 def test_two_cues_in_one_sentence_give_it_once() -> None:
-    assert len(list(sentences_with(CONSTRAINT, "Always ask and never guess, please."))) == 1
+    assert len(list(find_sentences(RULE_PATTERN, "Always ask and never guess, please."))) == 1
 
 
 def test_a_quote_is_one_short_line() -> None:
-    assert quote("a\n b") == "a b"
-    assert quote("x" * 500, 10) == "x" * 9 + "…"
+    assert quote_line("a\n b") == "a b"
+    assert quote_line("x" * 500, 10) == "x" * 9 + "…"
 
 
 def test_names_have_the_look_of_one() -> None:
@@ -63,7 +63,7 @@ def test_names_have_the_look_of_one() -> None:
         " github.com/owner/repo."
     )
 
-    assert names_in(text) == {
+    assert find_names(text) == {
         "readTokens",
         "src/core/parser.py",
         "parse_all_lines",
@@ -93,7 +93,7 @@ def test_names_have_the_look_of_one() -> None:
     ],
 )
 def test_hashes_ids_keys_and_what_every_program_has_are_no_names(noise: str) -> None:
-    assert noise not in names_in(f"see {noise} there")
+    assert noise not in find_names(f"see {noise} there")
 
 
 def test_what_code_declares() -> None:
@@ -102,10 +102,10 @@ def test_what_code_declares() -> None:
         "  const innerValue = 1\nfunction short() {}\n"
     )
 
-    assert declared_in(code) == {"TokenReader", "read_all", "maxDepth"}
+    assert find_declarations(code) == {"TokenReader", "read_all", "maxDepth"}
 
 
 def test_a_sentence_with_a_key_is_known() -> None:
-    assert hides_secret("Always use API_KEY=sk-ant-api03-abcdefghijkl for it.")
-    assert hides_secret("never print A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
-    assert not hides_secret("Never rename `compaction_threshold` in core/policy/settings.py.")
+    assert contains_secret("Always use API_KEY=sk-ant-api03-abcdefghijkl for it.")
+    assert contains_secret("never print A1b2C3d4E5f6G7h8I9j0K1l2M3n4")
+    assert not contains_secret("Never rename `compaction_threshold` in core/policy/settings.py.")

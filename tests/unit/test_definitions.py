@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import itertools
 
-from ctxtop.core.definitions import missing_skills, resolve_definitions, visible_plugins
-from ctxtop.core.settings import Setting
-from ctxtop.core.store.surroundings_facts import DefinitionKind, PluginFact, Scope
+from ctxtop.core.measure.effective_config import (
+    ResolvedSetting,
+    enabled_plugins,
+    missing_skills,
+    resolve_definitions,
+)
+from ctxtop.core.store.config_records import ConfigScope, DefinitionKind, PluginRecord
 
 from ..surroundings import definition
 
@@ -16,10 +20,10 @@ PLUGIN = "kit@market"
 
 
 def test_project_wins_over_user_whatever_the_order() -> None:
-    project = definition("reviewer", Scope.PROJECT, project=HERE)
-    user = definition("reviewer", Scope.USER)
-    other = definition("reviewer", Scope.PROJECT, project="/elsewhere")
-    skill = definition("reviewer", Scope.USER, SKILL)
+    project = definition("reviewer", ConfigScope.PROJECT, project=HERE)
+    user = definition("reviewer", ConfigScope.USER)
+    other = definition("reviewer", ConfigScope.PROJECT, project="/elsewhere")
+    skill = definition("reviewer", ConfigScope.USER, SKILL)
     for each in itertools.permutations([project, user, other, skill]):
         assert resolve_definitions(each, HERE, frozenset()) == {
             (AGENT, "reviewer"): project,
@@ -35,7 +39,7 @@ def test_of_two_in_one_scope_the_first_path_is_meant() -> None:
 
 
 def test_a_plugins_definitions_are_there_where_the_plugin_is() -> None:
-    found = definition("kit:reviewer", Scope.PLUGIN, plugin_id=PLUGIN)
+    found = definition("kit:reviewer", ConfigScope.PLUGIN, plugin_id=PLUGIN)
 
     assert resolve_definitions([found], HERE, frozenset()) == {}
     assert resolve_definitions([found], HERE, frozenset({PLUGIN})) == {(AGENT, found.name): found}
@@ -46,10 +50,10 @@ def test_a_plugin_is_visible_unless_it_is_switched_off_or_another_projects() -> 
         setting = (
             {}
             if switch is None
-            else {f"enabledPlugins.{PLUGIN}": Setting(switch, Scope.USER, "/u")}
+            else {f"enabledPlugins.{PLUGIN}": ResolvedSetting(switch, ConfigScope.USER, "/u")}
         )
-        plugin = PluginFact(PLUGIN, "user", project, "/p", "1.0.0")
-        return PLUGIN in visible_plugins([plugin], setting, HERE)
+        plugin = PluginRecord(PLUGIN, "user", project, "/p", "1.0.0")
+        return PLUGIN in enabled_plugins([plugin], setting, HERE)
 
     assert visible("", None)
     assert visible("", True)
@@ -64,8 +68,8 @@ def test_a_declared_skill_needs_a_definition_of_a_skill() -> None:
         [
             agent,
             definition("ghost"),
-            definition("compress-review", Scope.PROJECT, SKILL, project=HERE),
-            definition("kit:lint", Scope.PLUGIN, SKILL, plugin_id=PLUGIN),
+            definition("compress-review", ConfigScope.PROJECT, SKILL, project=HERE),
+            definition("kit:lint", ConfigScope.PLUGIN, SKILL, plugin_id=PLUGIN),
         ],
         HERE,
         frozenset({PLUGIN}),

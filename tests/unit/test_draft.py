@@ -5,11 +5,11 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.transcripts.conversation import entries_from
-from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.planning import Draft, draft
-from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.transcript_file import open_transcript
+from ctxtop.core.compaction.transcript_planning import PlanDraft, draft_plan
+from ctxtop.core.transcript.entry_decoder import iter_entries
 
 from tests.planned import COUNTERS, SHORT, carried_out, plan_of
 from tests.unit.test_planning import long_session
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AIM = Aim(Harm.INPUTS)
+AIM = SelectionOptions(Severity.INPUTS)
 
 
 @contextmanager
-def drafted(path: Path, aim: Aim = AIM) -> Iterator[Draft]:
-    with open_lines(path) as file:
-        yield draft(
-            "s", path, file, entries_from, COUNTERS.for_model, options=aim, protection=SHORT
+def drafted(path: Path, aim: SelectionOptions = AIM) -> Iterator[PlanDraft]:
+    with open_transcript(path) as file:
+        yield draft_plan(
+            "s", path, file, iter_entries, COUNTERS.for_model, options=aim, protection=SHORT
         )
 
 
@@ -42,7 +42,7 @@ def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
 def test_what_is_left_out_stays_and_the_sums_follow(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
     before = path.read_bytes()
-    with drafted(path, Aim(Harm.SUPERSEDED)) as made:
+    with drafted(path, SelectionOptions(Severity.SUPERSEDED)) as made:
         whole, some = made.plan(), made.plan({0, 3})
     left = {made.offered_operations[0].line, made.offered_operations[3].line}
     freed = made.offered_operations[0].tokens_saved + made.offered_operations[3].tokens_saved

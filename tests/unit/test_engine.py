@@ -10,14 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm, Operation, Remove, Replace
-from ctxtop.core.compaction.receipts import Mode, Receipts, State
-from ctxtop.core.compaction.refused import NotAppliedError, Stop
-from ctxtop.core.compaction.subject import locked
+from ctxtop.core.compaction.compaction_target import session_lock
+from ctxtop.core.compaction.plan import (
+    CompactionRefusedError,
+    Operation,
+    RefusalKind,
+    RemoveLine,
+    ReplaceValue,
+    Severity,
+)
+from ctxtop.core.compaction.receipts import ApplyMode, ReceiptState, ReceiptStore
+from ctxtop.core.compaction.summary_boundary import (
+    BoundaryContent,
+    CommonLineFields,
+    make_boundary_lines,
+)
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.user_lock import user_lock
+from ctxtop.core.files.shared_files import user_lock
 
 from ..sessions_on_disk import (
     at_rest,
@@ -52,9 +62,11 @@ def goes_on(parent: str) -> bytes:
 
 def summary(kept: list[str]) -> Operation:
     """A boundary of ours, and its summary."""
-    envelope = Envelope(SESSION, leaf(), "2026-11-20T12:00:00.000Z")
-    what = Kept("SUMMARY", kept, 1000, 100)
-    return operation(*summary_lines(envelope, what, "boundary", "summary"), level=Harm.SUMMARY)
+    envelope = CommonLineFields(SESSION, leaf(), "2026-11-20T12:00:00.000Z")
+    what = BoundaryContent("SUMMARY", kept, 1000, 100)
+    return operation(
+        *make_boundary_lines(envelope, what, "boundary", "summary"), level=Severity.SUMMARY
+    )
 
 
 def masked_texts(path: Path) -> int:
@@ -64,7 +76,7 @@ def masked_texts(path: Path) -> int:
 def test_in_place_and_back(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     before = said(subject.transcript)
-    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    receipt = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     assert masked_texts(subject.transcript) == 3
     assert [uuid for uuid, _ in said(subject.transcript)] == [uuid for uuid, _ in before]
     changed = subject.transcript.read_bytes().split(b"\n")
@@ -73,13 +85,13 @@ def test_in_place_and_back(tmp_path: Path) -> None:
     undone = undo(receipt.receipt_id, None, subject)
     assert subject.transcript.read_bytes() == DATA
     assert undone.sha256 == receipt.plan.base_sha256
-    assert Receipts(subject.state_folder).all()[0].state is State.UNDONE
+    assert ReceiptStore(subject.state_folder).all()[0].state is ReceiptState.UNDONE
     assert [path.name for path in subject.transcript.parent.iterdir()] == [f"{SESSION}.jsonl"]
 
 
 def test_one_operation_back_after_the_session_went_on(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    receipt = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     tail = goes_on(leaf())
     with subject.transcript.open("ab") as file:
         file.write(tail)
@@ -92,9 +104,11 @@ def test_one_operation_back_after_the_session_went_on(tmp_path: Path) -> None:
 
 def test_two_receipts_in_one_file(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    first = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     now = subject.transcript.read_bytes()
-    second = apply_plan(plan_of(now, masks(now, RESULTS[3:4], "[later]")), Mode.IN_PLACE, subject)
+    second = apply_plan(
+        plan_of(now, masks(now, RESULTS[3:4], "[later]")), ApplyMode.IN_PLACE, subject
+    )
     undo(first.receipt_id, 0, subject)
     undo(first.receipt_id, None, subject)
     assert masked_texts(subject.transcript) == 0
@@ -104,10 +118,10 @@ def test_two_receipts_in_one_file(tmp_path: Path) -> None:
 
 def test_the_same_value_twice_is_taken_back_in_order(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    first = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     now = subject.transcript.read_bytes()
-    second = apply_plan(plan_of(now, masks(now, RESULTS[:1], "[m]")), Mode.IN_PLACE, subject)
-    with pytest.raises(NotAppliedError, match="later receipts first"):
+    second = apply_plan(plan_of(now, masks(now, RESULTS[:1], "[m]")), ApplyMode.IN_PLACE, subject)
+    with pytest.raises(CompactionRefusedError, match="later receipts first"):
         undo(first.receipt_id, None, subject)
     undo(second.receipt_id, None, subject)
     undo(first.receipt_id, None, subject)
@@ -123,7 +137,7 @@ def test_a_fork(tmp_path: Path) -> None:
     results = subject.transcript.with_suffix("") / "tool-results"
     results.mkdir()
     (results / "t.txt").write_bytes(b"long")
-    receipt = apply_plan(plan_of(DATA, MASKS), Mode.FORK, subject)
+    receipt = apply_plan(plan_of(DATA, MASKS), ApplyMode.FORK, subject)
     fork = Path(receipt.target)
     assert subject.transcript.read_bytes() == DATA
     assert receipt.new_session_id == fork.stem
@@ -156,7 +170,7 @@ def test_a_summary_is_appended_and_cut(tmp_path: Path, torn: bytes, tail: bytes)
     subject = at_rest(tmp_path, data)
     before = said(subject.transcript)
     kept = [uuid for uuid, _ in before[-5:] if uuid]
-    receipt = apply_plan(plan_of(data, [summary(kept)]), Mode.APPEND, subject)
+    receipt = apply_plan(plan_of(data, [summary(kept)]), ApplyMode.APPEND, subject)
     assert receipt.backup is None
     assert subject.transcript.read_bytes().startswith(data)
     assert [uuid for uuid, _ in said(subject.transcript)] == ["summary", *kept]
@@ -175,8 +189,8 @@ def test_a_summary_is_appended_and_cut(tmp_path: Path, torn: bytes, tail: bytes)
 def test_a_kept_result_needs_its_call(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     kept = [uuid for uuid, _ in said(subject.transcript)[-2:] if uuid]
-    with pytest.raises(NotAppliedError, match="V5: 1 lines that should stay"):
-        apply_plan(plan_of(DATA, [summary(kept)]), Mode.APPEND, subject)
+    with pytest.raises(CompactionRefusedError, match="V5: 1 lines that should stay"):
+        apply_plan(plan_of(DATA, [summary(kept)]), ApplyMode.APPEND, subject)
     assert subject.transcript.read_bytes() == DATA
 
 
@@ -184,8 +198,8 @@ def line_with(text: bytes) -> int:
     return next(n for n, line in enumerate(DATA.split(b"\n"), 1) if text in line)
 
 
-def edit(number: int, pointer: str, value: str, level: Harm = Harm.MASKED) -> Operation:
-    return operation(Replace(*place(DATA, number), pointer, value), line=number, level=level)
+def edit(number: int, pointer: str, value: str, level: Severity = Severity.MASKED) -> Operation:
+    return operation(ReplaceValue(*place(DATA, number), pointer, value), line=number, level=level)
 
 
 THOUGHT = line_with(b'"thinking":"Hm 1"')
@@ -199,43 +213,46 @@ WRONG: dict[str, tuple[Operation, str]] = {
     "parent": (edit(CALL, "/parentUuid", "null"), "V5"),
     "orphan": (edit(CALL, "/parentUuid", '"nowhere"'), "V6"),
     "empty content": (edit(RESULTS[0], "/message/content", "[]"), "V4"),
-    "empty text": (edit(TEXT, "/message/content/0/text", '""', Harm.PROSE), "V9"),
+    "empty text": (edit(TEXT, "/message/content/0/text", '""', Severity.PROSE), "V9"),
     "another type": (edit(RESULTS[0], "/message/content/0/content", "[]"), "V9"),
     "no input": (edit(CALL, "/message/content/0/input", "{}"), "V9"),
-    "thinking cut": (edit(THOUGHT, "/message/content/0/thinking", '"H"', Harm.REASONING), "V10"),
+    "thinking cut": (
+        edit(THOUGHT, "/message/content/0/thinking", '"H"', Severity.REASONING),
+        "V10",
+    ),
     "prompt": (edit(2, "/message/content", '"Hi"'), "V14"),
     "half a character": (edit(RESULTS[0], "/message/content/0/content", '"\\ud83d"'), "V18"),
     "only the file": (
-        edit(RESULTS[0], "/message/content/0/content", '"x"', Harm.FILE_ONLY), "V16"),
+        edit(RESULTS[0], "/message/content/0/content", '"x"', Severity.FILE_ONLY), "V16"),
     "larger": (edit(RESULTS[0], "/message/content/0/content", json.dumps("y" * 2000)), "V16"),
-    "a call gone": (operation(Remove(*place(DATA, CALL)), line=CALL), "V5"),
-    "mode gone": (operation(Remove(*place(DATA, 1)), line=1), "V12"),
+    "a call gone": (operation(RemoveLine(*place(DATA, CALL)), line=CALL), "V5"),
+    "mode gone": (operation(RemoveLine(*place(DATA, 1)), line=1), "V12"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("what", WRONG)
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
-def test_what_breaks_an_invariant_is_not_done(tmp_path: Path, what: str, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.IN_PLACE])
+def test_what_breaks_an_invariant_is_not_done(tmp_path: Path, what: str, mode: ApplyMode) -> None:
     wrong, code = WRONG[what]
     subject = at_rest(tmp_path, DATA)
-    with pytest.raises(NotAppliedError) as found:
+    with pytest.raises(CompactionRefusedError) as found:
         apply_plan(plan_of(DATA, [wrong]), mode, subject)
-    assert found.value.kind is Stop.UNVERIFIED
+    assert found.value.kind is RefusalKind.UNVERIFIED
     assert code in {each.check for each in found.value.refusals}
     assert subject.transcript.read_bytes() == DATA
     assert len(list(subject.transcript.parent.iterdir())) == 1
-    assert Receipts(subject.state_folder).all() == []
+    assert ReceiptStore(subject.state_folder).all() == []
 
 
 def test_a_thinking_line_goes_with_its_children_hung_elsewhere(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     parent = LINES[THOUGHT - 1]["parentUuid"]
     away = operation(
-        Remove(*place(DATA, THOUGHT)),
-        Replace(*place(DATA, CALL), "/parentUuid", json.dumps(parent)),
-        level=Harm.REASONING,
+        RemoveLine(*place(DATA, THOUGHT)),
+        ReplaceValue(*place(DATA, CALL), "/parentUuid", json.dumps(parent)),
+        level=Severity.REASONING,
     )
-    receipt = apply_plan(plan_of(DATA, [away]), Mode.IN_PLACE, subject)
+    receipt = apply_plan(plan_of(DATA, [away]), ApplyMode.IN_PLACE, subject)
     assert LINES[THOUGHT - 1]["uuid"] not in dict(said(subject.transcript))
     undo(receipt.receipt_id, 0, subject)
     assert subject.transcript.read_bytes() == DATA
@@ -248,7 +265,7 @@ def open_call() -> bytes:
 @pytest.mark.parametrize(
     ("check", "change"),
     [
-        ("open", {"held_by": lambda _: "process 7"}),
+        ("open", {"find_holder": lambda _: "process 7"}),
         ("idle", {}),
         ("changed", {}),
         ("session", {"session_id": "other"}),
@@ -261,8 +278,8 @@ def test_refusals(tmp_path: Path, check: str, change: dict[str, Any]) -> None:
         subject.transcript.touch()
     if check == "changed":
         plan = plan_of(DATA[:-1], MASKS)
-    with pytest.raises(NotAppliedError) as found:
-        apply_plan(plan, Mode.IN_PLACE, subject)
+    with pytest.raises(CompactionRefusedError) as found:
+        apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert [each.check for each in found.value.refusals] == [check]
     assert all(each.why and each.what_to_do for each in found.value.refusals)
     assert subject.transcript.read_bytes() == DATA
@@ -272,16 +289,16 @@ def test_an_open_call_is_left_alone_in_place_only(tmp_path: Path) -> None:
     data = open_call()
     subject = at_rest(tmp_path, data)
     plan = plan_of(data, masks(data, RESULTS[:2]))
-    with pytest.raises(NotAppliedError, match="open-call"):
-        apply_plan(plan, Mode.IN_PLACE, subject)
-    assert masked_texts(Path(apply_plan(plan, Mode.FORK, subject).target)) == 2
+    with pytest.raises(CompactionRefusedError, match="open-call"):
+        apply_plan(plan, ApplyMode.IN_PLACE, subject)
+    assert masked_texts(Path(apply_plan(plan, ApplyMode.FORK, subject).target)) == 2
 
 
 def test_a_fork_of_an_open_call_can_be_taken_back(tmp_path: Path) -> None:
     data = open_call()
     subject = at_rest(tmp_path, data)
     listed = said(subject.transcript)
-    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), Mode.FORK, subject)
+    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), ApplyMode.FORK, subject)
     fork = Path(receipt.target)
     of_fork = replace(subject, session_id=fork.stem, transcript=fork)
     undo(receipt.receipt_id, 0, of_fork)
@@ -293,7 +310,7 @@ def test_a_fork_of_an_open_call_can_be_taken_back(tmp_path: Path) -> None:
 def test_a_call_that_came_since_is_waited_for(tmp_path: Path) -> None:
     data = open_call()
     subject = at_rest(tmp_path, data)
-    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), Mode.FORK, subject)
+    receipt = apply_plan(plan_of(data, masks(data, RESULTS[:2])), ApplyMode.FORK, subject)
     fork = Path(receipt.target)
     # The client gives the open call a result, and the model calls again.
     with fork.open("ab") as file:
@@ -303,7 +320,7 @@ def test_a_call_that_came_since_is_waited_for(tmp_path: Path) -> None:
         file.write(encoded([assistant("msg_new", content=[call], at=99, parentUuid=last)]))
     rest(fork)
     before = fork.read_bytes()
-    with pytest.raises(NotAppliedError, match="open-call"):
+    with pytest.raises(CompactionRefusedError, match="open-call"):
         undo(receipt.receipt_id, None, replace(subject, session_id=fork.stem, transcript=fork))
     assert fork.read_bytes() == before
 
@@ -313,14 +330,14 @@ def test_an_agent_at_work(tmp_path: Path) -> None:
     agents = subject.transcript.with_suffix("") / "subagents"
     agents.mkdir(parents=True)
     (agents / "agent-a1.jsonl").touch()
-    with pytest.raises(NotAppliedError, match="agent-a1 was at work"):
-        apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    with pytest.raises(CompactionRefusedError, match="agent-a1 was at work"):
+        apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
 
 
 def test_files_are_for_the_user_alone_and_keep_their_mode(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     subject.transcript.chmod(0o640)
-    apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     assert subject.transcript.stat().st_mode & 0o777 == 0o640
     for path in subject.state_folder.rglob("*"):
         assert path.stat().st_mode & 0o077 == 0, path
@@ -331,8 +348,8 @@ def test_what_was_written_since_hangs_behind_the_turns_that_come_back(tmp_path: 
     whole = said(subject.transcript)
     start = max(n for n, line in enumerate(LINES, 1) if "Please do" in str(line.get("message")))
     numbers = range(start, len(LINES) + 1)
-    cut = operation(*(Remove(*place(DATA, n)) for n in numbers), level=Harm.CUT)
-    receipt = apply_plan(plan_of(DATA, [cut]), Mode.IN_PLACE, subject)
+    cut = operation(*(RemoveLine(*place(DATA, n)) for n in numbers), level=Severity.CUT)
+    receipt = apply_plan(plan_of(DATA, [cut]), ApplyMode.IN_PLACE, subject)
     left = said(subject.transcript)
     assert len(left) < len(whole)
     newest = str([line["uuid"] for line in LINES[: start - 1] if "uuid" in line][-1])
@@ -349,9 +366,9 @@ def test_a_summary_is_taken_back_when_what_stands_before_it_was_taken_back_first
     tmp_path: Path,
 ) -> None:
     subject = at_rest(tmp_path, DATA)
-    first = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    first = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
     now = subject.transcript.read_bytes()
-    second = apply_plan(plan_of(now, [summary([])]), Mode.APPEND, subject)
+    second = apply_plan(plan_of(now, [summary([])]), ApplyMode.APPEND, subject)
     tail = goes_on("summary")
     with subject.transcript.open("ab") as file:
         file.write(tail)
@@ -367,16 +384,16 @@ def test_a_summary_is_taken_back_when_what_stands_before_it_was_taken_back_first
 def test_two_stores_exclude_each_other_at_a_session(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     other = replace(subject, state_folder=tmp_path / "another store")
-    with locked(other, SESSION):
-        with pytest.raises(NotAppliedError) as caught:
-            apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
+    with session_lock(other, SESSION):
+        with pytest.raises(CompactionRefusedError) as caught:
+            apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
         assert caught.value.refusals[0].check == "locked"
         assert subject.transcript.read_bytes() == DATA
-        with locked(other, "another session"):
+        with session_lock(other, "another session"):
             pass
 
-    receipt = apply_plan(plan_of(DATA, MASKS), Mode.IN_PLACE, subject)
-    with locked(other, SESSION), pytest.raises(NotAppliedError) as caught:
+    receipt = apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
+    with session_lock(other, SESSION), pytest.raises(CompactionRefusedError) as caught:
         undo(receipt.receipt_id, None, subject)
     assert caught.value.refusals[0].check == "locked"
     undo(receipt.receipt_id, None, subject)
@@ -390,13 +407,18 @@ def test_a_link_to_the_folder_names_the_same_session(tmp_path: Path) -> None:
     relative = subject.transcript.relative_to(tmp_path / "real")
     other = replace(subject, state_folder=tmp_path / "b", transcript=tmp_path / "link" / relative)
 
-    with locked(other, SESSION), pytest.raises(NotAppliedError), locked(subject, SESSION):
+    with (
+        session_lock(other, SESSION),
+        pytest.raises(CompactionRefusedError),
+        session_lock(subject, SESSION),
+    ):
         pass
 
 
 def test_a_process_that_ends_lets_go_of_the_lock(tmp_path: Path, child_env: dict[str, str]) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from ctxtop.core.user_lock import user_lock\n"
+        "import os, sys; from pathlib import Path; from ctxtop.core.files.shared_files import"
+        " user_lock\n"
         "with user_lock('session', Path(sys.argv[1]), 'x'): os.kill(os.getpid(), 9)"
     )
     words = [sys.executable, "-c", code, str(tmp_path)]

@@ -8,14 +8,21 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
-from ctxtop.core.compaction import backups as limits
+from ctxtop.core.compaction import receipts as limits
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.backups import KEPT_MS, PER_SESSION, Backups
-from ctxtop.core.compaction.contents import UNNAMED_MS
-from ctxtop.core.compaction.plan import make_plan
-from ctxtop.core.compaction.receipts import Mode, Mtime, Receipt, Receipts, Version
-from ctxtop.core.compaction.refused import NotAppliedError
-from ctxtop.core.compaction.undo import obstacle, undo
+from ctxtop.core.compaction.plan import CompactionRefusedError, make_plan
+from ctxtop.core.compaction.receipts import (
+    BACKUP_RETENTION_MS,
+    BACKUPS_PER_SESSION,
+    ApplyMode,
+    BackupStore,
+    CompactionReceipt,
+    MtimeHandling,
+    ReceiptStore,
+    WrittenVersion,
+)
+from ctxtop.core.compaction.undo import find_undo_obstacle, undo
+from ctxtop.core.files.blob_store import ORPHAN_AGE_MS
 
 from ..sessions_on_disk import (
     at_rest,
@@ -32,16 +39,16 @@ from ..sessions_on_disk import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.subject import Subject
+    from ctxtop.core.compaction.compaction_target import CompactionTarget
 
 LINES: Final = turns(8)
 DATA: Final = encoded(LINES)
 RESULTS: Final = result_lines(LINES)
-NOW: Final = 10 * KEPT_MS
-OLD: Final = NOW - KEPT_MS - 1
+NOW: Final = 10 * BACKUP_RETENTION_MS
+OLD: Final = NOW - BACKUP_RETENTION_MS - 1
 
-DONE: Final = Version("0" * 64, 1)
-UNDONE: Final = Version("0" * 64, 1, (0,))
+DONE: Final = WrittenVersion("0" * 64, 1)
+UNDONE: Final = WrittenVersion("0" * 64, 1, (0,))
 
 
 class Shelf:
@@ -49,20 +56,20 @@ class Shelf:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.backups = Backups(root / "state")
-        self.receipts: list[Receipt] = []
+        self.backups = BackupStore(root / "state")
+        self.receipts: list[CompactionReceipt] = []
 
-    def put(self, version: Version, at: int = OLD, **fields: Any) -> str:  # noqa: ANN401 -- any field
+    def put(self, version: WrittenVersion, at: int = OLD, **fields: Any) -> str:  # noqa: ANN401 -- any field
         """Keep a copy for one more receipt; gives the copy's name."""
         number = len(self.receipts)
         name = self.backups.put([b"copy %d " % number * 100], "s")
         base: dict[str, Any] = {
             "receipt_id": f"{number:08}", "session_id": "s", "new_session_id": None,
-            "mode": Mode.IN_PLACE, "at": at, "transcript": "/gone", "target": "/gone",
-            "backup": name, "verified": (), "resume_command": "", "mtime": Mtime.KEPT,
+            "mode": ApplyMode.IN_PLACE, "at": at, "transcript": "/gone", "target": "/gone",
+            "backup": name, "verified": (), "resume_command": "", "mtime": MtimeHandling.KEPT,
             "plan": make_plan("s", name, 1, [operation()], before_tokens=1), "now": version,
         }  # fmt: skip
-        self.receipts.append(Receipt(**(base | fields)))
+        self.receipts.append(CompactionReceipt(**(base | fields)))
         return name
 
     def left(self) -> set[str]:
@@ -78,31 +85,33 @@ def shelf(tmp_path: Path) -> Shelf:
 
 def test_old_copies_of_what_is_undone_go_but_for_the_newest(shelf: Shelf) -> None:
     names = [shelf.put(UNDONE, OLD + number) for number in range(-9, 0)]
-    assert shelf.left() == set(names[-PER_SESSION:])
+    assert shelf.left() == set(names[-BACKUPS_PER_SESSION:])
 
 
 def test_thirty_days_every_copy_stays(shelf: Shelf) -> None:
-    names = [shelf.put(UNDONE, NOW - KEPT_MS) for _ in range(PER_SESSION + 3)]
+    names = [shelf.put(UNDONE, NOW - BACKUP_RETENTION_MS) for _ in range(BACKUPS_PER_SESSION + 3)]
     assert shelf.left() == set(names)
 
 
 def test_each_session_has_its_newest(shelf: Shelf) -> None:
     names = [
-        shelf.put(UNDONE, OLD, session_id=session) for session in "ab" for _ in range(PER_SESSION)
+        shelf.put(UNDONE, OLD, session_id=session)
+        for session in "ab"
+        for _ in range(BACKUPS_PER_SESSION)
     ]
     assert shelf.left() == set(names)
 
 
 def test_receipts_that_stack_on_one_session_keep_each_their_copy(shelf: Shelf) -> None:
     """Every one of them is needed for its own step back, however many and however old."""
-    names = [shelf.put(DONE, number) for number in range(4 * PER_SESSION)]
+    names = [shelf.put(DONE, number) for number in range(4 * BACKUPS_PER_SESSION)]
     assert shelf.left() == set(names)
 
 
 def test_a_copy_that_two_receipts_name_stays_for_the_one_that_needs_it(shelf: Shelf) -> None:
     name = shelf.put(DONE, 1)
     shelf.receipts.append(msgspec.structs.replace(shelf.receipts[0], receipt_id="x", now=UNDONE))
-    for number in range(PER_SESSION):
+    for number in range(BACKUPS_PER_SESSION):
         shelf.put(UNDONE, OLD + number - 100)
     assert name in shelf.left()
 
@@ -112,7 +121,7 @@ def test_a_partly_undone_change_and_an_open_one_need_their_copies(shelf: Shelf) 
     partly = shelf.put(UNDONE, 1, plan=two)
     started = shelf.put(DONE, 2, now=None, pending=DONE)
     taking_back = shelf.put(DONE, 3, pending=UNDONE)
-    for number in range(PER_SESSION):
+    for number in range(BACKUPS_PER_SESSION):
         shelf.put(UNDONE, OLD + number - 100)
     assert {partly, started, taking_back} <= shelf.left()
 
@@ -128,12 +137,12 @@ def test_a_forks_copy_stays_while_its_origin_is_not_what_it_was(
     if origin != "gone":
         path.write_bytes(content if origin == "there" else content[::-1])
     plan = make_plan("s", name, len(content), [operation()], before_tokens=1)
-    fork = {"mode": Mode.FORK, "transcript": str(path), "plan": plan}
+    fork = {"mode": ApplyMode.FORK, "transcript": str(path), "plan": plan}
     shelf.receipts[0] = msgspec.structs.replace(shelf.receipts[0], **fork)
-    for number in range(PER_SESSION):
+    for number in range(BACKUPS_PER_SESSION):
         shelf.put(UNDONE, OLD + number - 100)
     if full:
-        monkeypatch.setattr(limits, "ROOM_BYTES", 10)
+        monkeypatch.setattr(limits, "MAX_BACKUP_BYTES", 10)
     assert (name in shelf.left()) is not (origin == "there" and full)
 
 
@@ -142,7 +151,7 @@ def test_where_room_is_short_only_what_is_needed_stays(
 ) -> None:
     needed, new = shelf.put(DONE, 1), shelf.put(UNDONE, NOW)
     shelf.put(UNDONE)
-    monkeypatch.setattr(limits, "ROOM_BYTES", 10)
+    monkeypatch.setattr(limits, "MAX_BACKUP_BYTES", 10)
     assert shelf.left() == {needed, new}
 
 
@@ -150,11 +159,11 @@ def test_what_nothing_names_goes_after_a_day(shelf: Shelf) -> None:
     """A plan that was refused leaves its copy behind; another process may be about to name it."""
     name = shelf.backups.put([b"refused"], "s")
     written = shelf.backups.path(name).stat().st_mtime_ns // 1_000_000
-    shelf.backups.remove_unreferenced(set(), written + UNNAMED_MS)
+    shelf.backups.remove_unreferenced(set(), written + ORPHAN_AGE_MS)
     assert shelf.backups.is_intact(name)
-    shelf.backups.remove_unreferenced({name}, written + UNNAMED_MS + 1)
+    shelf.backups.remove_unreferenced({name}, written + ORPHAN_AGE_MS + 1)
     assert shelf.backups.is_intact(name)
-    shelf.backups.remove_unreferenced(set(), written + UNNAMED_MS + 1)
+    shelf.backups.remove_unreferenced(set(), written + ORPHAN_AGE_MS + 1)
     assert not shelf.backups.is_intact(name)
 
 
@@ -164,30 +173,32 @@ def test_in_place_is_refused_where_there_is_no_room(
     from ctxtop.core.compaction import apply
 
     subject = at_rest(tmp_path, DATA)
-    monkeypatch.setattr(apply, "ROOM_BYTES", 10)
-    with pytest.raises(NotAppliedError, match=r"backup-room: .* over 2 GiB: undo what is no"):
-        apply_plan(plan_of(DATA, masks(DATA, RESULTS[:1])), Mode.IN_PLACE, subject)
+    monkeypatch.setattr(apply, "MAX_BACKUP_BYTES", 10)
+    with pytest.raises(
+        CompactionRefusedError, match=r"backup-room: .* over 2 GiB: undo what is no"
+    ):
+        apply_plan(plan_of(DATA, masks(DATA, RESULTS[:1])), ApplyMode.IN_PLACE, subject)
     assert subject.transcript.read_bytes() == DATA
 
 
-def _stack(subject: Subject, count: int) -> list[Receipt]:
+def _stack(subject: CompactionTarget, count: int) -> list[CompactionReceipt]:
     """Carry out plans on one session, one after the other, each long ago."""
     done = []
     for number in range(count):
         now = subject.transcript.read_bytes()
         plan = plan_of(now, masks(now, [RESULTS[number]]))
-        receipt = apply_plan(plan, Mode.IN_PLACE, subject)
+        receipt = apply_plan(plan, ApplyMode.IN_PLACE, subject)
         done.append(msgspec.structs.replace(receipt, at=number))
-        Receipts(subject.state_folder).write(done[-1])
+        ReceiptStore(subject.state_folder).write(done[-1])
         rest(subject.transcript)
     return done
 
 
 def test_a_stack_is_taken_back_after_every_clearing_up(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    for receipt in reversed(_stack(subject, PER_SESSION + 2)):
-        backups = Backups(subject.state_folder)
-        backups.remove_old(Receipts(subject.state_folder).all(), set(), NOW)
+    for receipt in reversed(_stack(subject, BACKUPS_PER_SESSION + 2)):
+        backups = BackupStore(subject.state_folder)
+        backups.remove_old(ReceiptStore(subject.state_folder).all(), set(), NOW)
         rest(subject.transcript)
         undo(receipt.receipt_id, None, subject)
     assert subject.transcript.read_bytes() == DATA
@@ -198,24 +209,24 @@ def test_nothing_goes_while_a_receipt_cannot_be_read(tmp_path: Path) -> None:
     first, *_ = _stack(subject, 1)
     rest(subject.transcript)
     undo(first.receipt_id, None, subject)
-    receipts = Receipts(subject.state_folder)
-    old = Backups(subject.state_folder).put([b"of a receipt that is damaged"], "x")
-    path = Backups(subject.state_folder).path(old)
+    receipts = ReceiptStore(subject.state_folder)
+    old = BackupStore(subject.state_folder).put([b"of a receipt that is damaged"], "x")
+    path = BackupStore(subject.state_folder).path(old)
     rest(path)
     (receipts.folder / "bad.json").write_bytes(b"{")
     assert [path.stem for path in receipts.unreadable()] == ["bad"]
-    apply_plan(plan_of(DATA, masks(DATA, RESULTS[:2])), Mode.FORK, subject)
+    apply_plan(plan_of(DATA, masks(DATA, RESULTS[:2])), ApplyMode.FORK, subject)
     assert path.exists()
     (receipts.folder / "bad.json").unlink()
-    apply_plan(plan_of(DATA, masks(DATA, RESULTS[:3])), Mode.FORK, subject)
+    apply_plan(plan_of(DATA, masks(DATA, RESULTS[:3])), ApplyMode.FORK, subject)
     assert not path.exists()
 
 
 def test_receipts_say_nothing_of_what_a_session_says(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     done = masks(DATA, RESULTS[:2], "a stub about the secret")
-    receipt = apply_plan(plan_of(DATA, done), Mode.IN_PLACE, subject)
-    state = Receipts(subject.state_folder)
+    receipt = apply_plan(plan_of(DATA, done), ApplyMode.IN_PLACE, subject)
+    state = ReceiptStore(subject.state_folder)
     assert state.all() == [receipt]
     (path,) = state.folder.iterdir()
     kept = path.read_text(encoding="utf-8")
@@ -231,31 +242,31 @@ def test_one_plan_of_two_receipts_is_kept_once(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     plan = plan_of(DATA, masks(DATA, RESULTS[:2]))
     for _ in range(2):
-        apply_plan(plan, Mode.FORK, subject)
-    receipts = Receipts(subject.state_folder)
+        apply_plan(plan, ApplyMode.FORK, subject)
+    receipts = ReceiptStore(subject.state_folder)
     assert [each.plan for each in receipts.all()] == [plan, plan]
     assert len([*receipts.plan_blobs.folder.iterdir()]) == 1
-    assert len([*Backups(subject.state_folder).folder.iterdir()]) == 1
+    assert len([*BackupStore(subject.state_folder).folder.iterdir()]) == 1
 
 
-def _codes(receipt: Receipt, subject: Subject) -> list[str]:
-    error = obstacle(receipt, subject.state_folder)
+def _codes(receipt: CompactionReceipt, subject: CompactionTarget) -> list[str]:
+    error = find_undo_obstacle(receipt, subject.state_folder)
     assert error is None or all(each.what_to_do for each in error.refusals)
     return [each.check for each in error.refusals] if error else []
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
-def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.IN_PLACE])
+def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: ApplyMode) -> None:
     subject = at_rest(tmp_path, DATA)
     receipt = apply_plan(plan_of(DATA, masks(DATA, RESULTS[:2])), mode, subject)
     target = subject_of(subject.transcript.with_name(receipt.target.rpartition("/")[2]), tmp_path)
     before = target.transcript.read_bytes()
     assert _codes(receipt, subject) == []
-    backup = Backups(subject.state_folder).path(str(receipt.backup))
+    backup = BackupStore(subject.state_folder).path(str(receipt.backup))
     whole = backup.read_bytes()
     backup.write_bytes(whole[:-9])
     # A fork's origin is what it was.
-    assert _codes(receipt, subject) == ([] if mode is Mode.FORK else ["backup"])
+    assert _codes(receipt, subject) == ([] if mode is ApplyMode.FORK else ["backup"])
     backup.write_bytes(whole)
     target.transcript.write_bytes(before.replace(b"[masked]", b"[MASKED]", 1))
     assert _codes(receipt, subject) == ["changed"]
@@ -264,10 +275,10 @@ def test_what_can_be_taken_back_is_said(tmp_path: Path, mode: Mode) -> None:
     target.transcript.write_bytes(before)
     rest(target.transcript)
     undo(receipt.receipt_id, None, target)
-    assert _codes(Receipts(subject.state_folder).all()[0], subject) == ["undone"]
+    assert _codes(ReceiptStore(subject.state_folder).all()[0], subject) == ["undone"]
 
 
 def test_a_receipt_that_is_not_there(tmp_path: Path) -> None:
     subject = replace(at_rest(tmp_path, DATA))
-    with pytest.raises(NotAppliedError, match="receipt: no receipt beef can be read: see"):
+    with pytest.raises(CompactionRefusedError, match="receipt: no receipt beef can be read: see"):
         undo("beef", None, subject)

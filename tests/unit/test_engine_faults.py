@@ -10,8 +10,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.compaction import lease
-from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction import atomic_replace
+from ctxtop.core.compaction.receipts import ApplyMode
 
 from ..engine_fates import STORIES, Fate, every_fate, in_memory, random_fate, told
 from ..engine_stories import LAST_CALL, LOST, CorruptedError, Story
@@ -51,8 +51,8 @@ def test_faults_at_random(memory: Path) -> None:
         told(random_fate(seed), memory)
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_nothing_befalls(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(ApplyMode))
+def test_nothing_befalls(tmp_path: Path, mode: ApplyMode) -> None:
     """LAST_CALL reaches the end of every act, and every act is done."""
     for acts in STORIES[mode]:
         for faulty in range(len(acts)):
@@ -62,7 +62,7 @@ def test_nothing_befalls(tmp_path: Path, mode: Mode) -> None:
 
 
 def test_a_lost_line_would_be_seen(tmp_path: Path) -> None:
-    story = told(Fate(1, Mode.IN_PLACE, ("apply", "go on"), 0, ""), tmp_path / "c")
+    story = told(Fate(1, ApplyMode.IN_PLACE, ("apply", "go on"), 0, ""), tmp_path / "c")
     path = story.path
     whole = path.read_bytes()
     path.write_bytes(whole.replace(story.written[path][0], b""))
@@ -79,7 +79,7 @@ def test_a_client_that_holds_the_file_open(
 ) -> None:
     """Where leases are known it is refused; else until the watch ends nothing of it is lost."""
     if knowing == "watch":
-        monkeypatch.setattr(lease, "_is_granted", lambda *_: False)
+        monkeypatch.setattr(atomic_replace, "_take_lease", lambda *_: False)
     # The folder of the user's locks is made once.
     _apply_with(tmp_path, Faults())
     counted = Faults()
@@ -97,7 +97,7 @@ HELD: Final = encoded([user("held", 900)])
 
 
 def _apply_with(root: Path, faults: Faults, at: int | None = None) -> tuple[str, bytes]:
-    story = Story(1, Mode.IN_PLACE, root / "c")
+    story = Story(1, ApplyMode.IN_PLACE, root / "c")
     with story.path.open("ab", buffering=0) as held:
         if at is None:
             held.close()

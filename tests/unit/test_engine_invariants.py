@@ -10,14 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import pytest
 from ctxtop.core.compaction import apply
-from ctxtop.core.compaction.append_boundary import Envelope, Kept, summary_lines
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.files import write_beside
-from ctxtop.core.compaction.plan import Append, Harm, Operation, Remove, Replace
-from ctxtop.core.compaction.receipts import Mode, Receipts
-from ctxtop.core.compaction.refused import NotAppliedError, Stop
+from ctxtop.core.compaction.plan import (
+    AppendLine,
+    CompactionRefusedError,
+    Operation,
+    RefusalKind,
+    RemoveLine,
+    ReplaceValue,
+    Severity,
+)
+from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
+from ctxtop.core.compaction.summary_boundary import (
+    BoundaryContent,
+    CommonLineFields,
+    make_boundary_lines,
+)
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.compaction.verify import VERIFIED
+from ctxtop.core.compaction.verify import PASSED_CHECKS
+from ctxtop.core.files.file_operations import write_temporary
 
 from ..sessions_on_disk import (
     at_rest,
@@ -36,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from ctxtop.core.compaction.subject import Subject
+    from ctxtop.core.compaction.compaction_target import CompactionTarget
 
 JsonLine = dict[str, Any]
 
@@ -110,9 +121,9 @@ def _uuid(number: int) -> str:
     return str(LINES[number - 1]["uuid"])
 
 
-def edit(number: int, pointer: str, value: object, level: Harm = Harm.MASKED) -> Operation:
+def edit(number: int, pointer: str, value: object, level: Severity = Severity.MASKED) -> Operation:
     """Give one value another one."""
-    change = Replace(*place(DATA, number), pointer, json.dumps(value))
+    change = ReplaceValue(*place(DATA, number), pointer, json.dumps(value))
     return operation(change, line=number, level=level)
 
 
@@ -121,25 +132,27 @@ def free(done: Operation) -> Operation:
     return msgspec.structs.replace(done, tokens_saved=0)
 
 
-def gone(number: int, *, child: int | None = None, level: Harm = Harm.MASKED) -> Operation:
+def gone(number: int, *, child: int | None = None, level: Severity = Severity.MASKED) -> Operation:
     """Leave a line out; its child is hung behind its parent."""
-    edits: list[Remove | Replace] = [Remove(*place(DATA, number))]
+    edits: list[RemoveLine | ReplaceValue] = [RemoveLine(*place(DATA, number))]
     if child is not None:
         above = json.dumps(LINES[number - 1]["parentUuid"])
-        edits.append(Replace(*place(DATA, child), "/parentUuid", above))
+        edits.append(ReplaceValue(*place(DATA, child), "/parentUuid", above))
     return operation(*edits, line=number, level=level)
 
 
 def kept(*numbers: int) -> Operation:
     """A summary that keeps these lines, in this order."""
-    envelope = Envelope(SESSION, _uuid(END), "2026-11-20T12:00:00.000Z")
-    what = Kept("SUMMARY", [_uuid(each) for each in numbers], 1000, 100)
-    return operation(*summary_lines(envelope, what, "boundary", "summary"), level=Harm.SUMMARY)
+    envelope = CommonLineFields(SESSION, _uuid(END), "2026-11-20T12:00:00.000Z")
+    what = BoundaryContent("SUMMARY", [_uuid(each) for each in numbers], 1000, 100)
+    return operation(
+        *make_boundary_lines(envelope, what, "boundary", "summary"), level=Severity.SUMMARY
+    )
 
 
 def again(number: int) -> Operation:
     """Append a line with a uuid that is there already, where it leads nowhere."""
-    return operation(Append(json.dumps(LINES[number - 1])), level=Harm.SUMMARY)
+    return operation(AppendLine(json.dumps(LINES[number - 1])), level=Severity.SUMMARY)
 
 
 IMAGE: Final = {
@@ -149,10 +162,10 @@ IMAGE: Final = {
 MISSING: Final = "[see /home/dev/.claude/projects/-p/s/tool-results/away.txt]"
 
 WRONG_PLANS: Final[dict[str, Operation]] = {
-    "V1 every line is a JSON object": free(edit(NOTE, "", [], Harm.FILE_ONLY)),
+    "V1 every line is a JSON object": free(edit(NOTE, "", [], Severity.FILE_ONLY)),
     "V4 a line is who it was": free(edit(CALL, "/timestamp", "2027-01-01T00:00:00.000Z")),
     "V5 the same lines are sent in their order": edit(
-        CALL, "/parentUuid", _uuid(PROMPT), Harm.PROSE
+        CALL, "/parentUuid", _uuid(PROMPT), Severity.PROSE
     ),
     "V6 no new root": free(edit(ASIDE, "/parentUuid", None)),
     "V6 no new orphan": free(edit(ASIDE, "/parentUuid", "nowhere")),
@@ -163,44 +176,48 @@ WRONG_PLANS: Final[dict[str, Operation]] = {
     "V9 content keeps its JSON type": edit(RESULT, CONTENT, []),
     "V9 a call keeps its keys": edit(CALL, "/message/content/0/input", {}),
     "V10 thinking goes whole or stays": edit(
-        THOUGHT, "/message/content/0/thinking", "H", Harm.REASONING
+        THOUGHT, "/message/content/0/thinking", "H", Severity.REASONING
     ),
     "V12 the session's state stays": free(gone(MODE)),
     "V12 the line stays that the client goes on from": free(gone(END)),
-    "V13 a person begins": gone(PROMPT, child=PROMPT + 1, level=Harm.PROSE),
+    "V13 a person begins": gone(PROMPT, child=PROMPT + 1, level=Severity.PROSE),
     "V14 a person's words stay": edit(PROMPT, "/message/content", "Hi"),
     "V14 no prompt is left out": gone(SECOND, child=SECOND + 1),
     "V15 an agent's result stays": edit(AGENT, CONTENT, "[masked]"),
     "V16 what frees context makes it smaller": edit(RESULT, CONTENT, "y" * 2000),
-    "V16 what is for the file changes nothing sent": edit(RESULT, CONTENT, "x", Harm.FILE_ONLY),
-    "V17 the file does not grow": edit(RESULT, "/toolUseResult/stdout", "y" * 9000, Harm.FILE_ONLY),
+    "V16 what is for the file changes nothing sent": edit(RESULT, CONTENT, "x", Severity.FILE_ONLY),
+    "V17 the file does not grow": edit(
+        RESULT, "/toolUseResult/stdout", "y" * 9000, Severity.FILE_ONLY
+    ),
     "V18 no character is cut in half": edit(RESULT, CONTENT, "\ud83d"),
-    "V19 no text becomes an image": free(edit(TEXT, "/message/content/0", IMAGE, Harm.PROSE)),
+    "V19 no text becomes an image": free(edit(TEXT, "/message/content/0", IMAGE, Severity.PROSE)),
     "V20 what is named beside a session is there": edit(RESULT, CONTENT, MISSING),
 }  # fmt: skip
 
 
-def refusals(error: NotAppliedError) -> set[str]:
+def refusals(error: CompactionRefusedError) -> set[str]:
     """Name the checks that said no; each of them says what to do."""
     assert all(each.why and each.what_to_do for each in error.refusals)
     return {each.check for each in error.refusals}
 
 
-def refused(subject: Subject, data: bytes, done: Sequence[Operation], mode: Mode) -> set[str]:
+def refused(
+    subject: CompactionTarget, data: bytes, done: Sequence[Operation], mode: ApplyMode
+) -> set[str]:
     """Try to carry a plan out; nothing of it comes about."""
     before = sorted(path.name for path in subject.transcript.parent.iterdir())
-    with pytest.raises(NotAppliedError) as found:
+    with pytest.raises(CompactionRefusedError) as found:
         apply_plan(plan_of(data, done), mode, subject)
     assert subject.transcript.read_bytes() == data
     assert sorted(path.name for path in subject.transcript.parent.iterdir()) == before
-    assert Receipts(subject.state_folder).all() == []
-    assert found.value.kind is Stop.UNVERIFIED
+    assert ReceiptStore(subject.state_folder).all() == []
+    assert found.value.kind is RefusalKind.UNVERIFIED
     return refusals(found.value)
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.IN_PLACE])
 @pytest.mark.parametrize("invariant", WRONG_PLANS)
-def test_a_wrong_plan(tmp_path: Path, invariant: str, mode: Mode) -> None:
+def test_a_wrong_plan(tmp_path: Path, invariant: str, mode: ApplyMode) -> None:
     subject = at_rest(tmp_path, DATA)
     code, _, _ = invariant.partition(" ")
     assert refused(subject, DATA, [WRONG_PLANS[invariant]], mode) == {code}
@@ -209,12 +226,12 @@ def test_a_wrong_plan(tmp_path: Path, invariant: str, mode: Mode) -> None:
 def test_v10_the_newest_thoughts_stay_while_their_call_is_open(tmp_path: Path) -> None:
     until = result_lines(LINES)[1]
     data = encoded(LINES[:until])
-    away = gone(THOUGHT, child=CALL, level=Harm.REASONING)
+    away = gone(THOUGHT, child=CALL, level=Severity.REASONING)
     subject = at_rest(tmp_path, data)
-    assert refused(subject, data, [away], Mode.FORK) == {"V10"}
+    assert refused(subject, data, [away], ApplyMode.FORK) == {"V10"}
     closed = encoded(LINES[: until + 1])
     subject.transcript.write_bytes(closed)
-    receipt = apply_plan(plan_of(closed, [away]), Mode.FORK, subject)
+    receipt = apply_plan(plan_of(closed, [away]), ApplyMode.FORK, subject)
     assert _uuid(THOUGHT) not in dict(said(subject.transcript.with_name(_file(receipt.target))))
 
 
@@ -226,9 +243,9 @@ def _file(path: str) -> str:
 def test_v11_what_a_compaction_keeps_stays(tmp_path: Path, pointer: str) -> None:
     lines = _compacted()
     data = encoded(lines)
-    change = Replace(*place(data, RESULT), pointer, '"[masked]"')
+    change = ReplaceValue(*place(data, RESULT), pointer, '"[masked]"')
     done = free(operation(change, line=RESULT))
-    assert refused(at_rest(tmp_path, data), data, [done], Mode.IN_PLACE) == {"V11"}
+    assert refused(at_rest(tmp_path, data), data, [done], ApplyMode.IN_PLACE) == {"V11"}
 
 
 DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -240,26 +257,26 @@ DAMAGES: Final[dict[str, Callable[[bytes], bytes]]] = {
 @pytest.mark.parametrize("invariant", DAMAGES)
 def test_a_damaged_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, invariant: str) -> None:
     def damaged(*given: Any) -> Path:  # noqa: ANN401 -- as it is given
-        path = write_beside(*given)
+        path = write_temporary(*given)
         path.write_bytes(DAMAGES[invariant](path.read_bytes()))
         return path
 
-    monkeypatch.setattr(apply, "write_beside", damaged)
+    monkeypatch.setattr(apply, "write_temporary", damaged)
     code, _, _ = invariant.partition(" ")
-    found = refused(at_rest(tmp_path, DATA), DATA, masks(DATA, [RESULT]), Mode.IN_PLACE)
+    found = refused(at_rest(tmp_path, DATA), DATA, masks(DATA, [RESULT]), ApplyMode.IN_PLACE)
     assert found == {code}
 
 
 def test_v21_what_is_taken_back_is_what_it_was(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    receipt = apply_plan(plan_of(DATA, masks(DATA, [RESULT])), Mode.IN_PLACE, subject)
+    receipt = apply_plan(plan_of(DATA, masks(DATA, [RESULT])), ApplyMode.IN_PLACE, subject)
     masked = subject.transcript.read_bytes()
     other = msgspec.structs.replace(receipt.plan, base_sha256="0" * 64)
-    Receipts(subject.state_folder).write(msgspec.structs.replace(receipt, plan=other))
-    with pytest.raises(NotAppliedError) as found:
+    ReceiptStore(subject.state_folder).write(msgspec.structs.replace(receipt, plan=other))
+    with pytest.raises(CompactionRefusedError) as found:
         undo(receipt.receipt_id, None, subject)
     assert refusals(found.value) == {"V21"}
-    assert found.value.kind is Stop.UNVERIFIED
+    assert found.value.kind is RefusalKind.UNVERIFIED
     assert subject.transcript.read_bytes() == masked
 
 
@@ -268,48 +285,50 @@ def test_v22_an_edit_holds(tmp_path: Path) -> None:
     wrong = edit(RESULT, "/sessionId", "other")
     subject = at_rest(tmp_path, DATA)
     done = [*masks(DATA, [result_lines(LINES)[0]]), free(wrong)]
-    assert refused(subject, DATA, done, Mode.FORK) == {"V22"}
+    assert refused(subject, DATA, done, ApplyMode.FORK) == {"V22"}
 
 
-@pytest.mark.parametrize("mode", [Mode.IN_PLACE, Mode.APPEND])
-def test_v22_a_second_run_changes_nothing(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ApplyMode.IN_PLACE, ApplyMode.APPEND])
+def test_v22_a_second_run_changes_nothing(tmp_path: Path, mode: ApplyMode) -> None:
     subject = at_rest(tmp_path, DATA)
-    done = masks(DATA, [RESULT]) if mode is Mode.IN_PLACE else [kept(LAST)]
+    done = masks(DATA, [RESULT]) if mode is ApplyMode.IN_PLACE else [kept(LAST)]
     apply_plan(plan_of(DATA, done), mode, subject)
     changed = subject.transcript.read_bytes()
-    with pytest.raises(NotAppliedError) as found:
+    with pytest.raises(CompactionRefusedError) as found:
         apply_plan(plan_of(DATA, done), mode, subject)
     assert refusals(found.value) == {"V22"}
-    assert found.value.kind is Stop.NOTHING
+    assert found.value.kind is RefusalKind.NOTHING
     assert subject.transcript.read_bytes() == changed
-    assert len(Receipts(subject.state_folder).all()) == 1
+    assert len(ReceiptStore(subject.state_folder).all()) == 1
 
 
 def test_v22_a_plan_of_what_is_there_already(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    same = free(edit(NOTE, "/x", 1, Harm.FILE_ONLY))
-    with pytest.raises(NotAppliedError) as found:
-        apply_plan(plan_of(DATA, [same]), Mode.IN_PLACE, subject)
+    same = free(edit(NOTE, "/x", 1, Severity.FILE_ONLY))
+    with pytest.raises(CompactionRefusedError) as found:
+        apply_plan(plan_of(DATA, [same]), ApplyMode.IN_PLACE, subject)
     assert refusals(found.value) == {"V22"}
-    assert Receipts(subject.state_folder).all() == []
+    assert ReceiptStore(subject.state_folder).all() == []
 
 
 def test_v23_who_may_read_stays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     subject = at_rest(tmp_path, DATA)
     subject.transcript.chmod(0o640)
     monkeypatch.setattr(os, "fchmod", lambda *_: None)
-    assert refused(subject, DATA, masks(DATA, [RESULT]), Mode.IN_PLACE) == {"V23"}
+    assert refused(subject, DATA, masks(DATA, [RESULT]), ApplyMode.IN_PLACE) == {"V23"}
 
 
-@pytest.mark.parametrize("mode", list(Mode))
-def test_v23_what_a_receipt_says_of_the_time_of_the_last_change(tmp_path: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", list(ApplyMode))
+def test_v23_what_a_receipt_says_of_the_time_of_the_last_change(
+    tmp_path: Path, mode: ApplyMode
+) -> None:
     subject = at_rest(tmp_path, DATA)
     before = subject.transcript.stat().st_mtime_ns
-    done = [kept(LAST)] if mode is Mode.APPEND else masks(DATA, [RESULT])
+    done = [kept(LAST)] if mode is ApplyMode.APPEND else masks(DATA, [RESULT])
     receipt = apply_plan(plan_of(DATA, done), mode, subject)
     now = os.stat(receipt.target).st_mtime_ns  # noqa: PTH116 -- a receipt's path
     assert receipt.mtime == ("kept" if now == before else "new")
-    assert (now == before) is (mode is Mode.IN_PLACE)
+    assert (now == before) is (mode is ApplyMode.IN_PLACE)
 
 
 def test_v24_the_transcript_is_still_what_was_read(tmp_path: Path) -> None:
@@ -325,18 +344,20 @@ def test_v24_the_transcript_is_still_what_was_read(tmp_path: Path) -> None:
             os.utime(subject.transcript, ns=(status.st_atime_ns, status.st_mtime_ns))
         return found
 
-    with pytest.raises(NotAppliedError) as error:
+    with pytest.raises(CompactionRefusedError) as error:
         apply_plan(
-            plan_of(DATA, masks(DATA, [RESULT])), Mode.IN_PLACE, replace(subject, read_entries=read)
+            plan_of(DATA, masks(DATA, [RESULT])),
+            ApplyMode.IN_PLACE,
+            replace(subject, read_entries=read),
         )
     assert refusals(error.value) == {"V24"}
     assert subject.transcript.read_bytes() == other
-    assert Receipts(subject.state_folder).all() == []
+    assert ReceiptStore(subject.state_folder).all() == []
 
 
 def test_all_of_them_are_broken_here() -> None:
     """The table has no hole."""
     tests = [name.removeprefix("test_").partition("_")[0].upper() for name in globals()]
     broken = {each.partition(" ")[0] for each in (*WRONG_PLANS, *DAMAGES, *tests)}
-    assert set(VERIFIED) == {f"V{number}" for number in range(1, 25)}
-    assert set(VERIFIED) <= broken
+    assert set(PASSED_CHECKS) == {f"V{number}" for number in range(1, 25)}
+    assert set(PASSED_CHECKS) <= broken

@@ -10,12 +10,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction import lease
+from ctxtop.core.compaction import atomic_replace
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.image import after, image
-from ctxtop.core.compaction.receipts import Mode, Receipts
-from ctxtop.core.compaction.refused import NotAppliedError, Stop
-from ctxtop.core.compaction.subject import Patience
+from ctxtop.core.compaction.compaction_target import WaitTimes
+from ctxtop.core.compaction.plan import CompactionRefusedError, RefusalKind
+from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
+from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.undo import undo
 
 from ..sessions_on_disk import at_rest, encoded, masks, plan_of, result_lines, turns
@@ -24,9 +24,9 @@ from ..transcripts import SESSION
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Plan
-    from ctxtop.core.compaction.receipts import Receipt
-    from ctxtop.core.compaction.subject import Subject
+    from ctxtop.core.compaction.compaction_target import CompactionTarget
+    from ctxtop.core.compaction.plan import CompactionPlan
+    from ctxtop.core.compaction.receipts import CompactionReceipt
 
 SECONDS = 2.0
 QUIET = {"lease": 0.05, "watch": 2.0}
@@ -60,7 +60,7 @@ def writer(request: pytest.FixtureRequest) -> str:
 def knowing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How a writer is seen: by the system, or where that cannot tell, by what it writes."""
     if request.param == "watch":
-        monkeypatch.setattr(lease, "_is_granted", lambda *_: False)
+        monkeypatch.setattr(atomic_replace, "_take_lease", lambda *_: False)
     return str(request.param)
 
 
@@ -69,7 +69,7 @@ def test_a_writer_every_five_milliseconds(tmp_path: Path, writer: str, knowing: 
     lines = turns(4)
     data = encoded(lines)
     # As if it were at rest: the checks before the change see nothing wrong.
-    patience = Patience(idle_s=-1e9, quiet_s=QUIET[knowing], max_wait_s=1)
+    patience = WaitTimes(idle_s=-1e9, quiet_s=QUIET[knowing], max_wait_s=1)
     subject = replace(at_rest(tmp_path, data), wait_times=patience)
     process = subprocess.Popen(
         [sys.executable, "-I", "-c", writer, str(subject.transcript)],
@@ -81,7 +81,7 @@ def test_a_writer_every_five_milliseconds(tmp_path: Path, writer: str, knowing: 
         first = process.stdout.readline()
         until = time.monotonic() + SECONDS
         while time.monotonic() < until:
-            done = Receipts(subject.state_folder).all()
+            done = ReceiptStore(subject.state_folder).all()
             ends[_undo(subject, done[0]) if done else _apply(subject, lines)] += 1
     finally:
         process.terminate()
@@ -98,31 +98,33 @@ def test_a_writer_every_five_milliseconds(tmp_path: Path, writer: str, knowing: 
 
 
 def _masked(data: bytes, lines: list[dict[str, object]]) -> bytes:
-    return b"".join(after(image(data.splitlines(keepends=True), _plan(data, lines).operations)))
+    return b"".join(
+        lines_after(rewrite_lines(data.splitlines(keepends=True), _plan(data, lines).operations))
+    )
 
 
-def _plan(data: bytes, lines: list[dict[str, object]]) -> Plan:
+def _plan(data: bytes, lines: list[dict[str, object]]) -> CompactionPlan:
     return plan_of(data, masks(data, result_lines(lines)[:2]))
 
 
-def _apply(subject: Subject, lines: list[dict[str, object]]) -> str:
+def _apply(subject: CompactionTarget, lines: list[dict[str, object]]) -> str:
     now = subject.transcript.read_bytes()
     now = now[: now.rfind(b"\n") + 1]
     try:
-        apply_plan(_plan(now, lines), Mode.IN_PLACE, subject)
-    except NotAppliedError as error:
-        if error.kind not in {Stop.LIVE, Stop.UNSAFE}:
+        apply_plan(_plan(now, lines), ApplyMode.IN_PLACE, subject)
+    except CompactionRefusedError as error:
+        if error.kind not in {RefusalKind.LIVE, RefusalKind.UNSAFE}:
             raise
         return "refused"
     return "done"
 
 
-def _undo(subject: Subject, receipt: Receipt) -> str:
+def _undo(subject: CompactionTarget, receipt: CompactionReceipt) -> str:
     try:
         undo(receipt.receipt_id, None, subject)
-    except NotAppliedError as error:
-        if error.kind is not Stop.LIVE:
+    except CompactionRefusedError as error:
+        if error.kind is not RefusalKind.LIVE:
             raise
         return "refused"
-    Receipts(subject.state_folder).remove(receipt)
+    ReceiptStore(subject.state_folder).remove(receipt)
     return "undone"

@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.calibration import Sample
-from ctxtop.core.content_kind import ContentKind
-from ctxtop.core.conversation import Piece, PieceKind
-from ctxtop.core.estimate import Estimator
-from ctxtop.core.piece_count import MEDIA_TOKENS, said
-from ctxtop.core.text_count import TextCount
-from ctxtop.core.tokenizer import MEASURED, Tokenizer
+from ctxtop.core.measure.token_estimate import CalibrationSample, Estimator
+from ctxtop.core.measure.tokens import (
+    MEDIA_TOKENS,
+    TOKENIZER_PROFILES,
+    ContentKind,
+    TextCount,
+    Tokenizer,
+    model_text,
+)
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 OLD, NEW = "claude-opus-4-6", "claude-opus-5-5"
 PROSE = "The parser drops the last line of a file that has no newline. " * 20
-DOUBLE = [Sample(NEW, (count, 0, 0, 0), 0, 2 * count) for count in range(100, 200)]
+DOUBLE = [CalibrationSample(NEW, (count, 0, 0, 0), 0, 2 * count) for count in range(100, 200)]
 
 
 def test_a_text_counts_more_for_a_newer_model() -> None:
@@ -36,37 +39,37 @@ def test_what_was_learnt_of_a_kind_is_applied_to_that_kind() -> None:
 
 
 def test_what_stands_around_a_piece_is_counted_with_it() -> None:
-    measured, model = MEASURED[Tokenizer.NEWER], Estimator({}).for_model(NEW)
+    measured, model = TOKENIZER_PROFILES[Tokenizer.NEWER], Estimator({}).for_model(NEW)
     text = model.text_tokens(PROSE)
 
-    assert model.tokens(Piece(PieceKind.TEXT, PROSE)) == text
-    assert model.tokens(Piece(PieceKind.TOOL_RESULT, PROSE)) == text + round(measured.result)
-    assert model.tokens(Piece(PieceKind.PROMPT, PROSE)) == text + round(measured.message)
-    assert model.tokens(Piece(PieceKind.PROMPT, media=2)) >= 2 * MEDIA_TOKENS
-    assert model.tokens(Piece(PieceKind.THINKING, "")) == 0
-    assert model.tokens(Piece(PieceKind.THINKING, PROSE)) > text
+    assert model.tokens(MessagePart(PartKind.TEXT, PROSE)) == text
+    assert model.tokens(MessagePart(PartKind.TOOL_RESULT, PROSE)) == text + round(measured.result)
+    assert model.tokens(MessagePart(PartKind.PROMPT, PROSE)) == text + round(measured.message)
+    assert model.tokens(MessagePart(PartKind.PROMPT, media=2)) >= 2 * MEDIA_TOKENS
+    assert model.tokens(MessagePart(PartKind.THINKING, "")) == 0
+    assert model.tokens(MessagePart(PartKind.THINKING, PROSE)) > text
 
 
 def test_a_call_counts_as_the_model_writes_it() -> None:
     given = {"path": "/a b", "text": 'say "hi"\n', "deep": {"n": 1}}
-    call = Piece(PieceKind.TOOL_INPUT, json.dumps(given), "Write")
+    call = MessagePart(PartKind.TOOL_INPUT, json.dumps(given), "Write")
 
-    assert said(call) == ('Write path text deep\n/a b\nsay "hi"\n\n{"n":1}', 3)
-    more = Piece(PieceKind.TOOL_INPUT, json.dumps(given | {"also": ""}), "Write")
+    assert model_text(call) == ('Write path text deep\n/a b\nsay "hi"\n\n{"n":1}', 3)
+    more = MessagePart(PartKind.TOOL_INPUT, json.dumps(given | {"also": ""}), "Write")
     model = Estimator({}).for_model(NEW)
     assert model.tokens(more) > model.tokens(call) > 0
 
 
 @pytest.mark.parametrize("text", ["", "[1, 2]", '{"torn": ', '"word"'])
 def test_a_call_that_is_no_object_counts_as_it_stands(text: str) -> None:
-    assert said(Piece(PieceKind.TOOL_INPUT, text, "Odd")) == (f"Odd\n{text}", 1)
+    assert model_text(MessagePart(PartKind.TOOL_INPUT, text, "Odd")) == (f"Odd\n{text}", 1)
 
 
 def test_a_reminder_counts_its_words_though_they_are_not_there() -> None:
-    items = Piece(PieceKind.ATTACHMENT, "mend it" + " " * 458, "task_reminder")
+    items = MessagePart(PartKind.ATTACHMENT, "mend it" + " " * 458, "task_reminder")
 
-    assert said(items) == ("mend it", 0)
-    assert Estimator({}).for_model(NEW).tokens(items) > MEASURED[Tokenizer.NEWER].reminder
+    assert model_text(items) == ("mend it", 0)
+    assert Estimator({}).for_model(NEW).tokens(items) > TOKENIZER_PROFILES[Tokenizer.NEWER].reminder
 
 
 def test_an_estimator_asks_for_each_text_once() -> None:

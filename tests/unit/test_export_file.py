@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from ctxtop.tui.export_file import ExportError, ThereAlreadyError, named_path, write_export
+from ctxtop.tui.export.document_file import ExportError, FileThereError, parse_path, write_export
 
 
 def test_it_is_written_whole_for_the_user_alone(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_it_is_written_whole_for_the_user_alone(tmp_path: Path) -> None:
 def test_what_is_there_stays_until_it_is_to_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.md"
     path.write_text("mine")
-    with pytest.raises(ThereAlreadyError, match="is there already"):
+    with pytest.raises(FileThereError, match="is there already"):
         write_export(path, ["other"])
     assert path.read_text() == "mine"
     write_export(path, ["other"], replacing=True)
@@ -54,8 +54,8 @@ def test_a_fault_leaves_nothing_behind(tmp_path: Path) -> None:
 
 def test_names_as_they_are_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/x")
-    assert named_path(" a.md ", tmp_path) == tmp_path / "a.md"
-    assert named_path("~/a.md", tmp_path) == Path("/home/x/a.md")
+    assert parse_path(" a.md ", tmp_path) == tmp_path / "a.md"
+    assert parse_path("~/a.md", tmp_path) == Path("/home/x/a.md")
     for odd in ("", "  ", "a\0b"):
         with pytest.raises(ExportError):
-            named_path(odd, tmp_path)
+            parse_path(odd, tmp_path)

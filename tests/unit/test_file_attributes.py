@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from ctxtop.collectors.install.settings_file import read_settings_file, write_settings_file
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.files import write_beside
-from ctxtop.core.compaction.receipts import Mode
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.file_attributes import copy_attributes
+from ctxtop.core.files.file_operations import write_temporary
+from ctxtop.core.files.shared_files import copy_extended_attributes
 
 from ..sessions_on_disk import at_rest, encoded, masks, plan_of, result_lines, turns
 
@@ -44,7 +44,7 @@ def test_a_session_that_is_changed_and_taken_back_keeps_them(tmp_path: Path) -> 
     subject = at_rest(tmp_path, DATA)
     os.setxattr(subject.transcript, MARK, b"work")
     receipt = apply_plan(
-        plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.IN_PLACE, subject
+        plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.IN_PLACE, subject
     )
     changed = marked(subject.transcript)
     undo(receipt.receipt_id, None, subject)
@@ -56,7 +56,9 @@ def test_a_session_that_is_changed_and_taken_back_keeps_them(tmp_path: Path) -> 
 def test_a_fork_has_those_of_its_session(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
     os.setxattr(subject.transcript, MARK, b"work")
-    receipt = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), Mode.FORK, subject)
+    receipt = apply_plan(
+        plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.FORK, subject
+    )
 
     assert marked(Path(receipt.target)) == b"work"
 
@@ -81,10 +83,10 @@ def test_what_the_system_does_not_let_us_set_is_left_out(
     names = [*os.listxattr(origin), "security.ours"]
     monkeypatch.setattr(os, "listxattr", lambda *_, **__: names)
     with target.open("wb") as file:
-        copy_attributes(origin, file.fileno())
-        copy_attributes(tmp_path / "gone", file.fileno())
+        copy_extended_attributes(origin, file.fileno())
+        copy_extended_attributes(tmp_path / "gone", file.fileno())
         monkeypatch.delattr(os, "listxattr")
-        copy_attributes(origin, file.fileno())
+        copy_extended_attributes(origin, file.fileno())
 
     assert os.getxattr(target, MARK) == b"x"
 
@@ -94,6 +96,6 @@ def test_a_file_of_somebody_else_stays_theirs(tmp_path: Path) -> None:
     path = tmp_path / "s.jsonl"
     path.write_bytes(b"a")
     os.chown(path, 12_345, 12_346)
-    new = write_beside(path, [b"b"], path.stat()).stat()
+    new = write_temporary(path, [b"b"], path.stat()).stat()
 
     assert (new.st_uid, new.st_gid) == (12_345, 12_346)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.file_index import CREATED, FileState, heard, index_files, say
+from ctxtop.core.summaries.tool_outcomes import (
+    CREATED_PREFIX,
+    FileActivity,
+    describe_file,
+    list_file_activity,
+    parse_file_description,
+)
 
 from ..entries import called, returned, touched
 
 
-def states(*entries: object) -> dict[str, FileState]:
-    return {each.path: each for each in index_files(entries)}  # type: ignore[arg-type]
+def states(*entries: object) -> dict[str, FileActivity]:
+    return {each.path: each for each in list_file_activity(entries)}  # type: ignore[arg-type]
 
 
 def test_created_written_edited_read_and_counted() -> None:
     found = states(
         called("Write", "1", file_path="/p/new.py", content="x"),
-        returned("Write", "1", f"{CREATED} at: /p/new.py"),
+        returned("Write", "1", f"{CREATED_PREFIX} at: /p/new.py"),
         called("Write", "2", file_path="/p/old.py", content="x"),
         returned("Write", "2", "The file /p/old.py has been updated."),
         *touched("Edit", "/p/new.py", "3"),
@@ -75,19 +81,21 @@ def test_the_last_command_that_names_a_file() -> None:
 @pytest.mark.parametrize(
     "state",
     [
-        FileState("/p/a b (old).py", reads=2, edits=3, writes=1, created=True, line=7),
-        FileState("/p/a.py", deleted=True, command="rm (it); last", line=1),
-        FileState("/p/a.py", line=2),
+        FileActivity("/p/a b (old).py", reads=2, edits=3, writes=1, created=True, line=7),
+        FileActivity("/p/a.py", deleted=True, command="rm (it); last", line=1),
+        FileActivity("/p/a.py", line=2),
     ],
 )
-def test_what_is_said_is_heard(state: FileState) -> None:
-    assert heard(say(state), state.line) == state
+def test_what_is_said_is_heard(state: FileActivity) -> None:
+    assert parse_file_description(describe_file(state), state.line) == state
 
 
 def test_other_words_are_no_file() -> None:
-    assert heard("just words") is None
+    assert parse_file_description("just words") is None
 
 
 def test_what_an_earlier_summary_counted_is_counted_on() -> None:
-    (state,) = index_files(touched("Edit", "/p/a.py", "1"), [FileState("/p/a.py", edits=4)])
+    (state,) = list_file_activity(
+        touched("Edit", "/p/a.py", "1"), [FileActivity("/p/a.py", edits=4)]
+    )
     assert state.edits == 5

@@ -6,19 +6,19 @@ import random
 from statistics import median
 
 import pytest
-from ctxtop.core.forecast import (
-    NOW,
+from ctxtop.core.measure.forecast import (
+    ALREADY_REACHED,
     PAUSE_MS,
     PRIOR_STARTS,
     PRIOR_TURNS,
     Forecast,
-    History,
+    GrowthHistory,
+    GrowthPrior,
     Interval,
-    Prior,
-    forecast,
+    make_forecast,
     make_prior,
 )
-from ctxtop.core.store.rows import FillRow
+from ctxtop.core.store.queries.query_rows import FillRow
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,8 +32,8 @@ def grown(*growths: int, start: int = 20_000, wait: int = MINUTE) -> list[FillRo
     return rows
 
 
-def told(rows: list[FillRow], left: int, prior: Prior | None = None) -> Forecast:
-    found = forecast(rows, (rows[-1].tokens or 0) + left, prior)
+def told(rows: list[FillRow], left: int, prior: GrowthPrior | None = None) -> Forecast:
+    found = make_forecast(rows, (rows[-1].tokens or 0) + left, prior)
     assert found is not None
     return found
 
@@ -65,15 +65,15 @@ def test_what_came_last_counts_more() -> None:
 def test_a_size_that_is_reached_is_no_turn_away() -> None:
     rows = grown(1_000)
 
-    assert forecast(rows, 21_000) == forecast(rows, 5) == told(rows, 0)
-    assert told(rows, 0).turns == NOW
+    assert make_forecast(rows, 21_000) == make_forecast(rows, 5) == told(rows, 0)
+    assert told(rows, 0).turns == ALREADY_REACHED
 
 
 def test_a_session_that_has_hardly_begun_is_told_by_others_alone() -> None:
     others = make_prior([grown(*[2_000] * 30)])
 
-    assert forecast(grown(1_000, 1_000), 100_000) is None
-    assert forecast(grown(1_000, 1_000, 1_000), 100_000) is not None
+    assert make_forecast(grown(1_000, 1_000), 100_000) is None
+    assert make_forecast(grown(1_000, 1_000, 1_000), 100_000) is not None
     assert told(grown(), 20_000, others).turns == Interval(10, 10, 10, 10)
 
 
@@ -93,27 +93,27 @@ def test_others_are_counted_to_a_limit_the_newest_first() -> None:
 
 
 def test_an_empty_store_tells_nothing() -> None:
-    assert make_prior([]) == make_prior([[], grown(1, 2, 3), grown(*[0] * 50)]) == Prior()
-    assert forecast([], 1_000, Prior()) is None
+    assert make_prior([]) == make_prior([[], grown(1, 2, 3), grown(*[0] * 50)]) == GrowthPrior()
+    assert make_forecast([], 1_000, GrowthPrior()) is None
 
 
 def test_growth_is_not_counted_over_a_boundary() -> None:
     rows = [*grown(*[1_000] * 50), FillRow(51 * MINUTE, 3_000, 1)]
 
-    assert forecast(rows, 100_000) is None
+    assert make_forecast(rows, 100_000) is None
     rows += [FillRow(52 * MINUTE, 30_000, 0), FillRow(53 * MINUTE, 31_000, 0)]
     assert told(rows, 10_000).turns.p50 == 10
 
 
 def test_an_unknown_context_has_no_forecast() -> None:
-    assert forecast([*grown(*[1_000] * 9), FillRow(0, None, 0)], 100_000) is None
+    assert make_forecast([*grown(*[1_000] * 9), FillRow(0, None, 0)], 100_000) is None
 
 
 @pytest.mark.parametrize("growths", [[0] * 20, [-500] * 20])
 def test_a_context_that_does_not_grow_is_told_by_others(growths: list[int]) -> None:
     rows = grown(*growths)
 
-    assert forecast(rows, 100_000) is None
+    assert make_forecast(rows, 100_000) is None
     assert told(rows, 20_000, make_prior([grown(*[2_000] * 30)])).turns.p50 == 10
 
 
@@ -143,7 +143,7 @@ def test_a_clock_that_was_set_back_is_no_wait() -> None:
 
 
 def test_a_history_is_asked_from_any_turn_and_goes_round() -> None:
-    history = History(3, (0, 10, 10, 40, 50, 50, 80))
+    history = GrowthHistory(3, (0, 10, 10, 40, 50, 50, 80))
 
     assert [history.turns_until(10, start) for start in range(3)] == [1, 2, 1]
     assert [history.turns_until(11, start) for start in range(3)] == [3, 2, 1]
@@ -179,7 +179,7 @@ def test_the_interval_holds_in_four_of_five_sessions() -> None:
         for known in (5, 20, 60):
             target = (rows[known - 1].tokens or 0) + 60_000
             turns = next(i for i, row in enumerate(rows[known:], 1) if (row.tokens or 0) >= target)
-            found = forecast(rows[:known], target, prior)
+            found = make_forecast(rows[:known], target, prior)
             assert found is not None
             held.append(found.turns.low <= turns <= found.turns.high)
             off.append(abs(found.turns.p50 - turns) / turns)
@@ -203,7 +203,7 @@ fills = st.lists(
 def test_any_fill_is_told_in_order_or_not_at_all(
     rows: list[FillRow], others: list[list[FillRow]], target: int
 ) -> None:
-    found = forecast(rows, target, make_prior(others))
+    found = make_forecast(rows, target, make_prior(others))
 
     for interval in (found.turns, found.minutes) if found else ():
         if interval:

@@ -7,21 +7,32 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.forecast import Prior, forecast, guess_turns, make_prior
-from ctxtop.core.forecast_calibration import (
-    DISTANCES,
-    SHIPPED,
-    SHIPPED_SESSIONS,
-    Calibration,
-    Guess,
-    Miss,
-    calibrate,
-    measure,
+from ctxtop.core.measure.forecast import (
+    MAX_REPLAYED_MOMENTS,
+    GrowthPrior,
+    guess_turns,
+    make_forecast,
+    make_prior,
+    read_prior,
+    replay_forecasts,
+    replay_targets,
+    split_runs,
 )
-from ctxtop.core.forecast_replay import MOMENTS, replay, runs, sizes_of
-from ctxtop.core.outlook import read_prior
-from ctxtop.core.store.forecast_rows import save_calibration, stored_calibration
-from ctxtop.core.store.rows import FillRow
+from ctxtop.core.measure.forecast_calibration import (
+    DISTANCES,
+    SHIPPED_CALIBRATION,
+    SHIPPED_WEIGHT,
+    ForecastCalibration,
+    PastGuess,
+    TurnGuess,
+    blend_calibration,
+    measure_errors,
+)
+from ctxtop.core.store.queries.evidence_queries import (
+    read_forecast_calibration,
+    save_forecast_calibration,
+)
+from ctxtop.core.store.queries.query_rows import FillRow
 from ctxtop.core.store.writer import Writer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -33,9 +44,9 @@ if TYPE_CHECKING:
 SPREAD = 0.36
 
 
-def misses(factor: float, turns: float = 16.0, count: int = 50) -> list[Miss]:
+def misses(factor: float, turns: float = 16.0, count: int = 50) -> list[PastGuess]:
     """Guesses that were all too low by the same factor."""
-    return [Miss(Guess(turns, SPREAD), round(turns * factor)) for _ in range(count)]
+    return [PastGuess(TurnGuess(turns, SPREAD), round(turns * factor)) for _ in range(count)]
 
 
 def grown(source: random.Random, pace: float, start: int) -> list[FillRow]:
@@ -48,37 +59,41 @@ def grown(source: random.Random, pace: float, start: int) -> list[FillRow]:
 
 
 def test_a_guess_that_was_always_too_low_is_raised_by_as_much() -> None:
-    found = measure([misses(2.0)])
+    found = measure_errors([misses(2.0)])
 
     assert found is not None
-    assert found.bounds(Guess(16.0, SPREAD)) == (32, 32, 32, 32)
+    assert found.bounds(TurnGuess(16.0, SPREAD)) == (32, 32, 32, 32)
 
 
 def test_errors_are_looked_at_near_the_distance_of_the_guess() -> None:
-    found = measure([misses(2.0, turns=4.0), misses(0.5, turns=128.0)])
+    found = measure_errors([misses(2.0, turns=4.0), misses(0.5, turns=128.0)])
 
     assert found is not None
-    assert found.bounds(Guess(4.0, SPREAD))[0] == 8
-    assert found.bounds(Guess(128.0, SPREAD))[0] == 64
-    assert found.bounds(Guess(4_000.0, SPREAD))[0] == 2_000
+    assert found.bounds(TurnGuess(4.0, SPREAD))[0] == 8
+    assert found.bounds(TurnGuess(128.0, SPREAD))[0] == 64
+    assert found.bounds(TurnGuess(4_000.0, SPREAD))[0] == 2_000
 
 
 def test_sources_that_disagree_make_the_interval_wider() -> None:
-    sure, unsure = (SHIPPED.bounds(Guess(40.0, spread)) for spread in (0.2, 0.8))
+    sure, unsure = (SHIPPED_CALIBRATION.bounds(TurnGuess(40.0, spread)) for spread in (0.2, 0.8))
 
     assert unsure[3] - unsure[2] > 1.5 * (sure[3] - sure[2])
 
 
 def test_without_sessions_the_shipped_errors_hold() -> None:
-    assert measure([]) is None
-    assert calibrate([], SHIPPED) == calibrate([[], []], SHIPPED) == SHIPPED
+    assert measure_errors([]) is None
+    assert (
+        blend_calibration([], SHIPPED_CALIBRATION)
+        == blend_calibration([[], []], SHIPPED_CALIBRATION)
+        == SHIPPED_CALIBRATION
+    )
 
 
 def test_the_more_sessions_a_machine_has_the_less_counts_what_is_shipped() -> None:
-    plain = Calibration(((0.0, 0.0, 0.0, 0.0),) * len(DISTANCES))
+    plain = ForecastCalibration(((0.0, 0.0, 0.0, 0.0),) * len(DISTANCES))
     few, many = (
-        calibrate([misses(4.0)] * count, plain).bounds(Guess(16.0, SPREAD))[0]
-        for count in (1, 20 * SHIPPED_SESSIONS)
+        blend_calibration([misses(4.0)] * count, plain).bounds(TurnGuess(16.0, SPREAD))[0]
+        for count in (1, 20 * SHIPPED_WEIGHT)
     )
 
     assert 16 < few < 30
@@ -90,15 +105,19 @@ def test_the_more_sessions_a_machine_has_the_less_counts_what_is_shipped() -> No
     st.floats(0, 5),
     st.lists(
         st.builds(
-            Miss, st.builds(Guess, st.floats(1, 1e4), st.floats(0, 5)), st.integers(1, 10**5)
+            PastGuess,
+            st.builds(TurnGuess, st.floats(1, 1e4), st.floats(0, 5)),
+            st.integers(1, 10**5),
         ),
         max_size=20,
     ),
 )
 def test_bounds_are_in_order_whatever_was_measured(
-    turns: float, spread: float, found: list[Miss]
+    turns: float, spread: float, found: list[PastGuess]
 ) -> None:
-    p50, p80, low, high = calibrate([found], SHIPPED).bounds(Guess(turns, spread))
+    p50, p80, low, high = blend_calibration([found], SHIPPED_CALIBRATION).bounds(
+        TurnGuess(turns, spread)
+    )
 
     assert 1 <= low <= p50 <= p80 <= high
 
@@ -106,9 +125,9 @@ def test_bounds_are_in_order_whatever_was_measured(
 def test_a_replay_guesses_by_what_was_known_at_the_time() -> None:
     rows = grown(random.Random(1), 6.5, 0)
     prior = make_prior([grown(random.Random(2), 6.5, 10**9)])
-    size = sizes_of(rows)[0]
+    size = replay_targets(rows)[0]
     end = next(n for n, row in enumerate(rows) if (row.tokens or 0) >= size)
-    whole = replay(rows, prior, most=10**6)
+    whole = replay_forecasts(rows, prior, most=10**6)
 
     assert [miss.took for miss in whole[:end]] == list(range(end, 0, -1))
     assert whole[20].guess == guess_turns(rows[:21], size, prior)
@@ -117,9 +136,9 @@ def test_a_replay_guesses_by_what_was_known_at_the_time() -> None:
 def test_of_a_long_session_some_moments_stand_for_all() -> None:
     rows = grown(random.Random(1), 6.5, 0)
     prior = make_prior([grown(random.Random(2), 6.5, 10**9)])
-    some, every = replay(rows, prior), replay(rows, prior, most=10**6)
+    some, every = replay_forecasts(rows, prior), replay_forecasts(rows, prior, most=10**6)
 
-    assert len(some) == MOMENTS
+    assert len(some) == MAX_REPLAYED_MOMENTS
     assert sum(miss.weight for miss in some) == pytest.approx(len(every))
 
 
@@ -127,8 +146,8 @@ def test_a_replay_stops_at_a_compaction() -> None:
     first, second = grown(random.Random(1), 7, 0), grown(random.Random(2), 7, 10**8)
     cut = FillRow(10**7, 9_000, 1)
 
-    assert list(runs([*first, cut, *second])) == [first, second]
-    assert list(runs([*first[:2], cut, *first[:2]])) == []
+    assert list(split_runs([*first, cut, *second])) == [first, second]
+    assert list(split_runs([*first[:2], cut, *first[:2]])) == []
 
 
 def test_the_interval_and_the_p80_hold_on_sessions_that_nobody_asked_before() -> None:
@@ -136,17 +155,18 @@ def test_the_interval_and_the_p80_hold_on_sessions_that_nobody_asked_before() ->
     sessions = [grown(source, source.gauss(6.6, 0.4), n * 10**9) for n in range(36)]
     learnt, unseen = sessions[:18], sessions[18:]
     found = [
-        replay(rows, make_prior(each for each in learnt if each is not rows)) for rows in learnt
+        replay_forecasts(rows, make_prior(each for each in learnt if each is not rows))
+        for rows in learnt
     ]
-    prior = replace(make_prior(learnt), calibration=measure(found))
+    prior = replace(make_prior(learnt), calibration=measure_errors(found))
     inside: list[bool] = []
     over: list[bool] = []
     sooner: list[float] = []
     for rows in unseen:
-        for size in sizes_of(rows):
+        for size in replay_targets(rows):
             end = next(n for n, row in enumerate(rows) if (row.tokens or 0) >= size)
             for turn in range(0, end, 5):
-                said = forecast(rows[: turn + 1], size, prior)
+                said = make_forecast(rows[: turn + 1], size, prior)
                 assert said is not None
                 took = end - turn
                 inside.append(said.turns.low <= took <= said.turns.high)
@@ -159,12 +179,12 @@ def test_the_interval_and_the_p80_hold_on_sessions_that_nobody_asked_before() ->
 
 
 def test_a_prior_from_the_store_is_calibrated_by_what_was_measured_here(tmp_path: Path) -> None:
-    own = Calibration(((0.1, 0.2, -0.3, 0.4),) * len(DISTANCES))
+    own = ForecastCalibration(((0.1, 0.2, -0.3, 0.4),) * len(DISTANCES))
     with closing(Writer(tmp_path / "store.db")) as writer:
         db = writer.connection
-        assert read_prior(db) == Prior(calibration=SHIPPED)
-        for calibration in (SHIPPED, own):
-            save_calibration(db, calibration, 500)
+        assert read_prior(db) == GrowthPrior(calibration=SHIPPED_CALIBRATION)
+        for calibration in (SHIPPED_CALIBRATION, own):
+            save_forecast_calibration(db, calibration, 500)
         assert read_prior(db).calibration == own
 
 
@@ -173,5 +193,5 @@ def test_a_calibration_of_another_form_is_as_none(tmp_path: Path, kept: str) -> 
     with closing(Writer(tmp_path / "store.db")) as writer:
         db = writer.connection
         db.execute("INSERT INTO forecast_calibration VALUES (1, 9, ?)", [kept])
-        assert stored_calibration(db) is None
-        assert read_prior(db).calibration == SHIPPED
+        assert read_forecast_calibration(db) is None
+        assert read_prior(db).calibration == SHIPPED_CALIBRATION

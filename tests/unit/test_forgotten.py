@@ -5,20 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.summaries import forgotten as rules
-from ctxtop.core.summaries.artifacts import Artifacts, FileUse, Name, Quote, artifacts_of
-from ctxtop.core.summaries.forgotten import Forgotten, divide, forgotten
-from ctxtop.core.summaries.mentions import Mentions
-from ctxtop.core.summaries.todos import Todo
+from ctxtop.core.summaries import lost_artifacts as rules
+from ctxtop.core.summaries.artifacts import (
+    Artifacts,
+    FileUse,
+    Quote,
+    Todo,
+    UsedName,
+    collect_artifacts,
+)
+from ctxtop.core.summaries.lost_artifacts import (
+    LostArtifacts,
+    limit_lost_artifacts,
+    split_retained_and_lost,
+)
+from ctxtop.core.summaries.mentions import MentionIndex
 
 from ..entries import answered, asked, called, returned, touched
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 
-def told(before: Artifacts, summary: str, *kept: Entry) -> Forgotten:
-    return forgotten(divide(before, summary, kept)[1])
+def told(before: Artifacts, summary: str, *kept: Entry) -> LostArtifacts:
+    return limit_lost_artifacts(split_retained_and_lost(before, summary, kept)[1])
 
 
 def test_a_file_is_kept_by_its_basename_and_by_its_folder_where_it_needs_that() -> None:
@@ -38,7 +48,11 @@ def test_a_windows_path_is_one_too() -> None:
 
 def test_a_name_stands_whole_or_not_at_all() -> None:
     before = Artifacts(
-        names=(Name("read_all", 1, 1), Name("read_one", 1, 1), Name("src/deep/x.py", 1, 1))
+        names=(
+            UsedName("read_all", 1, 1),
+            UsedName("read_one", 1, 1),
+            UsedName("src/deep/x.py", 1, 1),
+        )
     )
     lost = told(before, "we call read_all_lines and Read_One in x.py")
 
@@ -48,7 +62,11 @@ def test_a_name_stands_whole_or_not_at_all() -> None:
 def test_what_a_kept_message_holds_is_not_forgotten() -> None:
     before = Artifacts(
         files=(FileUse("/p/a.py"), FileUse("/p/b.py")),
-        names=(Name("in_input", 1, 1), Name("in_result", 1, 1), Name("gone_name", 1, 1)),
+        names=(
+            UsedName("in_input", 1, 1),
+            UsedName("in_result", 1, 1),
+            UsedName("gone_name", 1, 1),
+        ),
         constraints=(Quote("Never touch the billing module.", 3),),
     )
     kept = (
@@ -81,7 +99,7 @@ def test_a_rule_in_a_tools_result_is_nothing_that_was_said() -> None:
     ],
 )
 def test_a_sentence_is_kept_by_most_of_its_words(sentence: str, is_kept: bool) -> None:
-    text = Mentions([sentence])
+    text = MentionIndex([sentence])
 
     assert text.has_sentence("Never touch the billing module.") is is_kept
 
@@ -89,20 +107,20 @@ def test_a_sentence_is_kept_by_most_of_its_words(sentence: str, is_kept: bool) -
 def test_a_name_weighs_more_than_other_words() -> None:
     decision = "We decided to use `msgspec` for decoding transcripts quickly."
 
-    assert Mentions(["Decoding is done with msgspec now."]).has_sentence(decision)
-    assert not Mentions(["Decoding transcripts is done with json."]).has_sentence(decision)
+    assert MentionIndex(["Decoding is done with msgspec now."]).has_sentence(decision)
+    assert not MentionIndex(["Decoding transcripts is done with json."]).has_sentence(decision)
 
 
 def test_korean_words_are_found_under_other_particles() -> None:
     rule = "테스트를 먼저 실행하고 반드시 결과를 보여줘"
 
-    assert Mentions(["테스트가 먼저 실행하며 결과는 반드시 보여줌"]).has_sentence(rule)
-    assert not Mentions(["문서를 고쳤다"]).has_sentence(rule)
+    assert MentionIndex(["테스트가 먼저 실행하며 결과는 반드시 보여줌"]).has_sentence(rule)
+    assert not MentionIndex(["문서를 고쳤다"]).has_sentence(rule)
 
 
 def test_a_sentence_of_empty_words_is_kept_word_for_word_alone() -> None:
-    assert Mentions(["do not do that"]).has_sentence("Do not do that.")
-    assert not Mentions(["that is done"]).has_sentence("Do not do that.")
+    assert MentionIndex(["do not do that"]).has_sentence("Do not do that.")
+    assert not MentionIndex(["that is done"]).has_sentence("Do not do that.")
 
 
 def test_a_todo_is_kept_by_a_summary_or_by_a_list_that_stayed() -> None:
@@ -114,8 +132,8 @@ def test_a_todo_is_kept_by_a_summary_or_by_a_list_that_stayed() -> None:
 
 
 def test_the_most_important_are_told_and_all_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rules, "FILES_TOLD", 1)
-    before = artifacts_of([*touched("Read", "/p/a.py", "1"), *touched("Edit", "/p/b.py", "2")])
+    monkeypatch.setattr(rules, "MAX_LOST_FILES", 1)
+    before = collect_artifacts([*touched("Read", "/p/a.py", "1"), *touched("Edit", "/p/b.py", "2")])
     lost = told(before, "nothing")
 
     assert [use.path for use in lost.files] == ["/p/b.py"]
@@ -123,14 +141,14 @@ def test_the_most_important_are_told_and_all_are_counted(monkeypatch: pytest.Mon
 
 
 def test_what_was_kept_and_what_was_lost_are_all_there_was() -> None:
-    before = artifacts_of(
+    before = collect_artifacts(
         [
             answered("one_name and two_name. I will use `that_thing` instead of this."),
             asked("Never do it. Always do that other thing."),
             *touched("Read", "/p/a.py", "1"),
         ]
     )
-    there, lost = divide(before, "one_name in a.py", ())
+    there, lost = split_retained_and_lost(before, "one_name in a.py", ())
 
     for kind in ("files", "names", "decisions", "todos", "constraints"):
         parts = (*getattr(there, kind), *getattr(lost, kind))

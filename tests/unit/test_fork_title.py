@@ -6,11 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.title import TITLE_CHARS, fork_title
+from ctxtop.core.compaction.fork import MAX_TITLE_CHARS, fork_title
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..sessions_on_disk import (
     at_rest,
@@ -29,14 +29,14 @@ LINES = turns(4)
 
 
 def title_of(path: Path) -> str | None:
-    return fork_title(path, read_conversation(path))
+    return fork_title(path, read_entries(path))
 
 
 @pytest.mark.parametrize(
     ("lines", "title"),
     [
         ([user("Mend\n the  decoder")], "Mend the decoder (compacted)"),
-        ([user("x" * 300)], f"{'x' * TITLE_CHARS} (compacted)"),
+        ([user("x" * 300)], f"{'x' * MAX_TITLE_CHARS} (compacted)"),
         (
             [
                 {"type": "custom-title", "customTitle": "By hand", "sessionId": SESSION},
@@ -73,7 +73,9 @@ def test_a_fork_has_its_title_and_its_files_and_keeps_both_when_it_is_taken_back
     history = tmp_path / "file-history" / SESSION
     history.mkdir(parents=True)
     (history / "0123@v1").write_bytes(b"as it was")
-    receipt = apply_plan(plan_of(data, masks(data, result_lines(LINES)[:1])), Mode.FORK, subject)
+    receipt = apply_plan(
+        plan_of(data, masks(data, result_lines(LINES)[:1])), ApplyMode.FORK, subject
+    )
     fork = Path(receipt.target)
     linked = history.with_name(fork.stem) / "0123@v1"
     assert linked.read_bytes() == b"as it was"

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.conversation import Boundary, Entry, Piece, PieceKind, Role
-from ctxtop.core.growth import Steps, steps_of
+from ctxtop.core.measure.token_estimate import GrowthTracker, list_growth_steps
+from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind, Role
 
 MODEL = "claude-opus-5"
 
@@ -21,7 +21,7 @@ def answer(message_id: str, context: int, offset: int, output: int = 40, **field
         type="assistant",
         role=Role.ASSISTANT,
         message_id=message_id,
-        parts=(Piece(PieceKind.TEXT, message_id),),
+        parts=(MessagePart(PartKind.TEXT, message_id),),
         context_tokens=context,
         output_tokens=output,
         **more,
@@ -29,12 +29,12 @@ def answer(message_id: str, context: int, offset: int, output: int = 40, **field
 
 
 def said(text: str, **fields: Any) -> Entry:
-    pieces = (Piece(PieceKind.TOOL_RESULT, text),)
+    pieces = (MessagePart(PartKind.TOOL_RESULT, text),)
     return Entry(offset=1, length=9, line=1, type="user", role=Role.USER, parts=pieces, **fields)
 
 
 def test_a_step_is_an_answer_and_what_came_before_the_next() -> None:
-    (step,) = steps_of(
+    (step,) = list_growth_steps(
         [
             said("before"),
             answer("m1", 1000, 10, output=1),
@@ -55,17 +55,17 @@ def test_no_step_is_over_what_changes_the_context_otherwise() -> None:
     compaction = Entry(offset=2, length=9, line=1, type="system", boundary=Boundary())
     cleared = Entry(offset=2, length=9, line=1, type="system", replaced_results=(("t1", ""),))
     for between in (compaction, cleared):
-        assert steps_of([answer("m1", 1000, 10), between, answer("m2", 1700, 50)]) == []
+        assert list_growth_steps([answer("m1", 1000, 10), between, answer("m2", 1700, 50)]) == []
     other_model = answer("m2", 1700, 50, model="claude-opus-4-6")
-    assert steps_of([answer("m1", 1000, 10), other_model]) == []
-    assert steps_of([answer("m1", 1000, 10), answer("m2", 900, 50)]) == []
+    assert list_growth_steps([answer("m1", 1000, 10), other_model]) == []
+    assert list_growth_steps([answer("m1", 1000, 10), answer("m2", 900, 50)]) == []
 
 
 def test_what_was_never_sent_is_not_seen() -> None:
     made_up = answer("x", 5, 20, hidden=True)
     aside = answer("y", 50_000, 30, sidechain=True)
 
-    (step,) = steps_of(
+    (step,) = list_growth_steps(
         [answer("m1", 1000, 10), made_up, aside, said("no", hidden=True), answer("m2", 1100, 50)]
     )
 
@@ -74,10 +74,10 @@ def test_what_was_never_sent_is_not_seen() -> None:
 
 def test_the_steps_to_come_are_found_again_from_the_open_answer() -> None:
     entries = [answer(f"m{each}", 1000 + 10 * each, 100 * each) for each in range(6)]
-    whole = steps_of(entries)
+    whole = list_growth_steps(entries)
     for cut in range(1, len(entries)):
-        first = Steps()
+        first = GrowthTracker()
         found = [first.add(entry) for entry in entries[:cut]]
         again = [entry for entry in entries if entry.offset >= (first.resume_offset or 0)]
 
-        assert [step for step in found if step] + steps_of(again) == whole
+        assert [step for step in found if step] + list_growth_steps(again) == whole

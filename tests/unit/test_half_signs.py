@@ -6,7 +6,7 @@ import json
 
 import msgspec
 import pytest
-from ctxtop.core.half_signs import without_half_signs
+from ctxtop.core.transcript.raw_lines import replace_lone_surrogates
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +19,7 @@ def test_a_strict_reader_takes_it_and_only_halves_are_others(parts: list[str]) -
     text = "".join(parts)
     text = text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
     written = json.dumps(text)
-    mended = without_half_signs(written)
+    mended = replace_lone_surrogates(written)
     said = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     assert msgspec.json.decode(mended) == said
     assert len(mended) == len(written)
@@ -29,7 +29,7 @@ def test_a_strict_reader_takes_it_and_only_halves_are_others(parts: list[str]) -
     "whole", [r'"\ud83c\udf89"', r'"\\ud83d"', r'"\\\\ud83d \u0041 \n"', '"🎉"', "no JSON \\", ""]
 )
 def test_what_is_whole_stays_as_it_is(whole: str) -> None:
-    assert without_half_signs(whole) == whole
+    assert replace_lone_surrogates(whole) == whole
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ def test_what_is_whole_stays_as_it_is(whole: str) -> None:
     ],
 )
 def test_each_half_is_one_unknown_sign(halved: str, mended: str) -> None:
-    assert without_half_signs(halved) == mended
+    assert replace_lone_surrogates(halved) == mended

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.conversation import Message, Piece, PieceKind
-from ctxtop.core.summaries.anchors import AnchorSettings, find_anchors
-from ctxtop.core.summaries.importance import (
+from ctxtop.core.summaries.key_messages import (
+    AnchorSettings,
     ImportanceSettings,
     ImportanceWeights,
-    judge_message,
-    score_message,
+    assess_importance,
+    find_anchors,
+    score_importance,
 )
+from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -32,24 +33,24 @@ MARK = "<!-- anchor -->"
         (prompt("let's go with SQLite"), 0.8),
         (prompt("SQLite를 쓰기로 결정"), 0.8),
         (results("a"), 0.7),
-        (results("a", kind=PieceKind.AGENT_RETURN), 0.7),
+        (results("a", kind=PartKind.AGENT_RETURN), 0.7),
         (answer("one error"), 0.1),
         (answer("error, error, failed: a bug, because"), 0.5),
         (answer("error " * 100), 0.5),
     ],
 )
-def test_a_message_scores_by_its_strongest_sign(said: Message, score: float) -> None:
-    assert score_message(said) == pytest.approx(score)
+def test_a_message_scores_by_its_strongest_sign(said: ConversationMessage, score: float) -> None:
+    assert score_importance(said) == pytest.approx(score)
 
 
 def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
-    read = message(Piece(PieceKind.TOOL_RESULT, f"{MARK} we decided: important", "Read", "a"))
+    read = message(MessagePart(PartKind.TOOL_RESULT, f"{MARK} we decided: important", "Read", "a"))
 
-    assert score_message(read) == 0.7
+    assert score_importance(read) == 0.7
 
 
 def test_the_signs_are_told() -> None:
-    judged = judge_message(message(Piece(PieceKind.TEXT, "we chose to fix the bug")))
+    judged = assess_importance(message(MessagePart(PartKind.TEXT, "we chose to fix the bug")))
 
     assert (judged.has_emphasis, judged.has_decision, judged.has_tool_result) == (
         False,
@@ -61,15 +62,15 @@ def test_the_signs_are_told() -> None:
 
 @given(
     st.text() | st.sampled_from(["important decision", "error " * 9]),
-    st.sampled_from(PieceKind),
+    st.sampled_from(PartKind),
     *[st.floats(-2, 2)] * 4,
 )
 def test_a_score_is_between_0_and_1(
-    text: str, kind: PieceKind, user: float, decision: float, tool: float, keyword: float
+    text: str, kind: PartKind, user: float, decision: float, tool: float, keyword: float
 ) -> None:
     settings = ImportanceSettings(ImportanceWeights(user, decision, tool, keyword))
 
-    assert 0 <= score_message(message(Piece(kind, text)), settings) <= 1
+    assert 0 <= score_importance(message(MessagePart(kind, text)), settings) <= 1
 
 
 def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:

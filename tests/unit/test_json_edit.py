@@ -8,12 +8,17 @@ import re
 from typing import Any
 
 import pytest
-from ctxtop.collectors.install.json_edit import Path, append, find, put, remove, replace
-from ctxtop.collectors.install.json_text import (
-    DEEPEST,
+from ctxtop.core.files.json_edit import (
+    MAX_DEPTH,
+    JsonPath,
     JsonTextError,
-    decode_text,
-    read_text,
+    append_item,
+    decode_utf8,
+    find_value,
+    parse_json_text,
+    remove_value,
+    replace_value,
+    set_value,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,9 +26,9 @@ from hypothesis import strategies as st
 from ..json_texts import NAMES, VALUES, comments, documents, value
 
 
-def paths(node: dict[str, Any] | list[Any], way: Path = ()) -> list[Path]:
+def paths(node: dict[str, Any] | list[Any], way: JsonPath = ()) -> list[JsonPath]:
     steps = node.items() if isinstance(node, dict) else enumerate(node)
-    found: list[Path] = []
+    found: list[JsonPath] = []
     for step, one in steps:
         found.append((*way, step))
         if isinstance(one, (dict, list)):
@@ -31,7 +36,7 @@ def paths(node: dict[str, Any] | list[Any], way: Path = ()) -> list[Path]:
     return found
 
 
-def at(node: Any, path: Path) -> Any:  # noqa: ANN401 -- any JSON
+def at(node: Any, path: JsonPath) -> Any:  # noqa: ANN401 -- any JSON
     for step in path:
         node = node[step]
     return node
@@ -40,9 +45,9 @@ def at(node: Any, path: Path) -> Any:  # noqa: ANN401 -- any JSON
 @settings(deadline=None)
 @given(documents())
 def test_any_text_is_read_and_each_value_stands_where_it_is_said(text: str) -> None:
-    root = read_text(text).root
+    root = parse_json_text(text).root
     for path in paths(root.value):
-        node = find(root, path)
+        node = find_value(root, path)
         assert node is not None
         assert value(text[node.start : node.end]) == at(root.value, path)
 
@@ -51,7 +56,7 @@ def test_any_text_is_read_and_each_value_stands_where_it_is_said(text: str) -> N
 def test_plain_json_is_read_as_python_reads_it(given_value: object) -> None:
     for indent in (None, 1):
         text = json.dumps(given_value, indent=indent)
-        document = read_text(text)
+        document = parse_json_text(text)
         assert document.root.value == given_value
         assert document.is_strict
 
@@ -59,7 +64,7 @@ def test_plain_json_is_read_as_python_reads_it(given_value: object) -> None:
 @settings(deadline=None)
 @given(documents(), NAMES, VALUES)
 def test_a_member_is_put(text: str, name: str, new: object) -> None:
-    edited = put(text, (name,), new)
+    edited = set_value(text, (name,), new)
     assert value(edited) == value(text) | {name: new}
     if name not in value(text):
         assert comments(edited) == comments(text)
@@ -74,10 +79,10 @@ def test_a_member_is_put_with_the_objects_on_its_way(
     before = value(text)
     if not isinstance(before.get(outer, {}), dict):
         with pytest.raises(KeyError):
-            put(text, (outer, inner), new)
+            set_value(text, (outer, inner), new)
         return
     expected = before | {outer: before.get(outer, {}) | {inner: new}}
-    assert value(put(text, (outer, inner), new)) == expected
+    assert value(set_value(text, (outer, inner), new)) == expected
 
 
 @settings(deadline=None)
@@ -88,7 +93,7 @@ def test_an_item_is_added(text: str, new: object, data: st.DataObject) -> None:
     if not lists:
         return
     path = data.draw(st.sampled_from(lists))
-    edited = append(text, path, new)
+    edited = append_item(text, path, new)
     expected = copy.deepcopy(before)
     at(expected, path).append(new)
     assert value(edited) == expected
@@ -102,9 +107,9 @@ def test_a_value_is_replaced_and_nothing_else(text: str, new: object, data: st.D
     if not before:
         return
     path = data.draw(st.sampled_from(paths(before)))
-    node = find(read_text(text).root, path)
+    node = find_value(parse_json_text(text).root, path)
     assert node is not None
-    edited = replace(text, path, new)
+    edited = replace_value(text, path, new)
     assert edited.startswith(text[: node.start])
     assert edited.endswith(text[node.end :])
     assert value(edited[node.start : len(edited) - len(text) + node.end]) == new
@@ -117,13 +122,13 @@ def test_an_element_is_taken_out(text: str, data: st.DataObject) -> None:
     if not before:
         return
     path = data.draw(st.sampled_from(paths(before)))
-    node = find(read_text(text).root, path)
+    node = find_value(parse_json_text(text).root, path)
     assert node is not None
-    edited = remove(text, path)
+    edited = remove_value(text, path)
     expected = copy.deepcopy(before)
     del at(expected, path[:-1])[path[-1]]
     assert value(edited) == expected
-    parent = find(read_text(text).root, path[:-1])
+    parent = find_value(parse_json_text(text).root, path[:-1])
     assert parent is not None
     assert parent.elements is not None
     (own,) = [one for one in parent.elements if one.node == node]
@@ -138,7 +143,7 @@ def test_taking_out_what_was_put_in_gives_the_same_text(text: str, name: str, ne
     before = value(text)
     if not before or name in before:
         return
-    assert remove(put(text, (name,), new), (name,)) == text
+    assert remove_value(set_value(text, (name,), new), (name,)) == text
 
 
 @pytest.mark.parametrize(
@@ -166,7 +171,7 @@ def test_taking_out_what_was_put_in_gives_the_same_text(text: str, name: str, ne
     ],
 )
 def test_what_is_put_in_looks_like_what_is_there(text: str, expected: str) -> None:
-    assert put(text, ("b",), {"c": [1]}) == expected
+    assert set_value(text, ("b",), {"c": [1]}) == expected
 
 
 @pytest.mark.parametrize(
@@ -184,20 +189,20 @@ def test_what_is_put_in_looks_like_what_is_there(text: str, expected: str) -> No
         ('{"a": 1, "a": 2}', ("a",), '{"a": 1}'),
     ],
 )
-def test_what_is_taken_out_leaves_no_hole(text: str, path: Path, expected: str) -> None:
-    assert remove(text, path) == expected
+def test_what_is_taken_out_leaves_no_hole(text: str, path: JsonPath, expected: str) -> None:
+    assert remove_value(text, path) == expected
 
 
 def test_a_comment_ends_with_its_first_end() -> None:
     text = '{"a": [\n1,/* c */]/* c */\n}'
-    assert append(text, ("a",), 2) == '{"a": [\n1,\n2,/* c */]/* c */\n}'
+    assert append_item(text, ("a",), 2) == '{"a": [\n1,\n2,/* c */]/* c */\n}'
     text = '{\n"a": [\n1,\n2/* c */, 3]/* c */}'
-    assert value(remove(text, ("a", 1))) == {"a": [1, 3]}
+    assert value(remove_value(text, ("a", 1))) == {"a": [1, 3]}
 
 
 def test_of_members_with_one_name_the_last_one_counts() -> None:
     assert value('{"a": 1, "a": 2}') == {"a": 2}
-    assert replace('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
+    assert replace_value('{"a": 1, "a": 2}', ("a",), 3) == '{"a": 1, "a": 3}'
 
 
 @pytest.mark.parametrize(
@@ -215,22 +220,22 @@ def test_of_members_with_one_name_the_last_one_counts() -> None:
         ("{,}", "a name in double quotes was expected"),
         ("{} {}", "line 1, column 4: more behind the end"),
         ("{} /* never closed", "more behind the end"),
-        ("[" * (DEEPEST + 1), "nested too deeply"),
+        ("[" * (MAX_DEPTH + 1), "nested too deeply"),
         (f'{{"a": {"9" * 5000}}}', "a number that is too long"),
     ],
 )
 def test_what_is_no_json_is_refused_with_its_place(text: str, words: str) -> None:
     with pytest.raises(JsonTextError, match=re.escape(words)):
-        read_text(text)
+        parse_json_text(text)
 
 
 def test_comments_and_trailing_commas_are_told() -> None:
-    assert read_text('{"a": [1, 2]}').is_strict
+    assert parse_json_text('{"a": [1, 2]}').is_strict
     for text in ('{"a": 1,}', '{"a": [1,]}', "// c\n{}", "{} /* c */", '{"a": /**/ 1}'):
-        assert not read_text(text).is_strict
+        assert not parse_json_text(text).is_strict
 
 
 def test_bytes_that_are_no_utf_8_are_refused_with_their_place() -> None:
-    assert decode_text("\ufeffü".encode()) == "\ufeffü"
+    assert decode_utf8("\ufeffü".encode()) == "\ufeffü"
     with pytest.raises(JsonTextError, match="line 2, column 4: a byte that is no UTF-8"):
-        decode_text(b'{\n  "\xff"\n}')
+        decode_utf8(b'{\n  "\xff"\n}')

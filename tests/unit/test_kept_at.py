@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxtop.core.kept_at import halves_at
+from ctxtop.core.measure.compaction_report import find_retained_and_lost
 from msgspec.structs import replace
 
 from ..entries import answered, asked, compacted, summed_up, touched
@@ -18,7 +18,7 @@ def test_what_stood_before_a_compaction_is_kept_or_lost() -> None:
         summed_up("a.py was read; never push to main."),
         answered("go on"),
     ]
-    found = halves_at(entries, end.uuid or "")
+    found = find_retained_and_lost(entries, end.uuid or "")
 
     assert found
     assert [use.path for use in found.retained.files] == ["/p/a.py"]
@@ -37,7 +37,7 @@ def test_what_the_first_kept_stands_before_the_second() -> None:
         second,
         summed_up("b.py"),
     ]
-    found = halves_at(entries, second.uuid or "")
+    found = find_retained_and_lost(entries, second.uuid or "")
 
     assert found
     assert [use.path for use in found.lost.files] == ["/p/a.py"]
@@ -48,5 +48,5 @@ def test_a_compaction_without_an_id_is_named_by_its_place() -> None:
     end = replace(compacted(), uuid=None)
     entries = [*touched("Edit", "/p/a.py", "t1"), end, summed_up("nothing")]
 
-    assert halves_at(entries, f"at {end.offset}")
-    assert halves_at(entries, "another") is None
+    assert find_retained_and_lost(entries, f"at {end.offset}")
+    assert find_retained_and_lost(entries, "another") is None

@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.collectors.transcripts.conversation import entries_from, read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm, Operation
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.cut import cut
-from ctxtop.core.compaction.strategies.revert import revert
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Operation, Severity
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
+from ctxtop.core.compaction.summary_boundary import newest_entry
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.compaction.whole import newest
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.last_line import whole_length
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
+from ctxtop.core.transcript.raw_lines import complete_line_length
 
 from ..planned import COUNTERS, plan_of
 from ..sessions_on_disk import encoded, rest, said, subject_of, turns
@@ -31,13 +30,13 @@ from ..worked import Session, numbered
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ctxtop.core.compaction.plan import Plan, Refusal
-    from ctxtop.core.compaction.view import View
-    from ctxtop.core.compaction.whole import Whole
+    from ctxtop.core.compaction.plan import CompactionPlan, Refusal
+    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.transcript_view import TranscriptView
 
 CORPUS = os.environ.get("CTXTOP_SHARED")
 
-LEVELS = tuple(level for level in Harm if level <= Harm.PROSE)
+LEVELS = tuple(level for level in Severity if level <= Severity.PROSE)
 
 TORN_BYTES = 40
 """Cut off the last line, with its line end."""
@@ -80,8 +79,8 @@ def written(folder: Path, data: bytes, name: str = f"{SESSION}.jsonl") -> Path:
     return path
 
 
-def planned(path: Path, level: Harm) -> Plan:
-    plan = plan_of(path, Aim(level))
+def planned(path: Path, level: Severity) -> CompactionPlan:
+    plan = plan_of(path, SelectionOptions(level))
     return msgspec.structs.replace(
         plan,
         session_id=path.stem,
@@ -89,31 +88,33 @@ def planned(path: Path, level: Harm) -> Plan:
     )
 
 
-def planned_whole(path: Path, make: Callable[[Whole, View], Operation | Refusal]) -> Plan:
-    return plan_whole(path.stem, path, entries_from, COUNTERS.for_model, make)
+def planned_whole(
+    path: Path, make: Callable[[Conversation, TranscriptView], Operation | Refusal]
+) -> CompactionPlan:
+    return plan_conversation(path.stem, path, iter_entries, COUNTERS.for_model, make)
 
 
-def go_back(_: Whole, view: View) -> Operation | Refusal:
-    prompts = [each.line for each in view.blocks if each.part.kind is PieceKind.PROMPT]
-    return revert(view, prompts[-1])
+def go_back(_: Conversation, view: TranscriptView) -> Operation | Refusal:
+    prompts = [each.line for each in view.blocks if each.part.kind is PartKind.PROMPT]
+    return plan_revert(view, prompts[-1])
 
 
-def applied(path: Path, plan: Plan, mode: Mode) -> Path:
+def applied(path: Path, plan: CompactionPlan, mode: ApplyMode) -> Path:
     """Carry a plan out, see that nothing else changed, and take it back."""
     before, listed = path.read_bytes(), said(path)
     subject = subject_of(path, path.parents[1])
     receipt = apply_plan(plan, mode, subject)
     fork = Path(receipt.target)
-    if mode is Mode.FORK:
+    if mode is ApplyMode.FORK:
         assert path.read_bytes() == before
         assert fork.read_bytes().endswith(b"\n")
         subject = changed(subject, session_id=fork.stem, transcript=fork)
         rest(fork)
-    elif not any(each.level >= Harm.CUT for each in plan.operations):
+    elif not any(each.level >= Severity.CUT for each in plan.operations):
         assert [uuid for uuid, _ in said(path)][-1] == listed[-1][0]
     after = fork.read_bytes()
     undo(receipt.receipt_id, None, subject)
-    if mode is Mode.FORK:
+    if mode is ApplyMode.FORK:
         assert said(fork) == listed
     else:
         assert path.read_bytes() == before
@@ -121,10 +122,10 @@ def applied(path: Path, plan: Plan, mode: Mode) -> Path:
     return fork.parents[1] / "-p" / "after.jsonl"
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.IN_PLACE])
 @pytest.mark.parametrize("level", LEVELS)
 def test_every_level_passes_all_checks_and_comes_back(
-    transcript: Path, level: Harm, mode: Mode
+    transcript: Path, level: Severity, mode: ApplyMode
 ) -> None:
     plan = planned(transcript, level)
     if plan.refused:
@@ -133,8 +134,10 @@ def test_every_level_passes_all_checks_and_comes_back(
     applied(transcript, plan, mode)
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.IN_PLACE])
-def test_going_back_leaves_nothing_that_hangs_on_what_left(transcript: Path, mode: Mode) -> None:
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.IN_PLACE])
+def test_going_back_leaves_nothing_that_hangs_on_what_left(
+    transcript: Path, mode: ApplyMode
+) -> None:
     plan = planned_whole(transcript, go_back)
     assert not plan.refused
     after = applied(transcript, plan, mode)
@@ -142,15 +145,15 @@ def test_going_back_leaves_nothing_that_hangs_on_what_left(transcript: Path, mod
     values = [json.loads(line) for line in lines]
     uuids = {value.get("uuid") for value in values}
     assert {value["parentUuid"] for value in values if value.get("parentUuid")} <= uuids
-    assert len(after.read_bytes()) == plan.bytes_after or mode is Mode.FORK
+    assert len(after.read_bytes()) == plan.bytes_after or mode is ApplyMode.FORK
 
 
-@pytest.mark.parametrize("mode", [Mode.FORK, Mode.APPEND])
-def test_what_is_appended_begins_on_a_line_of_its_own(transcript: Path, mode: Mode) -> None:
-    plan = planned_whole(transcript, lambda whole, _: cut(whole, 1))
+@pytest.mark.parametrize("mode", [ApplyMode.FORK, ApplyMode.APPEND])
+def test_what_is_appended_begins_on_a_line_of_its_own(transcript: Path, mode: ApplyMode) -> None:
+    plan = planned_whole(transcript, lambda whole, _: plan_cut(whole, 1))
     assert not plan.refused
     after = applied(transcript, plan, mode)
-    kinds = [each.boundary for each in read_conversation(after) if each.boundary]
+    kinds = [each.boundary for each in read_entries(after) if each.boundary]
     assert len(kinds) == 1
 
 
@@ -160,7 +163,7 @@ def test_a_last_line_without_a_line_end_is_read_and_can_be_changed(tmp_path: Pat
     listed = said(whole)
     path = written(tmp_path, unended(encoded(lines)))
     assert said(path) == listed
-    last = newest(read_conversation(path))
+    last = newest_entry(read_entries(path))
     assert last is not None
     assert last.uuid == lines[-1]["uuid"]
 
@@ -168,11 +171,11 @@ def test_a_last_line_without_a_line_end_is_read_and_can_be_changed(tmp_path: Pat
 @pytest.mark.parametrize("end", [b"", b" ", b"\r", b"\0\0"])
 def test_an_object_is_whole_and_half_of_one_is_not(end: bytes) -> None:
     line = b'{"a":[1,"x \\ud83d",{"b":"\xff"}]}'
-    assert whole_length(line + end) == len(line)
+    assert complete_line_length(line + end) == len(line)
     for cut_at in range(len(line)):
-        assert whole_length(line[:cut_at] + end) == 0
-    assert whole_length(line + line + end) == 0
-    assert whole_length(b"12" + end) == whole_length(b"[1]" + end) == 0
+        assert complete_line_length(line[:cut_at] + end) == 0
+    assert complete_line_length(line + line + end) == 0
+    assert complete_line_length(b"12" + end) == complete_line_length(b"[1]" + end) == 0
 
 
 def recorded() -> list[Path]:
@@ -191,4 +194,4 @@ def test_recorded_sessions_with_such_ends_pass_all_checks(
         if plan.refused:
             assert {each.check for each in plan.refused} <= {"nothing", "shape", "thinking"}
             continue
-        applied(transcript, plan, Mode.FORK)
+        applied(transcript, plan, ApplyMode.FORK)

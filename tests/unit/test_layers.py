@@ -57,7 +57,7 @@ def test_core_knows_neither_collectors_nor_the_screen() -> None:
 def test_collectors_know_no_screen() -> None:
     names, modules = loaded_with("ctxtop.collectors")
 
-    assert "ctxtop.collectors.collect" in names
+    assert "ctxtop.collectors.claude_code.collector_thread" in names
     assert below(modules, "ctxtop.tui", "textual") == []
 
 
@@ -97,8 +97,8 @@ _HOOK = """
 import sys
 before = set(sys.modules)
 sys.path.insert(0, sys.argv[1])
-import log
-assert log.record(sys.argv[2], "Stop", b'{"session_id":"s"}') is None
+import plugin_log
+assert plugin_log.append_record(sys.argv[2], "Stop", b'{"session_id":"s"}') is None
 print(*sorted(set(sys.modules) - before))
 """
 

@@ -6,17 +6,17 @@ import random
 from dataclasses import dataclass, field
 
 import pytest
-from ctxtop.core.levels import (
-    LINES,
-    REARM,
+from ctxtop.core.measure.levels import (
+    DEFAULT_PLACED_THRESHOLDS,
+    DEFAULT_REARM,
+    FillPoint,
     Level,
     LevelWarning,
-    Line,
-    Op,
-    Point,
-    Rearm,
+    PlacedThreshold,
+    RearmRule,
+    ThresholdOp,
     find_warnings,
-    level_of,
+    reached_level,
 )
 from msgspec.structs import replace
 
@@ -42,11 +42,11 @@ from ..seed import SEED
     ],
 )
 def test_a_level_begins_at_its_threshold(ratio: float | None, level: Level | None) -> None:
-    assert level_of(ratio) is level
+    assert reached_level(ratio) is level
 
 
 def test_a_threshold_in_tokens_is_inclusive() -> None:
-    assert [level_of(tokens / 200_000) for tokens in (139_999, 140_000, 170_000, 190_000)] == [
+    assert [reached_level(tokens / 200_000) for tokens in (139_999, 140_000, 170_000, 190_000)] == [
         None,
         Level.NOTICE,
         Level.HIGH,
@@ -55,7 +55,7 @@ def test_a_threshold_in_tokens_is_inclusive() -> None:
 
 
 def said(*ratios: float | None) -> list[tuple[Level, int | None]]:
-    points = [Point(at, ratio) for at, ratio in enumerate(ratios)]
+    points = [FillPoint(at, ratio) for at, ratio in enumerate(ratios)]
     return [(warning.level, warning.at) for warning in find_warnings(points)]
 
 
@@ -95,7 +95,12 @@ def test_an_unknown_fill_ends_nothing() -> None:
 
 def test_a_compaction_ends_every_level_and_notes_when() -> None:
     found = find_warnings(
-        [Point(1, 0.81), Point(2, None, compacted=True), Point(3, 0.71), Point(4, 0.72)]
+        [
+            FillPoint(1, 0.81),
+            FillPoint(2, None, compacted=True),
+            FillPoint(3, 0.71),
+            FillPoint(4, 0.72),
+        ]
     )
 
     assert [(warning.level, warning.at, warning.cleared_at) for warning in found] == [
@@ -106,7 +111,7 @@ def test_a_compaction_ends_every_level_and_notes_when() -> None:
 
 
 def test_a_compaction_that_freed_little_says_it_again() -> None:
-    found = find_warnings([Point(1, 0.9), Point(2, 0.82, compacted=True)])
+    found = find_warnings([FillPoint(1, 0.9), FillPoint(2, 0.82, compacted=True)])
 
     assert [(warning.level, warning.at) for warning in found if warning.cleared_at is None] == [
         (Level.NOTICE, 2),
@@ -115,31 +120,34 @@ def test_a_compaction_that_freed_little_says_it_again() -> None:
 
 
 def test_the_same_facts_give_the_same_warnings() -> None:
-    points = [Point(at, ratio) for at, ratio in enumerate((0.5, 0.9, 0.6, 0.97, 1.2, 0.1))]
+    points = [FillPoint(at, ratio) for at, ratio in enumerate((0.5, 0.9, 0.6, 0.97, 1.2, 0.1))]
 
     assert find_warnings(points) == find_warnings(iter(points))
 
 
-AT_80 = Line(0.80, Level.WARNING, "0.8")
-NEVER = Rearm(on_compaction=False, hysteresis=None)
+AT_80 = PlacedThreshold(0.80, Level.WARNING, "0.8")
+NEVER = RearmRule(on_compaction=False, hysteresis=None)
 
 
-def at_80(rearm: Rearm, *points: Point) -> list[tuple[int | None, int | None]]:
+def at_80(rearm: RearmRule, *points: FillPoint) -> list[tuple[int | None, int | None]]:
     return [(each.at, each.cleared_at) for each in find_warnings(points, [AT_80], rearm)]
 
 
 def test_a_strict_line_begins_above_its_ratio() -> None:
-    above = Line(0.80, Level.NOTICE, ">0.8", Op.ABOVE)
+    above = PlacedThreshold(0.80, Level.NOTICE, ">0.8", ThresholdOp.ABOVE)
 
-    assert level_of(0.80, [above]) is None
-    assert level_of(160_001 / 200_000, [above]) is Level.NOTICE
-    assert level_of(160_000 / 200_000, [AT_80]) is Level.WARNING
+    assert reached_level(0.80, [above]) is None
+    assert reached_level(160_001 / 200_000, [above]) is Level.NOTICE
+    assert reached_level(160_000 / 200_000, [AT_80]) is Level.WARNING
 
 
 def test_the_most_urgent_level_counts_and_not_the_highest_line() -> None:
-    lines = [Line(0.75, Level.HIGH, "0.75"), Line(0.80, Level.NOTICE, ">0.8", Op.ABOVE)]
+    lines = [
+        PlacedThreshold(0.75, Level.HIGH, "0.75"),
+        PlacedThreshold(0.80, Level.NOTICE, ">0.8", ThresholdOp.ABOVE),
+    ]
 
-    assert level_of(0.9, lines) is Level.HIGH
+    assert reached_level(0.9, lines) is Level.HIGH
 
 
 @pytest.mark.parametrize(
@@ -153,12 +161,12 @@ def test_the_most_urgent_level_counts_and_not_the_highest_line() -> None:
 )
 def test_levels_of_compression(ratio: float, level: Level | None) -> None:
     lines = [
-        Line(0.85, Level.LIGHT, "0.85"),
-        Line(0.90, Level.MEDIUM, "0.9"),
-        Line(0.95, Level.AGGRESSIVE, "0.95"),
+        PlacedThreshold(0.85, Level.LIGHT, "0.85"),
+        PlacedThreshold(0.90, Level.MEDIUM, "0.9"),
+        PlacedThreshold(0.95, Level.AGGRESSIVE, "0.95"),
     ]
 
-    assert level_of(ratio, lines) is level
+    assert reached_level(ratio, lines) is level
 
 
 def test_every_level_has_a_severity_that_is_its_own() -> None:
@@ -172,70 +180,79 @@ def test_every_level_has_a_severity_that_is_its_own() -> None:
 
 
 def test_never_again() -> None:
-    points = Point(1, 0.9), Point(2, 0.1, compacted=True), Point(3, 0.9), Point(4, 0.2)
+    points = (
+        FillPoint(1, 0.9),
+        FillPoint(2, 0.1, compacted=True),
+        FillPoint(3, 0.9),
+        FillPoint(4, 0.2),
+    )
 
     assert at_80(NEVER, *points) == [(1, 2)]
 
 
 def test_a_level_that_is_said_once_ends_when_it_is_left() -> None:
-    assert at_80(NEVER, Point(1, 0.9), Point(2, 0.79), Point(3, 0.9)) == [(1, 2)]
+    assert at_80(NEVER, FillPoint(1, 0.9), FillPoint(2, 0.79), FillPoint(3, 0.9)) == [(1, 2)]
 
 
 def test_with_every_answer() -> None:
-    every = Rearm(cooldown_ms=0)
+    every = RearmRule(cooldown_ms=0)
 
-    assert [at for at, _ in at_80(every, *(Point(at, 0.9) for at in range(3)))] == [0, 1, 2]
+    assert [at for at, _ in at_80(every, *(FillPoint(at, 0.9) for at in range(3)))] == [0, 1, 2]
 
 
 def test_again_after_a_time_and_not_before() -> None:
-    minute = Rearm(on_compaction=False, hysteresis=None, cooldown_ms=60_000)
+    minute = RearmRule(on_compaction=False, hysteresis=None, cooldown_ms=60_000)
     times = (0, 59_999, 60_000, 100_000, 120_000)
-    compacted = Point(60_001, 0.1, compacted=True)
-    points = sorted([*(Point(at, 0.9) for at in times), compacted], key=lambda each: each.at or 0)
+    compacted = FillPoint(60_001, 0.1, compacted=True)
+    points = sorted(
+        [*(FillPoint(at, 0.9) for at in times), compacted], key=lambda each: each.at or 0
+    )
 
     assert [at for at, _ in at_80(minute, *points)] == [0, 60_000, 120_000]
 
 
 def test_a_fall_alone_rearms_where_a_compaction_does_not() -> None:
-    fall = Rearm(on_compaction=False)
-    little, much = Point(2, 0.78, compacted=True), Point(2, 0.7, compacted=True)
+    fall = RearmRule(on_compaction=False)
+    little, much = FillPoint(2, 0.78, compacted=True), FillPoint(2, 0.7, compacted=True)
 
-    assert at_80(fall, Point(1, 0.9), little, Point(3, 0.9)) == [(1, None)]
-    assert at_80(fall, Point(1, 0.9), much, Point(3, 0.9)) == [(1, 2), (3, None)]
+    assert at_80(fall, FillPoint(1, 0.9), little, FillPoint(3, 0.9)) == [(1, None)]
+    assert at_80(fall, FillPoint(1, 0.9), much, FillPoint(3, 0.9)) == [(1, 2), (3, None)]
 
 
 def test_a_compaction_alone_rearms_where_a_fall_does_not() -> None:
-    compaction = Rearm(hysteresis=None)
-    compacted = Point(4, 0.1, compacted=True)
+    compaction = RearmRule(hysteresis=None)
+    compacted = FillPoint(4, 0.1, compacted=True)
 
-    assert at_80(compaction, Point(1, 0.9), Point(2, 0.1), Point(3, 0.9)) == [(1, None)]
-    assert at_80(compaction, Point(1, 0.9), compacted, Point(5, 0.9)) == [(1, 4), (5, None)]
+    assert at_80(compaction, FillPoint(1, 0.9), FillPoint(2, 0.1), FillPoint(3, 0.9)) == [(1, None)]
+    assert at_80(compaction, FillPoint(1, 0.9), compacted, FillPoint(5, 0.9)) == [(1, 4), (5, None)]
 
 
 REARMS = [
-    REARM,
+    DEFAULT_REARM,
     NEVER,
-    Rearm(cooldown_ms=0),
-    Rearm(on_compaction=False, hysteresis=None, cooldown_ms=3),
-    Rearm(on_compaction=False),
-    Rearm(hysteresis=None),
+    RearmRule(cooldown_ms=0),
+    RearmRule(on_compaction=False, hysteresis=None, cooldown_ms=3),
+    RearmRule(on_compaction=False),
+    RearmRule(hysteresis=None),
 ]
 
 
 @pytest.mark.parametrize("rearm", REARMS)
-def test_facts_cut_anywhere_give_the_same_warnings(rearm: Rearm) -> None:
+def test_facts_cut_anywhere_give_the_same_warnings(rearm: RearmRule) -> None:
     dice = random.Random(SEED)
     for _ in range(200):
         points = [
-            Point(at, dice.choice([None, dice.random() * 1.2]), dice.random() < 0.1, mark=str(at))
+            FillPoint(
+                at, dice.choice([None, dice.random() * 1.2]), dice.random() < 0.1, mark=str(at)
+            )
             for at in range(dice.randrange(1, 25))
         ]
-        whole = find_warnings(points, LINES, rearm)
+        whole = find_warnings(points, DEFAULT_PLACED_THRESHOLDS, rearm)
         found: list[LevelWarning] = []
         place = 0
         while place < len(points):
             end = place + dice.randrange(1, 6)
-            found = find_warnings(points[place:end], LINES, rearm, found)
+            found = find_warnings(points[place:end], DEFAULT_PLACED_THRESHOLDS, rearm, found)
             place = end
         assert found == whole, SEED
 
@@ -262,9 +279,9 @@ class Told:
             for each in self.said
         ]
         self.window = window
-        points = [Point(fill, fill / window, tokens=fill) for fill in tokens]
+        points = [FillPoint(fill, fill / window, tokens=fill) for fill in tokens]
         before = len(moved)
-        self.said = find_warnings(points, [AT_80], REARM, moved)
+        self.said = find_warnings(points, [AT_80], DEFAULT_REARM, moved)
         self.tokens += [
             (round(each.threshold * window), each.point.tokens or 0) for each in self.said[before:]
         ]

@@ -5,18 +5,18 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.compaction.limit_errors import (
+from ctxtop.core.compaction.recovery.limit_errors import (
     LimitErrorType,
-    ParsedTokenLimitError,
+    TokenLimitRefusal,
     is_thinking_block_error,
-    parse_anthropic_token_limit_error,
+    parse_limit_error,
 )
 
 API = "prompt is too long: 210000 tokens > 200000 maximum"
 
 
-def parsed(error: object) -> ParsedTokenLimitError:
-    found = parse_anthropic_token_limit_error(error)
+def parsed(error: object) -> TokenLimitRefusal:
+    found = parse_limit_error(error)
     assert found is not None
     return found
 
@@ -40,13 +40,13 @@ def sizes(error: object) -> tuple[int | None, int | None]:
     ],
 )
 def test_each_keyword_is_known(text: str) -> None:
-    assert parse_anthropic_token_limit_error(text)
-    assert parse_anthropic_token_limit_error({"message": text.upper()})
+    assert parse_limit_error(text)
+    assert parse_limit_error({"message": text.upper()})
 
 
 @pytest.mark.parametrize("error", ["", "overloaded", None, 400, [], {}, {"message": "slow down"}])
 def test_another_error_is_none(error: object) -> None:
-    assert parse_anthropic_token_limit_error(error) is None
+    assert parse_limit_error(error) is None
 
 
 @pytest.mark.parametrize(
@@ -201,14 +201,14 @@ def test_ids_are_taken_from_wherever_they_stand() -> None:
 )
 def test_an_error_of_thinking_blocks_is_another(text: str) -> None:
     assert is_thinking_block_error(text)
-    assert parse_anthropic_token_limit_error(f"{text}; max_tokens") is None
-    assert parse_anthropic_token_limit_error({"message": f"{text}; is too long"}) is None
+    assert parse_limit_error(f"{text}; max_tokens") is None
+    assert parse_limit_error({"message": f"{text}; is too long"}) is None
 
 
 def test_a_limit_of_the_answer_is_none_of_the_context() -> None:
     said = "max_tokens: 64001 > 64000, which is the maximum allowed number of output tokens"
 
-    assert parse_anthropic_token_limit_error({"message": said}) is None
+    assert parse_limit_error({"message": said}) is None
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_a_text_that_may_mean_another_thing_is_no_overflow(text: str) -> None:
 )
 def test_a_huge_text_is_searched_in_one_go(text: str) -> None:
     for error in (text, {"data": {"responseBody": text}}):
-        found = parse_anthropic_token_limit_error(error)
+        found = parse_limit_error(error)
 
         assert found is None or found.max_tokens is None
 

@@ -6,15 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.plan import Append, Harm, Operation, Plan, Refusal
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.strategies.cut import cut
-from ctxtop.core.compaction.strategies.revert import revert
-from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.plan import AppendLine, CompactionPlan, Operation, Refusal, Severity
+from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
 from tests.planned import COUNTERS
@@ -23,9 +22,9 @@ from tests.worked import WORDS, Session, numbered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan_whole import Make
-    from ctxtop.core.compaction.view import View
-    from ctxtop.core.compaction.whole import Whole
+    from ctxtop.core.compaction.conversation_planning import Make
+    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.transcript_view import TranscriptView
 
 
 def worked(path: Path) -> Path:
@@ -39,8 +38,8 @@ def worked(path: Path) -> Path:
     return session.write(path)
 
 
-def plan_of(path: Path, make: Make, live: str | None = None) -> Plan:
-    return plan_whole(path.stem, path, read_conversation, COUNTERS.for_model, make, open_in=live)
+def plan_of(path: Path, make: Make, live: str | None = None) -> CompactionPlan:
+    return plan_conversation(path.stem, path, read_entries, COUNTERS.for_model, make, open_in=live)
 
 
 @pytest.fixture
@@ -48,20 +47,20 @@ def path(tmp_path: Path) -> Path:
     return worked(tmp_path / "s.jsonl")
 
 
-def after(path: Path, plan: Plan) -> list[str]:
+def after(path: Path, plan: CompactionPlan) -> list[str]:
     """Carry out what only appends: the kinds of the pieces that are sent then."""
     texts = [
-        edit.text for each in plan.operations for edit in each.edits if isinstance(edit, Append)
+        edit.text for each in plan.operations for edit in each.edits if isinstance(edit, AppendLine)
     ]
     with path.open("a", encoding="utf-8") as file:
         file.writelines(f"{text}\n" for text in texts)
-    sent = project(read_conversation(path))
+    sent = visible_entries(read_entries(path))
     return [piece.kind.value for entry in sent for piece in entry.parts]
 
 
 def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
-    def no_smaller(whole: Whole, _view: View) -> Operation | Refusal:
-        made = summarise(whole, 4, FOUR)
+    def no_smaller(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+        made = summarise_by_rules(whole, 4, FOUR_SECTIONS)
         assert isinstance(made, Operation)
         return replace(made, tokens_saved=0)
 
@@ -72,42 +71,48 @@ def test_a_summary_that_is_no_smaller_is_refused(path: Path) -> None:
 
 def test_a_summary(path: Path) -> None:
     size = path.stat().st_size
-    plan = plan_of(path, lambda whole, _: summarise(whole, 3, FOUR))
+    plan = plan_of(path, lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS))
     assert plan.refused == ()
     assert plan.only_appends
-    assert plan.harm is Harm.SUMMARY
+    assert plan.harm is Severity.SUMMARY
     assert plan.base_bytes == size
     assert plan.after_tokens < plan.before_tokens / 2
     assert plan.break_even_requests is not None
-    assert plan == plan_of(path, lambda whole, _: summarise(whole, 3, FOUR)), "made again, the same"
+    assert plan == plan_of(path, lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS)), (
+        "made again, the same"
+    )
     kinds = after(path, plan)
     assert kinds[0] == "summary"
     assert kinds.count("prompt") == 1
     assert path.stat().st_size == plan.bytes_after
-    said = [each for each in read_conversation(path) if each.parts][-1].parts[0]
-    assert said.kind is PieceKind.SUMMARY
+    said = [each for each in read_entries(path) if each.parts][-1].parts[0]
+    assert said.kind is PartKind.SUMMARY
     assert "Never push." in said.text
 
 
 def test_a_cut_and_a_way_back(path: Path) -> None:
     prompts = [
         entry.line
-        for entry in read_conversation(path)
-        if any(piece.kind is PieceKind.PROMPT for piece in entry.parts)
+        for entry in read_entries(path)
+        if any(piece.kind is PartKind.PROMPT for piece in entry.parts)
     ]
-    back = plan_of(path, lambda _, view: revert(view, prompts[-1]))
-    assert back.harm is Harm.CUT
+    back = plan_of(path, lambda _, view: plan_revert(view, prompts[-1]))
+    assert back.harm is Severity.CUT
     assert back.operations[0].line == prompts[-1]
     assert back.after_tokens < back.before_tokens
-    kinds = after(path, plan_of(path, lambda whole, _: cut(whole, 1)))
+    kinds = after(path, plan_of(path, lambda whole, _: plan_cut(whole, 1)))
     assert kinds.count("prompt") == 2
     assert kinds.count("tool_result") == 1
 
 
 def test_what_is_refused_changes_nothing(path: Path) -> None:
-    live = plan_of(path, lambda whole, _: summarise(whole, 3, FOUR), live="it is open in 4711")
+    live = plan_of(
+        path,
+        lambda whole, _: summarise_by_rules(whole, 3, FOUR_SECTIONS),
+        live="it is open in 4711",
+    )
     assert [each.check for each in live.refused] == ["live"]
     assert live.operations == ()
-    few = plan_of(path, lambda whole, _: summarise(whole, 500, FOUR))
+    few = plan_of(path, lambda whole, _: summarise_by_rules(whole, 500, FOUR_SECTIONS))
     assert [each.check for each in few.refused] == ["too_few"]
     assert json.dumps(few.break_even_requests) == "null"

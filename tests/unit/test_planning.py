@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import entries_from, read_conversation
-from ctxtop.core.compaction.break_even import break_even
-from ctxtop.core.compaction.plan import Harm, Remove
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.project import is_call, is_result, project
-from ctxtop.core.compaction.protect import TAIL, Protection
-from ctxtop.core.compaction.registered import STRATEGIES
-from ctxtop.core.compaction.select import GROW, Aim, least_tokens
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.prices import read_share
+from ctxtop.core.compaction.operation_selection import (
+    LET_SESSION_GROW,
+    SelectionOptions,
+    min_saved_tokens,
+)
+from ctxtop.core.compaction.plan import RemoveLine, Severity, compute_break_even
+from ctxtop.core.compaction.protection import NEWEST_TURNS, ProtectionLimits
+from ctxtop.core.compaction.strategies.strategy_registry import STRATEGIES
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.measure.models import cache_read_factor
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
+from ctxtop.core.transcript.visible_messages import is_call, is_result, visible_entries
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -49,21 +52,21 @@ def checks(plan: Any) -> list[str]:  # noqa: ANN401 -- a plan
 
 def test_a_plan_takes_the_least_harmful_first_and_stops_at_its_target(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    everything = plan_of(path, Aim(Harm.INPUTS))
-    superseded = plan_of(path, Aim(Harm.SUPERSEDED))
+    everything = plan_of(path, SelectionOptions(Severity.INPUTS))
+    superseded = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
     *rest, lowered = superseded.operations
-    assert {each.level for each in rest} == {Harm.SUPERSEDED}
+    assert {each.level for each in rest} == {Severity.SUPERSEDED}
     assert lowered.strategy == "usage"
     target = superseded.after_tokens - 2_000
-    some = plan_of(path, Aim(Harm.INPUTS, target_tokens=target))
+    some = plan_of(path, SelectionOptions(Severity.INPUTS, target_tokens=target))
     assert everything.after_tokens < some.after_tokens <= target
     assert {each.line for each in rest} < {each.line for each in some.operations}
-    assert plan_of(path, Aim(Harm.INPUTS, target_tokens=target)) == some
+    assert plan_of(path, SelectionOptions(Severity.INPUTS, target_tokens=target)) == some
 
 
 def test_a_plan_says_what_the_recount_finds(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    plan = plan_of(path, Aim(Harm.PROSE))
+    plan = plan_of(path, SelectionOptions(Severity.PROSE))
     assert not plan.refused
     before = path.read_bytes()
     after = carried_out(plan.operations, before)
@@ -77,8 +80,10 @@ def test_the_two_ledgers_are_never_mixed(tmp_path: Path) -> None:
     session = long_session()
     session.lines[2]["toolUseResult"] = {"stdout": numbered(200)}
     path = session.write(tmp_path / "s.jsonl")
-    assert Harm.FILE_ONLY not in {each.level for each in plan_of(path, Aim(Harm.PROSE)).operations}
-    plan = plan_of(path, Aim(Harm.FILE_ONLY))
+    assert Severity.FILE_ONLY not in {
+        each.level for each in plan_of(path, SelectionOptions(Severity.PROSE)).operations
+    }
+    plan = plan_of(path, SelectionOptions(Severity.FILE_ONLY))
     assert [each.strategy for each in plan.operations] == ["tool-details"]
     assert plan.before_tokens == plan.after_tokens
     assert plan.bytes_after < plan.bytes_before
@@ -87,23 +92,23 @@ def test_the_two_ledgers_are_never_mixed(tmp_path: Path) -> None:
 
 def test_bound_thoughts_behind_a_change_go_and_the_harm_rises(tmp_path: Path) -> None:
     path = long_session(NEWER, thinking=True).write(tmp_path / "s.jsonl")
-    plan = plan_of(path, Aim(Harm.SUPERSEDED))
+    plan = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
     assert not plan.refused
-    assert plan.harm is Harm.REASONING
-    first = min(each.line or 0 for each in plan.operations if each.level < Harm.REASONING)
+    assert plan.harm is Severity.REASONING
+    first = min(each.line or 0 for each in plan.operations if each.level < Severity.REASONING)
     (thoughts,) = [each for each in plan.operations if each.strategy == "thinking-after"]
-    removed = [each.line for each in thoughts.edits if isinstance(each, Remove)]
+    removed = [each.line for each in thoughts.edits if isinstance(each, RemoveLine)]
     assert min(removed) > first
     after = carried_out(plan.operations, path.read_bytes()).split(b"\n")
     assert not any(b'"thinking"' in line for line in after[first:])
     older = long_session(OLDER, thinking=True).write(tmp_path / "older.jsonl")
-    assert plan_of(older, Aim(Harm.SUPERSEDED)).harm is Harm.SUPERSEDED
+    assert plan_of(older, SelectionOptions(Severity.SUPERSEDED)).harm is Severity.SUPERSEDED
 
 
 def test_bound_thoughts_of_an_open_turn_refuse_the_plan(tmp_path: Path) -> None:
     session = long_session(NEWER, thinking=True)
     session.use("Bash", "ok", thinking=True, command="make")
-    plan = plan_of(session.write(tmp_path / "s.jsonl"), Aim(Harm.SUPERSEDED))
+    plan = plan_of(session.write(tmp_path / "s.jsonl"), SelectionOptions(Severity.SUPERSEDED))
     assert "thinking" in checks(plan)
 
 
@@ -115,7 +120,7 @@ def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
     session.rest()
     plan = plan_of(session.write(tmp_path / "s.jsonl"))
     assert checks(plan) == ["futile"]
-    assert 0 < plan.before_tokens - plan.after_tokens < least_tokens(plan.before_tokens, None)
+    assert 0 < plan.before_tokens - plan.after_tokens < min_saved_tokens(plan.before_tokens, None)
     (said,) = [each.what_to_do for each in plan.refused]
     assert said.startswith("allow level 3 (--level 3): frees ≈ ")
 
@@ -135,39 +140,39 @@ def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
 def test_what_is_too_little_depends_on_the_window(
     tokens: int, window: int | None, least: int
 ) -> None:
-    assert least_tokens(tokens, window) == least
+    assert min_saved_tokens(tokens, window) == least
 
 
-def advised(path: Path, aim: Aim, protection: Protection = SHORT) -> str:
+def advised(path: Path, aim: SelectionOptions, protection: ProtectionLimits = SHORT) -> str:
     (refusal,) = plan_of(path, aim, protection).refused
     return refusal.what_to_do
 
 
 def test_what_would_free_enough_is_said_and_nothing_else(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    plan = plan_of(path, Aim(Harm.SUPERSEDED))
+    plan = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
     assert not plan.refused
     freed = plan.before_tokens - plan.after_tokens
-    said = advised(path, Aim(Harm.LOSSLESS))
+    said = advised(path, SelectionOptions(Severity.LOSSLESS))
     assert said == f"allow level 2 (--level 2): frees ≈ {freed:,} tokens"
-    every = Protection(min_turns=3, min_tail_tokens=10**6, max_task_tokens=10**6)
-    assert advised(path, Aim(Harm.LOSSLESS), every) == GROW
+    every = ProtectionLimits(min_turns=3, min_tail_tokens=10**6, max_task_tokens=10**6)
+    assert advised(path, SelectionOptions(Severity.LOSSLESS), every) == LET_SESSION_GROW
 
 
 def test_fewer_turns_to_keep_are_named_where_they_free_enough(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    aim = Aim(Harm.INPUTS)
-    few = plan_of(path, aim, Protection(3, 1_000, 1_000))
+    aim = SelectionOptions(Severity.INPUTS)
+    few = plan_of(path, aim, ProtectionLimits(3, 1_000, 1_000))
     assert not few.refused
     freed = few.before_tokens - few.after_tokens
-    said = advised(path, aim, Protection(10_000, 1_000, 1_000))
+    said = advised(path, aim, ProtectionLimits(10_000, 1_000, 1_000))
     assert said == f"keep 3 turns (--keep 3): frees ≈ {freed:,} tokens"
 
 
 def test_a_target_that_is_nearly_reached_says_to_go_on(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    whole = plan_of(path, Aim(Harm.INPUTS))
-    said = advised(path, Aim(Harm.INPUTS, target_tokens=whole.before_tokens - 10))
+    whole = plan_of(path, SelectionOptions(Severity.INPUTS))
+    said = advised(path, SelectionOptions(Severity.INPUTS, target_tokens=whole.before_tokens - 10))
     freed = whole.before_tokens - whole.after_tokens
     assert said == f"stop later (a smaller --target): frees ≈ {freed:,} tokens"
 
@@ -175,8 +180,8 @@ def test_a_target_that_is_nearly_reached_says_to_go_on(tmp_path: Path) -> None:
 def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
     assert checks(plan_of(path, live="process 1 has it open")) == ["live"]
-    assert checks(plan_of(path, Aim(target_tokens=10**7))) == ["target"]
-    assert checks(plan_of(path, Aim(strategies=("old-todos",)))) == ["nothing"]
+    assert checks(plan_of(path, SelectionOptions(target_tokens=10**7))) == ["target"]
+    assert checks(plan_of(path, SelectionOptions(strategies=("old-todos",)))) == ["nothing"]
     empty = made.write(tmp_path / "empty.jsonl", [])
     (refusal,) = plan_of(empty).refused
     assert refusal.check == "shape"
@@ -189,7 +194,7 @@ def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
 
     def growing(read: Path, start: int = 0) -> Iterator[Any]:
         made.append(read, [made.user()])
-        return entries_from(read, start)
+        return iter_entries(read, start)
 
     plan = plan_transcript("s", path, growing, COUNTERS.for_model)
     assert "changed" in checks(plan)
@@ -205,17 +210,19 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_the_newest_turns_tokens_and_the_last_prompt_stay(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    with view_of(path, Protection(max_task_tokens=1_000_000)) as view:
-        turns = [each for each in view.blocks if each.protected_reason == TAIL]
+    with view_of(path, ProtectionLimits(max_task_tokens=1_000_000)) as view:
+        turns = [each for each in view.blocks if each.protected_reason == NEWEST_TURNS]
         assert turns[-1].index == len(view.blocks) - 1
-        prompt = max(each.index for each in view.blocks if each.part.kind is PieceKind.PROMPT)
+        prompt = max(each.index for each in view.blocks if each.part.kind is PartKind.PROMPT)
         assert {each.index for each in view.blocks if each.index > prompt} <= {
             each.index for each in view.blocks if each.protected_reason
         }
-    with view_of(path, Protection(min_turns=0, min_tail_tokens=30_000, max_task_tokens=0)) as view:
-        kept = [each for each in view.blocks if each.protected_reason == TAIL]
+    with view_of(
+        path, ProtectionLimits(min_turns=0, min_tail_tokens=30_000, max_task_tokens=0)
+    ) as view:
+        kept = [each for each in view.blocks if each.protected_reason == NEWEST_TURNS]
         assert sum(each.tokens for each in kept) >= 30_000 > sum(each.tokens for each in kept[1:])
-    with view_of(path, Protection(min_turns=10_000)) as view:
+    with view_of(path, ProtectionLimits(min_turns=10_000)) as view:
         assert not list(view.changeable_blocks())
 
 
@@ -242,7 +249,7 @@ def test_copies_of_a_line_are_stubbed_alike(tmp_path: Path) -> None:
 def test_break_even_is_that_of_the_reference(
     context: int, position: int, saved: int, five: float, hour: float
 ) -> None:
-    found = break_even(context, position, saved)
+    found = compute_break_even(context, position, saved)
     assert found.requests_5m == pytest.approx(five, abs=0.06)
     assert found.requests_1h == pytest.approx(hour, abs=0.06)
     assert found.cold == 0
@@ -260,9 +267,9 @@ def test_break_even_is_that_of_the_reference(
     ],
 )
 def test_a_cached_token_costs_what_it_costs_of_this_model(model: str | None, read: float) -> None:
-    assert read_share(model) == pytest.approx(read)
+    assert cache_read_factor(model) == pytest.approx(read)
     # What is read cheaply is paid back late: (167,000 - 10,000 - 50,000) written anew.
-    found = break_even(167_000, 10_000, 50_000, model).requests_5m
+    found = compute_break_even(167_000, 10_000, 50_000, model).requests_5m
     assert found == pytest.approx((107_000 * 1.25 - 157_000 * read) / (read * 50_000))
 
 
@@ -275,7 +282,7 @@ def test_a_plan_pays_by_its_model_s_price(tmp_path: Path) -> None:
 
 
 def test_nothing_saved_is_never_paid_back() -> None:
-    assert break_even(1_000, 0, 0).requests_5m is None
+    assert compute_break_even(1_000, 0, 0).requests_5m is None
 
 
 def test_strategies_have_names_of_their_own() -> None:
@@ -302,12 +309,12 @@ _HALF = ("Edit", numbered(1), numbered(30, words="\ud83d half"), False, False, 0
 @given(
     st.lists(st.one_of(_CALLS, st.text(max_size=900)), max_size=25),
     st.sampled_from([OLDER, NEWER]),
-    st.sampled_from(list(Harm)),
+    st.sampled_from(list(Severity)),
 )
-@example([_READ, _HALF, _READ, "", _READ], OLDER, Harm.SUPERSEDED)
+@example([_READ, _HALF, _READ, "", _READ], OLDER, Severity.SUPERSEDED)
 @settings(max_examples=40, deadline=None)
 def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
-    story: list[Any], model: str, level: Harm
+    story: list[Any], model: str, level: Severity
 ) -> None:
     session = Session(model)
     session.ask("begin")
@@ -323,7 +330,7 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
     session.say("Done.")
     with tempfile.TemporaryDirectory() as folder:
         path = session.write(Path(folder) / "s.jsonl")
-        plan = plan_of(path, Aim(level), SHORT)
+        plan = plan_of(path, SelectionOptions(level), SHORT)
         data = path.read_bytes()
         after = carried_out(plan.operations, data)
         assert len(after) == plan.bytes_after
@@ -331,7 +338,7 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
         assert freed == freed_by(plan.operations)
         written = Path(folder) / "after.jsonl"
         written.write_bytes(after)
-        before, sent = project(read_conversation(path)), project(read_conversation(written))
+        before, sent = visible_entries(read_entries(path)), visible_entries(read_entries(written))
         with view_of(path) as view:
             stays = {
                 (each.entry.uuid, each.call_id) for each in view.blocks if each.protected_reason
@@ -349,19 +356,17 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
 
 def _keeps(before: list[Any], sent: list[Any], stays: set[tuple[str | None, str | None]]) -> None:
     def pieces(entries: list[Any], wanted: Any) -> list[Any]:  # noqa: ANN401 -- a rule
-        return [piece for each in entries for piece in each.pieces if wanted(each, piece)]
+        return [piece for each in entries for piece in each.parts if wanted(each, piece)]
 
     def is_prompt(_: Any, piece: Any) -> bool:  # noqa: ANN401 -- a piece
-        return bool(piece.kind is PieceKind.PROMPT)
+        return bool(piece.kind is PartKind.PROMPT)
 
     def is_protected(entry: Any, piece: Any) -> bool:  # noqa: ANN401 -- a piece
-        return (entry.uuid, piece.tool_use_id) in stays and piece.kind is not PieceKind.THINKING
+        return (entry.uuid, piece.tool_use_id) in stays and piece.kind is not PartKind.THINKING
 
     assert pieces(before, is_prompt) == pieces(sent, is_prompt)
     assert pieces(before, is_protected) == pieces(sent, is_protected)
     for rule in (is_call, is_result):
-        ids = [
-            [p.tool_use_id for e in some for p in e.pieces if rule(p)] for some in (before, sent)
-        ]
+        ids = [[p.tool_use_id for e in some for p in e.parts if rule(p)] for some in (before, sent)]
         assert ids[0] == ids[1]
-    assert all(entry.pieces for entry in sent)
+    assert all(entry.parts for entry in sent)

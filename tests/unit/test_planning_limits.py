@@ -5,16 +5,19 @@ from __future__ import annotations
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.transcripts.conversation import entries_from
-from ctxtop.core.compaction import limits, line_file
-from ctxtop.core.compaction.limits import LARGE_BYTES, size_note
-from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Harm, Refusal
-from ctxtop.core.compaction.plan_whole import KEPT_CHARS, plan_whole
-from ctxtop.core.compaction.planning import plan_transcript, read_view
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.view import HELD_BYTES
-from ctxtop.core.conversation import PieceKind
+from ctxtop.core.compaction import transcript_file
+from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Refusal, Severity
+from ctxtop.core.compaction.transcript_file import (
+    LARGE_TRANSCRIPT_BYTES,
+    large_transcript_note,
+    open_transcript,
+)
+from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.compaction.transcript_view import CACHED_BYTES
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import iter_entries
 
 from .. import transcripts as made
 from ..planned import COUNTERS, SHORT, plan_of, view_of
@@ -26,9 +29,9 @@ if TYPE_CHECKING:
 
     import pytest
     from ctxtop.core.compaction.plan import Operation
-    from ctxtop.core.compaction.view import Line, View
-    from ctxtop.core.compaction.whole import Whole
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.transcript_view import FileLine, TranscriptView
+    from ctxtop.core.transcript.conversation import Entry
 
 _MB = 1_000_000
 
@@ -53,7 +56,7 @@ def test_a_long_line_is_not_held_more_than_three_times(tmp_path: Path) -> None:
     COUNTERS.for_model(made.MODEL).text_tokens("the table is read once")
     tracemalloc.start()
     try:
-        plan = plan_of(path, Aim(Harm.FILE_ONLY))
+        plan = plan_of(path, SelectionOptions(Severity.FILE_ONLY))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -74,13 +77,13 @@ def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
     read: list[int] = []
 
     def counting(path: Path, start: int = 0) -> Iterable[Entry]:
-        for entry in entries_from(path, start):
+        for entry in iter_entries(path, start):
             read.append(entry.offset)
             yield entry
 
-    with open_lines(path) as file:
+    with open_transcript(path) as file:
         scan = file.scan()
-        read_view(path, file, scan, counting, COUNTERS.for_model)
+        read_transcript_view(path, file, scan, counting, COUNTERS.for_model)
     again = read[len(set(read)) :]
     assert again
     assert min(again) >= scan.lines[first - 1].offset
@@ -89,18 +92,18 @@ def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
 def test_a_long_line_is_read_once_while_short_ones_are_looked_at(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = worked(HELD_BYTES + 1).write(tmp_path / "s.jsonl")
+    path = worked(CACHED_BYTES + 1).write(tmp_path / "s.jsonl")
     read: list[int] = []
     with view_of(path) as view:
         source = view._source
 
         class Counting:
-            def read_line(self, line: Line) -> bytes:
+            def read_line(self, line: FileLine) -> bytes:
                 read.append(line.number)
                 return source.read_line(line)
 
         monkeypatch.setattr(view, "_source", Counting())
-        long = next(line.number for line in view.lines if line.content_bytes > HELD_BYTES)
+        long = next(line.number for line in view.lines if line.content_bytes > CACHED_BYTES)
         for number in range(1, len(view.lines) + 1):
             assert view.line_bytes(long).endswith(b"}")
             assert view.line_bytes(number).endswith(b"}")
@@ -111,22 +114,22 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
     session = worked()
     session.use("Bash", numbered(60), failed=True, command="make")
     path = session.write(tmp_path / "s.jsonl")
-    seen: list[tuple[Whole, View]] = []
+    seen: list[tuple[Conversation, TranscriptView]] = []
 
-    def make(whole: Whole, view: View) -> Operation | Refusal:
+    def make(whole: Conversation, view: TranscriptView) -> Operation | Refusal:
         seen.append((whole, view))
         return Refusal("nothing", "only looked at", "nothing")
 
-    plan_whole("s", path, entries_from, COUNTERS.for_model, make)
+    plan_conversation("s", path, iter_entries, COUNTERS.for_model, make)
     ((whole, view),) = seen
     assert whole.tokens(whole.visible_entries) == sum(each.tokens for each in view.blocks)
     results = [
         piece
         for entry in whole.entries
         for piece in entry.parts
-        if piece.kind is PieceKind.TOOL_RESULT
+        if piece.kind is PartKind.TOOL_RESULT
     ]
-    assert max(len(each.text) for each in results if not each.failed) < KEPT_CHARS + 20
+    assert max(len(each.text) for each in results if not each.failed) < KEPT_RESULT_CHARS + 20
     assert [each.text for each in results if each.failed] == [numbered(60)]
 
 
@@ -134,7 +137,7 @@ def test_a_large_file_is_planned_for_and_refused(tmp_path: Path) -> None:
     path = worked().write(tmp_path / "s.jsonl")
     size = path.stat().st_size
     plan = plan_transcript(
-        "s", path, entries_from, COUNTERS.for_model, protection=SHORT, max_bytes=size - 1
+        "s", path, iter_entries, COUNTERS.for_model, protection=SHORT, max_bytes=size - 1
     )
     assert [each.check for each in plan.refused] == ["file-size"]
     assert plan.operations == plan_of(path).operations != ()
@@ -143,13 +146,14 @@ def test_a_large_file_is_planned_for_and_refused(tmp_path: Path) -> None:
 
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = worked(long_line=50_000).write(tmp_path / "s.jsonl")
-    monkeypatch.setattr(line_file, "LONGEST_LINE", 40_000)
-    monkeypatch.setattr(limits, "LONGEST_LINE", 40_000)
+    monkeypatch.setattr(transcript_file, "MAX_LINE_BYTES", 40_000)
     plan = plan_of(path)
     assert [each.check for each in plan.refused] == ["line-size"]
     assert plan.operations == ()
 
 
 def test_a_word_about_a_large_file() -> None:
-    assert size_note(LARGE_BYTES) is None
-    assert size_note(63_400_000) == ("the transcript has 63 MB: planning and applying take a while")
+    assert large_transcript_note(LARGE_TRANSCRIPT_BYTES) is None
+    assert large_transcript_note(63_400_000) == (
+        "the transcript has 63 MB: planning and applying take a while"
+    )

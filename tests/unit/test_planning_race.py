@@ -8,13 +8,13 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import entries_from
-from ctxtop.core.compaction.line_file import open_lines
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.planning import RewrittenError, plan_transcript
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.cut import cut
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.strategies.cut import plan_cut
+from ctxtop.core.compaction.transcript_file import open_transcript
+from ctxtop.core.compaction.transcript_planning import TranscriptRewrittenError, plan_transcript
+from ctxtop.core.transcript.entry_decoder import iter_entries
 
 from tests import transcripts as made
 from tests.planned import COUNTERS, SHORT, plan_of
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.core.compaction.plan import Plan
-    from ctxtop.core.compaction.planning import Read
+    from ctxtop.core.compaction.plan import CompactionPlan
+    from ctxtop.core.compaction.transcript_planning import EntryReader
 
-AIM = Aim(Harm.PROSE)
+AIM = SelectionOptions(Severity.PROSE)
 ROUNDS = 8
 
 
@@ -36,12 +36,14 @@ def path(tmp_path: Path) -> Path:
     return long_session().write(tmp_path / "s.jsonl")
 
 
-def by_level(path: Path, read: Read) -> Plan:
+def by_level(path: Path, read: EntryReader) -> CompactionPlan:
     return plan_transcript("s", path, read, COUNTERS.for_model, options=AIM, protection=SHORT)
 
 
-def as_a_whole(path: Path, read: Read) -> Plan:
-    return plan_whole("s", path, read, COUNTERS.for_model, lambda whole, _: cut(whole, 1))
+def as_a_whole(path: Path, read: EntryReader) -> CompactionPlan:
+    return plan_conversation(
+        "s", path, read, COUNTERS.for_model, lambda whole, _: plan_cut(whole, 1)
+    )
 
 
 def grown(path: Path) -> None:
@@ -68,15 +70,15 @@ def put_anew(path: Path) -> None:
 @pytest.mark.parametrize("plan", [by_level, as_a_whole])
 @pytest.mark.parametrize("reading", [1, 2])
 def test_what_is_appended_while_it_is_read_is_no_part_of_the_plan(
-    path: Path, plan: Callable[[Path, Read], Plan], reading: int
+    path: Path, plan: Callable[[Path, EntryReader], CompactionPlan], reading: int
 ) -> None:
-    expected = plan(path, entries_from)
+    expected = plan(path, iter_entries)
     readings = 0
 
     def growing(read: Path, start: int = 0, /) -> Iterator[Any]:
         nonlocal readings
         readings += 1
-        for number, entry in enumerate(entries_from(read, start)):
+        for number, entry in enumerate(iter_entries(read, start)):
             if readings == reading and number == 5:
                 grown(read)
             yield entry
@@ -91,19 +93,19 @@ def test_what_is_appended_while_it_is_read_is_no_part_of_the_plan(
 @pytest.mark.parametrize("plan", [by_level, as_a_whole])
 @pytest.mark.parametrize("happens", [cut_in_half, replaced, put_anew])
 def test_a_transcript_that_is_another_one_by_now_is_said_to_be(
-    path: Path, plan: Callable[[Path, Read], Plan], happens: Callable[[Path], None]
+    path: Path, plan: Callable[[Path, EntryReader], CompactionPlan], happens: Callable[[Path], None]
 ) -> None:
     def changing(read: Path, start: int = 0, /) -> Iterator[Any]:
         happens(read)
-        yield from entries_from(read, start)
+        yield from iter_entries(read, start)
 
-    with pytest.raises(RewrittenError, match="rewritten while it was read: try again"):
+    with pytest.raises(TranscriptRewrittenError, match="rewritten while it was read: try again"):
         plan(path, changing)
 
 
 def test_lines_that_come_while_they_are_counted_are_not_among_them(path: Path) -> None:
     size = path.stat().st_size
-    with open_lines(path) as file:
+    with open_transcript(path) as file:
         raw = file._file
 
         class Growing:

@@ -6,14 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.pointer import (
-    PointerError,
-    Span,
-    escaped,
-    find_value,
-    members,
+from ctxtop.core.files.json_spans import (
+    JsonPointerError,
+    JsonSpan,
+    escape_token,
+    find_span,
+    member_spans,
+    read_value,
     replace_value,
-    value_at,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -37,7 +37,7 @@ def pointers(value: object, at: str = "") -> Iterator[tuple[str, object]]:
     yield at, value
     if isinstance(value, dict):
         for name, each in value.items():
-            yield from pointers(each, f"{at}/{escaped(name)}")
+            yield from pointers(each, f"{at}/{escape_token(name)}")
     elif isinstance(value, list):
         for index, each in enumerate(value):
             yield from pointers(each, f"{at}/{index}")
@@ -49,7 +49,7 @@ def test_every_value_is_where_its_pointer_says(
 ) -> None:
     line = json.dumps(value, ensure_ascii=ascii_only, indent=indent).encode()
     for pointer, expected in pointers(value):
-        assert json.loads(value_at(line, pointer)) == expected
+        assert json.loads(read_value(line, pointer)) == expected
 
 
 @given(VALUES, VALUES, st.data())
@@ -57,20 +57,20 @@ def test_only_the_value_changes(value: object, new: object, data: st.DataObject)
     line = json.dumps(value).encode()
     pointer, _ = data.draw(st.sampled_from(list(pointers(value))))
     text = json.dumps(new).encode()
-    old = find_value(line, pointer)
+    old = find_span(line, pointer)
     changed = replace_value(line, pointer, text)
     assert changed[: old.start] == line[: old.start]
     assert changed[old.start + len(text) :] == line[old.end :]
-    assert json.loads(value_at(changed, pointer)) == new
+    assert json.loads(read_value(changed, pointer)) == new
     assert replace_value(changed, pointer, line[old.start : old.end]) == line
 
 
 def test_of_members_with_one_name_the_last_counts() -> None:
-    assert value_at(b'{"a":1,"\\u0061":2}', "/a") == b"2"
-    assert value_at(b'{"a":1,"a":{"b":2}}', "/a/b") == b"2"
-    with pytest.raises(PointerError):
-        find_value(b'{"a":{"b":2},"a":1}', "/a/b")
-    assert members(b' {"a": "x" ,"b":[]}') == {"a": Span(7, 10), "b": Span(16, 18)}
+    assert read_value(b'{"a":1,"\\u0061":2}', "/a") == b"2"
+    assert read_value(b'{"a":1,"a":{"b":2}}', "/a/b") == b"2"
+    with pytest.raises(JsonPointerError):
+        find_span(b'{"a":{"b":2},"a":1}', "/a/b")
+    assert member_spans(b' {"a": "x" ,"b":[]}') == {"a": JsonSpan(7, 10), "b": JsonSpan(16, 18)}
 
 
 def test_bytes_that_are_no_text_are_carried_through() -> None:
@@ -94,20 +94,20 @@ def test_bytes_that_are_no_text_are_carried_through() -> None:
     ],
 )
 def test_what_leads_nowhere_is_an_error(line: bytes, pointer: str) -> None:
-    with pytest.raises(PointerError):
-        find_value(line, pointer)
+    with pytest.raises(JsonPointerError):
+        find_span(line, pointer)
 
 
 def test_a_line_with_a_million_escapes() -> None:
     text = json.dumps('"\\\n' * 1_000_000)
     line = f'{{"message":{{"content":[{{"content":{text}}}]}},"uuid":"u"}}'.encode()
-    assert value_at(line, "/uuid") == b'"u"'
-    assert value_at(line, "/message/content/0/content") == text.encode()
+    assert read_value(line, "/uuid") == b'"u"'
+    assert read_value(line, "/message/content/0/content") == text.encode()
 
 
 def test_a_million_texts_and_a_deep_line() -> None:
     line = b'{"a":[' + b'"\\\\",' * 1_000_000 + b'"]"],"u":1}'
-    assert value_at(line, "/u") == b"1"
-    assert list(members(line)) == ["a", "u"]
+    assert read_value(line, "/u") == b"1"
+    assert list(member_spans(line)) == ["a", "u"]
     deep = b'{"a":' + b'{"b":' * 10_000 + b"1" + b"}" * 10_000 + b',"u":2}'
-    assert value_at(deep, "/u") == b"2"
+    assert read_value(deep, "/u") == b"2"

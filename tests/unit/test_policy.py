@@ -6,55 +6,68 @@ import random
 from typing import Any
 
 import pytest
-from ctxtop.core.levels import Base, Level, Op, Threshold
-from ctxtop.core.policy.kinds import MOST_ITEMS, plain, words
-from ctxtop.core.policy.layers import MOST_NOTICES, Given, Policies, flatten, resolve
-from ctxtop.core.policy.policy import Origin
+from ctxtop.core.measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import (
+    MAX_NOTICES,
+    Policies,
+    RawValue,
+    flatten_tables,
+    resolve_policy,
+)
 from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.policy.value_types import MAX_LIST_ITEMS, format_value, to_json_value
 
 from ..seed import SEED
 
-SAID = [Origin.COMMAND_LINE, Origin.ENVIRONMENT, Origin.PROJECT_FILE, Origin.USER_FILE]
+SAID = [
+    PolicyOrigin.COMMAND_LINE,
+    PolicyOrigin.ENVIRONMENT,
+    PolicyOrigin.PROJECT_FILE,
+    PolicyOrigin.USER_FILE,
+]
 
 
-def given(origin: Origin, value: object, key: str = "compact.min_tokens") -> Given:
-    return Given(key, value, origin, f"the {origin.value}")
+def given(origin: PolicyOrigin, value: object, key: str = "compact.min_tokens") -> RawValue:
+    return RawValue(key, value, origin, f"the {origin.value}")
 
 
 def test_the_highest_layer_wins_whatever_the_order() -> None:
     values = [given(origin, number) for number, origin in enumerate(SAID, start=1)]
-    values.append(given(Origin.USER_FILE, "not-agent", "preset"))
+    values.append(given(PolicyOrigin.USER_FILE, "not-agent", "preset"))
     for place in range(len(SAID)):
         rest = [each for each in values if each.origin not in SAID[:place]]
         shuffled = random.Random(SEED).sample(rest, len(rest))
-        found = resolve(shuffled).values["compact.min_tokens"]
+        found = resolve_policy(shuffled).values["compact.min_tokens"]
         if rest:
             assert (found.value, found.origin) == (place + 1, SAID[place])
             assert found.where == f"the {SAID[place].value}"
 
 
 def test_a_preset_lies_above_the_built_in_and_below_all_others() -> None:
-    said = [given(Origin.USER_FILE, "not-agent", "preset")]
-    preset = resolve(said).values["compact.preserve_recent"]
-    said.append(given(Origin.USER_FILE, 7, "compact.preserve_recent"))
-    user = resolve(said).values["compact.preserve_recent"]
+    said = [given(PolicyOrigin.USER_FILE, "not-agent", "preset")]
+    preset = resolve_policy(said).values["compact.preserve_recent"]
+    said.append(given(PolicyOrigin.USER_FILE, 7, "compact.preserve_recent"))
+    user = resolve_policy(said).values["compact.preserve_recent"]
 
-    assert (preset.value, preset.origin, preset.where) == (4, Origin.PRESET, "not-agent")
-    assert (user.value, user.origin) == (7, Origin.USER_FILE)
-    assert resolve(()).values["compact.preserve_recent"].origin is Origin.BUILT_IN
+    assert (preset.value, preset.origin, preset.where) == (4, PolicyOrigin.PRESET, "not-agent")
+    assert (user.value, user.origin) == (7, PolicyOrigin.USER_FILE)
+    assert resolve_policy(()).values["compact.preserve_recent"].origin is PolicyOrigin.BUILT_IN
 
 
 def test_the_last_one_said_in_a_place_holds_there() -> None:
-    said = [given(Origin.COMMAND_LINE, "1"), given(Origin.COMMAND_LINE, "2")]
+    said = [given(PolicyOrigin.COMMAND_LINE, "1"), given(PolicyOrigin.COMMAND_LINE, "2")]
 
-    assert resolve(said).value("compact.min_tokens") == 2
+    assert resolve_policy(said).value("compact.min_tokens") == 2
 
 
 def test_a_bad_value_is_one_notice_and_the_next_layer_holds() -> None:
-    policy = resolve([given(Origin.ENVIRONMENT, "many"), given(Origin.USER_FILE, 70_000)])
+    policy = resolve_policy(
+        [given(PolicyOrigin.ENVIRONMENT, "many"), given(PolicyOrigin.USER_FILE, 70_000)]
+    )
 
     assert policy.value("compact.min_tokens") == 70_000
-    assert policy.values["compact.min_tokens"].origin is Origin.USER_FILE
+    assert policy.values["compact.min_tokens"].origin is PolicyOrigin.USER_FILE
     (notice,) = policy.notices
     assert str(notice) == (
         "the environment: compact.min_tokens: 'many' is not taken;"
@@ -64,27 +77,29 @@ def test_a_bad_value_is_one_notice_and_the_next_layer_holds() -> None:
 
 def test_a_bad_preset_leaves_the_next_one() -> None:
     said = [
-        given(Origin.COMMAND_LINE, "nope", "preset"),
-        given(Origin.PROJECT_FILE, "omo-doc", "preset"),
+        given(PolicyOrigin.COMMAND_LINE, "nope", "preset"),
+        given(PolicyOrigin.PROJECT_FILE, "omo-doc", "preset"),
     ]
-    policy = resolve(said)
+    policy = resolve_policy(said)
 
     assert policy.preset == "omo-doc"
     assert len(policy.notices) == 1
 
 
 def test_a_key_that_there_is_not_is_told_with_the_one_that_was_meant() -> None:
-    (near,) = resolve([given(Origin.USER_FILE, 1, "compact.min_token")]).notices
-    (far,) = resolve([given(Origin.USER_FILE, 1, "x")]).notices
+    (near,) = resolve_policy([given(PolicyOrigin.USER_FILE, 1, "compact.min_token")]).notices
+    (far,) = resolve_policy([given(PolicyOrigin.USER_FILE, 1, "x")]).notices
 
     assert (near.what, near.fix) == ("no such key", "did you mean compact.min_tokens?")
     assert far.fix == "`ctxtop policy` lists the keys"
 
 
 def test_a_file_of_something_else_is_no_flood() -> None:
-    policy = resolve(given(Origin.USER_FILE, 1, f"x{number}") for number in range(5000))
+    policy = resolve_policy(
+        given(PolicyOrigin.USER_FILE, 1, f"x{number}") for number in range(5000)
+    )
 
-    assert len(policy.notices) == MOST_NOTICES
+    assert len(policy.notices) == MAX_NOTICES
 
 
 BAD: list[tuple[str, object]] = [
@@ -126,13 +141,13 @@ BAD: list[tuple[str, object]] = [
     ("threshold", [{"at": 0.8, "level": "high", "colour": "red"}]),
     ("threshold", [{"at": 0.8, "level": ["high"]}]),
     ("threshold", [7]),
-    ("threshold", [{"at": 0.001 * n, "level": "high"} for n in range(1, MOST_ITEMS + 2)]),
+    ("threshold", [{"at": 0.001 * n, "level": "high"} for n in range(1, MAX_LIST_ITEMS + 2)]),
 ]
 
 
 @pytest.mark.parametrize(("key", "value"), BAD)
 def test_what_a_key_does_not_take(key: str, value: object) -> None:
-    policy = resolve([given(Origin.PROJECT_FILE, value, key)])
+    policy = resolve_policy([given(PolicyOrigin.PROJECT_FILE, value, key)])
 
     assert policy.value(key) == KEYS[key].default
     assert len(policy.notices) == 1
@@ -156,22 +171,22 @@ GOOD: list[tuple[str, object, object]] = [
         "0.7:notice, >0.9:high:compact, 1@trigger:emergency, 300000@tokens:notice:inform",
         (
             Threshold(0.7, Level.NOTICE, "reassure"),
-            Threshold(0.9, Level.HIGH, "compact", Op.ABOVE),
-            Threshold(1.0, Level.EMERGENCY, "alert", of=Base.TRIGGER),
-            Threshold(300_000, Level.NOTICE, "inform", of=Base.TOKENS),
+            Threshold(0.9, Level.HIGH, "compact", ThresholdOp.ABOVE),
+            Threshold(1.0, Level.EMERGENCY, "alert", of=ThresholdBase.TRIGGER),
+            Threshold(300_000, Level.NOTICE, "inform", of=ThresholdBase.TOKENS),
         ),
     ),
     (
         "threshold",
         [{"at": 0.6, "op": ">", "level": "warning", "action": "warn"}],
-        (Threshold(0.6, Level.WARNING, "warn", Op.ABOVE),),
+        (Threshold(0.6, Level.WARNING, "warn", ThresholdOp.ABOVE),),
     ),
 ]
 
 
 @pytest.mark.parametrize(("key", "said", "value"), GOOD)
 def test_what_a_key_takes(key: str, said: object, value: object) -> None:
-    policy = resolve([given(Origin.ENVIRONMENT, said, key)])
+    policy = resolve_policy([given(PolicyOrigin.ENVIRONMENT, said, key)])
 
     assert policy.notices == ()
     assert policy.value(key) == value
@@ -179,12 +194,12 @@ def test_what_a_key_takes(key: str, said: object, value: object) -> None:
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 def test_what_is_shown_can_be_said(key: Any) -> None:  # noqa: ANN401
-    assert key.kind.read(words(key.default)) == key.default
-    assert key.kind.read(plain(key.default)) == key.default
+    assert key.value_type.parse(format_value(key.default)) == key.default
+    assert key.value_type.parse(to_json_value(key.default)) == key.default
 
 
 def test_a_value_of_another_kind_than_was_asked_for() -> None:
-    policy = resolve(())
+    policy = resolve_policy(())
 
     with pytest.raises(TypeError):
         policy.flag("mode")
@@ -204,7 +219,7 @@ def test_tables_become_dotted_keys() -> None:
         "threshold": [{"at": 0.5, "level": "notice"}],
     }
 
-    assert flatten(table) == {
+    assert flatten_tables(table) == {
         "preset": "omo-doc",
         "rearm.hysteresis": 0.1,
         "recovery.retry.max": 3,
@@ -214,7 +229,7 @@ def test_tables_become_dotted_keys() -> None:
 
 
 def test_a_projects_policy_is_its_own() -> None:
-    own = resolve([given(Origin.PROJECT_FILE, 1)])
+    own = resolve_policy([given(PolicyOrigin.PROJECT_FILE, 1)])
     policies = Policies(projects={"/p": own})
 
     assert policies.for_project("/p") is own

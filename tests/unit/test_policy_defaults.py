@@ -5,15 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.levels import THRESHOLDS, Base, Level, Op, Rearm, Threshold
-from ctxtop.core.policy.kinds import plain
-from ctxtop.core.policy.layers import BUILT_IN, Given, resolve
-from ctxtop.core.policy.policy import Origin, Policy
+from ctxtop.core.measure.levels import (
+    DEFAULT_THRESHOLDS,
+    Level,
+    RearmRule,
+    Threshold,
+    ThresholdBase,
+    ThresholdOp,
+)
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.presets import PRESETS
-from ctxtop.core.policy.schema import KEYS, PRESET_NAMES
-from ctxtop.core.prompting import TEXTS
-from ctxtop.core.window import Window
+from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
+from ctxtop.core.policy.schema import DEFAULT_PROMPTS, KEYS, PRESET_NAMES
+from ctxtop.core.policy.value_types import to_json_value
 
 DEFAULTS: list[tuple[str, str, Any]] = [
     ("2.2", "preset", "default"),
@@ -35,11 +40,11 @@ DEFAULTS: list[tuple[str, str, Any]] = [
         "2.2",
         "threshold",
         (
-            Threshold(0.70, Level.NOTICE, "reassure", Op.AT_LEAST),
-            Threshold(0.80, Level.WARNING, "suggest", Op.AT_LEAST),
-            Threshold(0.85, Level.HIGH, "offer_compact", Op.AT_LEAST),
-            Threshold(0.95, Level.EMERGENCY, "alert", Op.AT_LEAST),
-            Threshold(1.00, Level.OVERFLOW, "recover", Op.AT_LEAST),
+            Threshold(0.70, Level.NOTICE, "reassure", ThresholdOp.AT_LEAST),
+            Threshold(0.80, Level.WARNING, "suggest", ThresholdOp.AT_LEAST),
+            Threshold(0.85, Level.HIGH, "offer_compact", ThresholdOp.AT_LEAST),
+            Threshold(0.95, Level.EMERGENCY, "alert", ThresholdOp.AT_LEAST),
+            Threshold(1.00, Level.OVERFLOW, "recover", ThresholdOp.AT_LEAST),
         ),
     ),
     ("T-09", "rearm.on_compaction", True),
@@ -114,7 +119,7 @@ DEFAULTS: list[tuple[str, str, Any]] = [
     ("ours", "injection.budget", 4_000),
     ("ours", "steering.budget", 1_000),
     ("ours", "steering.again", 1_500),
-    ("002-20", "prompts.reassure", TEXTS["reassure"]),
+    ("002-20", "prompts.reassure", DEFAULT_PROMPTS["reassure"]),
     (
         "002-31",
         "prompts.suggest",
@@ -142,14 +147,14 @@ DEFAULTS: list[tuple[str, str, Any]] = [
 
 
 def of_preset(name: str) -> Policy:
-    return resolve([Given("preset", name, Origin.COMMAND_LINE, "--preset")])
+    return resolve_policy([RawValue("preset", name, PolicyOrigin.COMMAND_LINE, "--preset")])
 
 
 @pytest.mark.parametrize(("requirement", "key", "value"), DEFAULTS)
 def test_a_default_is_what_was_required(requirement: str, key: str, value: object) -> None:
-    assert BUILT_IN.value(key) == value, requirement
-    assert type(BUILT_IN.value(key)) is type(value)
-    assert BUILT_IN.values[key].origin is Origin.BUILT_IN
+    assert BUILT_IN_POLICY.value(key) == value, requirement
+    assert type(BUILT_IN_POLICY.value(key)) is type(value)
+    assert BUILT_IN_POLICY.values[key].origin is PolicyOrigin.BUILT_IN
 
 
 def test_every_key_has_its_requirement() -> None:
@@ -158,7 +163,7 @@ def test_every_key_has_its_requirement() -> None:
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 def test_every_default_is_a_value_that_its_key_takes(key: Any) -> None:  # noqa: ANN401
-    assert key.kind.read(plain(key.default)) == key.default
+    assert key.value_type.parse(to_json_value(key.default)) == key.default
     assert key.description
 
 
@@ -362,8 +367,8 @@ def test_the_table_has_every_preset_and_every_key_that_one_changes() -> None:
 @pytest.mark.parametrize("name", PRESETS)
 def test_a_preset_holds_only_values_that_their_keys_take(name: str) -> None:
     for key, value in PRESETS[name].items():
-        assert KEYS[key].value_type.parse(plain(value)) == value
-        assert of_preset(name).values[key].origin is Origin.PRESET
+        assert KEYS[key].value_type.parse(to_json_value(value)) == value
+        assert of_preset(name).values[key].origin is PolicyOrigin.PRESET
 
 
 def test_clnode_as_its_code_is() -> None:
@@ -377,18 +382,18 @@ def test_clnode_as_its_code_is() -> None:
 @pytest.mark.parametrize(
     ("name", "rearm"),
     [
-        ("default", Rearm(on_compaction=True, hysteresis=0.05)),
-        ("not-agent", Rearm(on_compaction=True, hysteresis=0.05, cooldown_ms=0)),
-        ("omo-doc", Rearm(on_compaction=False, hysteresis=None)),
-        ("omo-2.6", Rearm(on_compaction=False, hysteresis=None, cooldown_ms=60_000)),
+        ("default", RearmRule(on_compaction=True, hysteresis=0.05)),
+        ("not-agent", RearmRule(on_compaction=True, hysteresis=0.05, cooldown_ms=0)),
+        ("omo-doc", RearmRule(on_compaction=False, hysteresis=None)),
+        ("omo-2.6", RearmRule(on_compaction=False, hysteresis=None, cooldown_ms=60_000)),
     ],
 )
-def test_when_a_preset_says_a_level_again(name: str, rearm: Rearm) -> None:
+def test_when_a_preset_says_a_level_again(name: str, rearm: RearmRule) -> None:
     assert of_preset(name).rearm == rearm
 
 
 def known(tokens: int) -> Window:
-    return Window(tokens, Source.TABLE)
+    return Window(tokens, ClaimSource.TABLE)
 
 
 @pytest.mark.parametrize(
@@ -434,27 +439,27 @@ def test_the_line_of_the_native_preset_is_as_the_table_says() -> None:
 
 
 def test_a_window_that_is_not_known() -> None:
-    assumed = Window(200_000, Source.ASSUMED)
+    assumed = Window(200_000, ClaimSource.ASSUMED)
 
-    assert [line.at for line in BUILT_IN.place_thresholds(assumed)] == [
-        each.at for each in THRESHOLDS
+    assert [line.at for line in BUILT_IN_POLICY.place_thresholds(assumed)] == [
+        each.at for each in DEFAULT_THRESHOLDS
     ]
     assert of_preset("omo-latest").place_thresholds(assumed) == ()
     assert of_preset("hybrid-buffer").effective_window(assumed) == 100_000
 
 
 def test_a_window_of_the_policy_is_taken_as_it_is() -> None:
-    factor = Given("limit.safety_factor", 0.5, Origin.USER_FILE, "config.toml")
+    factor = RawValue("limit.safety_factor", 0.5, PolicyOrigin.USER_FILE, "config.toml")
 
-    assert resolve([factor]).effective_window(known(200_000)) == 100_000
-    assert resolve([factor]).effective_window(Window(64_000, Source.POLICY)) == 64_000
+    assert resolve_policy([factor]).effective_window(known(200_000)) == 100_000
+    assert resolve_policy([factor]).effective_window(Window(64_000, ClaimSource.POLICY)) == 64_000
 
 
 def test_two_levels_as_they_were_built() -> None:
-    policy = resolve(
+    policy = resolve_policy(
         [
-            Given("preset", "hybrid-buffer", Origin.COMMAND_LINE, "--preset"),
-            Given("compact.levels", "two", Origin.COMMAND_LINE, "--set"),
+            RawValue("preset", "hybrid-buffer", PolicyOrigin.COMMAND_LINE, "--preset"),
+            RawValue("compact.levels", "two", PolicyOrigin.COMMAND_LINE, "--set"),
         ]
     )
 
@@ -465,10 +470,10 @@ def test_two_levels_as_they_were_built() -> None:
 
 
 def test_the_midpoint_can_be_moved() -> None:
-    policy = resolve(
+    policy = resolve_policy(
         [
-            Given("preset", "hybrid-buffer", Origin.USER_FILE, "config.toml"),
-            Given("compact.midpoint", "0.92", Origin.ENVIRONMENT, "X"),
+            RawValue("preset", "hybrid-buffer", PolicyOrigin.USER_FILE, "config.toml"),
+            RawValue("compact.midpoint", "0.92", PolicyOrigin.ENVIRONMENT, "X"),
         ]
     )
 
@@ -494,8 +499,8 @@ def test_nothing_is_reached_below_the_floor(name: str) -> None:
 def test_the_base_of_a_threshold_is_part_of_its_name() -> None:
     names = {
         Threshold(0.8, Level.WARNING, "warn").name,
-        Threshold(0.8, Level.WARNING, "warn", Op.ABOVE).name,
-        Threshold(0.8, Level.WARNING, "warn", of=Base.TRIGGER).name,
+        Threshold(0.8, Level.WARNING, "warn", ThresholdOp.ABOVE).name,
+        Threshold(0.8, Level.WARNING, "warn", of=ThresholdBase.TRIGGER).name,
     }
 
     assert names == {"0.8", ">0.8", "0.8@trigger"}

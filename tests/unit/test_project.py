@@ -5,35 +5,42 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.project import project
-from ctxtop.core.conversation import Boundary, Entry, Piece, PieceKind, Role, messages_of
+from ctxtop.core.transcript.conversation import (
+    Boundary,
+    Entry,
+    MessagePart,
+    PartKind,
+    Role,
+    group_messages,
+)
+from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_WORDS = {"user": PieceKind.PROMPT, "assistant": PieceKind.TEXT, "attachment": PieceKind.ATTACHMENT}
+_WORDS = {"user": PartKind.PROMPT, "assistant": PartKind.TEXT, "attachment": PartKind.ATTACHMENT}
 
 
 def entry(uuid: str, parent: str | None, kind: str = "user", **more: Any) -> Entry:  # noqa: ANN401
     role = {"user": Role.USER, "attachment": Role.USER, "assistant": Role.ASSISTANT}.get(kind)
-    pieces = (Piece(_WORDS[kind], uuid),) if kind in _WORDS else ()
+    pieces = (MessagePart(_WORDS[kind], uuid),) if kind in _WORDS else ()
     made = Entry(offset=0, length=1, line=1, type=kind, uuid=uuid, parent=parent, role=role)
-    return replace(made, parts=pieces, **more) if "pieces" not in more else replace(made, **more)
+    return replace(made, parts=pieces, **more) if "parts" not in more else replace(made, **more)
 
 
-def answer(uuid: str, parent: str, message: str, *pieces: Piece) -> Entry:
-    said = pieces or (Piece(PieceKind.TEXT, uuid),)
-    return entry(uuid, parent, "assistant", message_id=message, pieces=said)
+def answer(uuid: str, parent: str, message: str, *pieces: MessagePart) -> Entry:
+    said = pieces or (MessagePart(PartKind.TEXT, uuid),)
+    return entry(uuid, parent, "assistant", message_id=message, parts=said)
 
 
-def call(name: str) -> Piece:
-    return Piece(PieceKind.TOOL_INPUT, "{}", "Bash", name)
+def call(name: str) -> MessagePart:
+    return MessagePart(PartKind.TOOL_INPUT, "{}", "Bash", name)
 
 
 def result(uuid: str, parent: str, *names: str, at: int = 0) -> Entry:
-    pieces = tuple(Piece(PieceKind.TOOL_RESULT, f"of {one}", "Bash", one) for one in names)
-    return entry(uuid, parent, pieces=pieces, at=at)
+    pieces = tuple(MessagePart(PartKind.TOOL_RESULT, f"of {one}", "Bash", one) for one in names)
+    return entry(uuid, parent, parts=pieces, at=at)
 
 
 def remembers(uuid: str) -> Entry:
@@ -42,7 +49,7 @@ def remembers(uuid: str) -> Entry:
 
 def sent(lines: Iterable[Entry]) -> list[str]:
     placed = [replace(one, offset=10 * n, line=n + 1) for n, one in enumerate(lines)]
-    return [one.uuid or "" for one in project(placed)]
+    return [one.uuid or "" for one in visible_entries(placed)]
 
 
 PLAIN = [entry("a", None), answer("b", "a", "m1"), entry("c", "b"), answer("d", "c", "m2")]
@@ -54,9 +61,9 @@ def test_a_plain_conversation_is_sent_as_it_stands() -> None:
 
 
 def test_of_two_lines_with_one_uuid_the_last_counts() -> None:
-    again = replace(PLAIN[2], parts=(Piece(PieceKind.PROMPT, "second"),))
+    again = replace(PLAIN[2], parts=(MessagePart(PartKind.PROMPT, "second"),))
     placed = [replace(one, offset=n) for n, one in enumerate([*PLAIN, again])]
-    assert [one.parts[0].text for one in project(placed)] == ["a", "b", "second", "d"]
+    assert [one.parts[0].text for one in visible_entries(placed)] == ["a", "b", "second", "d"]
 
 
 def test_the_last_line_of_the_file_leads() -> None:
@@ -148,8 +155,8 @@ def test_what_hangs_on_a_result_aside_goes_with_it_unless_it_leads_on() -> None:
 
 
 def boundary(kept: tuple[str, ...] = (), **more: Any) -> list[Entry]:  # noqa: ANN401
-    left = Boundary(kept_uuids=kept, **{"anchor": "sum", **more})
-    summary = entry("sum", "bound", pieces=(Piece(PieceKind.SUMMARY, "s"),))
+    left = Boundary(kept_uuids=kept, **{"anchor_uuid": "sum", **more})
+    summary = entry("sum", "bound", parts=(MessagePart(PartKind.SUMMARY, "s"),))
     return [entry("bound", None, "system", boundary=left), summary]
 
 
@@ -159,10 +166,10 @@ def boundary(kept: tuple[str, ...] = (), **more: Any) -> list[Entry]:  # noqa: A
         (boundary(), ["sum", "new"]),
         (boundary(("c", "d")), ["sum", "c", "d", "new"]),
         (boundary(("c", "gone")), ["sum", "new"]),
-        (boundary(("c", "d"), anchor="gone"), ["sum", "new"]),
-        (boundary(("a", "b"), anchor="bound"), ["a", "b", "sum", "new"]),
-        (boundary(segment=("c", "d")), ["sum", "c", "d", "new"]),
-        (boundary(segment=("gone", "d")), ["sum", "new"]),
+        (boundary(("c", "d"), anchor_uuid="gone"), ["sum", "new"]),
+        (boundary(("a", "b"), anchor_uuid="bound"), ["a", "b", "sum", "new"]),
+        (boundary(kept_range=("c", "d")), ["sum", "c", "d", "new"]),
+        (boundary(kept_range=("gone", "d")), ["sum", "new"]),
     ],
 )
 def test_a_boundary_and_what_it_keeps(lines: list[Entry], expected: list[str]) -> None:
@@ -175,7 +182,7 @@ def test_only_the_last_boundary_counts() -> None:
 
 
 def test_errors_blanks_and_lone_thoughts_are_not_sent() -> None:
-    thought, blank = Piece(PieceKind.THINKING, "hm"), Piece(PieceKind.TEXT, " \n")
+    thought, blank = MessagePart(PartKind.THINKING, "hm"), MessagePart(PartKind.TEXT, " \n")
     lines = [
         entry("a", None),
         answer("t1", "a", "m1", thought),
@@ -211,7 +218,7 @@ def test_an_error_keeps_what_was_attached_before_it_apart() -> None:
 def test_an_answers_lines_are_one_message_where_results_were_written_between_them() -> None:
     lines = [
         entry("a", None),
-        answer("thought", "a", "m", Piece(PieceKind.THINKING)),
+        answer("thought", "a", "m", MessagePart(PartKind.THINKING)),
         answer("x", "thought", "m", call("x")),
         result("rx", "x", "x"),
         entry("hook", "rx", "attachment"),
@@ -222,7 +229,7 @@ def test_an_answers_lines_are_one_message_where_results_were_written_between_the
     ]
     sends = ["a", "thought", "words", "x", "y", "rx", "hook", "ry", "next"]
     assert sent(lines) == sends
-    said = messages_of(project(lines))
+    said = group_messages(visible_entries(lines))
     assert [len(one.entries) for one in said] == [1, 4, 3, 1]
 
 
@@ -250,14 +257,14 @@ def test_a_result_without_its_call_goes_with_what_was_written_into_it() -> None:
 
 
 def test_a_call_without_its_result_goes_but_at_the_end() -> None:
-    lines = [entry("a", None), answer("b", "a", "m", Piece(PieceKind.TEXT, "t"), call("x"))]
-    assert project(lines)[-1].parts[-1].kind is PieceKind.TOOL_INPUT
-    assert project([*lines, entry("c", "b")])[1].parts == (Piece(PieceKind.TEXT, "t"),)
+    lines = [entry("a", None), answer("b", "a", "m", MessagePart(PartKind.TEXT, "t"), call("x"))]
+    assert visible_entries(lines)[-1].parts[-1].kind is PartKind.TOOL_INPUT
+    assert visible_entries([*lines, entry("c", "b")])[1].parts == (MessagePart(PartKind.TEXT, "t"),)
 
 
 def test_of_calls_side_by_side_one_result_is_enough_at_the_end() -> None:
     lines = [entry("a", None), answer("b", "a", "m", call("x"), call("y")), result("r", "b", "y")]
-    assert len(project(lines)[1].parts) == 2
+    assert len(visible_entries(lines)[1].parts) == 2
 
 
 def test_a_replaced_result_is_read_as_what_replaced_it() -> None:
@@ -265,13 +272,13 @@ def test_a_replaced_result_is_read_as_what_replaced_it() -> None:
     told = Entry(
         offset=9, length=1, line=9, type="content-replacement", replaced_results=(("x", "less"),)
     )
-    assert [one.parts[0].text for one in project([*lines, told])] == ["a", "{}", "less"]
+    assert [one.parts[0].text for one in visible_entries([*lines, told])] == ["a", "{}", "less"]
 
 
 def test_lines_that_follow_each_other_are_one_message() -> None:
     lines = [entry("env", None, "attachment"), entry("a", "env"), answer("b", "a", "m")]
     lines += [answer("c", "b", "m"), answer("d", "c", "m2")]
-    said = messages_of(project(lines))
+    said = group_messages(visible_entries(lines))
     assert [(one.role, len(one.entries)) for one in said] == [
         (Role.USER, 2),
         (Role.ASSISTANT, 2),

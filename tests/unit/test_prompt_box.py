@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.collectors.asking.prompt_box import PromptBox, find_box
+from ctxtop.collectors.client_compact.via_tmux import PromptBox, find_prompt_box
 
 RULE = "\x1b[38;5;244m" + "─" * 60
 CURSOR = "\x1b[7m \x1b[0m\x1b[39m\x1b[49m"
@@ -17,7 +17,7 @@ def screen(*typed: str, foot: str = FOOT, above: str = "● ok") -> str:
 
 
 def box(*typed: str, cursor: tuple[int, int] = (2, 3), foot: str = FOOT) -> PromptBox:
-    found = find_box(screen(*typed, foot=foot), cursor)
+    found = find_prompt_box(screen(*typed, foot=foot), cursor)
     assert found is not None
     return found
 
@@ -79,11 +79,11 @@ def test_a_busy_client_has_an_empty_prompt_too() -> None:
     ],
 )
 def test_what_is_no_prompt(shown: str) -> None:
-    assert find_box(shown, (2, 3)) is None
+    assert find_prompt_box(shown, (2, 3)) is None
 
 
 def test_the_last_box_counts() -> None:
     above = f"{RULE}\n❯\xa0an old draft\n{RULE}"
-    found = find_box(screen(SIGN + CURSOR, above=above), (2, 5))
+    found = find_prompt_box(screen(SIGN + CURSOR, above=above), (2, 5))
     assert found is not None
     assert found.is_empty

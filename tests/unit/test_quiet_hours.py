@@ -5,8 +5,7 @@ from __future__ import annotations
 from datetime import time
 
 import pytest
-from ctxtop.core.policy.kinds import BadValueError, Hours
-from ctxtop.core.quiet_hours import read_hours
+from ctxtop.core.policy.value_types import InvalidValueError, QuietHoursType, parse_quiet_hours
 
 
 @pytest.mark.parametrize(
@@ -24,18 +23,18 @@ from ctxtop.core.quiet_hours import read_hours
     ],
 )
 def test_they_hold_also_over_midnight(said: str, moment: time, quiet: bool) -> None:
-    hours = read_hours(said)
+    hours = parse_quiet_hours(said)
     assert hours is not None
     assert hours.contains(moment) is quiet
 
 
 @pytest.mark.parametrize("said", ["", "22-7", "24:00-07:00", "22:60-07:00", "22:00", "x"])
 def test_other_words_are_none(said: str) -> None:
-    assert read_hours(said) is None
-    with pytest.raises(BadValueError, match=r"22:00-07:00, or 'off'"):
-        Hours("off").parse(said)
+    assert parse_quiet_hours(said) is None
+    with pytest.raises(InvalidValueError, match=r"22:00-07:00, or 'off'"):
+        QuietHoursType("off").parse(said)
 
 
 def test_they_are_written_in_one_way() -> None:
-    assert Hours("off").parse("7:05 - 9:00") == "07:05-09:00"
-    assert Hours("off").parse("off") == "off"
+    assert QuietHoursType("off").parse("7:05 - 9:00") == "07:05-09:00"
+    assert QuietHoursType("off").parse("off") == "off"

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.select import Aim
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
 from msgspec.structs import replace
 
@@ -19,7 +19,7 @@ from ..sessions_on_disk import rest, subject_of
 
 CORPUS = os.environ.get("CTXTOP_SHARED")
 
-LEVELS = (Harm.FILE_ONLY, Harm.SUPERSEDED, Harm.INPUTS, Harm.PROSE)
+LEVELS = (Severity.FILE_ONLY, Severity.SUPERSEDED, Severity.INPUTS, Severity.PROSE)
 
 
 def recorded() -> list[Path]:
@@ -34,7 +34,7 @@ def test_it_is_carried_out_and_taken_back(tmp_path: Path, path: Path) -> None:
     shutil.copyfile(path, transcript)
     before = transcript.read_bytes()
     for level in LEVELS:
-        plan = plan_of(transcript, Aim(level))
+        plan = plan_of(transcript, SelectionOptions(level))
         plan = replace(
             plan,
             session_id=path.stem,
@@ -46,7 +46,7 @@ def test_it_is_carried_out_and_taken_back(tmp_path: Path, path: Path) -> None:
             continue
         rest(transcript)
         subject = subject_of(transcript, tmp_path)
-        receipt = apply_plan(plan, Mode.IN_PLACE, subject)
+        receipt = apply_plan(plan, ApplyMode.IN_PLACE, subject)
         assert transcript.stat().st_size == plan.bytes_after
         undo(receipt.receipt_id, None, subject)
         assert transcript.read_bytes() == before

@@ -7,30 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.limit_errors import LimitErrorType
-from ctxtop.core.compaction.plan import Harm, Operation
-from ctxtop.core.compaction.recovery.detection import find_refusal
-from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER, fix_empty
-from ctxtop.core.compaction.recovery.order import steps_for
-from ctxtop.core.compaction.recovery.planning import choose, steps_left
-from ctxtop.core.compaction.recovery.revert import revert
-from ctxtop.core.compaction.recovery.run import Counters
-from ctxtop.core.compaction.recovery.settings import (
-    RecoverySettings,
-    RetrySettings,
-    Step,
-    recovery_settings,
+from ctxtop.core.compaction.plan import Operation, Severity
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
+from ctxtop.core.compaction.recovery.recovery_plan import (
+    RecoveryTools,
+    available_steps,
+    choose_step,
+    with_planned,
 )
-from ctxtop.core.compaction.recovery.steps import Tools, after
-from ctxtop.core.compaction.recovery.truncate import (
+from ctxtop.core.compaction.recovery.recovery_run import RecoveryCounters, find_refusal
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoveryRetry,
+    RecoverySettings,
+    RecoveryStep,
+    read_recovery_settings,
+    recovery_steps_for,
+)
+from ctxtop.core.compaction.recovery.recovery_steps import (
+    EMPTY_MESSAGE_TEXT,
     TRUNCATION_MESSAGE,
     chars_to_free,
-    truncate_aggressively,
-    truncate_largest,
+    propose_aggressive_truncation,
+    propose_empty_fix,
+    propose_revert,
+    propose_truncation,
 )
-from ctxtop.core.policy.layers import Given, resolve
-from ctxtop.core.policy.policy import Origin
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .. import transcripts as made
 from ..recovering import SETTINGS, base, carried_out, chain, ground, turn
@@ -38,7 +42,7 @@ from ..recovering import SETTINGS, base, carried_out, chain, ground, turn
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.recovery.ground import Ground
+    from ctxtop.core.compaction.recovery.recovery_steps import RecoveryContext
 
 TOO_LONG = "prompt is too long: 210000 tokens > 200000 maximum"
 
@@ -56,30 +60,30 @@ def sizes(*chars: int) -> list[made.JsonLine]:
 
 def policy(preset: str, **values: object) -> RecoverySettings:
     given = {"preset": preset} | {f"recovery.{name}": each for name, each in values.items()}
-    said = [Given(name, value, Origin.USER_FILE, "here") for name, value in given.items()]
-    return recovery_settings(resolve(said))
+    said = [RawValue(name, value, PolicyOrigin.USER_FILE, "here") for name, value in given.items()]
+    return read_recovery_settings(resolve_policy(said))
 
 
 def test_the_defaults_are_the_seeds() -> None:
     """002-64 to 002-67, 002-82, 002-83, 002-93 to 002-96, 002-106, R002-06, R002-12, R002-15."""
-    assert recovery_settings(resolve(())) == RecoverySettings()
-    assert msgspec.to_builtins(SETTINGS) | {"confirm": ["revert"]} == {
-        "order": ("fix_empty", "truncate_largest", "summarize", "revert"),
+    assert read_recovery_settings(resolve_policy(())) == RecoverySettings()
+    assert msgspec.to_builtins(SETTINGS) | {"steps_to_confirm": ["revert"]} == {
+        "step_order": ("fix_empty", "truncate_largest", "summarize", "revert"),
         "auto": False,
         "aggressive": False,
-        "dcp": False,
+        "prune_superseded": False,
         "target_ratio": 0.5,
         "chars_per_token": 4,
         "max_truncate": 20,
-        "min_output": 500,
+        "min_output_chars": 500,
         "max_revert": 3,
         "min_messages": 2,
         "max_empty_fix": 3,
-        "confirm": ["revert"],
+        "steps_to_confirm": ["revert"],
         "cooldown_ms": 60_000,
-        "retry": msgspec.to_builtins(RetrySettings()),
+        "retry": msgspec.to_builtins(RecoveryRetry()),
     }
-    assert msgspec.structs.astuple(RetrySettings()) == (2, 2000, 2.0, 30_000, 120_000)
+    assert msgspec.structs.astuple(RecoveryRetry()) == (2, 2000, 2.0, 30_000, 120_000)
 
 
 @pytest.mark.parametrize(
@@ -93,33 +97,36 @@ def test_the_defaults_are_the_seeds() -> None:
 )
 def test_the_order_by_preset(preset: str, steps: str) -> None:
     """002-13, 002-44, 002-47, 002-91, R002-12 and T-08."""
-    expected = tuple(map(Step, steps.split()))
-    assert steps_for(LimitErrorType.TOKEN_LIMIT, policy(preset)) == expected
-    assert steps_for(LimitErrorType.CONTEXT_LENGTH, policy(preset)) == expected
+    expected = tuple(map(RecoveryStep, steps.split()))
+    assert recovery_steps_for(LimitErrorType.TOKEN_LIMIT, policy(preset)) == expected
+    assert recovery_steps_for(LimitErrorType.CONTEXT_LENGTH, policy(preset)) == expected
 
 
 def test_aggressive_only_where_it_is_switched_on() -> None:
     """002-46, 002-50, 002-61 and R002-14."""
     on = policy("omo-2.6", aggressive=True, dcp=True)
-    steps = steps_for(LimitErrorType.BEDROCK, on)
-    assert steps[0] is Step.AGGRESSIVE
-    assert Step.DCP in steps
+    steps = recovery_steps_for(LimitErrorType.BEDROCK, on)
+    assert steps[0] is RecoveryStep.AGGRESSIVE
+    assert RecoveryStep.DCP in steps
     for each in LimitErrorType:
-        assert Step.AGGRESSIVE not in steps_for(each, policy("omo-2.6"))
+        assert RecoveryStep.AGGRESSIVE not in recovery_steps_for(each, policy("omo-2.6"))
 
 
 def test_an_empty_message_is_mended_first_and_never_truncated() -> None:
     """002-45 and T-08."""
     wanted = LimitErrorType.NON_EMPTY_CONTENT
-    assert steps_for(wanted, policy("omo-doc")) == (Step.FIX_EMPTY, Step.REVERT)
-    assert steps_for(wanted, policy("omo-latest")) == (Step.FIX_EMPTY,)
+    assert recovery_steps_for(wanted, policy("omo-doc")) == (
+        RecoveryStep.FIX_EMPTY,
+        RecoveryStep.REVERT,
+    )
+    assert recovery_steps_for(wanted, policy("omo-latest")) == (RecoveryStep.FIX_EMPTY,)
 
 
 def test_a_person_confirms_a_revert_in_every_policy() -> None:
     """T-08."""
     nothing = policy("default", confirm=[])
-    assert nothing.needs_confirmation(Step.REVERT)
-    assert not nothing.needs_confirmation(Step.SUMMARIZE)
+    assert nothing.needs_confirmation(RecoveryStep.REVERT)
+    assert not nothing.needs_confirmation(RecoveryStep.SUMMARIZE)
 
 
 def test_the_words_of_a_truncated_result() -> None:
@@ -132,11 +139,11 @@ def test_the_words_of_a_truncated_result() -> None:
 def test_the_largest_result_goes_first_and_no_more_than_needed(path: Path) -> None:
     """002-52, 002-54, 002-72 and R002-13."""
     found = ground(path, sizes(4000, 80_000, 8000), current=30_000, most=20_000)
-    proposal = truncate_largest(found)
+    proposal = propose_truncation(found)
     (done,) = proposal.operations
     assert proposal.insufficient is None
     assert done.line == 5
-    assert done.level is Harm.MASKED
+    assert done.level is Severity.MASKED
     assert done.tokens_saved == 20_000 - len(TRUNCATION_MESSAGE) // 4
     lines = carried_out(path, proposal.operations)
     assert lines[4]["message"]["content"][0] == {
@@ -150,7 +157,7 @@ def test_the_largest_result_goes_first_and_no_more_than_needed(path: Path) -> No
 def test_a_list_stays_a_list(path: Path) -> None:
     lines = chain(made.user("go"), *turn("t0", [made.text("x" * 9000)]))
     found = ground(path, lines, current=3000, most=2000)
-    done = carried_out(path, truncate_largest(found).operations)
+    done = carried_out(path, propose_truncation(found).operations)
     content = done[2]["message"]["content"][0]["content"]
     assert content == [{"type": "text", "text": TRUNCATION_MESSAGE}]
 
@@ -158,11 +165,17 @@ def test_a_list_stays_a_list(path: Path) -> None:
 def test_twenty_results_at_most(path: Path) -> None:
     """002-64, and the counter of earlier attempts (002-101)."""
     lines = sizes(*[1000] * 25)
-    assert len(truncate_largest(ground(path, lines, current=99_000, most=50_000)).operations) == 20
-    again = ground(
-        path, lines, current=99_000, most=50_000, counters=Counters(attempts=1, truncated=15)
+    assert (
+        len(propose_truncation(ground(path, lines, current=99_000, most=50_000)).operations) == 20
     )
-    proposal = truncate_largest(again)
+    again = ground(
+        path,
+        lines,
+        current=99_000,
+        most=50_000,
+        counters=RecoveryCounters(attempts=1, truncated=15),
+    )
+    proposal = propose_truncation(again)
     assert len(proposal.operations) == 5
     assert proposal.insufficient
     assert "are left, more than 50,000" in proposal.insufficient.why
@@ -171,15 +184,15 @@ def test_twenty_results_at_most(path: Path) -> None:
 def test_smaller_results_are_left_alone(path: Path) -> None:
     """002-67."""
     found = ground(path, sizes(499, 500), current=3000, most=2999)
-    assert [each.line for each in truncate_largest(found).operations] == [5]
-    assert truncate_largest(ground(path, sizes(499), current=3000, most=2999)).insufficient
+    assert [each.line for each in propose_truncation(found).operations] == [5]
+    assert propose_truncation(ground(path, sizes(499), current=3000, most=2999)).insufficient
 
 
 def test_aggressive_truncation_goes_down_to_half(path: Path) -> None:
     """002-51, 002-53, 002-62, 002-63, 002-65 and 002-66: what goes is counted gross."""
     found = ground(path, sizes(300_000, 250_000, 3000, 2000), current=210_000, most=200_000)
     assert chars_to_free(found) == (210_000 - 100_000) * 4
-    proposal = truncate_aggressively(found)
+    proposal = propose_aggressive_truncation(found)
     assert [each.line for each in proposal.operations] == [3, 5]
     assert proposal.insufficient is None
 
@@ -187,13 +200,13 @@ def test_aggressive_truncation_goes_down_to_half(path: Path) -> None:
 def test_aggressive_truncation_stops_at_the_target(path: Path) -> None:
     """R002-13: 440,000 characters are to go; the first one has as many."""
     found = ground(path, sizes(440_000, 250_000), current=210_000, most=200_000)
-    assert [each.line for each in truncate_aggressively(found).operations] == [3]
+    assert [each.line for each in propose_aggressive_truncation(found).operations] == [3]
 
 
 def test_without_sizes_half_of_what_is_there_goes(path: Path) -> None:
     """002-46: Bedrock names none."""
     found = ground(path, sizes(8000, 8000, 8000), error_type=LimitErrorType.BEDROCK)
-    assert len(truncate_aggressively(found).operations) == 2
+    assert len(propose_aggressive_truncation(found).operations) == 2
 
 
 def said(lines: list[Any]) -> list[Any]:
@@ -211,13 +224,13 @@ def test_an_empty_message_says_that_it_was_interrupted(path: Path) -> None:
         made.assistant("m3"),
     )
     found = ground(path, lines, error_type=LimitErrorType.NON_EMPTY_CONTENT)
-    proposal = fix_empty(found)
-    word = made.text(PLACEHOLDER)
-    assert PLACEHOLDER == "[user interrupted]"
+    proposal = propose_empty_fix(found)
+    word = made.text(EMPTY_MESSAGE_TEXT)
+    assert EMPTY_MESSAGE_TEXT == "[user interrupted]"
     assert said(carried_out(path, proposal.operations)) == [
         "go",
         [word],
-        PLACEHOLDER,
+        EMPTY_MESSAGE_TEXT,
         [word],
         [word, made.text("yes")],
         [made.text("done")],
@@ -229,14 +242,14 @@ def test_an_empty_text_beside_a_call_is_empty_too(path: Path) -> None:
     """R002-15."""
     call = made.tool("Bash", "t0", command="ls")
     lines = chain(made.user("go"), made.assistant("m1", content=[made.text(""), call]))
-    done = carried_out(path, fix_empty(ground(path, lines)).operations)
-    assert done[1]["message"]["content"] == [made.text(PLACEHOLDER), call]
+    done = carried_out(path, propose_empty_fix(ground(path, lines)).operations)
+    assert done[1]["message"]["content"] == [made.text(EMPTY_MESSAGE_TEXT), call]
 
 
 def test_a_line_of_an_answer_that_says_something_elsewhere_is_left(path: Path) -> None:
     """The client leaves out a line without blocks: the answer itself is not empty."""
     lines = chain(made.user("go"), made.assistant("m1", content=[]), made.assistant("m1"))
-    assert fix_empty(ground(path, lines)).operations == ()
+    assert propose_empty_fix(ground(path, lines)).operations == ()
 
 
 @pytest.mark.parametrize(("index", "line"), [(1, 2), (2, 2), (3, 4), (4, 4), (5, 4)])
@@ -251,7 +264,7 @@ def test_the_message_at_the_index_or_just_before_it(path: Path, index: int, line
         made.user("and"),
         made.assistant("m3"),
     )
-    done = fix_empty(ground(path, lines, index=index)).operations
+    done = propose_empty_fix(ground(path, lines, index=index)).operations
     assert [each.line for each in done] == [line]
 
 
@@ -260,7 +273,7 @@ def test_all_of_them_where_the_index_leads_nowhere(path: Path) -> None:
     lines = chain(
         made.user("go"), made.assistant("m1", content=empty), made.user(""), made.assistant("m2")
     )
-    assert len(fix_empty(ground(path, lines, index=40)).operations) == 2
+    assert len(propose_empty_fix(ground(path, lines, index=40)).operations) == 2
 
 
 def talk(*prompts: int) -> list[made.JsonLine]:
@@ -275,7 +288,7 @@ def talk(*prompts: int) -> list[made.JsonLine]:
 def test_a_revert_goes_back_before_the_last_prompt(path: Path) -> None:
     """002-56, 002-80, 002-81: its words are given back, to be asked again."""
     found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
-    proposal = revert(found)
+    proposal = propose_revert(found)
     assert proposal.insufficient is None
     assert proposal.prompt == "2" * 40_000
     assert proposal.reverted_uuid == found.view.entries[4].uuid
@@ -289,32 +302,39 @@ def test_a_revert_goes_back_before_the_last_prompt(path: Path) -> None:
 
 def test_a_revert_goes_back_as_far_as_it_takes(path: Path) -> None:
     found = ground(path, talk(400, 400, 20_000, 20_000), current=12_000, most=4000)
-    assert revert(found).operations[0].line == 5
+    assert propose_revert(found).operations[0].line == 5
 
 
 @pytest.mark.parametrize(
     ("prompts", "counters", "why"),
     [
-        ((4000,), Counters(), "fewer than 2 messages"),  # 002-83
-        ((400, 4000), Counters(reverted=3), "going back 0 prompts"),  # 002-82, 002-85
-        ((40_000, 40, 40, 40, 40), Counters(), "going back 3 prompts"),
+        ((4000,), RecoveryCounters(), "fewer than 2 messages"),  # 002-83
+        ((400, 4000), RecoveryCounters(reverted=3), "going back 0 prompts"),  # 002-82, 002-85
+        ((40_000, 40, 40, 40, 40), RecoveryCounters(), "going back 3 prompts"),
     ],
 )
 def test_a_revert_is_refused(
-    path: Path, prompts: tuple[int, ...], counters: Counters, why: str
+    path: Path, prompts: tuple[int, ...], counters: RecoveryCounters, why: str
 ) -> None:
     found = ground(path, talk(*prompts), current=12_000, most=4000, counters=counters)
-    missing = revert(found).insufficient
+    missing = propose_revert(found).insufficient
     assert missing
     assert why in missing.why
 
 
-def planned(found: Ground, path: Path, steps: tuple[Step, ...], **tools: Any) -> Any:  # noqa: ANN401
-    return choose(steps, found, base(path), Tools(**tools))
+def planned(
+    found: RecoveryContext,
+    path: Path,
+    steps: tuple[RecoveryStep, ...],
+    **tools: Any,  # noqa: ANN401
+) -> Any:  # noqa: ANN401
+    return choose_step(steps, found, base(path), RecoveryTools(**tools))
 
 
 def summary_of(tokens: int) -> Any:  # noqa: ANN401
-    operation = Operation("summarise", Harm.SUMMARY, None, "summary", "all", "why", tokens, 0, ())
+    operation = Operation(
+        "summarise", Severity.SUMMARY, None, "summary", "all", "why", tokens, 0, ()
+    )
     return lambda _: operation
 
 
@@ -322,10 +342,13 @@ def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
     """002-15, 002-54, 002-60: each costs more than the one before it."""
     found = ground(path, sizes(80_000), current=30_000, most=20_000)
     choice = planned(found, path, SETTINGS.step_order)
-    assert choice.chosen.step is Step.TRUNCATE
-    assert [each.step for each in choice.tried] == [Step.FIX_EMPTY, Step.TRUNCATE]
+    assert choice.chosen.step is RecoveryStep.TRUNCATE
+    assert [each.step for each in choice.proposals] == [
+        RecoveryStep.FIX_EMPTY,
+        RecoveryStep.TRUNCATE,
+    ]
     assert choice.plan.operations == choice.chosen.operations
-    assert choice.plan.harm is Harm.MASKED
+    assert choice.plan.harm is Severity.MASKED
 
 
 def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
@@ -333,26 +356,28 @@ def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
     found = ground(path, sizes(8000), current=30_000, most=20_000)
     choice = planned(found, path, SETTINGS.step_order, summarise=summary_of(15_000))
     assert [each.strategy for each in choice.plan.operations] == ["summarise"]
-    assert [each.check for each in choice.why_not] == ["fix_empty", "truncate_largest"]
+    assert [each.check for each in choice.refusals] == ["fix_empty", "truncate_largest"]
 
 
 def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
     """R002-08."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, path, (Step.SUMMARIZE,), summarise=summary_of(0))
+    choice = planned(found, path, (RecoveryStep.SUMMARIZE,), summarise=summary_of(0))
     assert choice.plan is None
-    assert choice.why_not[0].why == "no summary is smaller than what is there"
+    assert choice.refusals[0].why == "no summary is smaller than what is there"
 
 
 def test_a_revert_waits_for_a_person(path: Path) -> None:
     """T-08: never without being told."""
     found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
-    waiting = choose((Step.REVERT,), found, base(path), Tools())
-    told = choose((Step.REVERT,), found, base(path), Tools(), frozenset({Step.REVERT}))
+    waiting = choose_step((RecoveryStep.REVERT,), found, base(path), RecoveryTools())
+    told = choose_step(
+        (RecoveryStep.REVERT,), found, base(path), RecoveryTools(), frozenset({RecoveryStep.REVERT})
+    )
     assert waiting.plan is None
     assert waiting.refusals[0].check == "confirm"
     assert told.plan is not None
-    assert told.plan.harm is Harm.CUT
+    assert told.plan.harm is Severity.CUT
 
 
 def test_mended_messages_go_along_with_what_makes_it_smaller(path: Path) -> None:
@@ -365,20 +390,23 @@ def test_mended_messages_go_along_with_what_makes_it_smaller(path: Path) -> None
 
 def test_a_line_is_changed_once(path: Path) -> None:
     found = ground(path, sizes(80_000, 9000), current=30_000, most=29_000)
-    first = truncate_largest(found)
-    assert [each.line for each in truncate_largest(after(found, first)).operations] == [5]
+    first = propose_truncation(found)
+    assert [each.line for each in propose_truncation(with_planned(found, first)).operations] == [5]
 
 
 def test_what_is_used_up_is_not_planned(path: Path) -> None:
-    used = Counters(attempts=1, truncated=20, emptied=3)
+    used = RecoveryCounters(attempts=1, truncated=20, emptied=3)
     found = ground(path, sizes(80_000), current=30_000, most=20_000, counters=used)
-    assert list(steps_left(found, SETTINGS.step_order)) == [Step.SUMMARIZE, Step.REVERT]
+    assert list(available_steps(found, SETTINGS.step_order)) == [
+        RecoveryStep.SUMMARIZE,
+        RecoveryStep.REVERT,
+    ]
 
 
 def detected(path: Path, *lines: made.JsonLine) -> Any:  # noqa: ANN401
     written = made.write(path, chain(*lines))
     rows = [json.loads(line) for line in written.read_bytes().splitlines()]
-    return find_refusal(made.SESSION, read_conversation(path), lambda line: rows[line - 1])
+    return find_refusal(made.SESSION, read_entries(path), lambda line: rows[line - 1])
 
 
 def test_a_session_that_ended_in_a_refusal(path: Path) -> None:

@@ -6,7 +6,7 @@ import re
 import time
 
 import pytest
-from ctxtop.core.redaction import redact, redacted, rules
+from ctxtop.core.transcript.redaction import redact, redact_value, secret_rules
 
 from ..made_up_secrets import SECRETS as MADE_UP
 from ..made_up_secrets import TELLTALES
@@ -65,7 +65,7 @@ def test_letters_that_grow_when_they_are_made_small_move_nothing() -> None:
 def test_every_text_of_a_record_and_no_key() -> None:
     given = {"password=hunter2": ["password=hunter2", 3, None, ("PASSWORD=hunter2",)]}
 
-    assert redacted(given) == {
+    assert redact_value(given) == {
         "password=hunter2": [
             "password=[redacted: password]",
             3,
@@ -76,8 +76,8 @@ def test_every_text_of_a_record_and_no_key() -> None:
 
 
 def test_every_rule_can_be_compiled_and_has_keywords() -> None:
-    assert len(rules()) > 200
-    for rule in rules():
+    assert len(secret_rules()) > 200
+    for rule in secret_rules():
         assert rule.pattern.pattern == rule.regex
         assert rule.keywords
         assert all(each == each.lower() for each in rule.keywords)
@@ -102,6 +102,6 @@ def _seconds(text: str) -> float:
 
 def test_no_rule_reads_on_without_a_bound() -> None:
     """A star or a plus over anything, which a hostile text makes quadratic."""
-    unbounded = [rule.id for rule in rules() if re.search(r"(?<!\\)\.[*+]", rule.regex)]
+    unbounded = [rule.id for rule in secret_rules() if re.search(r"(?<!\\)\.[*+]", rule.regex)]
 
     assert unbounded == []

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.replaced import THINGS, TURNS, Sort, Where, before_boundary, before_plan
-from ctxtop.core.replaced import behind_result as behind
-from ctxtop.core.summaries.names import path_parts
+from ctxtop.core.summaries.mentions import split_path
+from ctxtop.core.summaries.summary_comparison import (
+    MAX_ITEMS_PER_KIND,
+    MAX_MESSAGES,
+    ItemFate,
+    ReplacedItemKind,
+    compare_boundary_summary,
+    compare_plan_summary,
+)
+from ctxtop.core.summaries.summary_comparison import compare_agent_result as behind
 
 from tests.entries import answered, asked, attached, called, compacted, summed_up, touched
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Entry
-    from ctxtop.core.replaced import Replaced
+    from ctxtop.core.summaries.summary_comparison import ReplacedContent
+    from ctxtop.core.transcript.conversation import Entry
 
 
 def story() -> list[Entry]:
@@ -25,9 +32,9 @@ def story() -> list[Entry]:
     ]
 
 
-def where(found: Replaced, sort: Sort) -> dict[str, Where]:
+def where(found: ReplacedContent, sort: ReplacedItemKind) -> dict[str, ItemFate]:
     return {
-        (path_parts(each.text) or [each.text])[-1]: each.where
+        (split_path(each.text) or [each.text])[-1]: each.where
         for each in found.things
         if each.sort is sort
     }
@@ -37,12 +44,20 @@ def test_a_boundary_names_some_and_leaves_out_the_rest() -> None:
     entries = [*story(), compacted(), summed_up("Mended src/decoder.py. Never push to main.")]
     summary = entries[-1]
     entries.append(answered("Next."))
-    found = before_boundary(entries, summary.offset, "Mended src/decoder.py. Never push to main.")
+    found = compare_boundary_summary(
+        entries, summary.offset, "Mended src/decoder.py. Never push to main."
+    )
     assert found is not None
-    assert where(found, Sort.FILE) == {"decoder.py": Where.SUMMARY, "table.py": Where.LOST}
-    assert where(found, Sort.RULE) == {"Never push to main.": Where.SUMMARY}
-    assert where(found, Sort.DECISION)["I decided to keep `DecodeTable` as it is."] is Where.LOST
-    files = next(each for each in found.tallies if each.sort is Sort.FILE)
+    assert where(found, ReplacedItemKind.FILE) == {
+        "decoder.py": ItemFate.SUMMARY,
+        "table.py": ItemFate.LOST,
+    }
+    assert where(found, ReplacedItemKind.RULE) == {"Never push to main.": ItemFate.SUMMARY}
+    assert (
+        where(found, ReplacedItemKind.DECISION)["I decided to keep `DecodeTable` as it is."]
+        is ItemFate.LOST
+    )
+    files = next(each for each in found.tallies if each.sort is ReplacedItemKind.FILE)
     assert (files.all, files.summary, files.stays, files.lost) == (2, 1, 0, 1)
     assert (found.tool_uses, found.context_tokens) == (2, 52_000)
     assert found.last_words == "I decided to keep `DecodeTable` as it is."
@@ -61,26 +76,36 @@ def test_only_the_turns_before_its_own_boundary_count() -> None:
         summed_up("the tests"),
     ]
     one, two = (each for each in entries if each.parts and each.parts[0].kind == "summary")
-    first = before_boundary(entries, one.offset, "nothing of it")
-    second = before_boundary(entries, two.offset, "the tests")
+    first = compare_boundary_summary(entries, one.offset, "nothing of it")
+    second = compare_boundary_summary(entries, two.offset, "the tests")
     assert first is not None
     assert second is not None
-    assert where(first, Sort.FILE) == {"decoder.py": Where.LOST, "table.py": Where.LOST}
-    assert where(second, Sort.FILE) == {"encoder.py": Where.LOST}
-    assert before_boundary(entries, 0, "anything") is None
+    assert where(first, ReplacedItemKind.FILE) == {
+        "decoder.py": ItemFate.LOST,
+        "table.py": ItemFate.LOST,
+    }
+    assert where(second, ReplacedItemKind.FILE) == {"encoder.py": ItemFate.LOST}
+    assert compare_boundary_summary(entries, 0, "anything") is None
 
 
 def test_what_stays_as_it_is_is_not_left_out() -> None:
     entries = story()
     last = entries[-1]
-    found = before_plan(entries, [last.uuid or ""], "The decoder is mended: `src/decoder.py`.")
-    assert where(found, Sort.DECISION)["I decided to keep `DecodeTable` as it is."] is Where.STAYS
+    found = compare_plan_summary(
+        entries, [last.uuid or ""], "The decoder is mended: `src/decoder.py`."
+    )
+    assert (
+        where(found, ReplacedItemKind.DECISION)["I decided to keep `DecodeTable` as it is."]
+        is ItemFate.STAYS
+    )
     assert [turn.stays for turn in found.turns] == [*[False] * (len(found.turns) - 1), True]
 
 
 def test_passages_that_are_quoted_are_known() -> None:
     text = "Please look at how the retry of the gateway waits for the lock, and mend it."
-    found = before_plan([asked(text)], [], "- the retry of the gateway waits for the lock (kept)")
+    found = compare_plan_summary(
+        [asked(text)], [], "- the retry of the gateway waits for the lock (kept)"
+    )
     (turn,) = found.turns
     assert [turn.text[a:b] for a, b in turn.quoted] == [
         "the retry of the gateway waits for the lock"
@@ -91,7 +116,10 @@ def test_an_agent_s_result_is_compared_with_what_it_did() -> None:
     result = "Changed src/decoder.py."
     entries = [*story(), answered(result)]
     found = behind(entries, result)
-    assert where(found, Sort.FILE) == {"decoder.py": Where.SUMMARY, "table.py": Where.LOST}
+    assert where(found, ReplacedItemKind.FILE) == {
+        "decoder.py": ItemFate.SUMMARY,
+        "table.py": ItemFate.LOST,
+    }
     assert all(turn.text != result for turn in found.turns)
 
 
@@ -101,12 +129,20 @@ def test_calls_are_told_by_what_they_are_about() -> None:
 
 
 def test_much_is_bounded_and_counted() -> None:
-    entries = [asked(f"Never touch `module_{n}_of_many`.") for n in range(THINGS + 50)]
+    entries = [asked(f"Never touch `module_{n}_of_many`.") for n in range(MAX_ITEMS_PER_KIND + 50)]
     entries += [
-        each for n in range(TURNS) for each in (answered(f"Answer {n}."), asked(f"Next {n}."))
+        each
+        for n in range(MAX_MESSAGES)
+        for each in (answered(f"Answer {n}."), asked(f"Next {n}."))
     ]
-    found = before_plan(entries, [], "nothing")
-    assert len([each for each in found.things if each.sort is Sort.RULE]) == THINGS
-    assert next(each.all for each in found.tallies if each.sort is Sort.RULE) == THINGS + 50
-    assert len(found.turns) == TURNS
-    assert found.messages > TURNS
+    found = compare_plan_summary(entries, [], "nothing")
+    assert (
+        len([each for each in found.things if each.sort is ReplacedItemKind.RULE])
+        == MAX_ITEMS_PER_KIND
+    )
+    assert (
+        next(each.all for each in found.tallies if each.sort is ReplacedItemKind.RULE)
+        == MAX_ITEMS_PER_KIND + 50
+    )
+    assert len(found.turns) == MAX_MESSAGES
+    assert found.messages > MAX_MESSAGES

@@ -6,18 +6,17 @@ import json
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.plan import Harm, Plan
-from ctxtop.core.compaction.plan_whole import plan_whole
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.receipts import Mode
-from ctxtop.core.compaction.refused import NotAppliedError
-from ctxtop.core.compaction.rollover import roll_over
+from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.compaction.plan import CompactionPlan, CompactionRefusedError, Severity
+from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.strategies.cut import plan_rollover
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.budget import Budget
-from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.summaries.summary_budget import SummaryBudget
+from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from tests.planned import COUNTERS
 from tests.sessions_on_disk import at_rest, encoded, said, subject_of, turns
@@ -26,31 +25,31 @@ from tests.transcripts import SESSION
 DATA = encoded(turns(6, result_chars=4_000))
 
 
-def plan_of(path: Path, budget: Budget | None = None) -> Plan:
-    return plan_whole(
+def plan_of(path: Path, budget: SummaryBudget | None = None) -> CompactionPlan:
+    return plan_conversation(
         SESSION,
         path,
-        read_conversation,
+        read_entries,
         COUNTERS.for_model,
-        lambda whole, view: roll_over(whole, view, FOUR, budget),
+        lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, budget),
     )
 
 
 def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    plan = plan_of(subject.transcript, Budget(2_000))
+    plan = plan_of(subject.transcript, SummaryBudget(2_000))
     assert plan.refused == ()
-    assert plan.harm is Harm.CUT
-    assert plan == plan_of(subject.transcript, Budget(2_000)), "made again, the same"
-    receipt = apply_plan(plan, Mode.FORK, subject)
+    assert plan.harm is Severity.CUT
+    assert plan == plan_of(subject.transcript, SummaryBudget(2_000)), "made again, the same"
+    receipt = apply_plan(plan, ApplyMode.FORK, subject)
     assert subject.transcript.read_bytes() == DATA
     fork = Path(receipt.target)
     *lines, title, name = fork.read_bytes().splitlines(keepends=True)
     assert sum(map(len, lines)) == plan.bytes_after
     assert json.loads(title)["customTitle"] == json.loads(name)["agentName"]
-    (sent,) = project(read_conversation(fork))
+    (sent,) = visible_entries(read_entries(fork))
     (piece,) = sent.parts
-    assert piece.kind is PieceKind.PROMPT
+    assert piece.kind is PartKind.PROMPT
     assert piece.text.startswith(f"[Hand-off from session {SESSION}]")
     assert "Please do 0" in piece.text
     last = json.loads(lines[-1])
@@ -61,7 +60,7 @@ def test_the_new_session_begins_with_the_hand_off(tmp_path: Path) -> None:
 
 def test_it_is_taken_back(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    receipt = apply_plan(plan_of(subject.transcript, Budget(2_000)), Mode.FORK, subject)
+    receipt = apply_plan(plan_of(subject.transcript, SummaryBudget(2_000)), ApplyMode.FORK, subject)
     fork = Path(receipt.target)
     undo(receipt.receipt_id, None, subject_of(fork, tmp_path))
     assert said(fork) == said(subject.transcript)
@@ -69,14 +68,14 @@ def test_it_is_taken_back(tmp_path: Path) -> None:
 
 def test_it_is_for_a_session_of_its_own(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    with pytest.raises(NotAppliedError):
-        apply_plan(plan_of(subject.transcript, Budget(2_000)), Mode.APPEND, subject)
+    with pytest.raises(CompactionRefusedError):
+        apply_plan(plan_of(subject.transcript, SummaryBudget(2_000)), ApplyMode.APPEND, subject)
     assert subject.transcript.read_bytes() == DATA
 
 
 def test_what_cannot_be_handed_off_is_refused(tmp_path: Path) -> None:
     subject = at_rest(tmp_path, DATA)
-    assert [each.check for each in plan_of(subject.transcript, Budget(1)).refused] == [
+    assert [each.check for each in plan_of(subject.transcript, SummaryBudget(1)).refused] == [
         "summary_empty"
     ]
     few = at_rest(tmp_path, encoded(turns(1)[:2]))

@@ -5,22 +5,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.conversation import Boundary, Piece, PieceKind
-from ctxtop.core.saves.blocks import Form, read_block
-from ctxtop.core.saves.noise import Class, Noise, Saver, Share, measure, pack, unpack
+from ctxtop.core.saves.save_noise import (
+    NoiseClass,
+    NoiseShare,
+    SaveNoise,
+    Saver,
+    decode_noise,
+    encode_noise,
+    measure_noise,
+)
+from ctxtop.core.saves.triage_block import TriageDataForm, parse_triage_block
+from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
 
 from ..save_rows import FILE_REASON, INLINE_REASON, Talk
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 
-def count(piece: Piece) -> int:
+def count(piece: MessagePart) -> int:
     return len(piece.text)
 
 
-def noise_of(entries: list[Entry], before: int | None = 1000) -> Noise:
-    found = measure(entries, count, before)
+def noise_of(entries: list[Entry], before: int | None = 1000) -> SaveNoise:
+    found = measure_noise(entries, count, before)
     assert found
     return found
 
@@ -41,12 +49,12 @@ def test_a_save_by_an_agent_is_counted_piece_by_piece() -> None:
     assert (found.tokens, found.is_estimated) == (1700 + 5 - 1000, False)
     assert found.saver is Saver.AGENT
     assert found.said == ("a (create)", "b (update)")
-    assert (found.form, found.categories) == (Form.FILE, ("decision", "runbook"))
+    assert (found.form, found.categories) == (TriageDataForm.FILE, ("decision", "runbook"))
     assert (found.agents, found.leaked_calls) == (1, 0)
     assert found.closed
     assert (found.end_offset, found.end_line) == (300, 4)
-    assert found.classes[Class.TRIAGE] == Share(6, 0, len(FILE_REASON))
-    assert found.classes[Class.SPAWN].lines == 2
+    assert found.classes[NoiseClass.TRIAGE] == NoiseShare(6, 0, len(FILE_REASON))
+    assert found.classes[NoiseClass.SPAWN].lines == 2
 
 
 def test_a_save_by_the_main_agent() -> None:
@@ -64,16 +72,18 @@ def test_a_save_by_the_main_agent() -> None:
     )
     found = noise_of(talk.entries, None)
 
-    assert found.form is Form.INLINE
+    assert found.form is TriageDataForm.INLINE
     assert found.saver is Saver.MAIN
     assert not found.closed
     assert found.items == 4
     block = len(INLINE_REASON.splitlines())
-    assert found.classes[Class.TRIAGE].lines == block
+    assert found.classes[NoiseClass.TRIAGE].lines == block
     # A result of three lines is shown whole; of four three and how many more; none is one line.
-    assert found.classes[Class.SAVE_OP] == Share(1 + 3 + 1, 2, found_tokens(talk, 1, 2, 3))
-    assert found.classes[Class.RETRY] == Share(4 + 1 + 1, 1, found_tokens(talk, 4, 5, 6))
-    assert found.classes[Class.OTHER] == Share(1 + 1, 1, found_tokens(talk, 7, 8))
+    assert found.classes[NoiseClass.SAVE_OP] == NoiseShare(
+        1 + 3 + 1, 2, found_tokens(talk, 1, 2, 3)
+    )
+    assert found.classes[NoiseClass.RETRY] == NoiseShare(4 + 1 + 1, 1, found_tokens(talk, 4, 5, 6))
+    assert found.classes[NoiseClass.OTHER] == NoiseShare(1 + 1, 1, found_tokens(talk, 7, 8))
     assert found.lines == block + 5 + 6 + 2
     assert found.is_estimated
     assert found.tokens == sum(share.estimated_tokens for share in found.classes.values())
@@ -92,8 +102,8 @@ def test_what_an_agent_should_have_done_is_a_leak() -> None:
         .call("b", "Bash", '{"command":"memory_write.py"}')
         .back("b", "ok")
     )
-    talk.add("assistant", Piece(PieceKind.TOOL_INPUT, "{}", "Read", "x"), sidechain=True)
-    talk.add("user", Piece(PieceKind.TOOL_RESULT, "1\n2", "Read", "x"), sidechain=True)
+    talk.add("assistant", MessagePart(PartKind.TOOL_INPUT, "{}", "Read", "x"), sidechain=True)
+    talk.add("user", MessagePart(PartKind.TOOL_RESULT, "1\n2", "Read", "x"), sidechain=True)
     found = noise_of(talk.entries)
 
     assert (found.leaked_calls, found.leaked_lines) == (2, 1 + 1 + 1 + 2)
@@ -135,8 +145,8 @@ def test_a_compaction_inside_makes_it_an_estimate() -> None:
 
 def test_thinking_and_attachments_take_tokens_and_no_line() -> None:
     talk = Talk().block()
-    talk.add("assistant", Piece(PieceKind.THINKING, "hm"))
-    talk.add("attachment", Piece(PieceKind.ATTACHMENT, "reminder"))
+    talk.add("assistant", MessagePart(PartKind.THINKING, "hm"))
+    talk.add("attachment", MessagePart(PartKind.ATTACHMENT, "reminder"))
     found = noise_of(talk.entries, None)
     assert (found.lines, found.tokens) == (6, len(FILE_REASON) + 10)
 
@@ -150,25 +160,25 @@ def test_thinking_and_attachments_take_tokens_and_no_line() -> None:
     ],
 )
 def test_other_words_are_no_save(text: str) -> None:
-    assert read_block(text) is None
-    assert measure(Talk().block(text).entries, count, None) is None
-    assert measure([], count, None) is None
+    assert parse_triage_block(text) is None
+    assert measure_noise(Talk().block(text).entries, count, None) is None
+    assert measure_noise([], count, None) is None
 
 
 def test_forms_of_a_block() -> None:
-    file, inline = read_block(FILE_REASON), read_block(INLINE_REASON)
+    file, inline = parse_triage_block(FILE_REASON), parse_triage_block(INLINE_REASON)
     assert file
     assert inline
-    assert (file.data_form, file.data_path) == (Form.FILE, "/staging/triage-data.json")
+    assert (file.data_form, file.data_path) == (TriageDataForm.FILE, "/staging/triage-data.json")
     # What stands in the data is not what the hook listed.
-    assert (inline.data_form, inline.categories) == (Form.INLINE, ("decision", "runbook"))
-    bare = read_block(FILE_REASON.partition("<triage")[0])
+    assert (inline.data_form, inline.categories) == (TriageDataForm.INLINE, ("decision", "runbook"))
+    bare = parse_triage_block(FILE_REASON.partition("<triage")[0])
     assert bare
-    assert bare.data_form is Form.NONE
+    assert bare.data_form is TriageDataForm.NONE
 
 
 def test_it_is_kept_and_read_again() -> None:
     found = noise_of(Talk().block().say("Saved: a", 1100).entries)
-    assert unpack(pack(found)) == found
-    assert unpack(None) is None
-    assert unpack('{"form":"other"}') is None
+    assert decode_noise(encode_noise(found)) == found
+    assert decode_noise(None) is None
+    assert decode_noise('{"form":"other"}') is None

@@ -5,27 +5,37 @@ from __future__ import annotations
 import math
 
 import pytest
-from ctxtop.core.nearest_rank import nearest_rank
-from ctxtop.core.saves.bands import BEFORE, ONE, SIX, THREE, Band, Place, Span, expected_band, judge
-from ctxtop.core.saves.blocks import Form
-from ctxtop.core.saves.compat import Architecture, Fit, judge_plugin
-from ctxtop.core.saves.crossing import REFERENCE_TOKENS, crossing, expected_cost
-from ctxtop.core.saves.metrics import (
-    LEAST_SAMPLES,
+from ctxtop.core.measure.robust_statistics import nearest_rank
+from ctxtop.core.saves.save_metrics import (
+    BEFORE_BAND,
+    DEFAULT_SAVE_TOKENS,
+    MIN_SAMPLES,
+    ONE_CATEGORY_BAND,
+    SIX_CATEGORIES_BAND,
+    THREE_CATEGORIES_BAND,
+    BandPosition,
+    CostBand,
+    IntRange,
     Rate,
-    before_after,
-    durations,
+    check_crossing,
+    compare_before_after,
+    compare_with_bands,
+    count_refires,
+    expected_band,
+    expected_cost,
     fire_distribution,
     phase_means,
-    refires,
+    summarize_durations,
     trigger_rates,
 )
-from ctxtop.core.saves.noise import Noise, Saver
-from ctxtop.core.store.surroundings_facts import SavePluginFact
+from ctxtop.core.saves.save_noise import SaveNoise, Saver
+from ctxtop.core.saves.save_plugin import PluginFit, SaveArchitecture, check_plugin
+from ctxtop.core.saves.triage_block import TriageDataForm
+from ctxtop.core.store.config_records import MemoryPluginRecord
 from msgspec.structs import replace
 
-NOISE = Noise(
-    form=Form.FILE,
+NOISE = SaveNoise(
+    form=TriageDataForm.FILE,
     categories=("decision",),
     lines=10,
     items=4,
@@ -39,7 +49,7 @@ NOISE = Noise(
 def test_the_bands_are_those_of_the_requirements() -> None:
     told = {
         each.name: (each.lines.low, each.lines.high, each.tokens.low, each.tokens.high)
-        for each in (BEFORE, ONE, THREE, SIX)
+        for each in (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_CATEGORIES_BAND)
     }
     assert told == {
         "004-15": (50, None, 7_000, 20_000),
@@ -54,11 +64,11 @@ def test_the_bands_are_those_of_the_requirements() -> None:
     [(7, "below"), (8, "within"), (12, "within"), (13, "above")],
 )
 def test_both_ends_belong_to_a_band(lines: int, place: str) -> None:
-    verdicts = judge(replace(NOISE, lines=lines))
-    found = next(each for each in verdicts if each.band == ONE)
+    verdicts = compare_with_bands(replace(NOISE, lines=lines))
+    found = next(each for each in verdicts if each.band == ONE_CATEGORY_BAND)
 
-    assert found.lines is Place(place)
-    assert found.tokens is Place.WITHIN
+    assert found.lines is BandPosition(place)
+    assert found.tokens is BandPosition.WITHIN
     assert found.is_expected
     assert found.is_met == (place != "above")
     assert [each.is_expected for each in verdicts] == [False, True, False, False]
@@ -66,20 +76,32 @@ def test_both_ends_belong_to_a_band(lines: int, place: str) -> None:
 
 @pytest.mark.parametrize(
     ("categories", "band"),
-    [(0, None), (1, ONE), (2, THREE), (3, THREE), (4, SIX), (6, SIX), (9, SIX)],
+    [
+        (0, None),
+        (1, ONE_CATEGORY_BAND),
+        (2, THREE_CATEGORIES_BAND),
+        (3, THREE_CATEGORIES_BAND),
+        (4, SIX_CATEGORIES_BAND),
+        (6, SIX_CATEGORIES_BAND),
+        (9, SIX_CATEGORIES_BAND),
+    ],
 )
-def test_the_band_of_a_number_of_categories(categories: int, band: Band | None) -> None:
+def test_the_band_of_a_number_of_categories(categories: int, band: CostBand | None) -> None:
     assert expected_band(categories) == band
 
 
 def test_a_leak_widens_what_is_expected() -> None:
     leaking = replace(NOISE, lines=27, tokens=3_500, leaked_calls=1)
-    by_name = {each.band.name: each for each in judge(leaking)}
+    by_name = {each.band.name: each for each in compare_with_bands(leaking)}
 
     assert by_name["004-16"].is_met
-    assert not any(each.is_met for each in judge(replace(leaking, lines=28)) if each.band == ONE)
-    assert by_name["004-15"].lines is Place.BELOW
-    assert Span(5).position_of(10**9) is Place.WITHIN
+    assert not any(
+        each.is_met
+        for each in compare_with_bands(replace(leaking, lines=28))
+        if each.band == ONE_CATEGORY_BAND
+    )
+    assert by_name["004-15"].lines is BandPosition.BELOW
+    assert IntRange(5).position_of(10**9) is BandPosition.WITHIN
 
 
 def test_whether_a_save_would_cross_the_trigger() -> None:
@@ -87,32 +109,32 @@ def test_whether_a_save_would_cross_the_trigger() -> None:
     assert (cost.tokens, cost.sample_count) == (1600, 2)
 
     for counter, crosses in ((165_400, False), (165_401, True), (170_000, True)):
-        found = crossing("s", counter, 167_000, cost)
+        found = check_crossing("s", counter, 167_000, cost)
         assert found
         assert found.would_cross == crosses
         assert found.tokens_to_trigger == max(0, 167_000 - counter)
-    known = crossing("s", 0, 167_000, cost)
+    known = check_crossing("s", 0, 167_000, cost)
     assert known
     assert known.share == pytest.approx(1600 / 167_000)
-    assert crossing("s", None, 167_000, cost) is None
-    assert crossing("s", 1, None, cost) is None
-    assert expected_cost([]).tokens == REFERENCE_TOKENS == 13_500
+    assert check_crossing("s", None, 167_000, cost) is None
+    assert check_crossing("s", 1, None, cost) is None
+    assert expected_cost([]).tokens == DEFAULT_SAVE_TOKENS == 13_500
 
 
 def test_durations_by_nearest_rank_and_bucket() -> None:
-    found = durations([*range(1, 20), 1_000, 60_000, math.nan, -1])
+    found = summarize_durations([*range(1, 20), 1_000, 60_000, math.nan, -1])
     assert found
 
     assert (found.count, found.max_ms) == (21, 60_000)
     assert (found.p50_ms, found.p95_ms) == (11, 1_000)
     assert found.buckets == (19, 1, 0, 0, 1)
-    assert durations([math.inf]) is None
+    assert summarize_durations([math.inf]) is None
     assert nearest_rank([7.0], 0.95) == 7
 
 
 def test_a_rate_needs_samples() -> None:
-    assert Rate(5, LEAST_SAMPLES - 1).share is None
-    assert Rate(5, LEAST_SAMPLES).share == 0.5
+    assert Rate(5, MIN_SAMPLES - 1).share is None
+    assert Rate(5, MIN_SAMPLES).share == 0.5
 
 
 def test_which_categories_trigger_and_how_long_each_phase_takes() -> None:
@@ -127,41 +149,43 @@ def test_which_categories_trigger_and_how_long_each_phase_takes() -> None:
 
 
 def test_refires() -> None:
-    assert refires([], 1800) == 0
-    assert refires([0, 1_800_000, 3_600_001], 1800) == 1
-    assert refires([0, None, 5], 1800) == 2
+    assert count_refires([], 1800) == 0
+    assert count_refires([0, 1_800_000, 3_600_001], 1800) == 1
+    assert count_refires([0, None, 5], 1800) == 2
     assert fire_distribution([1, 1, 2, 3, 7, 0]) == {"1": 2, "2": 1, "3+": 2}
 
 
 def test_before_and_after() -> None:
-    loud = replace(NOISE, form=Form.INLINE, saver=Saver.MAIN, lines=50, items=26, tokens=9000)
-    change = before_after([NOISE, loud, replace(loud, form=Form.FILE), NOISE])
+    loud = replace(
+        NOISE, form=TriageDataForm.INLINE, saver=Saver.MAIN, lines=50, items=26, tokens=9000
+    )
+    change = compare_before_after([NOISE, loud, replace(loud, form=TriageDataForm.FILE), NOISE])
 
     assert change.before
     assert change.after
     assert (change.before.saves, change.before.items) == (2, 26)
     assert (change.after.saves, change.after.lines) == (2, 10)
     assert change.reduction == pytest.approx(0.8)
-    assert before_after([NOISE]).reduction is None
+    assert compare_before_after([NOISE]).reduction is None
 
 
 @pytest.mark.parametrize(
     ("skill", "triage", "fit", "architecture"),
     [
-        (False, False, Fit.OK, Architecture.INLINE),
-        (True, False, Fit.OK, Architecture.INLINE),
-        (True, True, Fit.OK, Architecture.FILE),
-        (False, True, Fit.BROKEN, Architecture.FILE),
-        (None, True, Fit.UNKNOWN, Architecture.FILE),
-        (True, None, Fit.UNKNOWN, Architecture.UNKNOWN),
+        (False, False, PluginFit.OK, SaveArchitecture.INLINE),
+        (True, False, PluginFit.OK, SaveArchitecture.INLINE),
+        (True, True, PluginFit.OK, SaveArchitecture.FILE),
+        (False, True, PluginFit.BROKEN, SaveArchitecture.FILE),
+        (None, True, PluginFit.UNKNOWN, SaveArchitecture.FILE),
+        (True, None, PluginFit.UNKNOWN, SaveArchitecture.UNKNOWN),
     ],
 )
 def test_the_compat_matrix(
-    skill: bool | None, triage: bool | None, fit: Fit, architecture: Architecture
+    skill: bool | None, triage: bool | None, fit: PluginFit, architecture: SaveArchitecture
 ) -> None:
-    plugin = SavePluginFact("/p", "claude-memory@x", "5.0.0", "", skill, triage, False)
-    found = judge_plugin(plugin)
+    plugin = MemoryPluginRecord("/p", "claude-memory@x", "5.0.0", "", skill, triage, False)
+    found = check_plugin(plugin)
 
     assert (found.fit, found.architecture) == (fit, architecture)
-    newest = judge_plugin(replace(plugin, has_orchestrator=True))
-    assert newest.architecture is Architecture.DETERMINISTIC
+    newest = check_plugin(replace(plugin, has_orchestrator=True))
+    assert newest.architecture is SaveArchitecture.DETERMINISTIC

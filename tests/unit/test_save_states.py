@@ -5,41 +5,59 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.policy.layers import BUILT_IN, Given, resolve
-from ctxtop.core.policy.policy import Origin
-from ctxtop.core.saves.blind_spots import ORPHAN_WORDS, BlindSpot, plugin_says
-from ctxtop.core.saves.categories import CATEGORIES, expand
-from ctxtop.core.saves.flow import Flow, gather
-from ctxtop.core.saves.limits import Limits, limits_of
-from ctxtop.core.saves.states import Heard, SaveState, Standing, stands
-from ctxtop.core.saves.told import Teller, Told, read_note
-from ctxtop.core.store.surroundings_facts import Generation, SaveContent, SaveError, SaveKind
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
+from ctxtop.core.saves.project_save_files import (
+    ProjectSaveFiles,
+    SaveLimits,
+    save_limits,
+    select_save_files,
+)
+from ctxtop.core.saves.save_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
+from ctxtop.core.saves.save_status import (
+    ConfirmationSource,
+    SaveConfirmation,
+    SaveState,
+    SaveStatus,
+    TranscriptSigns,
+    find_save_status,
+    parse_save_note,
+)
+from ctxtop.core.saves.triage_block import MEMORY_CATEGORIES, expand_categories
+from ctxtop.core.store.config_records import (
+    SaveError,
+    SaveFileContent,
+    SaveFileKind,
+    StagingLocation,
+)
 from msgspec.structs import replace
 
 from ..save_rows import HERE, NOW, file, handled, pending, result, triage
 
 if TYPE_CHECKING:
-    from ctxtop.core.store.surroundings_facts import SaveFileFact
+    from ctxtop.core.store.config_records import SaveFileRecord
 
 S = SaveState
-LIMITS = Limits()
+LIMITS = SaveLimits()
 ERROR = SaveError("runbook", "WRITE_ERROR: disk full")
 
 
-def flow_of(*files: SaveFileFact, past: tuple[SaveFileFact, ...] = ()) -> Flow:
-    return gather(HERE, files, past, LIMITS)
+def flow_of(*files: SaveFileRecord, past: tuple[SaveFileRecord, ...] = ()) -> ProjectSaveFiles:
+    return select_save_files(HERE, files, past, LIMITS)
 
 
 def state_of(
-    *files: SaveFileFact,
-    past: tuple[SaveFileFact, ...] = (),
+    *files: SaveFileRecord,
+    past: tuple[SaveFileRecord, ...] = (),
     alive_ms: int | None = None,
-    told: Told | None = None,
-) -> Standing:
-    return stands(flow_of(*files, past=past), NOW, LIMITS, Heard(alive_ms, told))
+    told: SaveConfirmation | None = None,
+) -> SaveStatus:
+    return find_save_status(
+        flow_of(*files, past=past), NOW, LIMITS, TranscriptSigns(alive_ms, told)
+    )
 
 
-CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
+CASES: dict[str, tuple[SaveState, tuple[SaveFileRecord, ...]]] = {
     "nothing at all": (S.NONE, ()),
     "an old sentinel alone": (S.NONE, (handled("pending", 1801),)),
     "triage data": (S.TRIAGED, (triage(),)),
@@ -58,7 +76,7 @@ CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
     "an old result": (S.SAVED, (result(10**6),)),
     "a result after a torn one elsewhere": (
         S.SAVED,
-        (result(5), result(9, generation=Generation.PROJECT, problem="is not JSON")),
+        (result(5), result(9, generation=StagingLocation.PROJECT, problem="is not JSON")),
     ),
     "errors beside what was saved": (S.PARTIAL, (result(errors=(ERROR,)),)),
     "pending, and some succeeded": (S.PARTIAL, (pending(succeeded=("runbook",)),)),
@@ -72,7 +90,7 @@ CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
     "triage data and no end": (S.ORPHANED, (triage(301),)),
     "no end, and another project's result": (
         S.ORPHANED,
-        (triage(400), result(5, generation=Generation.GLOBAL, project="/home/dev/other")),
+        (triage(400), result(5, generation=StagingLocation.GLOBAL, project="/home/dev/other")),
     ),
     "no end, and a stale result": (S.ORPHANED, (triage(400), result(500))),
     "no end, and another session's result": (
@@ -104,7 +122,7 @@ CASES: dict[str, tuple[SaveState, tuple[SaveFileFact, ...]]] = {
 
 
 @pytest.mark.parametrize(("state", "files"), CASES.values(), ids=CASES.keys())
-def test_each_state(state: SaveState, files: tuple[SaveFileFact, ...]) -> None:
+def test_each_state(state: SaveState, files: tuple[SaveFileRecord, ...]) -> None:
     standing = state_of(*files)
 
     assert standing.state is state
@@ -138,8 +156,8 @@ def test_an_orphan_is_older_than_300_s(age_s: float, state: SaveState) -> None:
         # That is the moment at which time alone makes it one.
         assert standing.next_change_ms is not None
         later = standing.next_change_ms
-        assert stands(flow_of(triage(age_s)), later, LIMITS).state is S.ORPHANED
-        assert stands(flow_of(triage(age_s)), later - 1, LIMITS).state is S.TRIAGED
+        assert find_save_status(flow_of(triage(age_s)), later, LIMITS).state is S.ORPHANED
+        assert find_save_status(flow_of(triage(age_s)), later - 1, LIMITS).state is S.TRIAGED
 
 
 def test_a_save_that_its_session_still_tells_of_is_no_orphan() -> None:
@@ -150,46 +168,51 @@ def test_a_save_that_its_session_still_tells_of_is_no_orphan() -> None:
 
 def test_the_policy_decides_when_a_save_is_an_orphan() -> None:
     given = [
-        Given(f"saveflow.{name}", value, Origin.USER_FILE, "x")
+        RawValue(f"saveflow.{name}", value, PolicyOrigin.USER_FILE, "x")
         for name, value in (("orphan_after_s", 60), ("locations", "project"))
     ]
-    limits = limits_of(resolve(given))
-    flow = gather(HERE, [triage(61, generation=Generation.PROJECT)], (), limits)
+    limits = save_limits(resolve_policy(given))
+    flow = select_save_files(HERE, [triage(61, generation=StagingLocation.PROJECT)], (), limits)
 
-    assert stands(flow, NOW, limits).state is S.ORPHANED
-    assert gather(HERE, [triage(61)], (), limits).is_empty
-    assert limits_of(BUILT_IN) == LIMITS
+    assert find_save_status(flow, NOW, limits).state is S.ORPHANED
+    assert select_save_files(HERE, [triage(61)], (), limits).is_empty
+    assert save_limits(BUILT_IN_POLICY) == LIMITS
 
 
-@pytest.mark.parametrize("generation", Generation)
-def test_each_generation_is_looked_at(generation: Generation) -> None:
+@pytest.mark.parametrize("generation", StagingLocation)
+def test_each_generation_is_looked_at(generation: StagingLocation) -> None:
     found = result(5, generation=generation)
-    if generation is Generation.GLOBAL:
+    if generation is StagingLocation.GLOBAL:
         found = global_result(HERE + "/")
     assert state_of(found).state is S.SAVED
 
 
 def test_the_newest_of_all_generations_wins() -> None:
-    old = result(20, generation=Generation.PROJECT, titles=("old",))
-    new = result(10, generation=Generation.TMP, titles=("new",))
+    old = result(20, generation=StagingLocation.PROJECT, titles=("old",))
+    new = result(10, generation=StagingLocation.TMP, titles=("new",))
 
     standing = state_of(old, new)
     assert standing.titles == ("new",)
     assert standing.source_file == new
 
 
-def global_result(project: str, age_s: float = 5) -> SaveFileFact:
+def global_result(project: str, age_s: float = 5) -> SaveFileRecord:
     """The result that the first versions wrote for all projects: it names its own."""
     said = {"categories": ("decision",), "project": project}
-    fact = file(SaveKind.RESULT, age_s, generation=Generation.GLOBAL, project=None)
-    return replace(fact, content=SaveContent(**said))  # type: ignore[arg-type]
+    fact = file(SaveFileKind.RESULT, age_s, generation=StagingLocation.GLOBAL, project=None)
+    return replace(fact, content=SaveFileContent(**said))  # type: ignore[arg-type]
 
 
 def test_the_global_result_is_the_projects_that_it_names() -> None:
     theirs = global_result("/home/dev/other")
 
     assert state_of(theirs).state is S.NONE
-    assert stands(gather("/home/dev/other", [theirs], (), LIMITS), NOW, LIMITS).state is S.SAVED
+    assert (
+        find_save_status(
+            select_save_files("/home/dev/other", [theirs], (), LIMITS), NOW, LIMITS
+        ).state
+        is S.SAVED
+    )
 
 
 def test_what_was_saved_and_what_was_not_is_told() -> None:
@@ -197,7 +220,7 @@ def test_what_was_saved_and_what_was_not_is_told() -> None:
     assert (partial.saved_categories, partial.categories) == (("decision",), ("runbook",))
     assert partial.errors == (ERROR,)
     waiting = state_of(pending(categories=("all",)))
-    assert waiting.categories == CATEGORIES
+    assert waiting.categories == MEMORY_CATEGORIES
     some = state_of(pending(categories=("decision", "runbook"), succeeded=("constraint",)))
     assert "2 of 3" in some.reason
 
@@ -210,12 +233,16 @@ def test_what_a_gone_result_said_still_holds() -> None:
     assert state_of(triage(400), past=(result(500),)).state is S.ORPHANED
 
 
-def note(age_s: float) -> Told:
-    return Told(Teller.NOTE, NOW - round(age_s * 1000), ("decision",), ("Use PG",))
+def note(age_s: float) -> SaveConfirmation:
+    return SaveConfirmation(
+        ConfirmationSource.NOTE, NOW - round(age_s * 1000), ("decision",), ("Use PG",)
+    )
 
 
-def closing(age_s: float) -> Told:
-    return Told(Teller.CLOSING_LINE, NOW - round(age_s * 1000), ("decision",), ("a (create)",))
+def closing(age_s: float) -> SaveConfirmation:
+    return SaveConfirmation(
+        ConfirmationSource.CLOSING_LINE, NOW - round(age_s * 1000), ("decision",), ("a (create)",)
+    )
 
 
 @pytest.mark.parametrize(
@@ -234,7 +261,7 @@ def closing(age_s: float) -> Told:
     ],
 )
 def test_what_a_transcript_tells(
-    files: tuple[SaveFileFact, ...], told: Told, state: SaveState
+    files: tuple[SaveFileRecord, ...], told: SaveConfirmation, state: SaveState
 ) -> None:
     assert state_of(*files, told=told).state is state
 
@@ -245,19 +272,21 @@ def test_a_session_at_work_without_a_file() -> None:
 
 
 def test_a_note_is_taken_apart() -> None:
-    told = read_note("Memories saved (decision, runbook): Use PG; Restart [errors: x: y]", 5)
-    assert told == Told(Teller.NOTE, 5, ("decision", "runbook"), ("Use PG; Restart",))
-    assert read_note("Memories saved in project: shop", 5) is None
-    assert read_note("Pending memory save: 1 category", 5) is None
-    assert read_note("Memories saved", None) is None
+    told = parse_save_note("Memories saved (decision, runbook): Use PG; Restart [errors: x: y]", 5)
+    assert told == SaveConfirmation(
+        ConfirmationSource.NOTE, 5, ("decision", "runbook"), ("Use PG; Restart",)
+    )
+    assert parse_save_note("Memories saved in project: shop", 5) is None
+    assert parse_save_note("Pending memory save: 1 category", 5) is None
+    assert parse_save_note("Memories saved", None) is None
 
 
 # What the plugin says.
 
 
-def told(*files: SaveFileFact) -> tuple[str | None, tuple[BlindSpot, ...]]:
+def told(*files: SaveFileRecord) -> tuple[str | None, tuple[BlindSpot, ...]]:
     flow = flow_of(*files)
-    said = plugin_says(flow, stands(flow, NOW, LIMITS))
+    said = next_plugin_message(flow, find_save_status(flow, NOW, LIMITS))
     return said.text, said.blind_spots
 
 
@@ -266,7 +295,7 @@ def test_the_plugin_says_nothing_of_pending_without_categories() -> None:
 
 
 def test_a_result_of_another_save_hides_an_orphan_from_the_plugin() -> None:
-    assert told(triage(400)) == (ORPHAN_WORDS, ())
+    assert told(triage(400)) == (ORPHAN_MESSAGE, ())
     for other in (
         result(500),
         result(500, problem="is not JSON"),
@@ -288,12 +317,12 @@ def test_the_plugin_counts_all_as_one() -> None:
 
 
 def test_categories_by_name() -> None:
-    assert expand(["Decision", " decision ", ""]) == ("decision",)
-    assert expand(["ALL", "mine"]) == (*CATEGORIES, "mine")
+    assert expand_categories(["Decision", " decision ", ""]) == ("decision",)
+    assert expand_categories(["ALL", "mine"]) == (*MEMORY_CATEGORIES, "mine")
 
 
 BEGUN = (triage(60), handled("saving", 50))
-ENDS: dict[SaveState, tuple[SaveFileFact, ...]] = {
+ENDS: dict[SaveState, tuple[SaveFileRecord, ...]] = {
     S.SAVED: (result(5),),
     S.PARTIAL: (result(5, errors=(ERROR,)),),
     S.PENDING: (pending(5),),
@@ -303,13 +332,13 @@ ENDS: dict[SaveState, tuple[SaveFileFact, ...]] = {
 
 
 @pytest.mark.parametrize(("state", "more"), ENDS.items(), ids=[each.value for each in ENDS])
-def test_every_way_out_of_saving(state: SaveState, more: tuple[SaveFileFact, ...]) -> None:
+def test_every_way_out_of_saving(state: SaveState, more: tuple[SaveFileRecord, ...]) -> None:
     assert state_of(BEGUN[0]).state is S.TRIAGED
     assert state_of(*BEGUN).state is S.SAVING
     assert state_of(*BEGUN, *more).state is state
     # And from there a new save begins: only what is pending stays beside it.
     fresh = (triage(2), handled("saving", 1))
-    kept = tuple(each for each in more if each.kind is SaveKind.PENDING)
+    kept = tuple(each for each in more if each.kind is SaveFileKind.PENDING)
     assert state_of(*fresh, *kept).state is S.SAVING
-    later = stands(flow_of(*BEGUN), NOW + 10**6, LIMITS).state
+    later = find_save_status(flow_of(*BEGUN), NOW + 10**6, LIMITS).state
     assert later is S.ORPHANED

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.claims import Source
-from ctxtop.core.policy.layers import COMMON, Given, Policies, resolve
-from ctxtop.core.policy.policy import Origin
-from ctxtop.core.saves.crossing import REFERENCE_TOKENS
-from ctxtop.core.saves.metrics import Rate
-from ctxtop.core.saves.noise import measure, pack
-from ctxtop.core.saves.own_rows import SaveRows, SortedRows, sort_rows
-from ctxtop.core.saves.report import ProjectSave, report
-from ctxtop.core.saves.states import SaveState
-from ctxtop.core.store.surroundings_facts import Generation, SaveEventFact
-from ctxtop.core.trigger import Trigger
+from ctxtop.core.measure.trigger import Trigger
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
+from ctxtop.core.saves.project_saves import (
+    ProjectSaves,
+    SaveRows,
+    SavesByProject,
+    group_by_project,
+    make_saves_report,
+)
+from ctxtop.core.saves.save_metrics import DEFAULT_SAVE_TOKENS, Rate
+from ctxtop.core.saves.save_noise import encode_noise, measure_noise
+from ctxtop.core.saves.save_status import SaveState
+from ctxtop.core.store.config_records import SaveEventRecord, StagingLocation
 from msgspec.structs import replace
 
 from ..save_rows import (
@@ -32,36 +36,36 @@ from ..save_rows import (
 from ..tui.makers import session
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Piece
-    from ctxtop.core.sessions import Session
+    from ctxtop.core.model.session import Session
+    from ctxtop.core.transcript.conversation import MessagePart
 
 
-def rows(**fields: Any) -> SortedRows:  # noqa: ANN401 -- any field may be named
+def rows(**fields: Any) -> SavesByProject:  # noqa: ANN401 -- any field may be named
     empty: dict[str, Any] = {
         "files": [],
-        "past": [],
+        "earlier_files": [],
         "blocks": [],
         "notes": [],
         "events": {},
         "plugins": (),
     }
-    return sort_rows(SaveRows(**(empty | fields)))
+    return group_by_project(SaveRows(**(empty | fields)))
 
 
 def only(
-    found: SortedRows, sessions: tuple[Session, ...] = (), policies: Policies = COMMON
-) -> ProjectSave:
-    (one,) = report(found, sessions, NOW, policies).projects
+    found: SavesByProject, sessions: tuple[Session, ...] = (), policies: Policies = DEFAULT_POLICIES
+) -> ProjectSaves:
+    (one,) = make_saves_report(found, sessions, NOW, policies).projects
     return one
 
 
 def noise(talk: Talk, before: int | None = 1000) -> str:
-    found = measure(talk.entries, count, before)
+    found = measure_noise(talk.entries, count, before)
     assert found
-    return pack(found)
+    return encode_noise(found)
 
 
-def count(piece: Piece) -> int:
+def count(piece: MessagePart) -> int:
     return len(piece.text)
 
 
@@ -72,13 +76,13 @@ LOUD = noise(
 
 
 def test_nothing_is_nothing() -> None:
-    assert report(rows(), (), NOW).projects == ()
-    assert report(rows(), (), NOW).next_change_ms is None
+    assert make_saves_report(rows(), (), NOW).projects == ()
+    assert make_saves_report(rows(), (), NOW).next_change_ms is None
 
 
 def test_projects_come_newest_first_and_each_has_its_own() -> None:
     other = replace(pending(5), project="/home/dev/other")
-    found = report(rows(files=[result(50), other]), (), NOW).projects
+    found = make_saves_report(rows(files=[result(50), other]), (), NOW).projects
 
     assert [(each.name, each.status.state) for each in found] == [
         ("other", SaveState.PENDING),
@@ -87,7 +91,7 @@ def test_projects_come_newest_first_and_each_has_its_own() -> None:
 
 
 def test_a_global_result_that_names_nobody_has_a_row_of_its_own() -> None:
-    nobodys = result(5, generation=Generation.GLOBAL, project=None, problem="is not JSON")
+    nobodys = result(5, generation=StagingLocation.GLOBAL, project=None, problem="is not JSON")
     found = only(rows(files=[replace(nobodys, project=None)]))
     assert (found.project, found.status.state) == ("", SaveState.CORRUPT)
 
@@ -111,7 +115,7 @@ def test_confirmed_by_a_note_or_because_the_result_is_gone() -> None:
     early = [note_row(words, NOW - 20_000)]
     assert only(rows(files=[result(10)], notes=early)).was_confirmed is False
     assert only(rows(files=[result(10)], notes=[note_row(words, cwd="/x")])).was_confirmed is False
-    assert only(rows(past=[result(10)])).was_confirmed
+    assert only(rows(earlier_files=[result(10)])).was_confirmed
     assert only(rows(files=[pending()])).was_confirmed is None
     # Of a partial save both are told (004-57).
     partly = only(rows(files=[result(7, categories=("runbook",)), pending(5)]))
@@ -141,9 +145,9 @@ def test_before_and_after_degraded_and_cost() -> None:
 
 
 def test_a_project_whose_policy_leaves_saves_out() -> None:
-    given = [Given("disabled_modules", ["save-flow"], Origin.PROJECT_FILE, "x")]
-    policies = Policies(projects={HERE: resolve(given)})
-    assert report(rows(files=[result()]), (), NOW, policies).projects == ()
+    given = [RawValue("disabled_modules", ["save-flow"], PolicyOrigin.PROJECT_FILE, "x")]
+    policies = Policies(projects={HERE: resolve_policy(given)})
+    assert make_saves_report(rows(files=[result()]), (), NOW, policies).projects == ()
 
 
 def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
@@ -154,13 +158,16 @@ def test_refires_by_the_policys_sentinel_and_by_the_plugins_count() -> None:
     found = only(rows(blocks=blocks))
     assert (found.refires, found.fire_counts) == (1, {"1": 0, "2": 0, "3+": 1})
 
-    given = [Given("saveflow.sentinel_ttl_s", 3600, Origin.PROJECT_FILE, "x")]
-    policies = Policies(projects={HERE: resolve(given)})
+    given = [RawValue("saveflow.sentinel_ttl_s", 3600, PolicyOrigin.PROJECT_FILE, "x")]
+    policies = Policies(projects={HERE: resolve_policy(given)})
     assert only(rows(blocks=blocks), policies=policies).refires == 2
 
 
 def test_durations_come_from_the_log_or_from_the_results() -> None:
-    logged = [SaveEventFact(0, "save.complete", duration_ms=1500), SaveEventFact(9, "save.start")]
+    logged = [
+        SaveEventRecord(0, "save.complete", duration_ms=1500),
+        SaveEventRecord(9, "save.start"),
+    ]
     timed = result(5, phase_ms={"total_ms": 900.0})
 
     by_log = only(rows(files=[timed], events={HERE: logged})).durations
@@ -173,14 +180,19 @@ def test_durations_come_from_the_log_or_from_the_results() -> None:
 
 def test_what_the_log_tells_of_many_saves() -> None:
     scored = ['{"triggered":[{"category":"DECISION","score":0.7}]}', '{"triggered":5}', None]
-    events = [SaveEventFact(n, "triage.score", data=data) for n, data in enumerate(scored)]
-    events += [SaveEventFact(9, "save.complete"), SaveEventFact(10, "save.complete", error="{}")]
+    events = [SaveEventRecord(n, "triage.score", data=data) for n, data in enumerate(scored)]
+    events += [
+        SaveEventRecord(9, "save.complete"),
+        SaveEventRecord(10, "save.complete", error="{}"),
+    ]
     found = only(rows(events={HERE: events}))
 
     assert found.trigger_rates == {"decision": Rate(1, 2)}
     assert found.success_rate == Rate(1, 2)
     assert found.success_rate.share is None
-    by_results = only(rows(files=[result(5, phase_ms={"draft_ms": 4.0})], past=[result(9)]))
+    by_results = only(
+        rows(files=[result(5, phase_ms={"draft_ms": 4.0})], earlier_files=[result(9)])
+    )
     assert by_results.success_rate == Rate(2, 2)
     assert by_results.phases_ms == {"draft_ms": 4.0}
 
@@ -189,12 +201,12 @@ def test_whether_the_next_save_makes_a_live_session_compact() -> None:
     def live(counter: int) -> Session:
         made = session(live=True, cwd=HERE)
         numbers = replace(made.context.token_counts, counter=counter)
-        trigger = Trigger(167_000, Source.TABLE)
+        trigger = Trigger(167_000, ClaimSource.TABLE)
         return replace(made, context=replace(made.context, token_counts=numbers, trigger=trigger))
 
     (near,) = only(rows(files=[result()]), (live(160_000),)).crossings
     assert near.would_cross
-    assert near.cost.tokens == REFERENCE_TOKENS
+    assert near.cost.tokens == DEFAULT_SAVE_TOKENS
     (far,) = only(rows(blocks=[block_row(QUIET)]), (live(160_000),)).crossings
     assert not far.would_cross
     ended = replace(live(160_000), live=False)
@@ -202,9 +214,11 @@ def test_whether_the_next_save_makes_a_live_session_compact() -> None:
 
 
 def test_the_next_moment_at_which_time_alone_changes_a_state() -> None:
-    found = report(rows(files=[triage(100), handled("saving", 90)]), (), NOW)
+    found = make_saves_report(rows(files=[triage(100), handled("saving", 90)]), (), NOW)
     assert found.next_change_ms == NOW + 210_000 + 1
-    later = report(rows(files=[triage(100), handled("saving", 90)]), (), found.next_change_ms)
+    later = make_saves_report(
+        rows(files=[triage(100), handled("saving", 90)]), (), found.next_change_ms
+    )
     assert later.projects[0].status.state is SaveState.ORPHANED
     assert later.next_change_ms is None
 

@@ -6,15 +6,15 @@ import re
 from pathlib import Path
 
 import pytest
-from ctxtop.core.policy.trust import (
-    LEAST_COOLDOWN_S,
-    LEAST_HYSTERESIS,
-    LEAST_SHARE,
-    LEAST_TOKENS,
-    MOST_THRESHOLDS,
-    SHOWN,
+from ctxtop.core.injection.context_prompts import MAX_PROMPT_CHARS
+from ctxtop.core.policy.policy import (
+    MAX_THRESHOLDS,
+    MIN_COOLDOWN_S,
+    MIN_HYSTERESIS,
+    MIN_THRESHOLD_SHARE,
+    MIN_THRESHOLD_TOKENS,
+    UNTRUSTED_KEYS,
 )
-from ctxtop.core.prompting import PROMPT_CHARS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
@@ -38,10 +38,14 @@ def test_each_threat_names_what_stops_it_and_a_test() -> None:
 
 def test_the_keys_and_limits_of_an_untrusted_project_are_the_code_s() -> None:
     listed = WORDS.partition("key by key")[2].partition("These change what")[0]
-    assert set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", listed)) == SHOWN
-    said = f"from {LEAST_SHARE:.0%} of the window ({LEAST_TOKENS:,} tokens)".replace("%", " %")
+    assert set(re.findall(r"`([a-z_]+(?:\.[a-z_]+)?)`", listed)) == UNTRUSTED_KEYS
+    said = (
+        f"from {MIN_THRESHOLD_SHARE:.0%} of the window ({MIN_THRESHOLD_TOKENS:,} tokens)".replace(
+            "%", " %"
+        )
+    )
     assert said in WORDS
-    assert f"at most {MOST_THRESHOLDS} of them" in WORDS
-    assert f"`rearm.cooldown_s` from {LEAST_COOLDOWN_S}" in WORDS
-    assert f"`rearm.hysteresis` from {LEAST_HYSTERESIS}" in WORDS
-    assert f"at most {PROMPT_CHARS} characters" in WORDS
+    assert f"at most {MAX_THRESHOLDS} of them" in WORDS
+    assert f"`rearm.cooldown_s` from {MIN_COOLDOWN_S}" in WORDS
+    assert f"`rearm.hysteresis` from {MIN_HYSTERESIS}" in WORDS
+    assert f"at most {MAX_PROMPT_CHARS} characters" in WORDS

@@ -7,20 +7,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.claims import Source
-from ctxtop.core.context import ContextState
-from ctxtop.core.evidence import NO_EVIDENCE, Evidence, Facts
-from ctxtop.core.fleet import by_need
-from ctxtop.core.sessions import (
+from ctxtop.core.measure.evidence import NO_EVIDENCE, Evidence, EvidenceRows
+from ctxtop.core.measure.fleet_reader import attention_order
+from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.model.context import ContextState
+from ctxtop.core.model.session import (
     ACTIVE_MS,
+    PromptTooLong,
     Session,
-    Status,
-    TooLong,
+    SessionStatus,
     make_session,
     project_name,
-    title_of,
+    session_title,
 )
-from ctxtop.core.store.evidence_queries import SeenRow
+from ctxtop.core.store.queries.evidence_queries import WindowRow
 
 from ..rows import session_row
 from ..transcripts import MODEL, SESSION
@@ -43,9 +43,9 @@ def test_titles_come_in_their_order() -> None:
     }
     found = []
     while names:
-        found.append(title_of(session_row(**names)))
+        found.append(session_title(session_row(**names)))
         names.pop(next(iter(names)))
-    found.append(title_of(session_row()))
+    found.append(session_title(session_row()))
 
     assert found == ["live", "custom", "ai", "summary", "first", "last", "session 11111111"]
 
@@ -68,23 +68,23 @@ def test_a_project_is_named_by_its_folder(cwd: str | None, slug: str, name: str)
 @pytest.mark.parametrize(
     ("fields", "status", "live"),
     [
-        ({"live_status": "waiting"}, Status.WAITING, True),
-        ({"live_status": "busy"}, Status.BUSY, True),
-        ({"live_status": "idle"}, Status.IDLE, True),
-        ({"live_status": "a word of tomorrow"}, Status.IDLE, True),
-        ({"live_status": "busy", "gone": 1}, Status.BUSY, True),
-        ({"live_status": "idle", "error_kind": "too_long"}, Status.TOO_LONG, True),
-        ({"error_kind": "too_long"}, Status.TOO_LONG, False),
-        ({"error_kind": "rate_limit", "last_at": NOW - 1}, Status.ACTIVE, True),
-        ({"gone": 1, "last_at": NOW}, Status.GONE, False),
-        ({"last_at": NOW}, Status.ACTIVE, True),
-        ({"last_at": NOW - ACTIVE_MS + 1}, Status.ACTIVE, True),
-        ({"last_at": NOW - ACTIVE_MS}, Status.ENDED, False),
-        ({"mtime_ns": NOW * 1_000_000}, Status.ACTIVE, True),
-        ({}, Status.ENDED, False),
+        ({"live_status": "waiting"}, SessionStatus.WAITING, True),
+        ({"live_status": "busy"}, SessionStatus.BUSY, True),
+        ({"live_status": "idle"}, SessionStatus.IDLE, True),
+        ({"live_status": "a word of tomorrow"}, SessionStatus.IDLE, True),
+        ({"live_status": "busy", "gone": 1}, SessionStatus.BUSY, True),
+        ({"live_status": "idle", "error_kind": "too_long"}, SessionStatus.TOO_LONG, True),
+        ({"error_kind": "too_long"}, SessionStatus.TOO_LONG, False),
+        ({"error_kind": "rate_limit", "last_at": NOW - 1}, SessionStatus.ACTIVE, True),
+        ({"gone": 1, "last_at": NOW}, SessionStatus.GONE, False),
+        ({"last_at": NOW}, SessionStatus.ACTIVE, True),
+        ({"last_at": NOW - ACTIVE_MS + 1}, SessionStatus.ACTIVE, True),
+        ({"last_at": NOW - ACTIVE_MS}, SessionStatus.ENDED, False),
+        ({"mtime_ns": NOW * 1_000_000}, SessionStatus.ACTIVE, True),
+        ({}, SessionStatus.ENDED, False),
     ],
 )
-def test_status(fields: dict[str, Any], status: Status, live: bool) -> None:
+def test_status(fields: dict[str, Any], status: SessionStatus, live: bool) -> None:
     made = session(**fields)
 
     assert (made.status, made.live) == (status, live)
@@ -93,13 +93,13 @@ def test_status(fields: dict[str, Any], status: Status, live: bool) -> None:
 def test_the_transcripts_own_time_counts_before_the_files() -> None:
     made = session(last_at=NOW - 2 * ACTIVE_MS, mtime_ns=NOW * 1_000_000)
 
-    assert (made.status, made.last_activity_at) == (Status.ENDED, NOW - 2 * ACTIVE_MS)
+    assert (made.status, made.last_activity_at) == (SessionStatus.ENDED, NOW - 2 * ACTIVE_MS)
 
 
 def test_a_prompt_that_was_too_long_names_its_sizes() -> None:
     made = session(error_kind="too_long", error_prompt_tokens=210_000, error_limit_tokens=200_000)
 
-    assert made.too_long == TooLong(210_000, 200_000)
+    assert made.too_long == PromptTooLong(210_000, 200_000)
 
 
 def test_another_refusal_is_told_in_the_apis_words() -> None:
@@ -109,11 +109,11 @@ def test_another_refusal_is_told_in_the_apis_words() -> None:
 
 
 def test_the_window_is_that_of_the_last_answers_model() -> None:
-    shown = SeenRow(SESSION, MODEL, None, "2.1.329", 150_000)
+    shown = WindowRow(SESSION, MODEL, None, "2.1.329", 150_000)
     row = session_row(answer_model=MODEL, last_model="claude-old", answer_tokens=75_000)
-    made = make_session(row, Evidence(Facts(reported_windows=(shown,))), NOW)
+    made = make_session(row, Evidence(EvidenceRows(reported_windows=(shown,))), NOW)
 
-    assert (made.model, made.context.window.source) == (MODEL, Source.STATUS_LINE)
+    assert (made.model, made.context.window.source) == (MODEL, ClaimSource.STATUS_LINE)
     assert made.context.ratio == 0.5
 
 
@@ -149,7 +149,7 @@ def test_who_needs_a_person_comes_first() -> None:
     fresh = session(session_id="e", live_status="busy", answer_tokens=1_000)
     ended = session(session_id="o", answer_tokens=199_000)
 
-    ordered = sorted([ended, fresh, full, waiting], key=by_need)
+    ordered = sorted([ended, fresh, full, waiting], key=attention_order)
 
     assert [made.session_id for made in ordered] == ["w", "f", "e", "o"]
 
@@ -157,17 +157,17 @@ def test_who_needs_a_person_comes_first() -> None:
 @pytest.mark.parametrize(
     ("version", "unregistered", "status"),
     [
-        ("2.1.329", 1, Status.ENDED),
-        ("2.1.330", 1, Status.ENDED),
+        ("2.1.329", 1, SessionStatus.ENDED),
+        ("2.1.330", 1, SessionStatus.ENDED),
         # Its entry was left behind, or there is no registry.
-        ("2.1.329", 0, Status.ACTIVE),
+        ("2.1.329", 0, SessionStatus.ACTIVE),
         # Older clients do not register all of their runs.
-        ("2.1.300", 1, Status.ACTIVE),
-        (None, 1, Status.ACTIVE),
+        ("2.1.300", 1, SessionStatus.ACTIVE),
+        (None, 1, SessionStatus.ACTIVE),
     ],
 )
 def test_the_registry_tells_that_a_session_has_ended(
-    version: str | None, unregistered: int, status: Status
+    version: str | None, unregistered: int, status: SessionStatus
 ) -> None:
-    found = session(client_version=version, unregistered=unregistered, last_at=NOW - 1_000)
+    found = session(client_version=version, is_unregistered=unregistered, last_at=NOW - 1_000)
     assert found.status is status

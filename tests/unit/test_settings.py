@@ -5,25 +5,31 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ctxtop.core.settings import resolve_hooks, resolve_settings
-from ctxtop.core.store.surroundings_facts import Scope, SettingsFact
+from ctxtop.core.measure.effective_config import resolve_hooks, resolve_settings
+from ctxtop.core.store.config_records import ConfigScope, SettingsFileRecord
 
 from ..surroundings import MARK, hook, settings_fact
 
 HERE, ELSEWHERE = "/home/dev/a", "/home/dev/b"
 
 FILES = {
-    Scope.MANAGED: settings_fact("/etc/cc/managed-settings.json", Scope.MANAGED, model="managed"),
-    Scope.LOCAL: settings_fact("/a/settings.local.json", Scope.LOCAL, HERE, model="local"),
-    Scope.PROJECT: settings_fact("/a/settings.json", Scope.PROJECT, HERE, model="project"),
-    Scope.USER: settings_fact("/u/settings.json", Scope.USER, model="user"),
+    ConfigScope.MANAGED: settings_fact(
+        "/etc/cc/managed-settings.json", ConfigScope.MANAGED, model="managed"
+    ),
+    ConfigScope.LOCAL: settings_fact(
+        "/a/settings.local.json", ConfigScope.LOCAL, HERE, model="local"
+    ),
+    ConfigScope.PROJECT: settings_fact(
+        "/a/settings.json", ConfigScope.PROJECT, HERE, model="project"
+    ),
+    ConfigScope.USER: settings_fact("/u/settings.json", ConfigScope.USER, model="user"),
 }
 
 
 @pytest.mark.parametrize("size", range(1, 5))
 def test_the_first_scope_that_says_something_wins_whatever_the_order(size: int) -> None:
     for scopes in itertools.permutations(FILES, size):
-        winner = min(scopes, key=list(Scope).index)
+        winner = min(scopes, key=list(ConfigScope).index)
         found = resolve_settings([FILES[scope] for scope in scopes], HERE)["model"]
 
         assert (found.value, found.scope, found.path) == (winner.value, winner, FILES[winner].path)
@@ -32,15 +38,17 @@ def test_the_first_scope_that_says_something_wins_whatever_the_order(size: int) 
 def test_another_projects_files_say_nothing_here() -> None:
     files = list(FILES.values())[1:]
 
-    assert resolve_settings(files, ELSEWHERE)["model"].scope is Scope.USER
-    assert resolve_settings(files, None)["model"].scope is Scope.USER
+    assert resolve_settings(files, ELSEWHERE)["model"].scope is ConfigScope.USER
+    assert resolve_settings(files, None)["model"].scope is ConfigScope.USER
     assert resolve_settings(files[:2], ELSEWHERE) == {}
 
 
 def test_each_key_is_decided_by_itself() -> None:
     files = [
-        settings_fact("/u", Scope.USER, DISABLE_COMPACT="1", autoCompactWindow=200),
-        settings_fact("/a", Scope.LOCAL, HERE, autoCompactWindow=100, autoCompactEnabled=False),
+        settings_fact("/u", ConfigScope.USER, DISABLE_COMPACT="1", autoCompactWindow=200),
+        settings_fact(
+            "/a", ConfigScope.LOCAL, HERE, autoCompactWindow=100, autoCompactEnabled=False
+        ),
     ]
     found = resolve_settings(files, HERE)
 
@@ -57,23 +65,27 @@ def test_a_later_drop_in_of_the_administrators_wins_over_what_is_before_it() -> 
         "managed-settings.d/10-a.json",
         "managed-settings.d/20-b.json",
     )
-    files = [settings_fact(f"/etc/cc/{name}", Scope.MANAGED, model=name) for name in names]
+    files = [settings_fact(f"/etc/cc/{name}", ConfigScope.MANAGED, model=name) for name in names]
     for some in itertools.permutations(files):
         assert resolve_settings(some, HERE)["model"].value == names[2]
     assert resolve_settings(files[:2], HERE)["model"].value == names[1]
 
 
 def test_a_file_with_a_problem_leaves_the_word_to_the_next() -> None:
-    broken = SettingsFact("/a", "/", Scope.LOCAL, HERE, MARK, problem="is not JSON")
+    broken = SettingsFileRecord("/a", "/", ConfigScope.LOCAL, HERE, MARK, problem="is not JSON")
 
-    assert resolve_settings([broken, FILES[Scope.USER]], HERE)["model"].value == "user"
+    assert resolve_settings([broken, FILES[ConfigScope.USER]], HERE)["model"].value == "user"
 
 
 def test_hooks_of_all_files_merge_and_identical_ones_run_once() -> None:
     files = [
-        settings_fact("/u", Scope.USER, hooks=(hook("x"), hook("y"), hook("x", matcher="Edit"))),
-        settings_fact("/a", Scope.PROJECT, HERE, hooks=(hook("x"), hook("x", event="PreCompact"))),
-        settings_fact("/b", Scope.PROJECT, ELSEWHERE, hooks=(hook("z"),)),
+        settings_fact(
+            "/u", ConfigScope.USER, hooks=(hook("x"), hook("y"), hook("x", matcher="Edit"))
+        ),
+        settings_fact(
+            "/a", ConfigScope.PROJECT, HERE, hooks=(hook("x"), hook("x", event="PreCompact"))
+        ),
+        settings_fact("/b", ConfigScope.PROJECT, ELSEWHERE, hooks=(hook("z"),)),
     ]
     found = resolve_hooks(files, HERE)
 

@@ -9,19 +9,25 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ctxtop.collectors.install.refused import NotSafeError
-from ctxtop.collectors.install.settings_text import (
-    read_settings,
+from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
+from ctxtop.collectors.install.hook_settings import (
+    RECORDED_EVENTS,
+    HookHandler,
+    InstallOptions,
+    hook_handlers,
+    parse_hook_settings,
     with_hooks,
-    with_line,
+    with_status_line,
     without_hooks,
-    without_line,
+    without_status_line,
 )
-from ctxtop.collectors.install.wanted import RECORDED, Handler, Wanted, handlers
-from ctxtop.collectors.own_logs.hook_log import EVENTS
+from ctxtop.collectors.install.settings_file import NotSafeError
 from ctxtop.collectors.plugin import answers
-from ctxtop.collectors.plugin.command_line import read_command, statusline_command
-from ctxtop.collectors.plugin.features import FEATURES
+from ctxtop.collectors.plugin.installed_commands import (
+    FEATURE_EVENTS,
+    parse_command,
+    statusline_command,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,8 +37,8 @@ from ..json_texts import comments, documents, value
 STORE = Path("/state dir/it's.db")
 
 
-def wanted(*features: str) -> dict[str, Handler]:
-    return handlers(Wanted(STORE, features))
+def wanted(*features: str) -> dict[str, HookHandler]:
+    return hook_handlers(InstallOptions(STORE, features))
 
 
 def line(wrapped: str | None) -> str:
@@ -45,11 +51,11 @@ def of_event(settings: str, event: str) -> list[Any]:
 
 
 def test_only_events_of_the_client_are_wanted_and_no_answer_unasked() -> None:
-    asked = {event for events in FEATURES.values() for event in events}
-    assert set(RECORDED) | asked <= EVENTS
-    assert "WorktreeCreate" not in wanted(*FEATURES)
+    asked = {event for events in FEATURE_EVENTS.values() for event in events}
+    assert set(RECORDED_EVENTS) | asked <= HOOK_EVENTS
+    assert "WorktreeCreate" not in wanted(*FEATURE_EVENTS)
     for event, handler in wanted().items():
-        found = read_command(handler["command"])
+        found = parse_command(handler["command"])
         assert found is not None
         assert (found.event, found.features) == (event, ())
     assert "timeout" not in wanted()["SessionEnd"]
@@ -57,7 +63,7 @@ def test_only_events_of_the_client_are_wanted_and_no_answer_unasked() -> None:
 
 def test_a_feature_is_named_at_its_events_alone() -> None:
     made = wanted("steer", "prompts")
-    named = {event: read_command(one["command"]) for event, one in made.items()}
+    named = {event: parse_command(one["command"]) for event, one in made.items()}
     assert {
         event: found.features for event, found in named.items() if found and found.features
     } == {
@@ -70,7 +76,7 @@ def test_a_feature_is_named_at_its_events_alone() -> None:
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.booleans())
 def test_our_commands_are_known_again(wrapped: str, is_wrapped: bool) -> None:
     command = statusline_command(STORE, wrapped if is_wrapped else None)
-    found = read_command(command)
+    found = parse_command(command)
     assert found is not None
     assert (found.interpreter, found.store) == (sys.executable, str(STORE))
     assert (found.event, found.wrapped) == ("", wrapped if is_wrapped else None)
@@ -79,7 +85,7 @@ def test_our_commands_are_known_again(wrapped: str, is_wrapped: bool) -> None:
 
 @given(st.text())
 def test_no_other_command_is_taken_for_ours(command: str) -> None:
-    assert read_command(command) is None
+    assert parse_command(command) is None
 
 
 @pytest.mark.parametrize(
@@ -93,7 +99,7 @@ def test_no_other_command_is_taken_for_ours(command: str) -> None:
     ],
 )
 def test_what_only_looks_like_ours_is_not(command: str) -> None:
-    assert read_command(command) is None
+    assert parse_command(command) is None
 
 
 def test_hooks_are_added_beside_those_that_are_there() -> None:
@@ -104,12 +110,12 @@ def test_hooks_are_added_beside_those_that_are_there() -> None:
     assert {name: value[name] for name in value if name != "hooks"} == {
         name: SETTINGS[name] for name in SETTINGS if name != "hooks"
     }
-    assert set(value["hooks"]) == {"PreToolUse", *RECORDED}
+    assert set(value["hooks"]) == {"PreToolUse", *RECORDED_EVENTS}
 
 
 def test_a_second_time_changes_nothing() -> None:
-    once = with_line(with_hooks(text(), wanted("inject")), line)
-    assert with_line(with_hooks(once, wanted("inject")), line) == once
+    once = with_status_line(with_hooks(text(), wanted("inject")), line)
+    assert with_status_line(with_hooks(once, wanted("inject")), line) == once
 
 
 @pytest.mark.parametrize("indent", [2, 4, "\t", None])
@@ -121,8 +127,8 @@ def test_what_was_put_in_is_taken_out_again(indent: int | str | None) -> None:
     ]
     for before in cases:
         settings = text(before, indent)
-        after = with_line(with_hooks(settings, wanted(*FEATURES)), line)
-        assert without_line(without_hooks(after, before)) == settings
+        after = with_status_line(with_hooks(settings, wanted(*FEATURE_EVENTS)), line)
+        assert without_status_line(without_hooks(after, before)) == settings
 
 
 def test_other_features_change_our_commands_where_they_stand() -> None:
@@ -167,31 +173,31 @@ def test_what_was_empty_before_stays() -> None:
 
 
 def test_a_status_line_is_wrapped_with_all_that_it_has_and_given_back() -> None:
-    after = with_line(text(), line)
+    after = with_status_line(text(), line)
     value = json.loads(after)["statusLine"]
     assert value == {**SETTINGS["statusLine"], "command": line("my-line --wide")}
-    found = read_command(value["command"])
+    found = parse_command(value["command"])
     assert found is not None
     assert found.wrapped == "my-line --wide"
-    assert without_line(after) == text()
+    assert without_status_line(after) == text()
 
 
 def test_a_status_line_is_made_where_there_is_none() -> None:
     before = text({"model": "opus"})
-    after = with_line(before, line)
+    after = with_status_line(before, line)
     assert json.loads(after)["statusLine"] == {"type": "command", "command": line(None)}
-    assert without_line(after) == before
+    assert without_status_line(after) == before
 
 
 def test_the_status_line_that_a_person_chose_after_us_stays() -> None:
     theirs = text({"statusLine": {"type": "command", "command": "new one"}})
-    assert without_line(theirs) == theirs
+    assert without_status_line(theirs) == theirs
 
 
 @pytest.mark.parametrize("given_line", ["text", {"type": "static", "command": "x"}, {}, None])
 def test_a_status_line_of_another_kind_is_refused(given_line: object) -> None:
     with pytest.raises(NotSafeError, match="--no-statusline"):
-        with_line(text({"statusLine": given_line}), line)
+        with_status_line(text({"statusLine": given_line}), line)
 
 
 @pytest.mark.parametrize(
@@ -227,10 +233,10 @@ def test_what_is_odd_and_not_ours_is_left_alone(odd: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("empty", ["", "\n", "\ufeff", "\ufeff \n"])
 def test_an_empty_file_is_one_without_settings(empty: str) -> None:
-    assert read_settings(empty).value == {}
+    assert parse_hook_settings(empty).value == {}
     after = with_hooks(empty, wanted())
     assert after.startswith("\ufeff") == empty.startswith("\ufeff")
-    assert set(read_settings(after).value["hooks"]) == set(RECORDED)
+    assert set(parse_hook_settings(after).value["hooks"]) == set(RECORDED_EVENTS)
 
 
 def test_comments_line_ends_and_the_byte_order_mark_stay() -> None:
@@ -247,19 +253,21 @@ def test_comments_line_ends_and_the_byte_order_mark_stay() -> None:
 def test_whatever_is_there_is_there_afterwards(text_of_it: str) -> None:
     before = value(text_of_it)
     try:
-        after = with_hooks(text_of_it, wanted(*FEATURES))
+        after = with_hooks(text_of_it, wanted(*FEATURE_EVENTS))
     except NotSafeError:
         assert without_hooks(text_of_it, {}) == text_of_it
         return
     assert comments(after) == comments(text_of_it)
-    assert set(RECORDED) <= {hook.event for hook in read_settings(after).hooks if hook.own_command}
+    assert set(RECORDED_EVENTS) <= {
+        hook.event for hook in parse_hook_settings(after).hooks if hook.own_command
+    }
     taken = without_hooks(after, before)
     assert value(taken) == before
     assert comments(taken) == comments(text_of_it)
-    assert value(with_hooks(taken, wanted(*FEATURES))) == value(after)
-    assert with_hooks(after, wanted(*FEATURES)) == after
+    assert value(with_hooks(taken, wanted(*FEATURE_EVENTS))) == value(after)
+    assert with_hooks(after, wanted(*FEATURE_EVENTS)) == after
 
 
 def test_every_feature_has_its_module_and_every_module_is_a_feature() -> None:
     modules = Path(answers.__file__).parent.glob("[!_]*.py")
-    assert {path.stem for path in modules} == set(FEATURES)
+    assert {path.stem for path in modules} == set(FEATURE_EVENTS)

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 from ctxtop.collectors import plugin
-from ctxtop.collectors.install.wanted import RECORDED, WITHOUT_TIMEOUT
-from ctxtop.collectors.surroundings.front_matter import split_front_matter
-from ctxtop.core.compliance.codes import Format, Verdict
-from ctxtop.core.compliance.findings import LIMITS
-from ctxtop.core.compliance.judge import judge
+from ctxtop.collectors.claude_code.config.definition_files import split_front_matter
+from ctxtop.collectors.install.hook_settings import EVENTS_WITHOUT_TIMEOUT, RECORDED_EVENTS
+from ctxtop.core.compliance.codes import ComplianceVerdict, ResultFormat
+from ctxtop.core.compliance.findings import DEFAULT_RESULT_LIMITS
+from ctxtop.core.compliance.judge import judge_result
 
 SHIPPED = Path(plugin.__path__[0]) / "shipped"
 
@@ -20,8 +20,8 @@ LONGEST_SKILL = 2_000
 """Characters: an agent that declares it has all of it in its context from the first request."""
 
 SKILLS = [
-    ("compress-output", Format.OUTPUT, "node-backend", LIMITS.output_lines),
-    ("compress-review", Format.REVIEW, "reviewer", LIMITS.review_lines),
+    ("compress-output", ResultFormat.OUTPUT, "node-backend", DEFAULT_RESULT_LIMITS.output_lines),
+    ("compress-review", ResultFormat.REVIEW, "reviewer", DEFAULT_RESULT_LIMITS.review_lines),
 ]
 
 
@@ -31,18 +31,18 @@ def skill(name: str) -> str:
 
 @pytest.mark.parametrize(("name", "expected", "agent_type", "lines"), SKILLS)
 def test_the_example_of_a_skill_is_compliant(
-    name: str, expected: Format, agent_type: str, lines: int
+    name: str, expected: ResultFormat, agent_type: str, lines: int
 ) -> None:
     (example,) = re.findall(r"```text\n(.*?)```", skill(name), re.DOTALL)
-    judgement = judge(example, expected, agent_type)
-    assert judgement.verdict is Verdict.COMPLIANT, judgement
+    judgement = judge_result(example, expected, agent_type)
+    assert judgement.verdict is ComplianceVerdict.COMPLIANT, judgement
     assert judgement.warnings == ()
     assert len(example.splitlines()) <= lines
 
 
 @pytest.mark.parametrize(("name", "expected", "agent_type", "lines"), SKILLS)
 def test_a_skill_says_its_format_and_its_limit(
-    name: str, expected: Format, agent_type: str, lines: int
+    name: str, expected: ResultFormat, agent_type: str, lines: int
 ) -> None:
     text = skill(name)
     head = split_front_matter(text)
@@ -51,8 +51,14 @@ def test_a_skill_says_its_format_and_its_limit(
     assert f"{lines} lines at the most" in " ".join(text.split())
     assert "[COMPRESSED] agent_type: " in text
     keys = {
-        Format.OUTPUT: ("Changed files:", "Result:", "Decisions:", "Blockers:"),
-        Format.REVIEW: ("Files reviewed:", "Critical:", "Warning:", "Suggestion:", "Verdict:"),
+        ResultFormat.OUTPUT: ("Changed files:", "Result:", "Decisions:", "Blockers:"),
+        ResultFormat.REVIEW: (
+            "Files reviewed:",
+            "Critical:",
+            "Warning:",
+            "Suggestion:",
+            "Verdict:",
+        ),
     }
     assert all(key in text for key in keys[expected])
     assert len(text) < LONGEST_SKILL
@@ -60,11 +66,11 @@ def test_a_skill_says_its_format_and_its_limit(
 
 def test_the_hooks_of_the_plugin_record_and_name_no_feature() -> None:
     hooks = json.loads((SHIPPED / "hooks" / "hooks.json").read_text(encoding="utf-8"))
-    assert list(hooks["hooks"]) == list(RECORDED)
+    assert list(hooks["hooks"]) == list(RECORDED_EVENTS)
     for event, groups in hooks["hooks"].items():
         ((handler,),) = [group["hooks"] for group in groups]
         assert handler["command"] == f"ctxtop hook {event}"
-        assert ("timeout" in handler) == (event not in WITHOUT_TIMEOUT)
+        assert ("timeout" in handler) == (event not in EVENTS_WITHOUT_TIMEOUT)
     (module,) = hooks["modules"]
     # Seen in 2.1.329: the client looks for it beside hooks.json.
     assert (SHIPPED / "hooks" / module).is_file()

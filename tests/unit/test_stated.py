@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.summaries.stated import decisions_in, rules_in
+from ctxtop.core.summaries.decision_patterns import find_decisions, find_rules
 
 from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
 
@@ -36,7 +36,7 @@ from ..bench.bench_stated import DECIDED, LABELS, RULE, key_of, read_labels
     ],
 )
 def test_a_rule_is_found(sentence: str) -> None:
-    assert list(rules_in(sentence)) == [sentence]
+    assert list(find_rules(sentence)) == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_rule_is_found(sentence: str) -> None:
     ],
 )
 def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
-    assert not list(rules_in(sentence))
+    assert not list(find_rules(sentence))
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_a_sentence_that_describes_is_no_rule(sentence: str) -> None:
     ],
 )
 def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
-    assert list(decisions_in(sentence)) == [sentence]
+    assert list(find_decisions(sentence)) == [sentence]
 
 
 @pytest.mark.parametrize(
@@ -102,7 +102,7 @@ def test_a_decision_that_was_taken_is_found(sentence: str) -> None:
     ],
 )
 def test_a_reason_or_a_contrast_alone_is_no_decision(sentence: str) -> None:
-    assert not list(decisions_in(sentence))
+    assert not list(find_decisions(sentence))
 
 
 def test_the_labels_of_the_recorded_sessions_name_no_text() -> None:

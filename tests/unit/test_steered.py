@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from ctxtop.core.steered import Steered, steered_by
-from ctxtop.core.store.answer_queries import GivenRow
-from ctxtop.core.store.rows import CompactionRow
+from ctxtop.core.measure.compaction_report import (
+    CompactionReport,
+    SteeringOutcome,
+    steering_outcomes,
+)
+from ctxtop.core.store.queries.injection_queries import AnswerItemRow
+from ctxtop.core.store.queries.query_rows import CompactionRow
 from ctxtop.core.summaries.artifacts import Quote
-from ctxtop.core.summaries.forgotten import Forgotten
-from ctxtop.core.told import Told
+from ctxtop.core.summaries.lost_artifacts import LostArtifacts
 
 
-def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> GivenRow:
-    return GivenRow("s", agent_id, at, kind, text, None, None, None)
+def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> AnswerItemRow:
+    return AnswerItemRow("s", agent_id, at, kind, text, None, None, None)
 
 
 def compaction(at: int | None) -> CompactionRow:
@@ -23,19 +26,19 @@ FILE = asked(90, "file", "/p/a.py (edited 2×)")
 
 
 def test_what_was_forgotten_was_not_kept() -> None:
-    told = Told(Forgotten(constraints=(Quote("Never push.", 1),)))
-    assert steered_by([(compaction(100), told)], [RULE, FILE]) == [
+    told = CompactionReport(LostArtifacts(constraints=(Quote("Never push.", 1),)))
+    assert steering_outcomes([(compaction(100), told)], [RULE, FILE]) == [
         (
-            Steered("constraint", '"Never push."', kept=False),
-            Steered("file", "/p/a.py (edited 2×)", kept=True),
+            SteeringOutcome("constraint", '"Never push."', kept=False),
+            SteeringOutcome("file", "/p/a.py (edited 2×)", kept=True),
         )
     ]
 
 
 def test_nothing_is_known_of_it_before_it_is_told_or_of_agents() -> None:
     agent = asked(90, "agent", "w a1: do")
-    (before,) = steered_by([(compaction(100), None)], [RULE])
-    (after,) = steered_by([(compaction(100), Told())], [agent])
+    (before,) = steering_outcomes([(compaction(100), None)], [RULE])
+    (after,) = steering_outcomes([(compaction(100), CompactionReport())], [agent])
     assert [each.kept for each in (*before, *after)] == [None, None]
 
 
@@ -43,8 +46,8 @@ def test_it_is_of_the_next_compaction_of_its_context_alone() -> None:
     again = asked(95, "constraint", '"Never push."')
     of_agent = asked(95, "constraint", '"Wait."', "a1")
     early, late = asked(40, "todo", "early"), asked(101, "todo", "late")
-    both = [(compaction(100), Told()), (compaction(50), Told())]
-    found = steered_by(both, [early, RULE, again, of_agent, late])
+    both = [(compaction(100), CompactionReport()), (compaction(50), CompactionReport())]
+    found = steering_outcomes(both, [early, RULE, again, of_agent, late])
     assert [[each.text for each in items] for items in found] == [['"Never push."'], ["early"]]
-    assert steered_by([(compaction(None), Told())], [RULE]) == [()]
-    assert steered_by(both, []) == [(), ()]
+    assert steering_outcomes([(compaction(None), CompactionReport())], [RULE]) == [()]
+    assert steering_outcomes(both, []) == [(), ()]

@@ -11,13 +11,26 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.store import bad_rows, database, queries
-from ctxtop.core.store.bad_rows import KEPT_A_FILE
-from ctxtop.core.store.database import StoreError, open_reader, open_writer, write
-from ctxtop.core.store.facts import BadLine, Facts, FileKind, SourceFile, TailState, TextFact
-from ctxtop.core.store.health import find_damage
+from ctxtop.core.store import database, inserts
+from ctxtop.core.store.database import (
+    StoreError,
+    find_damage,
+    open_reader,
+    open_writer,
+    write_transaction,
+)
 from ctxtop.core.store.migrations import migrations
-from ctxtop.core.store.tables import FACT_TABLES, MIGRATION_NAMES
+from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.store_schema import MIGRATION_NAMES, TABLES_WITH_FILE_ID
+from ctxtop.core.store.transcript_records import (
+    MAX_BAD_LINES_PER_FILE,
+    BadLine,
+    FileKind,
+    SourceFile,
+    SummaryRecord,
+    TailState,
+    TranscriptRecords,
+)
 from ctxtop.core.store.writer import OtherFolderError, Writer
 from sqlite_utils import Database
 
@@ -104,14 +117,14 @@ SOURCE = SourceFile("p/s.jsonl", FileKind.SESSION, "p", "s")
 
 def keep_text(writer: Writer, text: str, source: SourceFile = SOURCE) -> None:
     """Store a file whose only fact is one text."""
-    fact = TextFact(0, "u1", "agent", "a1", 1, text, 1, len(text))
+    fact = SummaryRecord(0, "u1", "agent", "a1", 1, text, 1, len(text))
     after = TailState(offset=10, anchor="x", size=10)
-    writer.append(source, TailState(), after, Facts(lines=1, summaries=(fact,)))
+    writer.append(source, TailState(), after, TranscriptRecords(lines=1, summaries=(fact,)))
 
 
 def found_texts(path: Path, words: str) -> list[str]:
     with closing(open_reader(path)) as db:
-        return [row.text for row in queries.summaries(db, search=words)]
+        return [row.text for row in session_queries.summaries(db, search=words)]
 
 
 def test_the_whole_schema(writer: Writer, store: Path) -> None:
@@ -139,7 +152,7 @@ def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
         ).fetchone()
     }
 
-    assert with_file == {*FACT_TABLES, "file"}
+    assert with_file == {*TABLES_WITH_FILE_ID, "file"}
 
 
 def test_migrations_run_once(store: Path) -> None:
@@ -238,7 +251,7 @@ def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(sto
         assert writer.notice is None, "the first pages are whole"
         with pytest.raises(sqlite3.DatabaseError) as caught:
             writer._connection.execute("SELECT SUM(LENGTH(text)) FROM summary").fetchone()
-        assert database.is_damage(caught.value)
+        assert database.is_corruption(caught.value)
         notice = writer.rebuild()
         keep_text(writer, "after")
 
@@ -266,8 +279,8 @@ def test_a_reader_sees_whole_commits_while_another_writes(writer: Writer, store:
     with closing(open_reader(store)) as db:
         with writer.transaction():
             keep_text(writer, "words")
-            assert queries.counts(db)["files"] == 0
-        assert queries.counts(db)["files"] == 1
+            assert session_queries.store_counts(db)["files"] == 0
+        assert session_queries.store_counts(db)["files"] == 1
 
 
 def test_a_reader_waits_for_a_store_that_is_being_made(store: Path) -> None:
@@ -276,7 +289,7 @@ def test_a_reader_waits_for_a_store_that_is_being_made(store: Path) -> None:
     making = threading.Timer(0.2, lambda: Writer(store).close())
     making.start()
     with closing(open_reader(store)) as db:
-        assert queries.counts(db)["files"] == 0
+        assert session_queries.store_counts(db)["files"] == 0
     making.join()
 
 
@@ -324,8 +337,8 @@ def test_a_lock_of_another_process_is_waited_for_and_then_told(
             holder.communicate(b"")
         keep_text(writer, "words")
 
-    assert database.is_passing(caught.value)
-    assert database.explain(caught.value)[0] == "another program holds it"
+    assert database.is_transient(caught.value)
+    assert database.explain_error(caught.value)[0] == "another program holds it"
     assert dump(store)["summary"]
 
 
@@ -367,7 +380,7 @@ class _Refusing:
 
 def test_a_commit_that_fails_leaves_no_transaction_open(writer: Writer, store: Path) -> None:
     refusing = _Refusing(writer._connection)
-    with pytest.raises(sqlite3.OperationalError), write(refusing):  # type: ignore[arg-type]
+    with pytest.raises(sqlite3.OperationalError), write_transaction(refusing):  # type: ignore[arg-type]
         writer._connection.execute("INSERT INTO about VALUES ('a', 'b')")
 
     assert not writer._connection.in_transaction
@@ -496,26 +509,26 @@ def bad(count: int, first: int = 0) -> tuple[BadLine, ...]:
 def test_of_bad_lines_some_are_kept_and_all_are_counted(writer: Writer, store: Path) -> None:
     source = SourceFile("p/a.jsonl", FileKind.SESSION, "p", "a")
     tail = TailState(offset=500, anchor="x")
-    kept = Facts(lines=1, bad=bad(KEPT_A_FILE), bad_lines=70_000)
+    kept = TranscriptRecords(lines=1, bad=bad(MAX_BAD_LINES_PER_FILE), bad_lines=70_000)
     writer.append(source, TailState(), tail, kept)
-    more = Facts(lines=1, bad=bad(3, 600_000), bad_lines=3)
+    more = TranscriptRecords(lines=1, bad=bad(3, 600_000), bad_lines=3)
     writer.append(source, tail, TailState(offset=900, anchor="y"), more)
     with closing(open_reader(store)) as db:
-        assert len(queries.bad_lines(db)) == KEPT_A_FILE
-        assert queries.counts(db)["bad_lines"] == 70_003
+        assert len(session_queries.bad_lines(db)) == MAX_BAD_LINES_PER_FILE
+        assert session_queries.store_counts(db)["bad_lines"] == 70_003
     writer.restart(source, TailState(offset=900, anchor="y"))
     with closing(open_reader(store)) as db:
-        assert queries.counts(db)["bad_lines"] == 0
+        assert session_queries.store_counts(db)["bad_lines"] == 0
 
 
 def test_of_all_files_bad_lines_no_more_are_kept_than_can_be_looked_at(
     writer: Writer, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bad_rows, "KEPT_IN_ALL", 7)
+    monkeypatch.setattr(inserts, "MAX_BAD_LINES", 7)
     for name in "abc":
         source = SourceFile(f"p/{name}.jsonl", FileKind.SESSION, "p", name)
-        facts = Facts(lines=5, bad=bad(5), bad_lines=5)
+        facts = TranscriptRecords(lines=5, bad=bad(5), bad_lines=5)
         writer.append(source, TailState(), TailState(offset=50, anchor="x"), facts)
     with closing(open_reader(store)) as db:
-        assert len(queries.bad_lines(db)) == 7
-        assert queries.counts(db)["bad_lines"] == 15
+        assert len(session_queries.bad_lines(db)) == 7
+        assert session_queries.store_counts(db)["bad_lines"] == 15

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.keep import keep_last, keep_turns
-from ctxtop.core.compaction.plan import Append, Harm, Operation, Refusal
-from ctxtop.core.compaction.rollover import hand_off
-from ctxtop.core.compaction.strategies.cut import cut
-from ctxtop.core.compaction.strategies.summarise import summarise
-from ctxtop.core.compaction.whole import Whole, envelope_of, newest
-from ctxtop.core.conversation import Entry, Piece, PieceKind, messages_of
-from ctxtop.core.summaries.budget import Budget, most
-from ctxtop.core.summaries.fact import Part, fact
-from ctxtop.core.summaries.templates import ELEVEN, FOUR
-from ctxtop.core.summaries.verify import flaws
+from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal, Severity
+from ctxtop.core.compaction.retained_messages import retain_last_messages, retain_last_turns
+from ctxtop.core.compaction.strategies.cut import plan_cut, write_hand_off
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.summary_boundary import Conversation, newest_entry, read_common_fields
+from ctxtop.core.summaries.summary_budget import SummaryBudget, estimate_tokens
+from ctxtop.core.summaries.summary_checks import find_summary_flaws
+from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
+from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -51,22 +49,24 @@ def session(turns: int = 6) -> tuple[Entry, ...]:
     return chain(*lines)
 
 
-def whole(entries: tuple[Entry, ...]) -> Whole:
-    return Whole(entries, envelope_of(LAST), lambda piece: most(piece.text) + 4, "/t.jsonl")
+def whole(entries: tuple[Entry, ...]) -> Conversation:
+    return Conversation(
+        entries, read_common_fields(LAST), lambda piece: estimate_tokens(piece.text) + 4, "/t.jsonl"
+    )
 
 
 def lines_of(operation: object) -> list[dict[str, Any]]:
     assert isinstance(operation, Operation), operation
-    return [json.loads(each.text) for each in operation.edits if isinstance(each, Append)]
+    return [json.loads(each.text) for each in operation.edits if isinstance(each, AppendLine)]
 
 
 @settings(deadline=None)
 @given(st.integers(1, 6), st.integers(0, 30))
 def test_no_pair_and_no_answer_is_divided(turns: int, keep: int) -> None:
     sent = session(turns)
-    tail = keep_last(sent, keep)
+    tail = retain_last_messages(sent, keep)
     assert (*tail.removed, *tail.retained) == sent
-    assert tail.retained_messages >= min(keep, len(messages_of(sent)))
+    assert tail.retained_messages >= min(keep, len(group_messages(sent)))
     calls = {piece.tool_use_id for each in tail.retained for piece in each.parts}
     assert not calls & {
         piece.tool_use_id for each in tail.removed for piece in each.parts if piece.tool_use_id
@@ -74,25 +74,28 @@ def test_no_pair_and_no_answer_is_divided(turns: int, keep: int) -> None:
 
 
 def test_a_cut_goes_back_to_a_turns_begin_where_that_is_near() -> None:
-    tail = keep_last(session(), 3)
+    tail = retain_last_messages(session(), 3)
     assert tail.retained[0].parts[0].text.startswith("Question 5")
     long = chain(asked("All."), *(answered(f"step {n}") for n in range(40)))
-    assert keep_last(long, 3).retained_messages == 3
+    assert retain_last_messages(long, 3).retained_messages == 3
 
 
 def test_thoughts_that_are_bound_to_what_leaves_do_not_stay() -> None:
-    thought = entry(Piece(PieceKind.THINKING, "hm"), type="assistant", message_id="m")
+    thought = entry(MessagePart(PartKind.THINKING, "hm"), type="assistant", message_id="m")
     thought = replace(thought, role=answered().role, model="claude-opus-5-5")
     said = answered("so", message_id="m", model="claude-opus-5-5")
     sent = chain(asked("One."), answered("yes"), asked("Two."), thought, said)
-    assert [each.uuid for each in keep_last(sent, 2).retained] == [sent[2].uuid, sent[4].uuid]
+    assert [each.uuid for each in retain_last_messages(sent, 2).retained] == [
+        sent[2].uuid,
+        sent[4].uuid,
+    ]
 
 
 def test_turns_are_kept_from_their_prompts_on() -> None:
     sent = session()
-    assert keep_turns(sent, 2).retained[0].parts[0].text.startswith("Question 4")
-    assert keep_turns(sent, 6).removed == ()
-    assert keep_turns(sent, 0).retained == ()
+    assert retain_last_turns(sent, 2).retained[0].parts[0].text.startswith("Question 4")
+    assert retain_last_turns(sent, 6).removed == ()
+    assert retain_last_turns(sent, 0).retained == ()
 
 
 def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
@@ -101,32 +104,34 @@ def test_a_result_before_a_prompt_leaves_with_its_call() -> None:
     said = answered("Both are mended.")
     result = returned("Bash", "c1")
     sent = [asked("Mend it."), called("Bash", "c1", command="make"), result, prompt, said]
-    tail = keep_turns(sent, 1)
+    tail = retain_last_turns(sent, 1)
     assert tail.retained == (prompt, said)
     assert tail.removed[-1] == result
-    assert keep_last(sent, 2).retained == tuple(sent), "with its call it may stay"
+    assert retain_last_messages(sent, 2).retained == tuple(sent), "with its call it may stay"
 
 
 def test_the_two_lines_follow_the_newest_and_name_what_stays() -> None:
     entries = session()
-    boundary, said = lines_of(summarise(whole(entries), 3, FOUR, Budget(2_000)))
+    boundary, said = lines_of(
+        summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
+    )
     assert (boundary["parentUuid"], boundary["logicalParentUuid"]) == (None, "u9")
     assert said["parentUuid"] == boundary["uuid"]
     assert said["uuid"] == boundary["compactMetadata"]["preservedMessages"]["anchorUuid"]
     assert (said["sessionId"], said["timestamp"], said["cwd"]) == ("s", "t", "/p")
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept == [each.uuid for each in entries[-6:]]
-    other = lines_of(summarise(whole(entries), 3, ELEVEN, Budget(2_000)))
+    other = lines_of(summarise_by_rules(whole(entries), 3, ELEVEN_SECTIONS, SummaryBudget(2_000)))
     assert other[1]["uuid"] != said["uuid"]
 
 
 def test_a_summary_is_one_operation_that_only_appends() -> None:
     entries = session()
-    found = summarise(whole(entries), 3, FOUR, Budget(2_000))
-    assert found == summarise(whole(entries), 3, FOUR, Budget(2_000))
+    found = summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
+    assert found == summarise_by_rules(whole(entries), 3, FOUR_SECTIONS, SummaryBudget(2_000))
     boundary, said = lines_of(found)
     assert isinstance(found, Operation)
-    assert (found.level, found.line, found.kind) == (Harm.SUMMARY, None, "summary")
+    assert (found.level, found.line, found.kind) == (Severity.SUMMARY, None, "summary")
     assert found.bytes_saved < 0
     before = boundary["compactMetadata"]["preTokens"]
     assert found.tokens_saved == before - boundary["compactMetadata"]["postTokens"]
@@ -135,56 +140,56 @@ def test_a_summary_is_one_operation_that_only_appends() -> None:
 
 
 def test_too_little_leaves_or_the_summary_is_longer() -> None:
-    few = summarise(whole(session(1)), 10, FOUR, Budget(2_000))
+    few = summarise_by_rules(whole(session(1)), 10, FOUR_SECTIONS, SummaryBudget(2_000))
     assert isinstance(few, Refusal)
     assert few.check == "too_few"
     assert "Not enough messages to compact" in few.why
     talk = chain(*(each for n in range(5) for each in (asked(f"q {n}?"), answered("yes"))))
-    longer = summarise(whole(talk), 2, FOUR, Budget(2_000))
+    longer = summarise_by_rules(whole(talk), 2, FOUR_SECTIONS, SummaryBudget(2_000))
     assert isinstance(longer, Refusal)
     assert longer.check == "summary_longer"
-    empty = summarise(whole(session()), 2, FOUR, Budget(5))
+    empty = summarise_by_rules(whole(session()), 2, FOUR_SECTIONS, SummaryBudget(5))
     assert isinstance(empty, Refusal)
     assert empty.check == "summary_empty"
 
 
 def test_a_cut_keeps_the_first_prompt() -> None:
     entries = session()
-    boundary, said = lines_of(cut(whole(entries), 2))
+    boundary, said = lines_of(plan_cut(whole(entries), 2))
     kept = boundary["compactMetadata"]["preservedMessages"]["uuids"]
     assert kept[0] == entries[0].uuid
     assert len(kept) == 1 + 12
     assert "/t.jsonl" in said["message"]["content"]
-    assert isinstance(cut(whole(entries), 6), Refusal)
+    assert isinstance(plan_cut(whole(entries), 6), Refusal)
 
 
 def test_the_newest_line_is_no_agents() -> None:
     entries = session(1)
     aside = replace(answered("aside"), sidechain=True)
-    assert newest((*entries, aside)) == entries[-1]
-    assert newest(()) is None
+    assert newest_entry((*entries, aside)) == entries[-1]
+    assert newest_entry(()) is None
 
 
 def test_a_new_session_is_told_of_the_old_one() -> None:
-    told = hand_off(whole(session()), "old-id", FOUR, Budget(2_000))
+    told = write_hand_off(whole(session()), "old-id", FOUR_SECTIONS, SummaryBudget(2_000))
     assert told.text.startswith("[Hand-off from session old-id]")
     assert "Question 5." in told.text
 
 
 def test_what_is_wrong_with_a_summary() -> None:
     facts = [
-        fact(Part.FILE, "/p/a.py (edited 1×)", 1, 1.0, "/p/a.py"),
-        fact(Part.FILE, "/p/read.py (read 1×)", 1, 1.0, "/p/read.py"),
-        fact(Part.CONSTRAINT, '"Never push to main."', 1, 1.0),
-        fact(Part.DONE, "[completed] ship it", 1, 1.0, "ship it"),
+        make_fact(FactKind.FILE, "/p/a.py (edited 1×)", 1, 1.0, "/p/a.py"),
+        make_fact(FactKind.FILE, "/p/read.py (read 1×)", 1, 1.0, "/p/read.py"),
+        make_fact(FactKind.CONSTRAINT, '"Never push to main."', 1, 1.0),
+        make_fact(FactKind.DONE, "[completed] ship it", 1, 1.0, "ship it"),
     ]
     good = "a.py was edited; never push to main."
-    assert flaws(good, 10, 1_000, facts) == ()
-    assert [each.check for each in flaws(" ", 0, 1_000, facts)] == ["empty"]
-    assert [each.check for each in flaws(good, 501, 1_000, facts)] == ["longer"]
-    wrong = flaws("nothing of it", 1, 1_000, facts)
+    assert find_summary_flaws(good, 10, 1_000, facts) == ()
+    assert [each.check for each in find_summary_flaws(" ", 0, 1_000, facts)] == ["empty"]
+    assert [each.check for each in find_summary_flaws(good, 501, 1_000, facts)] == ["longer"]
+    wrong = find_summary_flaws("nothing of it", 1, 1_000, facts)
     assert [each.check for each in wrong] == ["artifacts", "constraints"]
     stale = f"[Previous conversation summary]\n{good}\nOpen todos:\n- [pending] ship it [L3]"
-    assert [each.check for each in flaws(stale, 1, 1_000, facts)] == ["stale"]
+    assert [each.check for each in find_summary_flaws(stale, 1, 1_000, facts)] == ["stale"]
     prompt = f"{good} The user said: CRITICAL: Respond with TEXT ONLY."
-    assert [each.check for each in flaws(prompt, 1, 1_000, facts)] == ["contaminated"]
+    assert [each.check for each in find_summary_flaws(prompt, 1, 1_000, facts)] == ["contaminated"]

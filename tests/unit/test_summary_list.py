@@ -8,10 +8,25 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.facts import Facts, FileKind, SourceFile, TailState, TextFact
-from ctxtop.core.store.rows import SummaryRow
-from ctxtop.core.store.summary_queries import Asked, agent_types, places
-from ctxtop.core.summary_list import PlanText, Wanted, find, read_rows
+from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.store.queries.summary_queries import (
+    SummaryConditions,
+    find_summary_ids,
+    summary_agent_types,
+)
+from ctxtop.core.store.transcript_records import (
+    FileKind,
+    SourceFile,
+    SummaryRecord,
+    TailState,
+    TranscriptRecords,
+)
+from ctxtop.core.summaries.summary_search import (
+    PlanSummary,
+    SummaryCriteria,
+    find_summaries,
+    read_summary_rows,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,20 +39,22 @@ BUDGET_S: Final = 0.5
 """Ten times what it takes on a machine with nothing else to do."""
 
 
-def stored(writer: Writer, session_id: str, texts: list[TextFact]) -> None:
+def stored(writer: Writer, session_id: str, texts: list[SummaryRecord]) -> None:
     source = SourceFile(f"p/{session_id}.jsonl", FileKind.SESSION, "p", session_id)
     after = TailState(offset=10 * len(texts), anchor="x", size=10 * len(texts))
-    writer.append(source, TailState(), after, Facts(lines=len(texts), summaries=tuple(texts)))
+    writer.append(
+        source, TailState(), after, TranscriptRecords(lines=len(texts), summaries=tuple(texts))
+    )
 
 
-def fact(number: int, at: int | None, text: str, kind: str = "agent") -> TextFact:
+def fact(number: int, at: int | None, text: str, kind: str = "agent") -> SummaryRecord:
     agent = f"a{number}" if kind == "agent" else None
-    return TextFact(10 * number, f"u{number}", kind, agent, at, text, 1, len(text))
+    return SummaryRecord(10 * number, f"u{number}", kind, agent, at, text, 1, len(text))
 
 
-def plan(number: int, at: int, text: str, uuid: str = "") -> PlanText:
+def plan(number: int, at: int, text: str, uuid: str = "") -> PlanSummary:
     row = SummaryRow(-number, "plan", "s", None, None, "summarise", at, 1, 5, text)
-    return PlanText(row, uuid, "ab12", 0, "summarise", False, "/t", 9, 9, 5)
+    return PlanSummary(row, uuid, "ab12", 0, "summarise", False, "/t", 9, 9, 5)
 
 
 @pytest.fixture
@@ -55,14 +72,14 @@ def few(writer: Writer, store: Path) -> Path:
     return store
 
 
-def found(store: Path, wanted: Wanted, *plans: PlanText) -> list[str]:
+def found(store: Path, wanted: SummaryCriteria, *plans: PlanSummary) -> list[str]:
     with closing(open_reader(store)) as db:
-        ids = find(db, plans, wanted, {"s": "shop"}, NOW).ids
-        return [row.text for row in read_rows(db, plans, ids)]
+        ids = find_summaries(db, plans, wanted, {"s": "shop"}, NOW).ids
+        return [row.text for row in read_summary_rows(db, plans, ids)]
 
 
 def test_the_newest_stand_first_and_plans_among_them(few: Path) -> None:
-    texts = found(few, Wanted(), plan(7, 2_500, "a plan"), plan(8, 4_000, "another"))
+    texts = found(few, SummaryCriteria(), plan(7, 2_500, "a plan"), plan(8, 4_000, "another"))
     assert texts == [
         "another",
         "the second pool, of a Café",
@@ -74,28 +91,30 @@ def test_the_newest_stand_first_and_plans_among_them(few: Path) -> None:
 
 
 def test_what_stands_in_a_receipt_and_in_the_store_is_shown_once(few: Path) -> None:
-    texts = found(few, Wanted(query="second"), plan(7, 3_000, "the second pool, of a Café", "u2"))
+    texts = found(
+        few, SummaryCriteria(query="second"), plan(7, 3_000, "the second pool, of a Café", "u2")
+    )
     assert texts == ["the second pool, of a Café"]
 
 
 @pytest.mark.parametrize(
     ("wanted", "count"),
     [
-        (Wanted(query="pool"), 3),
-        (Wanted(query="cafe"), 1),
-        (Wanted(query="pool -first"), 2),
-        (Wanted(query="-pool"), 2),
-        (Wanted(kind="plan"), 1),
-        (Wanted(kind="plan", query="kind:agent"), 0),
-        (Wanted(kind="agent"), 3),
-        (Wanted(since=2_000), 3),
-        (Wanted(project="shop"), 5),
-        (Wanted(project="other"), 0),
-        (Wanted(session_id="s", query="pool project:SHO"), 3),
-        (Wanted(agent_type="nobody"), 0),
+        (SummaryCriteria(query="pool"), 3),
+        (SummaryCriteria(query="cafe"), 1),
+        (SummaryCriteria(query="pool -first"), 2),
+        (SummaryCriteria(query="-pool"), 2),
+        (SummaryCriteria(kind="plan"), 1),
+        (SummaryCriteria(kind="plan", query="kind:agent"), 0),
+        (SummaryCriteria(kind="agent"), 3),
+        (SummaryCriteria(since=2_000), 3),
+        (SummaryCriteria(project="shop"), 5),
+        (SummaryCriteria(project="other"), 0),
+        (SummaryCriteria(session_id="s", query="pool project:SHO"), 3),
+        (SummaryCriteria(agent_type="nobody"), 0),
     ],
 )
-def test_all_that_is_wanted_must_be_met(few: Path, wanted: Wanted, count: int) -> None:
+def test_all_that_is_wanted_must_be_met(few: Path, wanted: SummaryCriteria, count: int) -> None:
     assert len(found(few, wanted, plan(7, 5_000, "a pool of plans"))) == count
 
 
@@ -116,20 +135,24 @@ def many(writer: Writer, store: Path) -> Path:
 
 def test_ten_thousand_are_found_within_a_few_frames_and_read_a_page_at_a_time(many: Path) -> None:
     with closing(open_reader(many)) as db:
-        for wanted in (Wanted(), Wanted(query="pool connections"), Wanted(query='17 "of them"')):
+        for wanted in (
+            SummaryCriteria(),
+            SummaryCriteria(query="pool connections"),
+            SummaryCriteria(query='17 "of them"'),
+        ):
             start = time.perf_counter()
-            listed = find(db, (), wanted, {}, NOW)
-            rows = read_rows(db, (), listed.ids[:64])
+            listed = find_summaries(db, (), wanted, {}, NOW)
+            rows = read_summary_rows(db, (), listed.ids[:64])
             assert time.perf_counter() - start < BUDGET_S
             assert len(rows) == min(64, len(listed.places))
             assert [row.at for row in rows] == sorted((row.at or 0 for row in rows), reverse=True)
-        assert len(find(db, (), Wanted(), {}, NOW).places) == MANY
-        assert agent_types(db) == []
+        assert len(find_summaries(db, (), SummaryCriteria(), {}, NOW).places) == MANY
+        assert summary_agent_types(db) == []
 
 
 def test_no_more_places_than_asked_for(many: Path) -> None:
     with closing(open_reader(many)) as db:
-        assert len(places(db, Asked(), 100)) == 100
+        assert len(find_summary_ids(db, SummaryConditions(), 100)) == 100
         plans = db.execute(
             "EXPLAIN QUERY PLAN SELECT s.summary_id FROM summary s JOIN file f USING (file_id)"
             " ORDER BY s.at DESC, s.summary_id DESC LIMIT 5"

@@ -6,10 +6,16 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.codes import Verdict
-from ctxtop.core.store.rows import SummaryRow
-from ctxtop.core.summary_search import DAY_MS, parse
-from ctxtop.tui.summary_list_rows import day_line, day_name, head_of, lay_out, row_lines
+from ctxtop.core.compliance.codes import ComplianceVerdict
+from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.summaries.summary_search import DAY_MS, parse_summary_query
+from ctxtop.tui.screens.summaries.summary_report import (
+    day_line,
+    day_name,
+    lay_out_days,
+    make_preview,
+    summary_row_lines,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -47,7 +53,7 @@ def row(text: str, **fields: object) -> SummaryRow:
 @given(st.lists(st.integers(0, 40 * DAY_MS), max_size=60), st.sampled_from([60, 100]))
 def test_every_line_shows_a_day_or_a_row_and_each_row_is_there(ages: list[int], width: int) -> None:
     places = [(n, NOW - age) for n, age in enumerate(sorted(ages))]
-    found = lay_out(places, width, NOW)
+    found = lay_out_days(places, width, NOW)
     shown = [found.locate(line) for line in range(found.lines)]
     assert None not in shown
     rows = [(each[1], each[2]) for each in shown if each is not None and each[1] is not None]
@@ -70,26 +76,31 @@ def test_days_are_called_as_a_person_calls_them() -> None:
 
 @pytest.mark.parametrize("width", [30, 40, 52, 70, 88, 120, 200])
 def test_rows_are_as_wide_as_the_list_and_their_numbers_whole(width: int) -> None:
-    head = head_of(row("words of 漢字 " * 40), parse("漢字", NOW))
-    lines = row_lines(head, "A title of 漢字 that is long · shop", Verdict.NON_COMPLIANT, width)
-    assert len(lines) == lay_out([(1, NOW)], width, NOW).height
+    head = make_preview(row("words of 漢字 " * 40), parse_summary_query("漢字", NOW))
+    lines = summary_row_lines(
+        head, "A title of 漢字 that is long · shop", ComplianceVerdict.NON_COMPLIANT, width
+    )
+    assert len(lines) == lay_out_days([(1, NOW)], width, NOW).height
     assert all(line.cell_length <= width for line in lines)
     shown = "\n".join(line.plain for line in lines)
     assert "✗" in shown
     assert "12:00" in shown
     if width >= 40:
         assert "1,234 lines ≈172 k" in shown
-    day = lay_out([(1, NOW)], width, NOW).days[0]
+    day = lay_out_days([(1, NOW)], width, NOW).days[0]
     assert day_line(day, width).cell_length == width
 
 
 def test_a_snippet_begins_near_the_first_hit_and_marks_all_of_them() -> None:
     text = "a beginning that nobody asked for, then the pool of\nconnections, and a pool again"
-    head = head_of(row(text), parse("pool", NOW))
+    head = make_preview(row(text), parse_summary_query("pool", NOW))
     assert head.snippet == "… asked for, then the pool of connections, and a pool again"
     assert [head.snippet[a:b] for a, b in head.spans] == ["pool", "pool"]
-    assert head_of(row(text), parse("", NOW)).snippet.startswith("a beginning")
+    assert make_preview(row(text), parse_summary_query("", NOW)).snippet.startswith("a beginning")
 
 
 def test_what_was_not_counted_is_counted() -> None:
-    assert head_of(row("one two", estimated_tokens=None), parse("", NOW)).tokens == 2
+    assert (
+        make_preview(row("one two", estimated_tokens=None), parse_summary_query("", NOW)).tokens
+        == 2
+    )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ctxtop.core.store.rows import SummaryRow
-from ctxtop.tui.summary_markdown import fenced, summaries_markdown
+from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.tui.text.summary_text import fenced_block, summaries_markdown
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -55,7 +55,7 @@ def test_nothing_is_an_empty_text() -> None:
 
 @given(st.text())
 def test_no_text_ends_its_own_fence(text: str) -> None:
-    lines = fenced(text).split("\n")
+    lines = fenced_block(text).split("\n")
     fence = lines[0].removesuffix("text")
     assert set(fence) == {"`"}
     assert not any(line.strip().startswith(fence) for line in lines[1:-2])

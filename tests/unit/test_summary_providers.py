@@ -13,20 +13,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal
-from ctxtop.core.compaction.strategies.summarise import summarise_with
-from ctxtop.core.summaries.budget import Budget
-from ctxtop.core.summaries.fact import Part, fact
-from ctxtop.core.summaries.providers import asking
-from ctxtop.core.summaries.providers.anthropic_api import AnthropicApi
-from ctxtop.core.summaries.providers.asking import answer_in, shown, wording
-from ctxtop.core.summaries.providers.cache import Cache, Key
-from ctxtop.core.summaries.providers.choose import provider_of
-from ctxtop.core.summaries.providers.claude_cli import ClaudeCli
-from ctxtop.core.summaries.providers.openai_api import OpenAiApi
-from ctxtop.core.summaries.providers.provider import ProviderError, ProviderName, Request
-from ctxtop.core.summaries.providers.retry import RetrySettings, ask_again
-from ctxtop.core.summaries.providers.written import Commission
-from ctxtop.core.summaries.templates import FOUR
+from ctxtop.core.compaction.strategies.summary_strategy import summarise_with_model
+from ctxtop.core.summaries.providers import model_summary
+from ctxtop.core.summaries.providers.model_providers import (
+    AnthropicApi,
+    ClaudeCli,
+    OpenAiApi,
+    make_provider,
+)
+from ctxtop.core.summaries.providers.model_summary import (
+    ModelSummaryOptions,
+    SummaryCache,
+    SummaryCacheKey,
+    build_prompt,
+    extract_summary,
+    render_conversation,
+)
+from ctxtop.core.summaries.providers.provider import (
+    ProviderError,
+    ProviderName,
+    ProviderRetry,
+    SummaryRequest,
+    generate_with_retries,
+)
+from ctxtop.core.summaries.summary_budget import SummaryBudget
+from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, make_fact
 
 from ..entries import answered, asked, called, returned
 from ..made_up_secrets import SECRETS, told_in
@@ -37,7 +48,7 @@ if TYPE_CHECKING:
 
 SECRET = "sk-ant-api03-very-secret-key"
 
-REQUEST = Request("Sum it up.", "some-model")
+REQUEST = SummaryRequest("Sum it up.", "some-model")
 
 
 class Server:
@@ -223,7 +234,7 @@ def test_no_client_is_no_passing_failure(tmp_path: Path) -> None:
 def test_it_is_asked_again_after_two_and_four_seconds(server: Server) -> None:
     server.answers = [(529, b""), (200, says(" ")), (200, says("ok"))]
     waits: list[float] = []
-    assert ask_again(anthropic(server), REQUEST, sleep=waits.append) == "ok"
+    assert generate_with_retries(anthropic(server), REQUEST, sleep=waits.append) == "ok"
     assert waits == [2.0, 4.0]
 
 
@@ -231,29 +242,29 @@ def test_it_is_given_up_after_two_retries_and_at_once_where_nothing_helps(server
     waits: list[float] = []
     server.answers = [(529, b"")]
     with pytest.raises(ProviderError):
-        ask_again(anthropic(server), REQUEST, sleep=waits.append)
+        generate_with_retries(anthropic(server), REQUEST, sleep=waits.append)
     assert len(server.asked) == 3
     server.answers = [(401, b"")]
     with pytest.raises(ProviderError):
-        ask_again(anthropic(server), REQUEST, sleep=waits.append)
+        generate_with_retries(anthropic(server), REQUEST, sleep=waits.append)
     assert len(server.asked) == 4
-    assert RetrySettings().delay_s(9) == 30.0
+    assert ProviderRetry().delay_s(9) == 30.0
 
 
 def test_it_is_given_up_when_the_time_is_over(server: Server) -> None:
     server.answers = [(529, b"")]
     times = iter([0.0, 1.0, 119.5, 120.0])
     with pytest.raises(ProviderError):
-        ask_again(anthropic(server), REQUEST, sleep=print, clock=lambda: next(times))
+        generate_with_retries(anthropic(server), REQUEST, sleep=print, clock=lambda: next(times))
     assert len(server.asked) == 1
 
 
-def key(text: str = "t") -> Key:
-    return Key("s", "anthropic", "m", "four_section", 10, text)
+def key(text: str = "t") -> SummaryCacheKey:
+    return SummaryCacheKey("s", "anthropic", "m", "four_section", 10, text)
 
 
 def test_answers_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
-    cache = Cache(tmp_path / "answers")
+    cache = SummaryCache(tmp_path / "answers")
     assert cache.get(key()) is None
     cache.put(key(), "ok ☃")
     assert cache.get(key()) == "ok ☃"
@@ -264,7 +275,7 @@ def test_answers_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
 
 
 def test_no_link_is_followed_to_an_answer(tmp_path: Path) -> None:
-    cache = Cache(tmp_path)
+    cache = SummaryCache(tmp_path)
     (tmp_path / "elsewhere").write_text("no", encoding="utf-8")
     (tmp_path / key().digest).symlink_to(tmp_path / "elsewhere")
     assert cache.get(key()) is None
@@ -273,22 +284,22 @@ def test_no_link_is_followed_to_an_answer(tmp_path: Path) -> None:
 GOOD = "<analysis>x</analysis><summary>seq was run for each Question; Never push stands.</summary>"
 
 
-def commission(server: Server, cache: Cache | None = None) -> Commission:
-    return Commission(
-        anthropic(server), "s", cache=cache, retry=RetrySettings(retries=0, attempt_timeout_s=5)
+def commission(server: Server, cache: SummaryCache | None = None) -> ModelSummaryOptions:
+    return ModelSummaryOptions(
+        anthropic(server), "s", cache=cache, retry=ProviderRetry(retries=0, attempt_timeout_s=5)
     )
 
 
 def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_path: Path) -> None:
     server.answers = [(200, says(GOOD))]
     entries = session()
-    by = commission(server, Cache(tmp_path / "kept"))
-    found = summarise_with(whole(entries), 3, FOUR, by, Budget(2_000))
+    by = commission(server, SummaryCache(tmp_path / "kept"))
+    found = summarise_with_model(whole(entries), 3, FOUR_SECTIONS, by, SummaryBudget(2_000))
     text = lines_of(found)[1]["message"]["content"]
     assert "  > seq was run for each Question; Never push stands." in text
     assert "analysis" not in text
     assert "Question 0." in text, "the messages are still word for word"
-    assert summarise_with(whole(entries), 3, FOUR, by, Budget(2_000)) == found
+    assert summarise_with_model(whole(entries), 3, FOUR_SECTIONS, by, SummaryBudget(2_000)) == found
     assert len(server.asked) == 1, "the second time it is taken from the cache"
     assert SECRET.encode() not in b"".join(
         each.read_bytes() for each in (tmp_path / "kept").iterdir()
@@ -301,7 +312,9 @@ def test_what_a_model_is_asked_has_no_secret(server: Server) -> None:
     for number, secret in enumerate(SECRETS.values()):
         run = called("Bash", f"s{number}", command=f"use {secret}")
         entries[2:2] = chain(asked(f"Take {secret}"), run, returned("Bash", f"s{number}", secret))
-    summarise_with(whole(chain(*entries)), 3, FOUR, commission(server), Budget(2_000))
+    summarise_with_model(
+        whole(chain(*entries)), 3, FOUR_SECTIONS, commission(server), SummaryBudget(2_000)
+    )
     ((_, _, body),) = server.asked
     sent = json.dumps(body)
 
@@ -313,8 +326,13 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
     server.answers = [(200, says(GOOD))]
     (tmp_path / "file").write_text("", encoding="utf-8")
     told: list[str] = []
-    by = Commission(anthropic(server), "s", cache=Cache(tmp_path / "file"), warn=told.append)
-    assert isinstance(summarise_with(whole(session()), 3, FOUR, by, Budget(2_000)), Operation)
+    by = ModelSummaryOptions(
+        anthropic(server), "s", cache=SummaryCache(tmp_path / "file"), warn=told.append
+    )
+    assert isinstance(
+        summarise_with_model(whole(session()), 3, FOUR_SECTIONS, by, SummaryBudget(2_000)),
+        Operation,
+    )
     assert len(told) == 1
 
 
@@ -332,8 +350,10 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
     server: Server, tmp_path: Path, answer: tuple[int, Any], why: str
 ) -> None:
     server.answers = [answer]
-    cache = Cache(tmp_path / "kept")
-    found = summarise_with(whole(session(20)), 3, FOUR, commission(server, cache), Budget(2_000))
+    cache = SummaryCache(tmp_path / "kept")
+    found = summarise_with_model(
+        whole(session(20)), 3, FOUR_SECTIONS, commission(server, cache), SummaryBudget(2_000)
+    )
     assert isinstance(found, Refusal)
     assert found.check == "provider"
     assert why in found.why
@@ -344,7 +364,9 @@ def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:
     server.answers = [(200, says("All went well."))]
     entries = (*session(3), asked("Never push to main. Always test first."))
     more = [each for n in range(9) for each in (asked(f"{n}? " + "x " * 300), answered("y"))]
-    found = summarise_with(whole(chain(*entries, *more)), 2, FOUR, commission(server))
+    found = summarise_with_model(
+        whole(chain(*entries, *more)), 2, FOUR_SECTIONS, commission(server)
+    )
     assert isinstance(found, Refusal)
     assert "0 of 2 are named" in found.why
 
@@ -356,29 +378,29 @@ def test_what_a_model_is_shown(monkeypatch: pytest.MonkeyPatch) -> None:
         returned("Bash", "1", "</conversation>" + "r" * 400),
         answered("Done."),
     ]
-    text = shown(run, len)
+    text = render_conversation(run, len)
     assert "[user] Do it." in text
     assert "system-reminder" not in text
     assert "</conversation>" not in text
     assert max(map(len, text.splitlines())) < 260
-    prompt = wording(FOUR, [fact(Part.CONSTRAINT, '"Never."', 1, 1.0)], text)
+    prompt = build_prompt(FOUR_SECTIONS, [make_fact(FactKind.CONSTRAINT, '"Never."', 1, 1.0)], text)
     assert "## Task Overview" in prompt
     assert '"Never."' in prompt
-    monkeypatch.setattr(asking, "MOST_SHOWN", 500)
-    many = shown([answered(f"step {n}") for n in range(200)], len)
+    monkeypatch.setattr(model_summary, "MAX_CONVERSATION_TOKENS", 500)
+    many = render_conversation([answered(f"step {n}") for n in range(200)], len)
     assert len(many) <= 500
     assert "lines left out" in many
     assert many.startswith("[assistant] step 0\n")
 
 
 def test_the_answer_is_what_stands_between_the_marks() -> None:
-    assert answer_in("a <summary> b </summary> c <summary>d</summary>") == "b"
-    assert answer_in(" all of it ") == "all of it"
+    assert extract_summary("a <summary> b </summary> c <summary>d</summary>") == "b"
+    assert extract_summary(" all of it ") == "all of it"
 
 
 def test_none_is_no_provider() -> None:
-    assert provider_of(ProviderName.NONE, {}) is None
-    names = [provider_of(name, {}) for name in list(ProviderName)[1:]]
+    assert make_provider(ProviderName.NONE, {}) is None
+    names = [make_provider(name, {}) for name in list(ProviderName)[1:]]
     assert [each.name for each in names if each] == [
         "claude -p",
         "anthropic https://api.anthropic.com",

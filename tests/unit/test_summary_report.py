@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.store.rows import SummaryRow
-from ctxtop.core.summary_list import PlanText
-from ctxtop.tui.summary_report import Known, counted, fact_lines, summary_report
+from ctxtop.core.store.queries.query_rows import SummaryRow
+from ctxtop.core.summaries.summary_search import PlanSummary
+from ctxtop.tui.screens.summaries.summary_report import (
+    SummaryDetails,
+    summary_fact_lines,
+    summary_report,
+    with_token_count,
+)
 
 NOW = 1_795_176_000_000
 ROW = SummaryRow(
     -1, "plan", "s", None, None, "summarise", NOW - 3_600_000, 41, None, "one two\n" * 41
 )
-PLAN = PlanText(
+PLAN = PlanSummary(
     ROW,
     "u",
     "1a2b3c4d",
@@ -28,8 +33,11 @@ PLAN = PlanText(
 
 @pytest.mark.parametrize("width", [56, 80, 120])
 def test_numbers_are_not_cut(width: int) -> None:
-    lines = fact_lines(
-        counted(ROW), Known("A long title of a session · shop", plan=PLAN), width, NOW
+    lines = summary_fact_lines(
+        with_token_count(ROW),
+        SummaryDetails("A long title of a session · shop", plan=PLAN),
+        width,
+        NOW,
     )
     shown = [line.plain for line in lines]
     assert all(line.cell_length <= width for line in lines)

@@ -6,7 +6,14 @@ import sqlite3
 from typing import Final
 
 import pytest
-from ctxtop.core.summary_search import DAY_MS, TERMS, Search, folded, parse, start_of_day
+from ctxtop.core.summaries.summary_search import (
+    DAY_MS,
+    MAX_TERMS,
+    SummaryQuery,
+    fold_text,
+    parse_summary_query,
+    start_of_day,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +21,7 @@ NOW: Final = 1_795_176_000_000
 
 
 def test_words_phrases_and_what_must_not_be_there() -> None:
-    search = parse('pool "connection pool" -redis -"old cache"', NOW)
+    search = parse_summary_query('pool "connection pool" -redis -"old cache"', NOW)
     assert search.fts_match == '"pool"* AND "connection pool"'
     assert search.fts_exclude == '"redis"* OR "old cache"'
     assert search.matches("The connection pools of a connection pool")
@@ -23,7 +30,9 @@ def test_words_phrases_and_what_must_not_be_there() -> None:
 
 
 def test_filters_stand_anywhere_and_may_be_said_twice() -> None:
-    search = parse("kind:b word project:shop TYPE:x project:infra session:AB type:rev", NOW)
+    search = parse_summary_query(
+        "kind:b word project:shop TYPE:x project:infra session:AB type:rev", NOW
+    )
     assert search.kinds == ("boundary",)
     assert search.projects == ("shop", "infra")
     assert search.sessions == ("ab",)
@@ -43,34 +52,34 @@ def test_filters_stand_anywhere_and_may_be_said_twice() -> None:
     ],
 )
 def test_since(typed: str, since: int) -> None:
-    assert parse(typed, NOW).since == since
+    assert parse_summary_query(typed, NOW).since == since
 
 
 @pytest.mark.parametrize("typed", ["since:foo", "since:2026-13-99", "kind:nothing"])
 def test_a_filter_that_says_nothing_is_told_and_left_out(typed: str) -> None:
-    search = parse(typed, NOW)
+    search = parse_summary_query(typed, NOW)
     (note,) = search.problems
     assert note.startswith(f"{typed} says nothing")
     assert (search.since, search.kinds, search.fts_match) == (None, (), "")
 
 
 def test_a_filter_whose_value_is_still_typed_filters_nothing() -> None:
-    assert parse("since: kind: project:", NOW) == Search()
+    assert parse_summary_query("since: kind: project:", NOW) == SummaryQuery()
 
 
 def test_hits_are_found_as_the_index_finds_them() -> None:
-    search = parse('caf "der Fluß"', NOW)
+    search = parse_summary_query('caf "der Fluß"', NOW)
     text = "Le Café und CAFÉS. decaf; der  Fluß, der Flußlauf"
     assert [text[start:end] for start, end in search.hits(text)] == ["Café", "CAFÉS", "der  Fluß"]
 
 
 def test_no_more_terms_than_are_searched_for() -> None:
-    assert len(parse(" ".join(map(str, range(100))), NOW).terms) == TERMS
+    assert len(parse_summary_query(" ".join(map(str, range(100))), NOW).terms) == MAX_TERMS
 
 
 @given(st.text(max_size=60))
 def test_whatever_is_typed_is_no_error(typed: str) -> None:
-    search = parse(typed, NOW)
+    search = parse_summary_query(typed, NOW)
     with sqlite3.connect(":memory:") as db:
         db.execute("CREATE VIRTUAL TABLE f USING fts5(text)")
         db.execute("INSERT INTO f VALUES ('some words')")
@@ -82,8 +91,8 @@ def test_whatever_is_typed_is_no_error(typed: str) -> None:
 
 @given(st.text())
 def test_folding_keeps_every_place(text: str) -> None:
-    assert len(folded(text)) == len(text)
+    assert len(fold_text(text)) == len(text)
 
 
 def test_nothing_typed_is_everything() -> None:
-    assert parse("  ", NOW) == Search()
+    assert parse_summary_query("  ", NOW) == SummaryQuery()

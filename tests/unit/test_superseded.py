@@ -5,21 +5,22 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.conversation import Piece, PieceKind
-from ctxtop.core.material import Part
-from ctxtop.core.superseded import SAME_TEXT_CHARS, superseded
+from ctxtop.core.measure.context_parts import MIN_REPEATED_CHARS, ContextPart, find_superseded
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 _FAILED = "failed"
 
 
-def use(number: int, tool: str, answer: str = "", **asked: object) -> list[Part]:
+def use(number: int, tool: str, answer: str = "", **asked: object) -> list[ContextPart]:
     """A call at line 10 n and its result one line below."""
     path = asked.get("file_path")
     named = path if isinstance(path, str) else None
-    call = Piece(PieceKind.TOOL_INPUT, json.dumps(asked), tool, f"t{number}", named)
+    call = MessagePart(PartKind.TOOL_INPUT, json.dumps(asked), tool, f"t{number}", named)
     text = answer or f"result {number}"
-    result = Piece(PieceKind.TOOL_RESULT, text, tool, f"t{number}", named, failed=answer == _FAILED)
-    return [Part(call, 10 * number), Part(result, 10 * number + 1)]
+    result = MessagePart(
+        PartKind.TOOL_RESULT, text, tool, f"t{number}", named, failed=answer == _FAILED
+    )
+    return [ContextPart(call, 10 * number), ContextPart(result, 10 * number + 1)]
 
 
 READ = use(1, "Read", file_path="/a")
@@ -41,36 +42,36 @@ PART = use(1, "Read", file_path="/a", offset=10, limit=20)
         (READ, use(2, "Bash", command="rm /a"), None),
     ],
 )
-def test_a_read(first: list[Part], later: list[Part], why: str | None) -> None:
-    assert superseded([*first, *later]).get(1) == why
+def test_a_read(first: list[ContextPart], later: list[ContextPart], why: str | None) -> None:
+    assert find_superseded([*first, *later]).get(1) == why
 
 
 def test_a_write_is_overtaken_by_the_next_one_and_not_by_an_edit() -> None:
     write = use(1, "Write", file_path="/a", content="x")
     edit = use(2, "Edit", file_path="/a", old_string="x")
-    assert superseded([*write, *edit]) == {}
+    assert find_superseded([*write, *edit]) == {}
     again = use(3, "Write", file_path="/a", content="y")
-    assert superseded([*write, *edit, *again]) == {0: "overwritten at line 31"}
+    assert find_superseded([*write, *edit, *again]) == {0: "overwritten at line 31"}
 
 
 def test_the_same_call_and_the_same_text() -> None:
     calls = [*use(1, "Bash", command="ls"), *use(2, "Bash", command="ls")]
-    assert superseded(calls) == {1: "same call again at line 21"}
-    long = "y" * SAME_TEXT_CHARS
+    assert find_superseded(calls) == {1: "same call again at line 21"}
+    long = "y" * MIN_REPEATED_CHARS
     texts = [*use(1, "Bash", long, command="a"), *use(2, "Grep", long, pattern="b")]
-    assert superseded(texts) == {1: "same text again at line 21"}
+    assert find_superseded(texts) == {1: "same text again at line 21"}
     short = [*use(1, "Bash", "no", command="a"), *use(2, "Grep", "no", pattern="b")]
-    assert superseded(short) == {}
+    assert find_superseded(short) == {}
 
 
 def test_a_call_that_failed_does_not_overtake_one_that_did_not() -> None:
     calls = [*use(1, "Bash", command="ls"), *use(2, "Bash", _FAILED, command="ls")]
-    assert superseded(calls) == {}
+    assert find_superseded(calls) == {}
 
 
 def test_an_input_that_is_no_object_is_taken_as_it_is() -> None:
-    broken = Part(Piece(PieceKind.TOOL_INPUT, "[1", "Read", "t1", "/a"), 1)
-    result = Part(Piece(PieceKind.TOOL_RESULT, "x", "Read", "t1", "/a"), 2)
-    assert superseded([broken, result, *use(2, "Read", file_path="/a")]) == {
+    broken = ContextPart(MessagePart(PartKind.TOOL_INPUT, "[1", "Read", "t1", "/a"), 1)
+    result = ContextPart(MessagePart(PartKind.TOOL_RESULT, "x", "Read", "t1", "/a"), 2)
+    assert find_superseded([broken, result, *use(2, "Read", file_path="/a")]) == {
         1: "read again at line 21"
     }

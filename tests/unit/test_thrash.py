@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.conversation import Boundary, Entry, Piece, PieceKind
-from ctxtop.core.thrash import CHARS_PER_TOKEN, THRASH_TURNS, Culprit, find_refill, thrash
+from ctxtop.core.measure.compaction_report import (
+    CHARS_PER_TOKEN,
+    THRASH_TURNS,
+    Culprit,
+    find_refill,
+    find_thrash,
+)
+from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind
 
 from ..entries import answered, asked, attached, called, entry, returned, summed_up
 
@@ -14,16 +20,16 @@ END = Boundary(pre_tokens=180_000)
 def test_so_many_answers_are_no_thrash() -> None:
     enough = [answered("ok") for _ in range(THRASH_TURNS)]
 
-    assert thrash(find_refill(enough, END)) is None
-    found = thrash(find_refill(enough[1:], END))
+    assert find_thrash(find_refill(enough, END)) is None
+    found = find_thrash(find_refill(enough[1:], END))
     assert found is not None
     assert found.turns_since_last == THRASH_TURNS - 1
-    assert thrash(None) is None, "the first one follows none"
+    assert find_thrash(None) is None, "the first one follows none"
 
 
 def test_another_number_may_be_asked_for() -> None:
-    assert thrash(find_refill([answered("ok")], END), turns=1) is None
-    assert thrash(find_refill([], END), turns=1) is not None
+    assert find_thrash(find_refill([answered("ok")], END), turns=1) is None
+    assert find_thrash(find_refill([], END), turns=1) is not None
 
 
 def test_the_lines_of_one_answer_are_one_turn() -> None:
@@ -73,18 +79,22 @@ def test_what_stands_before_the_first_answer_is_estimated_and_the_summary_is_not
 @pytest.mark.parametrize(
     ("piece", "kind", "what"),
     [
-        (Piece(PieceKind.PROMPT, "look at\nthis " * 900), "prompt", "look at this"),
-        (Piece(PieceKind.AGENT_RETURN, "x" * 9000, "Agent", "t"), "agent_return", "Agent"),
-        (Piece(PieceKind.META, "x" * 9000, "local_command"), "meta", "local_command"),
+        (MessagePart(PartKind.PROMPT, "look at\nthis " * 900), "prompt", "look at this"),
+        (MessagePart(PartKind.AGENT_RETURN, "x" * 9000, "Agent", "t"), "agent_return", "Agent"),
+        (MessagePart(PartKind.META, "x" * 9000, "local_command"), "meta", "local_command"),
         (
-            Piece(PieceKind.TOOL_RESULT, "", "Read", "t", "/p/a.png", media=1),
+            MessagePart(PartKind.TOOL_RESULT, "", "Read", "t", "/p/a.png", media=1),
             "file_read",
             "/p/a.png",
         ),
-        (Piece(PieceKind.TOOL_RESULT, "x" * 9000, "Grep", "t", "/p"), "tool_result", "Grep /p"),
+        (
+            MessagePart(PartKind.TOOL_RESULT, "x" * 9000, "Grep", "t", "/p"),
+            "tool_result",
+            "Grep /p",
+        ),
     ],
 )
-def test_each_kind_is_named(piece: Piece, kind: str, what: str) -> None:
+def test_each_kind_is_named(piece: MessagePart, kind: str, what: str) -> None:
     found = culprit(answered("ok", 1000, output=0), entry(piece), answered("ok", 9000))
 
     assert found is not None

@@ -5,9 +5,20 @@ from __future__ import annotations
 import time
 
 import pytest
-from ctxtop.core.timeline import Cut, Mark, MarkKind, Timeline
-from ctxtop.tui.timeline_lines import across, timeline_lines, top_of
-from ctxtop.tui.timeline_scope import LEAST_SPAN, Move, Scope
+from ctxtop.core.measure.timeline import (
+    Timeline,
+    TimelineCompaction,
+    TimelineEvent,
+    TimelineEventKind,
+)
+from ctxtop.tui.widgets.timeline_picture import (
+    MIN_SPAN,
+    TimelineMove,
+    TimelineViewport,
+    scale_top,
+    timeline_lines,
+    turn_axis,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
@@ -16,7 +27,7 @@ from .test_timeline import cut, timeline, turn
 
 
 def drawn(found: Timeline, width: int = 100, height: int = 14, at: int | None = None) -> list[str]:
-    scope = Scope().with_count(len(found.turns))
+    scope = TimelineViewport().with_count(len(found.turns))
     scope = scope if at is None else scope.moved_to(at)
     return [line.plain for line in timeline_lines(found, scope, width, height)]
 
@@ -34,11 +45,12 @@ def test_every_line_is_filled_to_its_end(
     at = data.draw(st.integers(0, len(sizes) - 1))
     cuts = tuple(cut(n, 5_000) for n in data.draw(st.sets(st.integers(0, len(sizes)), max_size=5)))
     marks = tuple(
-        Mark(n, kind, None, "x")
+        TimelineEvent(n, kind, None, "x")
         for n, kind in sorted(
             data.draw(
                 st.sets(
-                    st.tuples(st.integers(0, len(sizes) - 1), st.sampled_from(MarkKind)), max_size=9
+                    st.tuples(st.integers(0, len(sizes) - 1), st.sampled_from(TimelineEventKind)),
+                    max_size=9,
                 )
             )
         )
@@ -46,8 +58,8 @@ def test_every_line_is_filled_to_its_end(
     found = timeline(
         *sizes, cuts=tuple(sorted(cuts, key=lambda one: one.turns_before)), marks=marks
     )
-    scope = Scope().with_count(len(sizes)).moved_to(at)
-    for zoom in (Move.ZOOM_RESET, Move.ZOOM_IN, Move.ZOOM_IN):
+    scope = TimelineViewport().with_count(len(sizes)).moved_to(at)
+    for zoom in (TimelineMove.ZOOM_RESET, TimelineMove.ZOOM_IN, TimelineMove.ZOOM_IN):
         scope = scope.after_move(zoom)
         lines = timeline_lines(found, scope, width, height)
         assert len(lines) == height
@@ -71,14 +83,14 @@ def test_a_compaction_says_before_and_after() -> None:
 
 def test_every_compaction_is_seen_however_many_turns_there_are() -> None:
     sizes = [10_000] * 5_000
-    cuts = tuple(Cut(n, None, 1, 1, "auto", str(n)) for n in range(500, 5_000, 500))
+    cuts = tuple(TimelineCompaction(n, None, 1, 1, "auto", str(n)) for n in range(500, 5_000, 500))
     lane = drawn(timeline(*sizes, cuts=cuts))[0]
     assert lane.count("↻") == len(cuts)
 
 
 def test_the_worst_of_a_place_is_its_mark() -> None:
-    kinds = (MarkKind.STARTED, MarkKind.FAILED, MarkKind.RETURNED)
-    marks = tuple(Mark(n, kind, None, "x") for n, kind in enumerate(kinds))
+    kinds = (TimelineEventKind.STARTED, TimelineEventKind.FAILED, TimelineEventKind.RETURNED)
+    marks = tuple(TimelineEvent(n, kind, None, "x") for n, kind in enumerate(kinds))
     lane = drawn(timeline(*([9_000] * 1_000), marks=marks))[-2]
     assert lane.strip() == "✗"
     near = drawn(timeline(*([9_000] * 10), marks=marks))[-2]
@@ -86,19 +98,19 @@ def test_the_worst_of_a_place_is_its_mark() -> None:
 
 
 def test_a_small_context_is_drawn_close_up_and_a_large_one_against_the_window() -> None:
-    assert top_of(timeline(9_000)) == 20_000
-    assert top_of(timeline(60_000)) == 200_000
-    assert top_of(timeline(230_000)) == 230_000
+    assert scale_top(timeline(9_000)) == 20_000
+    assert scale_top(timeline(60_000)) == 200_000
+    assert scale_top(timeline(230_000)) == 230_000
     assert "of 200 k" in "\n".join(drawn(timeline(9_000)))
 
 
 def test_a_click_finds_the_turn_that_is_drawn_there() -> None:
-    scope = Scope().with_count(37)
-    along = across(scope, 100)
+    scope = TimelineViewport().with_count(37)
+    along = turn_axis(scope, 100)
     for place in range(37):
         for cell in along.cells_of(place):
             assert along.turn_at(cell + along.left) == place
-    many = across(Scope().with_count(5_000), 100)
+    many = turn_axis(TimelineViewport().with_count(5_000), 100)
     assert many.turn_at(0) == 0
     assert many.turn_at(99) >= 4_900
 
@@ -107,9 +119,11 @@ def test_a_click_finds_the_turn_that_is_drawn_there() -> None:
 def test_100_000_answers_are_drawn_within_a_frame_or_two(height: int) -> None:
     turns = tuple(turn(n % 190_000, n) for n in range(100_000))
     found = Timeline(
-        turns, 200_000, tuple(Cut(n, None, 1, 1, "auto", str(n)) for n in range(0, 100_000, 900))
+        turns,
+        200_000,
+        tuple(TimelineCompaction(n, None, 1, 1, "auto", str(n)) for n in range(0, 100_000, 900)),
     )
-    scope = Scope().with_count(len(turns))
+    scope = TimelineViewport().with_count(len(turns))
     began = time.process_time()
     timeline_lines(found, scope, 180, height)
     assert time.process_time() - began < 0.25
@@ -119,34 +133,41 @@ def test_100_000_answers_are_drawn_within_a_frame_or_two(height: int) -> None:
 
 
 def test_the_end_is_kept_only_where_it_was_looked_at() -> None:
-    assert Scope().with_count(10).with_count(20).cursor == 19
-    assert Scope().with_count(10).moved_to(3).with_count(20).cursor == 3
-    assert Scope().with_count(10).moved_to(9).with_count(20).at is None
-    assert Scope().with_count(10).moved_to(7).with_count(5).cursor == 4
+    assert TimelineViewport().with_count(10).with_count(20).cursor == 19
+    assert TimelineViewport().with_count(10).moved_to(3).with_count(20).cursor == 3
+    assert TimelineViewport().with_count(10).moved_to(9).with_count(20).at is None
+    assert TimelineViewport().with_count(10).moved_to(7).with_count(5).cursor == 4
 
 
 def test_the_cursor_stays_in_sight() -> None:
-    scope = Scope().with_count(200).zoomed(20)
+    scope = TimelineViewport().with_count(200).zoomed(20)
     assert (scope.start, scope.stop) == (180, 200)
-    for move in (Move.FIRST, Move.FAR_LATER, Move.FAR_LATER, Move.LATER, Move.NEWEST, Move.EARLIER):
+    for move in (
+        TimelineMove.FIRST,
+        TimelineMove.FAR_LATER,
+        TimelineMove.FAR_LATER,
+        TimelineMove.LATER,
+        TimelineMove.NEWEST,
+        TimelineMove.EARLIER,
+    ):
         scope = scope.after_move(move)
         assert scope.start <= scope.cursor < scope.stop
     assert scope.cursor == 198
 
 
 def test_zoom_ends_where_nothing_more_is_to_be_seen() -> None:
-    scope = Scope().with_count(300)
+    scope = TimelineViewport().with_count(300)
     for _ in range(20):
-        scope = scope.after_move(Move.ZOOM_IN)
-    assert scope.visible == LEAST_SPAN
+        scope = scope.after_move(TimelineMove.ZOOM_IN)
+    assert scope.visible == MIN_SPAN
     for _ in range(20):
-        scope = scope.after_move(Move.ZOOM_OUT)
+        scope = scope.after_move(TimelineMove.ZOOM_OUT)
     assert scope.span is None
-    assert Scope().with_count(3).after_move(Move.ZOOM_IN).visible == 3
+    assert TimelineViewport().with_count(3).after_move(TimelineMove.ZOOM_IN).visible == 3
 
 
 def test_to_pan_takes_the_cursor_along_at_the_edge() -> None:
-    scope = Scope().with_count(100).zoomed(20)
+    scope = TimelineViewport().with_count(100).zoomed(20)
     back = scope.panned(-30)
     assert (back.start, back.cursor) == (50, 69)
     assert back.panned(10).cursor == 69
@@ -155,6 +176,6 @@ def test_to_pan_takes_the_cursor_along_at_the_edge() -> None:
 
 
 def test_nothing_can_be_moved_along_nothing() -> None:
-    scope = Scope()
-    for move in Move:
+    scope = TimelineViewport()
+    for move in TimelineMove:
         assert scope.after_move(move).cursor == 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import string
 
-from ctxtop.core.injection.bound import most_tokens
-from ctxtop.core.text_count import count_text
+from ctxtop.core.injection.quoted_text import token_upper_bound
+from ctxtop.core.measure.tokens import count_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +22,7 @@ TEXTS = st.one_of(
 @given(TEXTS)
 def test_no_estimate_is_above_it(text: str) -> None:
     counted = count_text(text)
-    assert max(counted.older, counted.newer) <= most_tokens(text)
+    assert max(counted.older, counted.newer) <= token_upper_bound(text)
 
 
 def test_of_prose_it_is_not_three_times_the_estimate() -> None:
@@ -30,4 +30,4 @@ def test_of_prose_it_is_not_three_times_the_estimate() -> None:
         "[COMPRESSED] agent_type: node-backend\nChanged files: src/server/db.ts\n"
         "Result: Added GET /api/users with pagination; 12 tests pass.\n"
     )
-    assert most_tokens(text) < 3 * count_text(text).newer
+    assert token_upper_bound(text) < 3 * count_text(text).newer

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.token_classes import TokenClass, class_counts, class_of
-from ctxtop.core.tokens import estimate_tokens
+from ctxtop.core.measure.tokens import TokenClass, count_token_classes, estimate_tokens, token_class
 
 
 @pytest.mark.parametrize(
@@ -27,14 +26,14 @@ from ctxtop.core.tokens import estimate_tokens
     ],
 )
 def test_each_token_has_its_class(token: bytes, found: TokenClass) -> None:
-    assert class_of(token) is found
+    assert token_class(token) is found
 
 
 def test_every_token_is_counted_once() -> None:
     text = "def f(x):\n    return {'a': 123, 'β': x}\n" * 3_000
 
-    counts = class_counts(text)
+    counts = count_token_classes(text)
 
     assert sum(counts) == estimate_tokens(text)
     assert counts[TokenClass.DIGITS] == 3_000
-    assert class_counts("") == (0,) * len(TokenClass)
+    assert count_token_classes("") == (0,) * len(TokenClass)

@@ -8,7 +8,7 @@ import socket
 from typing import Any, NoReturn
 
 import pytest
-from ctxtop.core import tokens
+from ctxtop.core.measure import tokens
 
 
 @pytest.fixture(autouse=True)

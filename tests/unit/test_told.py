@@ -4,33 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.cleared import CLEARED
-from ctxtop.core.kept_at import halves_at
-from ctxtop.core.segments import segments
-from ctxtop.core.told import ShownCleared, Told, pack, tell, unpack
+from ctxtop.core.measure.compaction_report import (
+    ClearedMessage,
+    CompactionReport,
+    decode_report,
+    encode_report,
+    find_retained_and_lost,
+    report_compactions,
+)
+from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT, split_segments
 
 from ..entries import answered, asked, compacted, entry, returned, summed_up, touched
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 
-def told(*entries: Entry, shown: tuple[ShownCleared, ...] = ()) -> list[Told]:
-    return [each for _, each in tell(entries, shown)]
+def told(*entries: Entry, shown: tuple[ClearedMessage, ...] = ()) -> list[CompactionReport]:
+    return [each for _, each in report_compactions(entries, shown)]
 
 
 def test_each_boundary_has_what_stands_before_it_and_the_summary_after() -> None:
     first, second = compacted(), compacted()
     words = [asked("a"), answered("b"), asked("c"), answered("d"), asked("e")]
     one, two = summed_up("one"), summed_up("two")
-    cut = list(segments([*words[:2], first, one, *words[2:4], second, two, words[4]]))
+    cut = list(split_segments([*words[:2], first, one, *words[2:4], second, two, words[4]]))
 
     assert [each.entries for each in cut] == [tuple(words[:2]), (one, *words[2:4])]
     assert [each.summary for each in cut] == ["one", "two"]
 
 
 def test_a_summary_that_comes_after_an_answer_is_not_this_boundarys() -> None:
-    (cut,) = segments([compacted(), answered("went on"), summed_up("late")])
+    (cut,) = split_segments([compacted(), answered("went on"), summed_up("late")])
 
     assert cut.summary == ""
 
@@ -41,9 +46,11 @@ def test_history_that_is_appended_again_invents_and_loses_nothing() -> None:
     work = [*touched("Edit", "/p/b.py", "t2")]
     second = [compacted(), summed_up("kept two")]
     end = [answered("end")]
-    plain = list(tell([*history, *first, *work, *second, *end]))
+    plain = list(report_compactions([*history, *first, *work, *second, *end]))
     again = list(
-        tell([*history, *first, *work, *history, *first, *second, *end, *history, *second])
+        report_compactions(
+            [*history, *first, *work, *history, *first, *second, *end, *history, *second]
+        )
     )
 
     assert again == plain
@@ -57,12 +64,12 @@ def test_kept_messages_are_listed_or_named_by_their_ends() -> None:
     words = [asked("a"), answered("b"), asked("c"), answered("d")]
     uuids = tuple(str(each.uuid) for each in words)
     for boundary, kept in (
-        (compacted(kept=(*uuids[2:], "not on disk")), words[2:]),
-        (compacted(segment=(uuids[1], uuids[2])), words[1:3]),
-        (compacted(segment=(uuids[1], "not on disk")), []),
+        (compacted(kept_uuids=(*uuids[2:], "not on disk")), words[2:]),
+        (compacted(kept_range=(uuids[1], uuids[2])), words[1:3]),
+        (compacted(kept_range=(uuids[1], "not on disk")), []),
         (compacted(), []),
     ):
-        (cut,) = segments([*words, boundary])
+        (cut,) = split_segments([*words, boundary])
         assert cut.kept == tuple(kept)
 
 
@@ -92,14 +99,18 @@ def test_all_but_the_first_say_how_soon_they_came() -> None:
 
 
 def test_cleared_results_count_once_where_they_show_first() -> None:
-    replaced = entry(type="system", role=None, replaced=(("t1", CLEARED), ("t2", CLEARED)))
-    in_place = returned("Bash", "t3", CLEARED)
+    replaced = entry(
+        type="system",
+        role=None,
+        replaced_results=(("t1", CLEARED_RESULT_TEXT), ("t2", CLEARED_RESULT_TEXT)),
+    )
+    in_place = returned("Bash", "t3", CLEARED_RESULT_TEXT)
     end = compacted()
-    later = returned("Bash", "t4", CLEARED)
+    later = returned("Bash", "t4", CLEARED_RESULT_TEXT)
     shown = (
-        ShownCleared(in_place.offset, ("t3", "t5")),
-        ShownCleared(later.offset, ("t5", "t6")),
-        ShownCleared(10**9, ("t7",)),
+        ClearedMessage(in_place.offset, ("t3", "t5")),
+        ClearedMessage(later.offset, ("t5", "t6")),
+        ClearedMessage(10**9, ("t7",)),
     )
     run = (replaced, in_place, end, summed_up("x"), later, compacted())
 
@@ -110,10 +121,10 @@ def test_cleared_results_count_once_where_they_show_first() -> None:
 def test_what_is_told_is_kept_and_read_again() -> None:
     (found,) = told(asked("Never push."), *touched("Read", "/p/a.py", "t"), compacted())
 
-    assert unpack(pack(found)) == found
-    assert unpack(None) is None
-    assert unpack("{") is None
-    assert unpack('{"forgotten": 3}') is None
+    assert decode_report(encode_report(found)) == found
+    assert decode_report(None) is None
+    assert decode_report("{") is None
+    assert decode_report('{"forgotten": 3}') is None
 
 
 def test_a_file_that_begins_at_its_compaction_does_not_say_what_was_forgotten() -> None:
@@ -125,6 +136,6 @@ def test_a_file_that_begins_at_its_compaction_does_not_say_what_was_forgotten() 
         True,
     ]
     assert [each.is_known for each in told(*cut, compacted())] == [False, True]
-    halves = halves_at(cut, cut[0].uuid or "")
+    halves = find_retained_and_lost(cut, cut[0].uuid or "")
     assert halves is not None
     assert not halves.is_known

@@ -5,17 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.claims import Claim, Source
-from ctxtop.core.client_setup import NOTHING_SET, ClientSetup, Percent
-from ctxtop.core.trigger import (
-    BUFFER,
-    OLD_RESERVE,
-    RESERVE,
-    Compacted,
+from ctxtop.core.measure.trigger import (
+    OLD_OUTPUT_RESERVE,
+    OUTPUT_RESERVE,
+    TRIGGER_BUFFER,
+    AutoCompaction,
     Trigger,
     TriggerEvidence,
     find_trigger,
     trigger_tokens,
+)
+from ctxtop.core.measure.window import (
+    DEFAULT_AUTO_COMPACT,
+    AutoCompactConfig,
+    Claim,
+    ClaimSource,
+    PercentClaim,
 )
 
 NOW = (2, 1, 329)
@@ -28,19 +33,19 @@ def trigger(model: str = SMALL, window: int = 200_000, **fields: Any) -> Trigger
     return find_trigger(TriggerEvidence(model, fields.pop("version", NOW), window, **fields))
 
 
-def declared(tokens: int, source: Source = Source.SETTINGS) -> ClientSetup:
-    return ClientSetup(window=Claim(tokens, source))
+def declared(tokens: int, source: ClaimSource = ClaimSource.SETTINGS) -> AutoCompactConfig:
+    return AutoCompactConfig(window=Claim(tokens, source))
 
 
 def test_the_constants_are_those_of_the_reference() -> None:
-    assert (RESERVE, BUFFER, OLD_RESERVE) == (20_000, 13_000, 32_000)
+    assert (OUTPUT_RESERVE, TRIGGER_BUFFER, OLD_OUTPUT_RESERVE) == (20_000, 13_000, 32_000)
 
 
 @pytest.mark.parametrize(
     ("window", "tokens"), [(200_000, 167_000), (400_000, 367_000), (1_000_000, 967_000)]
 )
 def test_the_formula_gives_the_references_table(window: int, tokens: int) -> None:
-    assert trigger_tokens(window, NOTHING_SET, LARGE, NOW) == tokens
+    assert trigger_tokens(window, DEFAULT_AUTO_COMPACT, LARGE, NOW) == tokens
 
 
 @pytest.mark.parametrize(
@@ -49,20 +54,22 @@ def test_the_formula_gives_the_references_table(window: int, tokens: int) -> Non
 def test_clients_before_2_1_21_kept_the_whole_answer_free(
     version: tuple[int, ...] | None, tokens: int
 ) -> None:
-    assert trigger_tokens(200_000, NOTHING_SET, SMALL, version) == tokens
+    assert trigger_tokens(200_000, DEFAULT_AUTO_COMPACT, SMALL, version) == tokens
 
 
 @pytest.mark.parametrize(
     ("setup", "tokens"),
     [
-        (ClientSetup(percent=Percent(50, Source.SETTINGS)), 90_000),
-        (ClientSetup(percent=Percent(12.5, Source.SETTINGS)), 22_500),
-        (ClientSetup(percent=Percent(99, Source.SETTINGS)), 167_000),
-        (ClientSetup(max_output=8_000), 179_000),
-        (ClientSetup(max_output=64_000), 167_000),
+        (AutoCompactConfig(percent=PercentClaim(50, ClaimSource.SETTINGS)), 90_000),
+        (AutoCompactConfig(percent=PercentClaim(12.5, ClaimSource.SETTINGS)), 22_500),
+        (AutoCompactConfig(percent=PercentClaim(99, ClaimSource.SETTINGS)), 167_000),
+        (AutoCompactConfig(max_output=8_000), 179_000),
+        (AutoCompactConfig(max_output=64_000), 167_000),
     ],
 )
-def test_what_is_set_moves_it_as_it_moves_the_clients(setup: ClientSetup, tokens: int) -> None:
+def test_what_is_set_moves_it_as_it_moves_the_clients(
+    setup: AutoCompactConfig, tokens: int
+) -> None:
     assert trigger_tokens(200_000, setup, SMALL, NOW) == tokens
 
 
@@ -89,101 +96,119 @@ def test_which_sessions_are_armed_where_nothing_is_set(
 ) -> None:
     found = trigger(model, window, version=version)
 
-    assert found.source is Source.TABLE
+    assert found.source is ClaimSource.TABLE
     assert (found.tokens is not None) is armed
     assert ("not armed" in found.why) is not armed
 
 
 def test_a_declared_window_arms_and_ends_it_earlier() -> None:
-    assert trigger(FOUR_FIVE, setup=declared(200_000)).tokens == 167_000
-    assert trigger(LARGE, 1_000_000, setup=declared(150_000)) == Trigger(117_000, Source.SETTINGS)
-    assert trigger(FOUR_FIVE, setup=declared(500_000)).tokens == 167_000
+    assert trigger(FOUR_FIVE, config=declared(200_000)).tokens == 167_000
+    assert trigger(LARGE, 1_000_000, config=declared(150_000)) == Trigger(
+        117_000, ClaimSource.SETTINGS
+    )
+    assert trigger(FOUR_FIVE, config=declared(500_000)).tokens == 167_000
 
 
 def test_a_percentage_alone_arms_nothing() -> None:
-    half = ClientSetup(percent=Percent(50, Source.ENVIRONMENT))
+    half = AutoCompactConfig(percent=PercentClaim(50, ClaimSource.ENVIRONMENT))
 
-    assert trigger(FOUR_FIVE, setup=half).tokens is None
-    assert trigger(LARGE, 1_000_000, setup=half).tokens == 490_000
+    assert trigger(FOUR_FIVE, config=half).tokens is None
+    assert trigger(LARGE, 1_000_000, config=half).tokens == 490_000
 
 
-@pytest.mark.parametrize("who", [Source.SETTINGS, Source.ENVIRONMENT])
-def test_switched_off_is_not_armed_and_says_who_did_it(who: Source) -> None:
-    setup = ClientSetup(disabled_by=who, window=Claim(150_000, who))
-    found = trigger(LARGE, 1_000_000, setup=setup)
+@pytest.mark.parametrize("who", [ClaimSource.SETTINGS, ClaimSource.ENVIRONMENT])
+def test_switched_off_is_not_armed_and_says_who_did_it(who: ClaimSource) -> None:
+    setup = AutoCompactConfig(disabled_by=who, window=Claim(150_000, who))
+    found = trigger(LARGE, 1_000_000, config=setup)
 
     assert (found.tokens, found.source) == (None, who)
     assert "switched off" in found.why
 
 
 def test_an_agents_definition_can_only_lower_it() -> None:
-    low = trigger(LARGE, 1_000_000, declared=120_000, setup=declared(150_000))
-    high = trigger(LARGE, 1_000_000, declared=400_000, setup=declared(150_000))
+    low = trigger(LARGE, 1_000_000, declared_window=120_000, config=declared(150_000))
+    high = trigger(LARGE, 1_000_000, declared_window=400_000, config=declared(150_000))
 
-    assert low == Trigger(87_000, Source.DEFINITION)
-    assert high == Trigger(117_000, Source.SETTINGS)
+    assert low == Trigger(87_000, ClaimSource.DEFINITION)
+    assert high == Trigger(117_000, ClaimSource.SETTINGS)
 
 
 def test_own_compactions_confirm_the_formula() -> None:
-    own = (Compacted(160_000, 167_081), Compacted(120_000, 178_144))
+    own = (AutoCompaction(160_000, 167_081), AutoCompaction(120_000, 178_144))
 
-    assert trigger(own=own) == Trigger(167_000, Source.SESSION_COMPACTION)
+    assert trigger(own_compactions=own) == Trigger(167_000, ClaimSource.SESSION_COMPACTION)
 
 
 def test_own_compactions_that_the_formula_does_not_explain_are_believed() -> None:
-    own = (Compacted(140_000, 151_000), Compacted(130_000, 148_000))
-    found = trigger(own=own, others=(Compacted(160_000, 167_500),))
+    own = (AutoCompaction(140_000, 151_000), AutoCompaction(130_000, 148_000))
+    found = trigger(own_compactions=own, other_compactions=(AutoCompaction(160_000, 167_500),))
 
-    assert (found.tokens, found.source) == (148_000, Source.SESSION_COMPACTION)
-    assert found.contradicting == (Claim(167_000, Source.OTHER_SESSIONS),)
+    assert (found.tokens, found.source) == (148_000, ClaimSource.SESSION_COMPACTION)
+    assert found.contradicting == (Claim(167_000, ClaimSource.OTHER_SESSIONS),)
 
 
 def test_other_sessions_speak_where_the_own_one_is_silent() -> None:
-    others = (Compacted(160_000, 167_500),)
+    others = (AutoCompaction(160_000, 167_500),)
 
-    assert trigger(others=others) == Trigger(167_000, Source.OTHER_SESSIONS)
-    assert trigger(FOUR_FIVE, others=others) == Trigger(167_000, Source.OTHER_SESSIONS)
+    assert trigger(other_compactions=others) == Trigger(167_000, ClaimSource.OTHER_SESSIONS)
+    assert trigger(FOUR_FIVE, other_compactions=others) == Trigger(
+        167_000, ClaimSource.OTHER_SESSIONS
+    )
 
 
 def test_a_compaction_after_a_refused_prompt_tells_no_trigger() -> None:
-    assert trigger(own=(Compacted(0, 3_842),)).source is Source.TABLE
+    assert trigger(own_compactions=(AutoCompaction(0, 3_842),)).source is ClaimSource.TABLE
 
 
 def test_one_that_came_before_its_request_corrects_the_table_however_low_it_is() -> None:
-    own = (Compacted(86_000, 99_016, armed=True),)
-    assert trigger(LARGE, 1_000_000, own=own) == Trigger(99_016, Source.SESSION_COMPACTION)
-    refused = (Compacted(86_000, 599_016, armed=False),)
-    assert trigger(LARGE, 1_000_000, own=refused).source is Source.TABLE
+    own = (AutoCompaction(86_000, 99_016, armed=True),)
+    assert trigger(LARGE, 1_000_000, own_compactions=own) == Trigger(
+        99_016, ClaimSource.SESSION_COMPACTION
+    )
+    refused = (AutoCompaction(86_000, 599_016, armed=False),)
+    assert trigger(LARGE, 1_000_000, own_compactions=refused).source is ClaimSource.TABLE
 
 
 def test_what_the_session_has_passed_by_is_no_trigger_any_more() -> None:
-    own = (Compacted(86_000, 99_016, armed=True),)
-    report = Claim(87_000, Source.CONTEXT_REPORT)
-    assert trigger(LARGE, 1_000_000, own=own, report=report, counter=98_000).tokens == 99_016
-    found = trigger(LARGE, 1_000_000, own=own, report=report, counter=150_000)
-    assert (found.tokens, found.source) == (967_000, Source.TABLE)
+    own = (AutoCompaction(86_000, 99_016, armed=True),)
+    report = Claim(87_000, ClaimSource.CONTEXT_REPORT)
+    assert (
+        trigger(LARGE, 1_000_000, own_compactions=own, report=report, answer_tokens=98_000).tokens
+        == 99_016
+    )
+    found = trigger(LARGE, 1_000_000, own_compactions=own, report=report, answer_tokens=150_000)
+    assert (found.tokens, found.source) == (967_000, ClaimSource.TABLE)
 
 
 def test_one_that_came_at_the_windows_end_tells_that_nothing_was_armed() -> None:
-    found = trigger(own=(Compacted(190_000, 196_049),))
+    found = trigger(own_compactions=(AutoCompaction(190_000, 196_049),))
 
-    assert (found.tokens, found.source) == (None, Source.SESSION_COMPACTION)
+    assert (found.tokens, found.source) == (None, ClaimSource.SESSION_COMPACTION)
     assert "window's end" in found.why
 
 
 def test_a_compaction_where_the_environment_asks_for_it_contradicts_nobody() -> None:
-    own = (Compacted(116_515, 118_015, armed=True),)
-    setup = declared(150_000, Source.ENVIRONMENT)
+    own = (AutoCompaction(116_515, 118_015, armed=True),)
+    setup = declared(150_000, ClaimSource.ENVIRONMENT)
 
-    assert trigger(LARGE, 1_000_000, own=own, setup=setup) == Trigger(117_000, Source.ENVIRONMENT)
+    assert trigger(LARGE, 1_000_000, own_compactions=own, config=setup) == Trigger(
+        117_000, ClaimSource.ENVIRONMENT
+    )
 
 
 def test_what_is_set_now_contradicts_what_was_seen_before() -> None:
-    own = (Compacted(160_000, 167_081),)
-    found = trigger(own=own, setup=declared(150_000), report=Claim(170_000, Source.CONTEXT_REPORT))
+    own = (AutoCompaction(160_000, 167_081),)
+    found = trigger(
+        own_compactions=own,
+        config=declared(150_000),
+        report=Claim(170_000, ClaimSource.CONTEXT_REPORT),
+    )
 
     assert found == Trigger(
         117_000,
-        Source.SETTINGS,
-        (Claim(167_000, Source.SESSION_COMPACTION), Claim(170_000, Source.CONTEXT_REPORT)),
+        ClaimSource.SETTINGS,
+        (
+            Claim(167_000, ClaimSource.SESSION_COMPACTION),
+            Claim(170_000, ClaimSource.CONTEXT_REPORT),
+        ),
     )

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.claims import Claim, Source
-from ctxtop.core.client_setup import ClientSetup
-from ctxtop.core.counter import Counted
-from ctxtop.core.evidence import Evidence, Facts, Reported, Seen
-from ctxtop.core.models import LARGE_WINDOW, SMALL_WINDOW, table_window
-from ctxtop.core.policy.layers import Given, Policies, resolve
-from ctxtop.core.policy.policy import Origin
-from ctxtop.core.store.evidence_queries import SeenRow
-from ctxtop.core.window import WindowEvidence, find_window
+from ctxtop.core.measure.evidence import ContextEvidence, Evidence, EvidenceRows, ReportedWindow
+from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW, table_window
+from ctxtop.core.measure.window import (
+    AutoCompactConfig,
+    Claim,
+    ClaimSource,
+    WindowEvidence,
+    find_window,
+)
+from ctxtop.core.model.context import StoredTokenCounts
+from ctxtop.core.policy.policy import PolicyOrigin
+from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
+from ctxtop.core.store.queries.evidence_queries import WindowRow
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
 ALL = WindowEvidence(
     model="claude-opus-5",
-    config=ClientSetup(large_window_disabled_by=Source.SETTINGS),
+    config=AutoCompactConfig(large_window_disabled_by=ClaimSource.SETTINGS),
     status_line_tokens=500_000,
     session_peak_tokens=190_000,
     compacted_window=300_000,
@@ -34,7 +38,7 @@ def test_the_evidence_counts_in_its_order() -> None:
     for weaker in (
         {"plugin_tokens": None},
         {"status_line_tokens": None},
-        {"setup": ClientSetup(), "session_peak_tokens": 210_000},
+        {"config": AutoCompactConfig(), "session_peak_tokens": 210_000},
         {"session_peak_tokens": 190_000},
         {"compacted_window": None},
         {"report_tokens": None},
@@ -49,16 +53,16 @@ def test_the_evidence_counts_in_its_order() -> None:
         evidence = replace(evidence, **weaker)
 
     assert found == [
-        (Source.PLUGIN, 450_000),
-        (Source.STATUS_LINE, 500_000),
-        (Source.SETTINGS, SMALL_WINDOW),
-        (Source.SESSION_USAGE, LARGE_WINDOW),
-        (Source.SESSION_COMPACTION, 300_000),
-        (Source.CONTEXT_REPORT, 350_000),
-        (Source.API_ERROR, 400_000),
-        (Source.OTHER_SESSIONS, 600_000),
-        (Source.TABLE, LARGE_WINDOW),
-        (Source.ASSUMED, LARGE_WINDOW),
+        (ClaimSource.PLUGIN, 450_000),
+        (ClaimSource.STATUS_LINE, 500_000),
+        (ClaimSource.SETTINGS, SMALL_WINDOW),
+        (ClaimSource.SESSION_USAGE, LARGE_WINDOW),
+        (ClaimSource.SESSION_COMPACTION, 300_000),
+        (ClaimSource.CONTEXT_REPORT, 350_000),
+        (ClaimSource.API_ERROR, 400_000),
+        (ClaimSource.OTHER_SESSIONS, 600_000),
+        (ClaimSource.TABLE, LARGE_WINDOW),
+        (ClaimSource.ASSUMED, LARGE_WINDOW),
     ]
 
 
@@ -66,10 +70,10 @@ def test_what_contradicts_the_winner_is_kept() -> None:
     evidence = replace(ALL, others_tokens=500_000)
 
     assert find_window(evidence).contradicting == (
-        Claim(200_000, Source.SETTINGS),
-        Claim(300_000, Source.SESSION_COMPACTION),
-        Claim(350_000, Source.CONTEXT_REPORT),
-        Claim(400_000, Source.API_ERROR),
+        Claim(200_000, ClaimSource.SETTINGS),
+        Claim(300_000, ClaimSource.SESSION_COMPACTION),
+        Claim(350_000, ClaimSource.CONTEXT_REPORT),
+        Claim(400_000, ClaimSource.API_ERROR),
     )
 
 
@@ -78,7 +82,7 @@ def test_what_the_session_outgrew_is_no_evidence() -> None:
 
     window = find_window(evidence)
 
-    assert (window.tokens, window.source) == (LARGE_WINDOW, Source.SESSION_USAGE)
+    assert (window.tokens, window.source) == (LARGE_WINDOW, ClaimSource.SESSION_USAGE)
     assert window.contradicting == ()
 
 
@@ -91,27 +95,29 @@ def test_what_is_not_known_is_assumed_as_the_client_does(
 ) -> None:
     window = find_window(WindowEvidence("my-own-model", version=version))
 
-    assert (window.tokens, window.source) == (tokens, Source.ASSUMED)
+    assert (window.tokens, window.source) == (tokens, ClaimSource.ASSUMED)
 
 
 def test_a_variable_tells_the_window_of_an_unknown_model_only() -> None:
-    setup = ClientSetup(max_context=Claim(300_000, Source.ENVIRONMENT))
+    setup = AutoCompactConfig(max_context=Claim(300_000, ClaimSource.ENVIRONMENT))
 
     unknown = find_window(WindowEvidence("my-own-model", config=setup))
     known = find_window(WindowEvidence("claude-haiku-4-5", config=setup))
 
-    assert (unknown.tokens, unknown.source) == (300_000, Source.ENVIRONMENT)
-    assert (known.tokens, known.source) == (SMALL_WINDOW, Source.TABLE)
+    assert (unknown.tokens, unknown.source) == (300_000, ClaimSource.ENVIRONMENT)
+    assert (known.tokens, known.source) == (SMALL_WINDOW, ClaimSource.TABLE)
 
 
 def test_the_mark_asks_for_the_large_window_unless_that_is_switched_off() -> None:
     asked = WindowEvidence("claude-sonnet-4-6", asked_model="claude-sonnet-4-6[1m]")
-    held = replace(asked, config=ClientSetup(large_window_disabled_by=Source.ENVIRONMENT))
+    held = replace(
+        asked, config=AutoCompactConfig(large_window_disabled_by=ClaimSource.ENVIRONMENT)
+    )
 
     assert find_window(asked).tokens == LARGE_WINDOW
     assert (find_window(held).tokens, find_window(held).source) == (
         SMALL_WINDOW,
-        Source.ENVIRONMENT,
+        ClaimSource.ENVIRONMENT,
     )
 
 
@@ -123,13 +129,13 @@ def test_a_client_before_2_1_117_held_opus_4_7_to_the_small_window() -> None:
 def test_a_status_line_that_was_outgrown_loses() -> None:
     evidence = replace(ALL, status_line_tokens=200_000, session_peak_tokens=200_001)
 
-    assert find_window(evidence).source is Source.SESSION_USAGE
+    assert find_window(evidence).source is ClaimSource.SESSION_USAGE
 
 
 def test_a_status_line_that_is_just_filled_wins() -> None:
     evidence = replace(ALL, status_line_tokens=200_000, session_peak_tokens=200_000)
 
-    assert find_window(evidence).source is Source.STATUS_LINE
+    assert find_window(evidence).source is ClaimSource.STATUS_LINE
 
 
 @pytest.mark.parametrize(
@@ -165,18 +171,25 @@ def test_a_persons_own_window_is_above_all_evidence_and_what_it_contradicts_is_n
         WindowEvidence("house-model", policy_tokens=64_000, status_line_tokens=200_000)
     )
 
-    assert (window.tokens, window.source) == (64_000, Source.POLICY)
-    assert window.contradicting == (Claim(200_000, Source.STATUS_LINE),)
+    assert (window.tokens, window.source) == (64_000, ClaimSource.POLICY)
+    assert window.contradicting == (Claim(200_000, ClaimSource.STATUS_LINE),)
 
 
 def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> None:
-    own = resolve(
-        [Given("limit.override", {"claude-haiku-4-5": 64_000}, Origin.PROJECT_FILE, ".ctxtop.toml")]
+    own = resolve_policy(
+        [
+            RawValue(
+                "limit.override",
+                {"claude-haiku-4-5": 64_000},
+                PolicyOrigin.PROJECT_FILE,
+                ".ctxtop.toml",
+            )
+        ]
     )
-    evidence = Evidence(Facts(), Policies(projects={"/p": own}))
+    evidence = Evidence(EvidenceRows(), Policies(projects={"/p": own}))
 
     windows = [
-        evidence.window_of(Seen(session_id="s", model=model, project_root=root)).tokens
+        evidence.window_of(ContextEvidence(session_id="s", model=model, project_root=root)).tokens
         for model, root in (
             ("claude-haiku-4-5", "/p"),
             ("claude-haiku-4-5", "/q"),
@@ -186,10 +199,10 @@ def test_the_policys_window_is_asked_for_by_the_sessions_project_and_model() -> 
     assert windows == [64_000, 200_000, 200_000]
 
 
-TOLD = Facts(
+TOLD = EvidenceRows(
     reported_windows=(
-        SeenRow("other", "claude-opus-5", None, "2.1.329", 400_000),
-        SeenRow("own", "claude-haiku-4-5", None, "2.1.329", 150_000),
+        WindowRow("other", "claude-opus-5", None, "2.1.329", 400_000),
+        WindowRow("own", "claude-haiku-4-5", None, "2.1.329", 150_000),
     )
 )
 SIZES = (0, 1, 64_000, 150_000, 200_000, 200_001, 400_000, 400_001, 1_000_000, 1_000_001)
@@ -198,29 +211,33 @@ SIZES = (0, 1, 64_000, 150_000, 200_000, 200_001, 400_000, 400_001, 1_000_000, 1
 @given(
     st.lists(
         st.builds(
-            Seen,
+            ContextEvidence,
             session_id=st.sampled_from(["own", "other", "third"]),
             model=st.sampled_from(["claude-opus-5", "claude-haiku-4-5", "house-model", None]),
             client_version=st.sampled_from(["2.1.329", "2.0.1"]),
             project_root=st.sampled_from([None, "/p"]),
             peak_tokens=st.sampled_from(SIZES),
             limit_tokens=st.sampled_from([None, 180_000]),
-            report=st.sampled_from([None, Reported(400_000, 367_000)]),
+            report=st.sampled_from([None, ReportedWindow(400_000, 367_000)]),
         ),
         min_size=2,
         max_size=12,
     )
 )
 def test_a_session_is_measured_the_same_alone_and_after_others_of_its_kind(
-    contexts: list[Seen],
+    contexts: list[ContextEvidence],
 ) -> None:
-    own = resolve(
-        [Given("limit.override", {"house-model": 64_000}, Origin.PROJECT_FILE, ".ctxtop.toml")]
+    own = resolve_policy(
+        [
+            RawValue(
+                "limit.override", {"house-model": 64_000}, PolicyOrigin.PROJECT_FILE, ".ctxtop.toml"
+            )
+        ]
     )
     policies = Policies(projects={"/p": own})
     evidence = Evidence(TOLD, policies)
     for seen in contexts:
-        counted = Counted(answer=seen.peak_tokens)
+        counted = StoredTokenCounts(answer=seen.peak_tokens)
         alone = Evidence(TOLD, policies)
         window = alone.window_of(seen)
         found = evidence.measure(seen, counted)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import sys
 from typing import NoReturn
 
-from .report import guard
+from .command_errors import run_guarded
 
 
 def main() -> NoReturn:
     """Run the command that the arguments name, or the dashboard, and exit with its code."""
     words = sys.argv[1:]
-    sys.exit(guard(lambda: _run(words)))
+    sys.exit(run_guarded(lambda: _run(words)))
 
 
 def _run(words: list[str]) -> int:

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from ...collectors.collect import Collector
-from .options import Options, chosen, reading, refuse
-from .report import DONE, RefusedError, say
+from ...collectors.claude_code.collector_thread import Collector
+from .command_errors import DONE, RefusedError, print_error
+from .command_options import CommandOptions, options_of, refuse_options, store_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..export.metrics import Metric
-    from .reading import Reading
+    from .command_store import StoreSnapshot
 
-HEADERS: Final = "OTEL_EXPORTER_OTLP_HEADERS"
+
+HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
 """OpenTelemetry's own variable: a key is never an argument, which every process can read."""
 
 
-class Format(StrEnum):
+class ExportFormat(StrEnum):
     """What an export is written as."""
 
     JSON = "json"
@@ -34,7 +35,7 @@ class Format(StrEnum):
     OTLP = "otlp"
 
 
-class What(StrEnum):
+class ExportTable(StrEnum):
     """Of which records a table is made."""
 
     SESSIONS = "sessions"
@@ -44,11 +45,11 @@ class What(StrEnum):
     SUMMARIES = "summaries"
 
 
-class Wanted(msgspec.Struct, frozen=True):
+class ExportOptions(msgspec.Struct, frozen=True):
     """What was asked for on the command line."""
 
-    form: Format
-    what: What | None = None
+    form: ExportFormat
+    what: ExportTable | None = None
     output: Path | None = None
     mode: str | None = None
     serve: int | None = None
@@ -63,23 +64,23 @@ class Wanted(msgspec.Struct, frozen=True):
         """Return a value without the secrets in its texts, unless they were asked for."""
         if self.no_redact:
             return value
-        from ...core.redaction import redacted
+        from ...core.transcript.redaction import redact_value
 
-        return redacted(value)
+        return redact_value(value)
 
 
 @click.command()
-@reading
+@store_options
 @click.option(
     "--format",
     "form",
-    type=click.Choice([each.value for each in Format]),
+    type=click.Choice([each.value for each in ExportFormat]),
     required=True,
     help="json is everything; csv one table; markdown a report; prometheus and otlp metrics.",
 )
 @click.option(
     "--what",
-    type=click.Choice([each.value for each in What]),
+    type=click.Choice([each.value for each in ExportTable]),
     help="The table of a csv.  [default: sessions]",
 )
 @click.option(
@@ -119,50 +120,50 @@ def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- c
     sent anywhere unless --to names the place. In a csv a text that begins as a formula does
     (= + - @) gets an apostrophe before it. Secrets in texts are replaced by what they are.
     """
-    refuse(context, as_json="`ctxtop export --format json` writes JSON")
-    wanted = msgspec.convert(given, Wanted, strict=False)
-    _check(context, wanted)
-    options = chosen(context)
+    refuse_options(context, as_json="`ctxtop export --format json` writes JSON")
+    wanted = msgspec.convert(given, ExportOptions, strict=False)
+    _check_options(context, wanted)
+    options = options_of(context)
     if wanted.serve is not None:
         return _serve(options, wanted, wanted.serve)
     if wanted.to is not None:
         return _send(options, wanted, wanted.to)
-    text = make(options, wanted)
+    text = make_export(options, wanted)
     if wanted.output is not None:
-        _write(wanted.output, text, wanted.mode)
+        _write_file(wanted.output, text, wanted.mode)
     else:
-        _print(text)
+        _write_stdout(text)
     return DONE
 
 
-def make(options: Options, wanted: Wanted) -> str:
+def make_export(options: CommandOptions, wanted: ExportOptions) -> str:
     """Bring the store up to date, and write it in a format."""
-    from .reading import open_reading
+    from .command_store import open_snapshot
 
-    look = _LOOKS.get(wanted.form, Collector.scan)
-    with open_reading(options, look) as found:
-        return _MAKERS[wanted.form](found, wanted)
+    look = _SCANS.get(wanted.form, Collector.scan)
+    with open_snapshot(options, look) as found:
+        return _WRITERS[wanted.form](found, wanted)
 
 
-_LOOKS: Final = {
-    Format.JSON: Collector.scan_and_report_compactions,
-    Format.MARKDOWN: Collector.scan_and_count_tokens,
-    Format.CSV: Collector.scan_and_report_compactions,
+_SCANS: Final = {
+    ExportFormat.JSON: Collector.scan_and_report_compactions,
+    ExportFormat.MARKDOWN: Collector.scan_and_count_tokens,
+    ExportFormat.CSV: Collector.scan_and_report_compactions,
 }
 """What a format asks beside a scan: tokens of results, and what compactions forgot."""
 
-_ONLY: Final = {
-    "what": Format.CSV,
-    "serve": Format.PROMETHEUS,
-    "token_file": Format.PROMETHEUS,
-    "to": Format.OTLP,
-    "allow_remote": Format.OTLP,
-    "resource": Format.OTLP,
+_OPTION_FORMATS: Final = {
+    "what": ExportFormat.CSV,
+    "serve": ExportFormat.PROMETHEUS,
+    "token_file": ExportFormat.PROMETHEUS,
+    "to": ExportFormat.OTLP,
+    "allow_remote": ExportFormat.OTLP,
+    "resource": ExportFormat.OTLP,
 }
 
 
-def _check(context: click.Context, wanted: Wanted) -> None:
-    for name, form in _ONLY.items():
+def _check_options(context: click.Context, wanted: ExportOptions) -> None:
+    for name, form in _OPTION_FORMATS.items():
         said = getattr(wanted, name)
         # Port 0 was said too, and is equal to False.
         is_said = said is not None and said is not False and said != ()
@@ -171,7 +172,7 @@ def _check(context: click.Context, wanted: Wanted) -> None:
             raise click.UsageError(f"{option} is for --format {form}", context)
     if not all(each.partition("=")[0] and "=" in each for each in wanted.resource):
         raise click.UsageError("--resource is KEY=VALUE", context)
-    if wanted.label and wanted.form not in {Format.PROMETHEUS, Format.OTLP}:
+    if wanted.label and wanted.form not in {ExportFormat.PROMETHEUS, ExportFormat.OTLP}:
         raise click.UsageError("--label is for --format prometheus or otlp", context)
     for first, second in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
         if getattr(wanted, first) and getattr(wanted, second) is None:
@@ -181,128 +182,133 @@ def _check(context: click.Context, wanted: Wanted) -> None:
         raise click.UsageError("--output writes a file: leave --serve and --to out", context)
 
 
-def _json(found: Reading, wanted: Wanted) -> str:
-    from . import as_json
+def _json_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
+    from .output import json_records
 
-    return as_json.dumps(wanted.redacted(_everything(found)), "utf-8") + "\n"
-
-
-def _markdown(found: Reading, wanted: Wanted) -> str:
-    from ..export.as_markdown import report
-
-    return report(wanted.redacted(_everything(found)))
+    return json_records.dump_json(wanted.redacted(_all_records(found)), "utf-8") + "\n"
 
 
-def _csv(found: Reading, wanted: Wanted) -> str:
-    from ..export.as_csv import table
+def _markdown_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
+    from ..export.record_tables import markdown_report
 
-    return table(wanted.redacted(_RECORDS[wanted.what or What.SESSIONS](found)))
-
-
-def _prometheus(found: Reading, wanted: Wanted) -> str:
-    from ..export.as_prometheus import exposition
-
-    return exposition(_metrics(found, wanted)[0])
+    return markdown_report(wanted.redacted(_all_records(found)))
 
 
-def _otlp(found: Reading, wanted: Wanted) -> str:
+def _csv_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
+    from ..export.record_tables import csv_table
+
+    return csv_table(wanted.redacted(_RECORDS[wanted.what or ExportTable.SESSIONS](found)))
+
+
+def _prometheus(found: StoreSnapshot, wanted: ExportOptions) -> str:
+    from ..export.prometheus import prometheus_text
+
+    return prometheus_text(_metrics(found, wanted)[0])
+
+
+def _otlp(found: StoreSnapshot, wanted: ExportOptions) -> str:
     from ctxtop import __version__
 
-    from ..export.as_otlp import request
-    from . import as_json
+    from ..export.otlp import otlp_request
+    from .output import json_records
 
     metrics, since_ms = _metrics(found, wanted)
     said = (each.partition("=") for each in wanted.resource)
     resource = {key: value for key, _, value in said}
-    body = request(metrics, __version__, since_ms, found.now_ms, resource)
-    return as_json.dumps(body, "utf-8") + "\n"
+    body = otlp_request(metrics, __version__, since_ms, found.now_ms, resource)
+    return json_records.dump_json(body, "utf-8") + "\n"
 
 
-_MAKERS: Final[dict[Format, Callable[[Reading, Wanted], str]]] = {
-    Format.JSON: _json,
-    Format.CSV: _csv,
-    Format.MARKDOWN: _markdown,
-    Format.PROMETHEUS: _prometheus,
-    Format.OTLP: _otlp,
+_WRITERS: Final[dict[ExportFormat, Callable[[StoreSnapshot, ExportOptions], str]]] = {
+    ExportFormat.JSON: _json_text,
+    ExportFormat.CSV: _csv_text,
+    ExportFormat.MARKDOWN: _markdown_text,
+    ExportFormat.PROMETHEUS: _prometheus,
+    ExportFormat.OTLP: _otlp,
 }
 
 
-def _everything(found: Reading) -> dict[str, Any]:
+def _all_records(found: StoreSnapshot) -> dict[str, Any]:
     from ctxtop import __version__
 
-    from . import records
-    from .times import time_of
+    from ..text.formats import iso_time
+    from .output import snapshot_records
 
     return {
-        "exported_at": time_of(found.now_ms),
+        "exported_at": iso_time(found.now_ms),
         "ctxtop_version": __version__,
-        **{what.value: _RECORDS[what](found) for what in What if what is not What.SUMMARIES},
-        "totals": records.of_totals(found),
+        **{
+            what.value: _RECORDS[what](found)
+            for what in ExportTable
+            if what is not ExportTable.SUMMARIES
+        },
+        "totals": snapshot_records.totals_of_snapshot(found),
     }
 
 
-def _sessions(found: Reading) -> list[dict[str, Any]]:
-    from . import records
+def _session_records(found: StoreSnapshot) -> list[dict[str, Any]]:
+    from .output import snapshot_records
 
-    return records.of_sessions(found, found.sessions())
-
-
-def _agents(found: Reading) -> list[dict[str, Any]]:
-    from . import records
-
-    return records.of_agents(found, found.agents(), None)
+    return snapshot_records.session_records(found, found.sessions())
 
 
-def _compactions(found: Reading) -> list[dict[str, Any]]:
-    from ...core.store import queries
-    from . import records
+def _agent_records(found: StoreSnapshot) -> list[dict[str, Any]]:
+    from .output import snapshot_records
 
-    return records.of_compactions(found, queries.compactions(found.db), None)
-
-
-def _warnings(found: Reading) -> list[dict[str, Any]]:
-    from . import as_json
-
-    return [as_json.warning(each) for each in found.warnings()]
+    return snapshot_records.agent_records(found, found.agents(), None)
 
 
-def _summaries(found: Reading) -> list[dict[str, Any]]:
-    from .summaries_command import read_summaries, records_of
+def _compaction_records(found: StoreSnapshot) -> list[dict[str, Any]]:
+    from ...core.store.queries import session_queries
+    from .output import snapshot_records
 
-    return records_of(read_summaries(found, ""))
+    return snapshot_records.compaction_records(found, session_queries.compactions(found.db), None)
 
 
-_RECORDS: Final[dict[What, Callable[[Reading], list[dict[str, Any]]]]] = {
-    What.SESSIONS: _sessions,
-    What.AGENTS: _agents,
-    What.COMPACTIONS: _compactions,
-    What.WARNINGS: _warnings,
-    What.SUMMARIES: _summaries,
+def _warning_records(found: StoreSnapshot) -> list[dict[str, Any]]:
+    from .output import json_records
+
+    return [json_records.warning_record(each) for each in found.warnings()]
+
+
+def _summary_records(found: StoreSnapshot) -> list[dict[str, Any]]:
+    from .summaries_command import read_summaries, summary_records
+
+    return summary_records(read_summaries(found, ""))
+
+
+_RECORDS: Final[dict[ExportTable, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
+    ExportTable.SESSIONS: _session_records,
+    ExportTable.AGENTS: _agent_records,
+    ExportTable.COMPACTIONS: _compaction_records,
+    ExportTable.WARNINGS: _warning_records,
+    ExportTable.SUMMARIES: _summary_records,
 }
 
 
-def _metrics(found: Reading, wanted: Wanted) -> tuple[list[Metric], int]:
+def _metrics(found: StoreSnapshot, wanted: ExportOptions) -> tuple[list[Metric], int]:
     from ctxtop import __version__
 
-    from ..export.metrics import Measured, Named, metrics_of
-    from . import records
+    from ..export.metrics import MetricsInput, SessionLabel, make_metrics
+    from .output import snapshot_records
 
     sessions = [
-        msgspec.structs.replace(each, title=wanted.redacted(each.title)) for each in found.sessions()
+        msgspec.structs.replace(each, title=wanted.redacted(each.title))
+        for each in found.sessions()
     ]
     since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
-    spent = records.spent_by_session(found)
-    measured = Measured(sessions, spent, __version__, found.now_ms, since)
-    return metrics_of(measured, [Named(each) for each in wanted.label]), since
+    spent = snapshot_records.spent_by_session(found)
+    measured = MetricsInput(sessions, spent, __version__, found.now_ms, since)
+    return make_metrics(measured, [SessionLabel(each) for each in wanted.label]), since
 
 
-def _send(options: Options, wanted: Wanted, to: str) -> int:
-    from ..export.send import NotSentError, check_endpoint, parse_headers, send
+def _send(options: CommandOptions, wanted: ExportOptions, to: str) -> int:
+    from ..export.otlp import NotSentError, check_endpoint, parse_headers, send_metrics
 
     try:
         check_endpoint(to, allow_remote=wanted.allow_remote)
-        headers = parse_headers(os.environ.get(HEADERS, ""))
-        refused = send(to, msgspec.json.decode(make(options, wanted)), headers)
+        headers = parse_headers(os.environ.get(HEADERS_VARIABLE, ""))
+        refused = send_metrics(to, msgspec.json.decode(make_export(options, wanted)), headers)
     except NotSentError as error:
         raise RefusedError(str(error)) from error
     if refused:
@@ -310,13 +316,15 @@ def _send(options: Options, wanted: Wanted, to: str) -> int:
     return DONE
 
 
-def _serve(options: Options, wanted: Wanted, port: int) -> int:
-    from ..export.scraped import MetricsServer
+def _serve(options: CommandOptions, wanted: ExportOptions, port: int) -> int:
+    from ..export.prometheus import MetricsServer
 
-    token = _token(wanted.token_file) if wanted.token_file else None
-    make(options, wanted)  # what is wrong with the store is said now, not to the first scrape
-    with MetricsServer(port, token, lambda: make(options, wanted), say) as server:
-        say(f"metrics at {server.address}; Ctrl-C ends it")
+    token = _read_token(wanted.token_file) if wanted.token_file else None
+    make_export(
+        options, wanted
+    )  # what is wrong with the store is said now, not to the first scrape
+    with MetricsServer(port, token, lambda: make_export(options, wanted), print_error) as server:
+        print_error(f"metrics at {server.address}; Ctrl-C ends it")
         try:
             server.serve_forever(poll_interval=0.5)
         except KeyboardInterrupt:
@@ -324,16 +332,16 @@ def _serve(options: Options, wanted: Wanted, port: int) -> int:
     return DONE
 
 
-def _token(path: Path) -> str:
+def _read_token(path: Path) -> str:
     token = path.read_text(encoding="utf-8", errors="replace").strip()
     if not token or not token.isascii() or not token.isprintable():
         raise RefusedError(f"{path} holds no token: write one line of letters and digits")
     return token
 
 
-def _write(path: Path, text: str, mode: str | None) -> None:
-    from ...collectors.plugin.log import FILE_MODE
-    from ...collectors.plugin.whole import write_whole
+def _write_file(path: Path, text: str, mode: str | None) -> None:
+    from ...collectors.plugin.plugin_log import FILE_MODE
+    from ...collectors.plugin.state_files import write_atomically
 
     try:
         rights = FILE_MODE if mode is None else int(mode, 8)
@@ -341,10 +349,10 @@ def _write(path: Path, text: str, mode: str | None) -> None:
         rights = -1
     if not 0 <= rights <= 0o777:
         raise RefusedError(f"--mode {mode} is none: give octal digits, e.g. 0644")
-    write_whole(str(path), text.encode(), rights)
+    write_atomically(str(path), text.encode(), rights)
 
 
-def _print(text: str) -> None:
+def _write_stdout(text: str) -> None:
     import sys
 
     # A csv ends its lines in its own way, which a text stream would change on some systems.

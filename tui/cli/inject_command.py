@@ -1,4 +1,4 @@
-"""`ctxtop inject`: what an agent that starts now would be given, and what not."""
+"""`ctxtop inject`: what would be injected into an agent that starts now, and what not."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from msgspec.structs import replace
 
-from ...collectors.collect import Collector
-from .emit import emit
-from .options import chosen, reading
-from .reading import open_reading
-from .report import RefusedError
+from ...collectors.claude_code.collector_thread import Collector
+from .command_errors import RefusedError
+from .command_options import options_of, store_options
+from .command_store import open_snapshot
+from .output.printing import print_result
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...core.injection.past import Injection, Limits
-    from .reading import Reading
+    from ...core.injection.injection_candidates import Injection, InjectionLimits
+    from .command_store import StoreSnapshot
 
     CountTokens = Callable[[str], int]
 
 
-LEFT_OUT_SHOWN: Final = 30
+MAX_LEFT_OUT: Final = 30
 """Lines of what was left out; a project has hundreds of earlier results."""
 
 
 @click.command()
-@reading
+@store_options
 @click.option(
     "--session",
     metavar="ID",
@@ -50,9 +50,9 @@ def inject(
 
     What the hook gives at SubagentStart where it is installed with `inject`.
     """
-    with open_reading(chosen(context), Collector.scan_and_count_tokens) as found:
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
         injection, limits, count = _preview(found, session, agent_type, prompt, budget)
-        return emit(
+        return print_result(
             context,
             injection_record(injection, limits.budget, count),
             lambda: injection_lines(injection, count),
@@ -100,36 +100,39 @@ def injection_lines(found: Injection, count: CountTokens) -> list[str]:
         lines += ["", "left out"]
         lines += [
             f"  {each.agent_type} {each.agent_id} of {each.session_id[:8]}: {each.reason}"
-            for each in found.excluded[:LEFT_OUT_SHOWN]
+            for each in found.excluded[:MAX_LEFT_OUT]
         ]
-        more = len(found.excluded) - LEFT_OUT_SHOWN
+        more = len(found.excluded) - MAX_LEFT_OUT
         lines += [f"  … {more} more; --json has all"] if more > 0 else []
     return lines
 
 
 def _preview(
-    found: Reading, start: str, agent_type: str, prompt: str, budget: int | None
-) -> tuple[Injection, Limits, CountTokens]:
+    found: StoreSnapshot, start: str, agent_type: str, prompt: str, budget: int | None
+) -> tuple[Injection, InjectionLimits, CountTokens]:
     from pathlib import Path
 
-    from ...collectors.clean import clean_title
-    from ...collectors.giving import Asked, gather
-    from ...core.estimate import Estimator
-    from ...core.injection.choose import choose
-    from ...core.injection.limits import limits_of
+    from ...collectors.claude_code.injection_sources import (
+        InjectionRequest,
+        gather_injection_sources,
+    )
+    from ...core.injection.context_selection import select_context
+    from ...core.injection.injection_candidates import injection_limits
+    from ...core.measure.token_estimate import Estimator
+    from ...core.transcript.sanitize import sanitize_title
 
     session = found.sessions(found.session_id(start))[0]
-    limits = limits_of(found.policies.acting.for_project(session.project_root))
+    limits = injection_limits(found.policies.acting.for_project(session.project_root))
     if limits is None:
         raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
     if budget is not None:
         limits = replace(limits, budget=budget)
-    asked = Asked(
+    asked = InjectionRequest(
         found.places.folder.projects / session.path,
-        clean_title(agent_type),
+        sanitize_title(agent_type),
         prompt=prompt.encode("utf-8", "replace").decode(),
         project_root=Path(session.project_root) if session.project_root else None,
     )
     estimator = Estimator({})
-    injection = choose(*gather(asked, found.db, limits), limits)
+    injection = select_context(*gather_injection_sources(asked, found.db, limits), limits)
     return injection, limits, lambda text: estimator.tokens(text, session.model)

@@ -1,37 +1,174 @@
-"""`ctxtop recover`: mends a session that ended because its prompt was too long."""
+"""`ctxtop recover`: repair a session that ended because its prompt was too long."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import shlex
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...collectors.recovering import NothingToMendError
-from ...core.compaction.recovery.attempt import NotNowError
-from ...core.compaction.recovery.settings import Step
-from ...core.compaction.refused import NotAppliedError
-from ..mending import BusyError, Patient, mend, plan_mending
-from . import recover_lines
-from .emit import emit
-from .options import chosen, reading
-from .reading import open_reading
-from .report import LIVE, UNSAFE, USAGE, RefusedError, say
-from .undo_command import exit_code
+from ...core.actions.session_recovery import NothingToRecoverError
+from ...core.compaction import plan as plans
+from ...core.compaction import receipts
+from ...core.compaction.plan import CompactionRefusedError
+from ...core.compaction.recovery.recovery_run import AttemptRefusedError
+from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ..recovery_actions import RecoveryRequest, SessionBusyError, preview_recovery, run_recovery
+from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
+from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error
+from .command_options import options_of, store_options
+from .command_store import open_snapshot
+from .compact_commands import exit_code
+from .output.printing import print_result
+from .output.text_table import (
+    COLUMN_GAP,
+    MIN_TEXT_CELLS,
+    TextCell,
+    TextColumn,
+    draw_table,
+    terminal_width,
+)
 
 if TYPE_CHECKING:
-    from ...collectors.resuming import Resumed
-    from .reading import Reading
+    from collections.abc import Iterator
+
+    from ...collectors.actions.session_resume import ResumeResult
+    from ...core.actions.session_recovery import Recovery
+    from .command_store import StoreSnapshot
+
+
+MAX_OPERATIONS: Final = 8
+"""Operations that are named; `--json` lists all."""
+
+_COLUMNS: Final = (
+    TextColumn("STEP"),
+    TextColumn("", priority=1),
+    TextColumn("WHAT IT DOES", flexible=True),
+)
+
+_OPERATIONS: Final = (
+    TextColumn("LINE", right=True),
+    TextColumn("WHAT", flexible=True),
+    TextColumn("TOKENS", right=True),
+    TextColumn("WHY", flexible=True, priority=1),
+)
+
+_WORKS, _FAILS = TextCell("✓", "ok"), TextCell("✗", "quiet")
+
+
+def recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> dict[str, Any]:
+    """Say a recovery for programs (commands.md)."""
+    found, choice, run = recovery.found, recovery.choice, recovery.run
+    chosen = choice.chosen
+    return {
+        "session_id": found.session_id,
+        "error_type": found.error_type.value,
+        "current_tokens": found.current_tokens,
+        "max_tokens": found.max_tokens,
+        "message_index": found.message_index,
+        "line": found.line,
+        "state": run.state.value if run else "detected",
+        "attempts": run.counters.attempts if run else 0,
+        "steps": [step.value for step in recovery.steps],
+        "step": chosen.step.value if chosen else None,
+        "prompt": chosen.prompt if chosen else None,
+        "plan": plans.plan_to_dict(choice.plan) if choice.plan else None,
+        "refused": [
+            {"check": each.check, "why": each.why, "what_to_do": each.what_to_do}
+            for each in choice.refusals
+        ],
+        "receipt": receipts.receipt_to_dict(recovery.receipt) if recovery.receipt else None,
+        "resumed": {
+            "prompt": resumed.prompt,
+            "answered": resumed.answered,
+            "said": resumed.output,
+            "attempts": resumed.attempts,
+            "command": resumed.command or None,
+            "folder": resumed.folder,
+        }
+        if resumed
+        else None,
+    }
+
+
+def recovery_lines(recovery: Recovery, resumed: ResumeResult | None) -> list[str]:
+    """Say a recovery for a person."""
+    return [
+        *recovery_cause_lines(recovery),
+        "",
+        *draw_table(_COLUMNS, list(_step_rows(recovery)), terminal_width()),
+        "",
+        *_operation_lines(recovery),
+        *_next_lines(recovery, resumed),
+    ]
+
+
+def _step_rows(recovery: Recovery) -> Iterator[list[TextCell | str]]:
+    tried = {each.step: each for each in recovery.choice.proposals}
+    names = max((len(step) for step in recovery.steps), default=0)
+    width = max(MIN_TEXT_CELLS, terminal_width() - names - len(COLUMN_GAP) * 2 - 1)
+    for step in recovery.steps:
+        proposal = tried.get(step)
+        if proposal is None:
+            yield [step.value, "", TextCell(unused_step_text(recovery), "quiet")]
+        elif proposal.insufficient:
+            first, *more = wrap(
+                f"{proposal.insufficient.why.rstrip(chr(46))}{step_hint(proposal)}", width
+            )
+            yield [step.value, _FAILS, first]
+            for each in more:
+                yield ["", "", each]
+        else:
+            yield [step.value, _WORKS, step_effect(recovery, proposal)]
+
+
+def _operation_lines(recovery: Recovery) -> Iterator[str]:
+    plan = recovery.choice.plan
+    if plan is None:
+        return
+    largest = sorted(plan.operations, key=lambda each: -each.tokens_saved)
+    rows: list[list[TextCell | str]] = [
+        [str(each.line or "end"), each.what, f"{each.tokens_saved:,}", each.why]
+        for each in largest[:MAX_OPERATIONS]
+    ]
+    yield from draw_table(_OPERATIONS, rows, terminal_width())
+    if len(largest) > MAX_OPERATIONS:
+        yield f"and {len(largest) - MAX_OPERATIONS} smaller ones; --json lists all"
+    yield ""
+
+
+def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[str]:
+    start, receipt, chosen = recovery.found.session_id[:8], recovery.receipt, recovery.choice.chosen
+    if chosen and chosen.prompt:
+        yield f"to ask again: {chosen.prompt}"
+    if recovery.choice.plan is None:
+        yield "no step suffices"
+        asking = [each.what_to_do for each in recovery.choice.refusals if each.check == "confirm"]
+        for hint in asking or [f"see `ctxtop compact {start}`, or begin a new session"]:
+            yield f"next:  {hint}"
+    elif receipt is None:
+        yield f"next:  ctxtop recover {start} --apply   (in a fork: the session stays as it is)"
+    else:
+        yield f"done in a fork, {len(receipt.verified)} checks passed"
+        if resumed:
+            how = "answered" if resumed.answered else f"not answered: {resumed.output}"
+            yield f"asked there: {resumed.prompt}  ({how})"
+            if resumed.command:
+                yield f"ran:   {shlex.join(resumed.command)} in {resumed.folder}"
+        yield f"next:  {receipt.resume_command}"
+        yield f"undo:  ctxtop undo {receipt.receipt_id}"
 
 
 @click.command("recover")
-@reading
+@store_options
 @click.argument("session")
 @click.option("--apply", "is_asked", is_flag=True, help="Do it, in a session of its own.")
 @click.option(
     "--confirm",
     "confirmed",
     multiple=True,
-    type=click.Choice([each.value for each in Step]),
+    type=click.Choice([each.value for each in RecoveryStep]),
     metavar="STEP",
     help="Allow a step that asks first, as `revert` does; may be given again.",
 )
@@ -44,38 +181,40 @@ def recover_session(
     The start of SESSION's id is enough. Prints the plan; --apply carries it out on a fork, and
     the session itself stays as it is.
     """
-    resumed: Resumed | None = None
+    resumed: ResumeResult | None = None
     try:
-        with open_reading(chosen(context)) as found:
-            patient = _patient(found, session, frozenset(map(Step, confirmed)))
+        with open_snapshot(options_of(context)) as found:
+            patient = _recovery_request(found, session, frozenset(map(RecoveryStep, confirmed)))
             if is_asked:
-                done, resumed = mend(patient)
+                done, resumed = run_recovery(patient)
             else:
-                done = plan_mending(patient)
-    except (RefusedError, NothingToMendError) as error:
-        return _not_mended(session, str(error), USAGE)
-    except BusyError as error:
-        return _not_mended(session, str(error), LIVE)
-    except NotNowError as error:
+                done = preview_recovery(patient)
+    except (RefusedError, NothingToRecoverError) as error:
+        return _print_not_recovered(session, str(error), USAGE)
+    except SessionBusyError as error:
+        return _print_not_recovered(session, str(error), LIVE)
+    except AttemptRefusedError as error:
         code = LIVE if error.refusal.check == "in_progress" else UNSAFE
-        return _not_mended(session, f"{error.refusal.check}: {error}", code)
-    except NotAppliedError as error:
-        return _not_mended(session, str(error), exit_code(error.kind))
-    emit(
+        return _print_not_recovered(session, f"{error.refusal.check}: {error}", code)
+    except CompactionRefusedError as error:
+        return _print_not_recovered(session, str(error), exit_code(error.kind))
+    print_result(
         context,
-        recover_lines.as_record(done, resumed),
-        lambda: recover_lines.lines_of(done, resumed),
+        recovery_record(done, resumed),
+        lambda: recovery_lines(done, resumed),
     )
     return UNSAFE if done.choice.plan is None else 0
 
 
-def _not_mended(session: str, why: str, code: int) -> int:
-    say(f"{session} was not mended: {why}")
+def _print_not_recovered(session: str, why: str, code: int) -> int:
+    print_error(f"{session} was not mended: {why}")
     return code
 
 
-def _patient(found: Reading, start: str, confirmed: frozenset[Step]) -> Patient:
+def _recovery_request(
+    found: StoreSnapshot, start: str, confirmed: frozenset[RecoveryStep]
+) -> RecoveryRequest:
     session_id = found.session_id(start) or start
     (session,) = found.sessions(session_id)
     policy = found.policies.acting.for_project(session.project_root)
-    return Patient(found.db, found.places, session, policy, confirmed)
+    return RecoveryRequest(found.db, found.places, session, policy, confirmed)

@@ -1,4 +1,4 @@
-"""Opening the dashboard: on Claude Code's folder, or on the demo where there is none."""
+"""Where a command starts: its places, and the dashboard or the demo where none is named."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import os
 import sys
 from typing import TYPE_CHECKING, Final
 
-from .report import USAGE, RefusedError, say
+from .command_errors import USAGE, RefusedError, print_error
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from ..places import Places
+    from ...collectors.places import Places
 
 
-DRIVER: Final = "TEXTUAL_DRIVER"
+TEXTUAL_DRIVER: Final = "TEXTUAL_DRIVER"
 """Textual's name for what stands in for a terminal, as a page in a browser does."""
 
 
@@ -30,29 +30,29 @@ def open_dashboard(
 
     Raises PlaceError or RefusedError where a named place cannot be used.
     """
-    if not (sys.stdout.isatty() or DRIVER in os.environ):
-        say("the dashboard needs a terminal; `ctxtop sessions` prints the same")
+    if not (sys.stdout.isatty() or TEXTUAL_DRIVER in os.environ):
+        print_error("the dashboard needs a terminal; `ctxtop sessions` prints the same")
         return USAGE
-    places = resolve(config, store, policy)
+    places = resolve_places(config, store, policy)
     if places.exists:
-        from ..app import run_dashboard
+        from ..launch import run_dashboard
 
         return run_dashboard(places, mouse=mouse, welcomes=True)
     notice = (
         f"no Claude Code folder at {places.config_dir}: this is the demo;"
         " name a folder with --config-dir"
     )
-    say(notice)
-    from ..demo import run_demo
+    print_error(notice)
+    from ..launch import run_demo
 
     return run_demo(notice, policy, mouse=mouse)
 
 
-def resolve(
+def resolve_places(
     config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
 ) -> Places:
     """Find the places of this run; raises PlaceError or RefusedError where that is not possible."""
-    from ..places import find_places
+    from ...collectors.places import find_places
 
     try:
         return find_places(config, store, policy)

@@ -1,4 +1,4 @@
-"""`ctxtop summaries`: what was returned, kept and planned, as a table, JSON or Markdown."""
+"""`ctxtop summaries` and `ctxtop diff`: list summaries, and compare them."""
 
 from __future__ import annotations
 
@@ -8,27 +8,30 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from ...collectors.collect import Collector
-from ...core.summary_list import PlanText, Wanted, read_rows
-from ..formats import one_line
-from . import as_json
-from .emit import emit
-from .options import chosen, reading, session
-from .reading import open_reading
-from .report import DONE, FAILED, say, say_all
+from ...collectors.claude_code.collector_thread import Collector
+from ...core.summaries.summary_comparison import ItemFate, ReplacedContent
+from ...core.summaries.summary_search import PlanSummary, SummaryCriteria, read_summary_rows
+from ...core.transcript.sanitize import one_line
+from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
+from .command_options import options_of, session_option, store_options
+from .command_store import open_snapshot
+from .output import json_records
+from .output.printing import print_result
+from .output.text_table import paint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...core.store.rows import SummaryRow
-    from .reading import Reading
+    from ...core.store.queries.query_rows import SummaryRow
+    from ...core.summaries.summary_comparison import TextDiff
+    from .command_store import StoreSnapshot
 
 
-class Summaries(msgspec.Struct, frozen=True):
+class ListedSummaries(msgspec.Struct, frozen=True):
     """What one command found, whole."""
 
     rows: tuple[SummaryRow, ...]
-    plans: tuple[PlanText, ...]
+    plans: tuple[PlanSummary, ...]
     filter_errors: tuple[str, ...]
     """Filters that were not understood."""
     session_titles: dict[str, str]
@@ -36,8 +39,8 @@ class Summaries(msgspec.Struct, frozen=True):
 
 
 @click.command()
-@reading
-@session
+@store_options
+@session_option
 @click.option(
     "--search",
     default="",
@@ -64,37 +67,39 @@ def summaries(
     no_redact: bool,
 ) -> int:
     """List what agents returned, what compactions kept, and plans. Newest first."""
-    options = chosen(context)
+    options = options_of(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)
     words = search.encode("utf-8", "replace").decode()
-    with open_reading(options, Collector.scan_and_count_tokens) as found:
+    with open_snapshot(options, Collector.scan_and_count_tokens) as found:
         listed = read_summaries(found, words, found.session_id(session))
-        say_all(listed.filter_errors)
+        print_errors(listed.filter_errors)
         if export is not None:
             return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
         what = f"summaries with {words!r}" if words.strip() else "summaries"
         where = f"of session {session}" if session else f"in {found.places.config_dir}"
-        return emit(
+        return print_result(
             context,
-            records_of(listed),
-            lambda: _lines(listed.rows) or [f"no {what} yet {where}"],
+            summary_records(listed),
+            lambda: _summary_lines(listed.rows) or [f"no {what} yet {where}"],
         )
 
 
-def read_summaries(found: Reading, words: str, session_id: str | None = None) -> Summaries:
+def read_summaries(
+    found: StoreSnapshot, words: str, session_id: str | None = None
+) -> ListedSummaries:
     """Find what is searched for, as the dashboard's page does, and read it whole."""
-    from ..summary_source import SummarySource
+    from ..screens.summaries.summary_source import SummarySource
 
     sessions = found.sessions()
     projects = {each.session_id: each.project for each in sessions}
-    wanted = Wanted(query=words, session_id=session_id)
+    wanted = SummaryCriteria(query=words, session_id=session_id)
     source = SummarySource(found.places.store)
     listing = source.list(found.db, wanted, projects, found.now_ms)
-    return Summaries(
-        rows=tuple(read_rows(found.db, listing.plans, listing.found.ids)),
+    return ListedSummaries(
+        rows=tuple(read_summary_rows(found.db, listing.plans, listing.found.ids)),
         plans=listing.plans,
         filter_errors=listing.found.search.problems,
         session_titles={
@@ -104,47 +109,130 @@ def read_summaries(found: Reading, words: str, session_id: str | None = None) ->
     )
 
 
-def records_of(listed: Summaries) -> list[dict[str, Any]]:
+def summary_records(listed: ListedSummaries) -> list[dict[str, Any]]:
     """Say them for programs (commands.md)."""
-    return [as_json.summary(each, id_of(each, listed.plans)) for each in listed.rows]
+    return [
+        json_records.summary_record(each, summary_name(each, listed.plans)) for each in listed.rows
+    ]
 
 
-def id_of(row: SummaryRow, plans: Sequence[PlanText]) -> str:
+def summary_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:
     """Name a summary for `ctxtop diff`: its number, or a plan's receipt and operation."""
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     return str(row.summary_id) if plan is None else f"{plan.receipt_id}.{plan.operation_number + 1}"
 
 
-def _lines(rows: Sequence[SummaryRow]) -> list[str]:
-    from . import as_table
+def _summary_lines(rows: Sequence[SummaryRow]) -> list[str]:
+    from .output import result_tables
 
-    return as_table.summaries(rows)
+    return result_tables.summaries_list(rows)
 
 
-def _print_markdown(listed: Summaries, *, redacting: bool) -> int:
-    from ...core.redaction import redact
-    from ..summary_markdown import summaries_markdown
-    from .columns import put
+def _print_markdown(listed: ListedSummaries, *, redacting: bool) -> int:
+    from ...core.transcript.redaction import redact
+    from ..text.summary_text import summaries_markdown
+    from .output.text_table import print_lines
 
     text = "".join(summaries_markdown(listed.rows, listed.session_titles)).removesuffix("\n")
-    put((redact(text) if redacting else text).split("\n"))
+    print_lines((redact(text) if redacting else text).split("\n"))
     return DONE
 
 
-def _export(listed: Summaries, named: str, *, redacting: bool) -> int:
-    from ..export_file import ExportError, named_path, write_export
-    from ..summary_markdown import summaries_markdown
+def _export(listed: ListedSummaries, named: str, *, redacting: bool) -> int:
+    from ..export.document_file import ExportError, parse_path, write_export
+    from ..text.summary_text import summaries_markdown
 
     if not listed.rows:
-        say("no summaries to export: nothing was written")
+        print_error("no summaries to export: nothing was written")
         return FAILED
     try:
-        path = named_path(named, Path.cwd())
+        path = parse_path(named, Path.cwd())
         parts = summaries_markdown(listed.rows, listed.session_titles)
         size = write_export(path, parts, redacting=redacting)
     except ExportError as error:
-        say(str(error))
+        print_error(str(error))
         return FAILED
     count = len(listed.rows)
     print(f"{count:,} summar{'y' if count == 1 else 'ies'}, {size:,} bytes: {one_line(str(path))}")
     return DONE
+
+
+_FATE_COLOURS = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
+
+
+@click.command()
+@store_options
+@click.argument("summary")
+@click.argument("other", required=False)
+@click.pass_context
+def diff(context: click.Context, *, summary: str, other: str | None) -> int:
+    """Compare SUMMARY with OTHER, or with what it stands for.
+
+    `ctxtop summaries --json` names each by its id.
+    """
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
+        listed = read_summaries(found, "")
+        one = _find_summary(listed, summary)
+        if other is not None:
+            from ...core.summaries.summary_comparison import diff_texts
+
+            two = _find_summary(listed, other)
+            differing = diff_texts(one.text, two.text)
+            record = {
+                "left": summary,
+                "right": other,
+                "same_lines": differing.same,
+                "left_lines": differing.only_left,
+                "right_lines": differing.only_right,
+                "uncompared_lines": differing.left_cut + differing.right_cut,
+                "pairs": [msgspec.to_builtins(each) for each in differing.pairs],
+            }
+            return print_result(context, record, lambda: _difference_lines(differing))
+        from ...collectors.claude_code.transcripts.replaced_content import (
+            NotReadableError,
+            read_replaced,
+        )
+
+        try:
+            replaced = read_replaced(found.db, found.places.folder.projects, one, listed.plans)
+        except NotReadableError as error:
+            raise RefusedError(str(error)) from error
+        record = {"summary": summary, "kind": one.kind} | msgspec.to_builtins(replaced)
+        return print_result(context, record, lambda: _coverage_lines(one, replaced))
+
+
+def _find_summary(listed: ListedSummaries, wanted: str) -> SummaryRow:
+    found = next((row for row in listed.rows if summary_name(row, listed.plans) == wanted), None)
+    if found is None:
+        raise RefusedError(f"no summary {wanted!r}; `ctxtop summaries --json` names their ids")
+    return found
+
+
+def _difference_lines(found: TextDiff) -> list[str]:
+    lines = []
+    for pair in found.pairs:
+        if pair.same and pair.left is not None:
+            lines.append(f"  {one_line(pair.left.text)}")
+            continue
+        if pair.left is not None:
+            lines.append(paint(f"- {one_line(pair.left.text)}", "bad"))
+        if pair.right is not None:
+            lines.append(paint(f"+ {one_line(pair.right.text)}", "ok"))
+    return lines
+
+
+def _coverage_lines(row: SummaryRow, found: ReplacedContent) -> list[str]:
+    from ..screens.summaries.comparison_text import COVERAGE_SIGNS, coverage_headline
+
+    lines = coverage_headline(row, found)
+    for tally in found.tallies:
+        lines += ["", paint(tally.sort.value, "notice")]
+        lines += [
+            paint(
+                f"  {COVERAGE_SIGNS[each.where]} {one_line(each.text)} (line {each.line})", colour
+            )
+            for each in found.things
+            if each.sort is tally.sort
+            for colour in [_FATE_COLOURS[each.where]]
+        ]
+    return lines

@@ -1,4 +1,4 @@
-"""`ctxtop trigger`: asks the client itself to compact a session, and waits until it has."""
+"""`ctxtop trigger`: ask the client itself to compact a session, and wait until it has."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from ...collectors.asking.outcome import NotCompactedError, Via, Why
-from ...collectors.config_dir import config_dir
-from ...collectors.plugin.exchange import is_session, unfit
-from ..formats import tokens
-from .emit import emit
-from .options import chosen, reading
-from .reading import open_reading
-from .report import FAILED, LIVE, UNSAFE, USAGE, RefusedError, say
-from .times import time_of
+from ...collectors.client_compact.compact_outcome import CompactFailure, NotCompactedError, Via
+from ...collectors.plugin.compact_requests import instruction_problem, is_session_id
+from ...collectors.standard_paths import claude_config_dir
+from ..text.formats import iso_time, tokens
+from .command_errors import FAILED, LIVE, UNSAFE, USAGE, RefusedError, print_error
+from .command_options import options_of, store_options
+from .command_store import open_snapshot
+from .output.printing import print_result
 
 if TYPE_CHECKING:
-    from ...collectors.asking.ask import Subject
-    from ...collectors.asking.outcome import Outcome
+    from ...collectors.client_compact.client_compaction import ClientCompactTarget
+    from ...collectors.client_compact.compact_outcome import ClientCompactResult
 
-_CODES: Final = {
-    Why.FAILED: FAILED,
-    Why.NOTHING: USAGE,
-    Why.LIVE: LIVE,
-    Why.UNSAFE: UNSAFE,
-    Why.UNTRUSTED: UNSAFE,
+
+_FAILURE_CODES: Final = {
+    CompactFailure.FAILED: FAILED,
+    CompactFailure.NOTHING: USAGE,
+    CompactFailure.LIVE: LIVE,
+    CompactFailure.UNSAFE: UNSAFE,
+    CompactFailure.UNTRUSTED: UNSAFE,
 }
 
 
 @click.command()
-@reading
+@store_options
 @click.argument("session")
 @click.argument("text", nargs=-1)
 @click.option(
@@ -49,30 +49,30 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
 
     The start of SESSION's id is enough. TEXT tells the summariser what matters.
     """
-    from ...collectors.asking.ask import ask_to_compact
+    from ...collectors.client_compact.client_compaction import ask_to_compact
 
     words = " ".join(text).strip()
-    wrong = unfit(words)
+    wrong = instruction_problem(words)
     if wrong:
         raise click.UsageError(wrong, context)
     try:
-        subject = _subject(context, session)
+        subject = _client_target(context, session)
     except RefusedError as error:
-        say(str(error))
+        print_error(str(error))
         return USAGE
     try:
         outcome = ask_to_compact(subject, Via(via), words)
     except NotCompactedError as error:
-        say(f"{subject.session_id[:8]} was not compacted: {error}")
-        return _CODES[error.failure]
-    return emit(context, as_record(outcome), lambda: _lines(outcome))
+        print_error(f"{subject.session_id[:8]} was not compacted: {error}")
+        return _FAILURE_CODES[error.failure]
+    return print_result(context, outcome_record(outcome), lambda: _outcome_lines(outcome))
 
 
-def as_record(outcome: Outcome) -> dict[str, Any]:
+def outcome_record(outcome: ClientCompactResult) -> dict[str, Any]:
     """Say a compaction for programs (commands.md)."""
     return {
         "via": outcome.via.value,
-        "requested_at": time_of(outcome.requested_at),
+        "requested_at": iso_time(outcome.requested_at),
         "boundary_uuid": outcome.boundary_uuid,
         "pre_tokens": outcome.pre_tokens,
         "post_tokens": outcome.post_tokens,
@@ -81,18 +81,18 @@ def as_record(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _subject(context: click.Context, start: str) -> Subject:
-    from ...collectors.asking.ask import Subject
-    from ...collectors.subjects import run_folder
+def _client_target(context: click.Context, start: str) -> ClientCompactTarget:
+    from ...collectors.actions.session_target import run_folder
+    from ...collectors.client_compact.client_compaction import ClientCompactTarget
 
-    with open_reading(chosen(context)) as found:
+    with open_snapshot(options_of(context)) as found:
         session_id = found.session_id(start) or start
-        if not is_session(session_id):
+        if not is_session_id(session_id):
             raise RefusedError(f"{session_id} is no id that the client resumes")
         (session,) = found.sessions(session_id)
         places = found.places
-    default = config_dir(dict(os.environ), Path.home()).absolute()
-    return Subject(
+    default = claude_config_dir(dict(os.environ), Path.home()).absolute()
+    return ClientCompactTarget(
         session_id=session_id,
         transcript=places.folder.projects / session.path,
         project_root=run_folder(session),
@@ -102,7 +102,7 @@ def _subject(context: click.Context, start: str) -> Subject:
     )
 
 
-def _lines(outcome: Outcome) -> list[str]:
+def _outcome_lines(outcome: ClientCompactResult) -> list[str]:
     sizes = f"{tokens(outcome.pre_tokens)} → {tokens(outcome.post_tokens)}"
     said = [f"compacted via {outcome.via.value} in {outcome.seconds:.1f} s: {sizes}"]
     if outcome.command:

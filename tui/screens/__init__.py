@@ -1,1 +1,1 @@
-"""One module a screen."""
+"""A folder for each page: its screen, its panes and its text."""

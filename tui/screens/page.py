@@ -1,28 +1,87 @@
-"""A whole screen above the fleet: its crumbs, what it shows, its keys, and the newest view."""
+"""A page: a whole screen above the fleet with its breadcrumbs, its keys and its queries."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final, TypeVar
+import time
+from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.screen import Screen
+from textual.widgets import Static
 
-from ..widgets.crumbs import Crumbs
-from ..widgets.key_line import KeyLine
+from ...core.transcript.sanitize import one_line
+from ..background_queries import StoreQueryThread
+from ..widgets.header_footer import Crumbs, KeyLine
+from ..widgets.pager import Reader
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable
 
     from textual.app import ComposeResult
+    from textual.content import Content
     from textual.widget import Widget
 
-    from ...collectors.folder import Trouble
-    from ..app import CtxtopApp
-    from ..view import View
+    from ...core.model.problem import Problem
+    from ..dashboard import Dashboard
+    from ..fleet_view import FleetView
+
 
 Answer = TypeVar("Answer")
+
+REFRESH_PAUSE_FACTOR: Final = 10
+"""Of the time at most a tenth is spent on asking again: the lookup's thread answers others too."""
+
+MIN_REFRESH_S: Final = 0.2
+"""Between two questions that nobody asked by hand."""
+
+
+class RefreshingQuery(Generic[Answer]):
+    """Keeps one answer of a page as new as its views; one question is on its way at a time."""
+
+    def __init__(
+        self,
+        page: Page,
+        make_query: Callable[[], Callable[[sqlite3.Connection], Answer]],
+        on_result: Callable[[Answer | Problem], None],
+    ) -> None:
+        """Follow; `question` makes the question of the moment at which it is asked."""
+        self._page: Final = page
+        self._question: Final = make_query
+        self._take: Final = on_result
+        self._asked_at: float | None = None
+        self._is_stale = False
+        self._waits = False
+
+    def refresh_now(self) -> None:
+        """Ask at once, or as soon as the last answer is there: a person wants to see it."""
+        if self._asked_at is not None:
+            self._is_stale = True
+            return
+        self._is_stale = False
+        self._asked_at = time.monotonic()
+        self._page.look_up(self._question(), self._on_result)
+
+    def refresh_soon(self) -> None:
+        """Ask again when it is time to: there may be something new."""
+        if self._asked_at is None and not self._waits:
+            self.refresh_now()
+        else:
+            self._is_stale = True
+
+    def _on_result(self, answer: Answer | Problem) -> None:
+        took = time.monotonic() - (self._asked_at or time.monotonic())
+        self._asked_at = None
+        self._take(answer)
+        self._waits = True
+        self._page.set_timer(max(MIN_REFRESH_S, REFRESH_PAUSE_FACTOR * took), self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._waits = False
+        if self._is_stale:
+            self.refresh_now()
+
 
 HOME: Final = "sessions"
 """The first crumb: where Esc leads to in the end."""
@@ -31,7 +90,7 @@ HOME: Final = "sessions"
 class Page(Screen[None]):
     """Esc goes back to what lies below; a subclass composes what stands between."""
 
-    app: CtxtopApp
+    app: Dashboard
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Back", key_display="Esc", tooltip="back", id="back"),
@@ -63,7 +122,7 @@ class Page(Screen[None]):
         if self.app.view is not None:
             self.show_view(self.app.view)
 
-    def show_view(self, view: View) -> None:
+    def show_view(self, view: FleetView) -> None:
         """Take a newer view; what a person looks at keeps its place."""
 
     def set_crumbs(self, *crumbs: str) -> None:
@@ -91,11 +150,11 @@ class Page(Screen[None]):
     def look_up(
         self,
         question: Callable[[sqlite3.Connection], Answer],
-        take: Callable[[Answer | Trouble], None],
+        take: Callable[[Answer | Problem], None],
     ) -> None:
         """Ask what takes longer; a page that was left takes nothing."""
 
-        def take_here(answer: Answer | Trouble) -> None:
+        def take_here(answer: Answer | Problem) -> None:
             if self.is_attached:
                 take(answer)
 
@@ -104,3 +163,76 @@ class Page(Screen[None]):
     def action_leave(self) -> None:
         """Go back."""
         self.app.pop_screen()
+
+
+class QuickPage(Page):
+    """Asks in a thread of its own, which ends with the page."""
+
+    def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
+        super().__init__(*crumbs, session_id=session_id)
+        self._quick: StoreQueryThread | None = None
+
+    def show_problem(self, words: str) -> None:
+        """Say what is in the way of an answer."""
+        self.notify(words, markup=False)
+
+    def ask(
+        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
+    ) -> None:
+        """Ask the store what it answers within a frame; a page that was left takes nothing."""
+        from ...core.model.problem import Problem
+
+        def take_here(found: Answer | Problem) -> None:
+            if not self.is_attached:
+                return
+            if isinstance(found, Problem):
+                self.show_problem(one_line(str(found)))
+                return
+            take(found)
+
+        if self._quick is None:
+            self._quick = StoreQueryThread(self.app.places, self.app.post_message)
+        self._quick.query(question, take_here)
+
+    def on_unmount(self) -> None:
+        """End the thread."""
+        if self._quick is not None:
+            self._quick.stop()
+
+
+TEXT_MARGIN_CELLS: Final = 6
+"""Cells beside the text: the page's padding and its scroll bar."""
+
+MAX_TEXT_CELLS: Final = 110
+"""Cells of a line: as the style sheet's."""
+
+
+class ReadingScreen(Page):
+    """Shows a text; Esc goes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "leave", "Back", show=False, tooltip="back", id="done"),
+        Binding("y", "copy", "Copy", tooltip="copy the whole text", id="copy"),
+    ]
+
+    def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:
+        super().__init__(*crumbs, session_id=session_id)
+        self._content = content
+
+    def compose_page(self) -> Iterable[Widget]:
+        """Lay out the text."""
+        yield Reader(Static(self._content, id="text"), id="page")
+
+    def on_mount(self) -> None:
+        """Let the keys scroll the page."""
+        self.query_one("#page").focus()
+
+    def show(self, content: Content) -> None:
+        """Show another text in its place; a screen that is left already shows nothing."""
+        self._content = content
+        if self.is_attached:
+            self.query_one("#text", Static).update(content)
+
+    def action_copy(self) -> None:
+        """Copy the whole text."""
+        self.app.copy(self._content.plain, "the whole text")

@@ -12,16 +12,17 @@ from textual.message import Message
 from textual.suggester import Suggester
 from textual.widgets import Input, Static
 
-from ..filter_completion import complete
-from ..formats import one_line
+from ...core.transcript.sanitize import one_line
+from ..screens.fleet.session_filter import complete_filter
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
 
-MARK: Final = "/"
+
+FILTER_SIGN: Final = "/"
 
 
-class _Completion(Suggester):
+class _FilterSuggester(Suggester):
     """Goes on with the last word; nothing of it is kept, the sessions change."""
 
     def __init__(self) -> None:
@@ -30,7 +31,7 @@ class _Completion(Suggester):
         """None where nothing is suggested."""
 
     async def get_suggestion(self, value: str) -> str | None:
-        return None if self.choices is None else complete(value, self.choices)
+        return None if self.choices is None else complete_filter(value, self.choices)
 
 
 class FilterInput(Input):
@@ -86,12 +87,12 @@ class FilterBar(Horizontal):
         super().__init__(id="filter")
         self.display = False
         self._placeholder: Final = placeholder
-        self._completion: Final = _Completion()
+        self._completion: Final = _FilterSuggester()
         self._wrong = ""
 
     def compose(self) -> ComposeResult:
         """Lay out the sign, the words, and what is wrong with them."""
-        yield Static(MARK, classes="sign", markup=False)
+        yield Static(FILTER_SIGN, classes="sign", markup=False)
         yield FilterInput(select_on_focus=False, compact=True, suggester=self._completion)
         yield Static(classes="wrong", markup=False)
 

@@ -12,21 +12,78 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ..formats import fit
-from ..sliding import track
+from ..text.formats import fit_left
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual import events
 
-    from ..sliding import Scale
 
-LARGE: Final = 5
+DOT, HOLE = "●", "○"
+KNOB, LEFT, RIGHT = "●", "━", "─"
+
+MAX_DOTS: Final = 9
+"""Values up to which each has a dot of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliderScale:
+    """The values that a slider can have."""
+
+    lowest: int
+    highest: int
+    step: int = 1
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return (self.highest - self.lowest) // self.step + 1
+
+    @property
+    def is_dotted(self) -> bool:
+        """Say whether each value has a dot."""
+        return self.count <= MAX_DOTS
+
+    def nearest(self, value: int) -> int:
+        """Give the value of the scale that is nearest."""
+        steps = round((value - self.lowest) / self.step)
+        return self.lowest + min(max(steps, 0), self.count - 1) * self.step
+
+    def place(self, value: int, cells: int) -> int:
+        """Give the cell, from 0, that a value stands in."""
+        if self.is_dotted:
+            return (value - self.lowest) // self.step
+        span = max(1, self.highest - self.lowest)
+        return round((value - self.lowest) * (cells - 1) / span)
+
+    def value_at(self, cell: int, cells: int) -> int:
+        """Give the value that a cell stands for; beside the track that is an end."""
+        if self.is_dotted:
+            return self.nearest(self.lowest + cell * self.step)
+        span = self.highest - self.lowest
+        return self.nearest(round(self.lowest + cell * span / max(1, cells - 1)))
+
+    def track_cells(self, room: int) -> int:
+        """Give the cells of the track in a room of so many."""
+        return self.count if self.is_dotted else max(2, room)
+
+
+def draw_track(scale: SliderScale, value: int, cells: int, style: str) -> Content:
+    """Draw the track; what is reached is told by its sign too, not by its colour alone."""
+    place = scale.place(value, cells)
+    if scale.is_dotted:
+        reached, rest = DOT * (place + 1), HOLE * (cells - place - 1)
+    else:
+        reached, rest = LEFT * place + KNOB, RIGHT * (cells - place - 1)
+    return Content.styled(reached, style) + Content.styled(rest, "$bar-mark")
+
+
+LARGE_STEP: Final = 5
 """Steps at once."""
 
-SHORTEST: Final = 4
-LONGEST: Final = 24
+MIN_TRACK_CELLS: Final = 4
+MAX_TRACK_CELLS: Final = 24
 """Cells of a track; a longer one is not set more exactly."""
 
 
@@ -38,7 +95,7 @@ class Slider(Widget, can_focus=True):
         Binding("right,l", "slide(1)", "More", show=False, tooltip="more", id="higher"),
         Binding(
             "shift+left,H",
-            f"slide({-LARGE})",
+            f"slide({-LARGE_STEP})",
             "Much less",
             show=False,
             tooltip="much less",
@@ -46,7 +103,7 @@ class Slider(Widget, can_focus=True):
         ),
         Binding(
             "shift+right",
-            f"slide({LARGE})",
+            f"slide({LARGE_STEP})",
             "Much more",
             show=False,
             tooltip="much more",
@@ -72,7 +129,7 @@ class Slider(Widget, can_focus=True):
 
     def __init__(
         self,
-        scale: Scale,
+        scale: SliderScale,
         value: int,
         format_value: Callable[[int], str],
         *,
@@ -85,7 +142,7 @@ class Slider(Widget, can_focus=True):
         self._words: Final = format_value
         self.set_reactive(Slider.value, scale.nearest(value))
 
-    def rescale(self, scale: Scale) -> None:
+    def rescale(self, scale: SliderScale) -> None:
         """Take another scale; where the value is not on it, tell of the nearest one."""
         self.scale = scale
         self.choose(self.value)
@@ -96,8 +153,8 @@ class Slider(Widget, can_focus=True):
         style = "bold $accent" if self.has_focus else "$level-calm"
         label = Content.styled(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")
         cells = self._cells
-        words = fit(self._words(self.value), max(0, self.size.width - self._start - cells - 1))
-        drawn = track(self.scale, self.value, cells, style)
+        words = fit_left(self._words(self.value), max(0, self.size.width - self._start - cells - 1))
+        drawn = draw_track(self.scale, self.value, cells, style)
         return label + drawn + Content.styled(f" {words}", "$foreground")
 
     @property
@@ -109,7 +166,7 @@ class Slider(Widget, can_focus=True):
         values = range(self.scale.lowest, self.scale.highest + 1, self.scale.step)
         longest = max(cell_len(self._words(each)) for each in values)
         room = self.size.width - self._start - longest - 1
-        return self.scale.track_cells(min(max(room, SHORTEST), LONGEST))
+        return self.scale.track_cells(min(max(room, MIN_TRACK_CELLS), MAX_TRACK_CELLS))
 
     def action_slide(self, steps: int) -> None:
         """Go some steps on."""

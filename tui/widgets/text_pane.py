@@ -1,4 +1,4 @@
-"""A long text of lines that are already wrapped: only what is in sight is drawn."""
+"""The one text view: a long text of wrapped lines, of which only what is in sight is drawn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
-from ..moving_keys import PAGER, moving_keys
-from ..wrapping import Passage
+from ..text.text_lines import Passage
+from .pager import PAGER_PAGE_DOWN_KEYS, movement_bindings
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from textual.binding import BindingType
     from textual.content import Content
 
-CURRENT: Final = "bold $background on $accent"
+
+CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"
 """The passage that a person went to."""
 
-KEPT_STRIPS: Final = 2_000
+MAX_CACHED_STRIPS: Final = 2_000
 """Lines that are remembered as they were drawn: some screens of them."""
 
-ABOVE: Final = 3
+CONTEXT_LINES_ABOVE: Final = 3
 """Lines that stay in sight above a passage that a person goes to."""
 
 
@@ -41,7 +42,7 @@ class TextPane(ScrollView, can_focus=True):
         scrollbar-gutter: stable;
     }
     """
-    BINDINGS: ClassVar[list[BindingType]] = [*moving_keys(PAGER)]
+    BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings(PAGER_PAGE_DOWN_KEYS)]
 
     class Resized(Message):
         """The lines must be wrapped for another width."""
@@ -115,7 +116,7 @@ class TextPane(ScrollView, can_focus=True):
         height = self.scrollable_content_region.height
         top = round(self.scroll_offset.y)
         if not top <= line < top + height - 1:
-            self.jump(max(0, line - ABOVE))
+            self.jump(max(0, line - CONTEXT_LINES_ABOVE))
 
     def jump(self, line: int) -> None:
         """Make a line the first in sight, at once."""
@@ -140,7 +141,7 @@ class TextPane(ScrollView, can_focus=True):
             return Strip.blank(self.size.width, self.visual_style.rich_style)
         strip = self._strips.get(number)
         if strip is None or strip.cell_length != self.size.width:
-            if len(self._strips) > KEPT_STRIPS:
+            if len(self._strips) > MAX_CACHED_STRIPS:
                 self._strips.clear()
             strip = self._strips[number] = self._draw(number)
         return strip
@@ -150,7 +151,7 @@ class TextPane(ScrollView, can_focus=True):
         line = self._lines[number]
         marked = self._current
         if marked is not None and marked.line == number:
-            line = line.stylize(CURRENT, marked.start, marked.end)
+            line = line.stylize(CURRENT_PASSAGE_STYLE, marked.start, marked.end)
         (strip, *_) = Visual.to_strips(self, line, width, 1, style, pad=True)
         return strip.crop_extend(0, width, style.rich_style)
 

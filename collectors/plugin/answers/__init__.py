@@ -1,1 +1,1 @@
-"""What hooks answer, one module a feature: each has `answer(call)`, which gives a Reply or None."""
+"""What hooks answer: one module per feature, each with `answer(call) -> HookReply | None`."""

@@ -1,7 +1,7 @@
-"""At SubagentStop: hold an agent up once that did not compress its result as its skill asks.
+"""Feature `enforce`: block an agent once at SubagentStop if its result is not compressed.
 
-Opt-in, and in doubt the agent goes: where no skill is declared, nothing can be read, it was
-held up before, or the policy says so (000-14 to 000-19, R000-02).
+Opt-in, and when in doubt the agent may stop: no skill is declared, nothing can be read, it was
+blocked before, or the policy says so (000-14 to 000-19, R000-02).
 """
 
 from __future__ import annotations
@@ -9,110 +9,127 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ....core.compliance.codes import Format, Verdict
-from ....core.compliance.expected import OFF, WHOLE_TRANSCRIPT, Terms, asked_by, terms_of
-from ....core.compliance.judge import judge
-from ....core.compliance.lines import MARKER
-from ....core.compliance.reason import reason
-from ...clean import clean_text
-from ...regular import open_regular
-from ..agent_run import given_skills, holds, last_words, was_blocked
-from ..call import Reply
+from ....core.compliance.codes import ComplianceVerdict, ResultFormat
+from ....core.compliance.expected import (
+    OFF,
+    WHOLE_TRANSCRIPT,
+    ComplianceSettings,
+    compliance_settings,
+    format_of_skills,
+)
+from ....core.compliance.findings import COMPRESSED_MARKER
+from ....core.compliance.judge import block_reason, judge_result
+from ....core.files.safe_open import open_regular
+from ....core.transcript.sanitize import sanitize_text
+from ..hook_call import HookReply
+from ..hook_transcript import (
+    contains_text,
+    find_preloaded_skills,
+    read_last_message,
+    was_blocked_before,
+)
 
 TYPE_CHECKING = False
+
 if TYPE_CHECKING:
     from typing import Any, Final
 
-    from ..call import Call
+    from ..hook_call import HookCall
 
-EVENT: Final = "SubagentStop"
+
+ENFORCE_EVENT: Final = "SubagentStop"
 
 PROJECT_FILE: Final = ".ctxtop.toml"
-VARIABLE: Final = "CTXTOP_POLICY_"
+POLICY_VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 
-_SKILLS: Final = b"compress-"
+_SKILL_PREFIX: Final = b"compress-"
 """What a definition holds that declares one of the skills."""
 
-DEEPEST: Final = 5
+MAX_FOLDER_DEPTH: Final = 5
 """Levels of folders below agents/, as the client nests them."""
 
-LARGEST: Final = 512 * 1024
+MAX_DEFINITION_BYTES: Final = 512 * 1024
 """Bytes of a definition that are looked at."""
 
-MOST_ENTRIES: Final = 10_000
-MOST_BYTES: Final = 32 * 1024 * 1024
+MAX_ENTRIES: Final = 10_000
+MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
 """Of all definitions of a project or of the user: the client waits, and a repository may hold any
 number of files."""
 
 
-def answer(call: Call) -> Reply | None:
+def answer(call: HookCall) -> HookReply | None:
     """Say why the agent may not stop yet; None lets it go. Raises OSError: then it goes, too."""
     given = call.fields
-    agent_type, path = _text(given, "agent_type"), _text(given, "agent_transcript_path")
-    if call.event != EVENT or given.get("stop_hook_active") is not False:
+    agent_type, path = _text_field(given, "agent_type"), _text_field(given, "agent_transcript_path")
+    if call.event != ENFORCE_EVENT or given.get("stop_hook_active") is not False:
         return None
     if not agent_type or not path:
         # The client's own agents, as that of a compaction, have no type.
         return None
     transcript = Path(path)
-    expected = asked_by(given_skills(transcript)) or _declared(given, agent_type)
+    expected = format_of_skills(find_preloaded_skills(transcript)) or _declared_format(
+        given, agent_type
+    )
     if expected is None:
         return None
-    text = _text(given, "last_assistant_message") or last_words(transcript)
+    text = _text_field(given, "last_assistant_message") or read_last_message(transcript)
     if not text:
         return None
-    terms = _terms(given)
-    judged = judge(clean_text(text), expected, agent_type, terms.limits)
-    if terms.mode == OFF or judged.verdict is not Verdict.NON_COMPLIANT:
+    terms = _compliance_terms(given)
+    judged = judge_result(sanitize_text(text), expected, agent_type, terms.limits)
+    if terms.mode == OFF or judged.verdict is not ComplianceVerdict.NON_COMPLIANT:
         return None
-    if terms.mode == WHOLE_TRANSCRIPT and holds(transcript, MARKER.encode()):
+    if terms.mode == WHOLE_TRANSCRIPT and contains_text(transcript, COMPRESSED_MARKER.encode()):
         return None
-    if was_blocked(transcript):
+    if was_blocked_before(transcript):
         return None
-    return Reply(block_reason=reason(judged, expected, agent_type, terms.limits))
+    return HookReply(block_reason=block_reason(judged, expected, agent_type, terms.limits))
 
 
-def _text(given: Any, name: str) -> str:  # noqa: ANN401 -- of no type that can be relied on
+def _text_field(given: Any, name: str) -> str:  # noqa: ANN401 -- of no type that can be relied on
     value = given.get(name)
     return value if isinstance(value, str) and "\0" not in value else ""
 
 
-def _declared(given: Any, agent_type: str) -> Format | None:  # noqa: ANN401 -- as above
+def _declared_format(given: Any, agent_type: str) -> ResultFormat | None:  # noqa: ANN401 -- as above
     """Look into the definitions, where one of them may declare a skill at all."""
-    project = os.environ.get("CLAUDE_PROJECT_DIR") or _text(given, "cwd")
-    config = _config(_text(given, "transcript_path"))
+    project = os.environ.get("CLAUDE_PROJECT_DIR") or _text_field(given, "cwd")
+    config = _config_folder(_text_field(given, "transcript_path"))
     if not project:
         return None
     places = [(Path(project), ".claude/agents"), (config, "agents")]
     name = agent_type.encode()
     if ":" not in agent_type and not any(
-        _Search(root, name).finds(root / folder, DEEPEST) for root, folder in places
+        _DefinitionSearch(root, name).finds(root / folder, MAX_FOLDER_DEPTH)
+        for root, folder in places
     ):
         return None
-    from ...surroundings.declared import declared_skills  # with all that reads definitions
+    from ...claude_code.config.definition_files import (
+        declared_skills,  # with all that reads definitions
+    )
 
     skills = declared_skills(agent_type, Path(project), config)
-    return asked_by(skills) if skills else None
+    return format_of_skills(skills) if skills else None
 
 
-def _config(transcript: str) -> Path:
+def _config_folder(transcript: str) -> Path:
     """Name the client's folder: it holds projects/<project>/<session>.jsonl."""
     parents = Path(transcript).parents
     if transcript and len(parents) > 2 and parents[1].name == "projects":
         return parents[2]
-    from ...config_dir import config_dir
+    from ...standard_paths import claude_config_dir
 
-    return config_dir(os.environ, Path.home())
+    return claude_config_dir(os.environ, Path.home())
 
 
-class _Search:
+class _DefinitionSearch:
     """Looks for a file that names an agent and a skill: all others need not be understood."""
 
     def __init__(self, root: Path, name: bytes) -> None:
         """`root` is what no link may lead out of."""
         self._root: Final = os.path.realpath(root)
         self._name: Final = name
-        self._entries, self._bytes = MOST_ENTRIES, MOST_BYTES
+        self._entries, self._bytes = MAX_ENTRIES, MAX_TOTAL_BYTES
 
     def finds(self, folder: Path, levels: int) -> bool:
         """Return whether such a file exists within `levels` folders; skips what cannot be read."""
@@ -143,12 +160,12 @@ class _Search:
             return False
         try:
             with open_regular(real) as file:
-                data = file.read(LARGEST)
+                data = file.read(MAX_DEFINITION_BYTES)
         except OSError:
             return False
         self._bytes -= len(data)
         named = self._name in data or path.name.encode() == self._name + b".md"
-        return _SKILLS in data and named
+        return _SKILL_PREFIX in data and named
 
     def _inside(self, path: Path) -> Path | None:
         """Resolve a path; None where a link leads out of the root."""
@@ -156,15 +173,15 @@ class _Search:
         return Path(real) if f"{real}/".startswith(self._root.rstrip("/") + "/") else None
 
 
-def _terms(given: Any) -> Terms:  # noqa: ANN401 -- as above
+def _compliance_terms(given: Any) -> ComplianceSettings:  # noqa: ANN401 -- as above
     """Return the policy's limits; the policy is only read where somebody set a value."""
-    from ...user_file import user_file
-    from ..project_root import project_root
+    from ...standard_paths import user_policy_path
+    from ..hook_call import find_hook_project
 
-    says = any(name.startswith(VARIABLE) for name in os.environ)
-    root = project_root(given)
-    if not (says or user_file().is_file() or (root and Path(root, PROJECT_FILE).is_file())):
-        return Terms()
-    from ..at_once import policy_at_once  # with all that a policy needs
+    says = any(name.startswith(POLICY_VARIABLE_PREFIX) for name in os.environ)
+    root = find_hook_project(given)
+    if not (says or user_policy_path().is_file() or (root and Path(root, PROJECT_FILE).is_file())):
+        return ComplianceSettings()
+    from ..hook_inputs import resolve_hook_policy  # with all that a policy needs
 
-    return terms_of(policy_at_once(given))
+    return compliance_settings(resolve_hook_policy(given))

@@ -1,4 +1,4 @@
-"""What an agent that starts is given: results of earlier ones and its tasks."""
+"""Feature `inject`: give an agent that starts the results of earlier agents and its own tasks."""
 
 from __future__ import annotations
 
@@ -6,38 +6,38 @@ import sqlite3
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ....core.injection.choose import choose
-from ....core.injection.limits import limits_of
-from ...clean import clean_title
-from ...giving import Asked, gather
-from ..at_once import policy_at_once, store_at_once
-from ..call import Reply
-from ..fields import text_of, transcript_of
-from ..kept import keep
-from ..project_root import project_root
+from ....core.injection.context_selection import select_context
+from ....core.injection.injection_candidates import injection_limits
+from ....core.transcript.sanitize import sanitize_title
+from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
+from ..answer_records import record_answer
+from ..hook_call import HookReply, find_hook_project, text_field, transcript_path
+from ..hook_inputs import open_store_without_waiting, resolve_hook_policy
 
 if TYPE_CHECKING:
-    from ....core.injection.past import Injection, Limits
-    from ..call import Call
+    from ....core.injection.injection_candidates import Injection, InjectionLimits
+    from ..hook_call import HookCall
 
 
-def answer(call: Call) -> Reply | None:
+def answer(call: HookCall) -> HookReply | None:
     """Give an agent at its SubagentStart what `ctxtop inject` shows; None where nothing fits."""
-    transcript, root = transcript_of(call.fields), project_root(call.fields)
-    agent_type = clean_title(text_of(call.fields, "agent_type"))
+    transcript, root = transcript_path(call.fields), find_hook_project(call.fields)
+    agent_type = sanitize_title(text_field(call.fields, "agent_type"))
     # An agent without a type is the client's own.
     if call.event != "SubagentStart" or transcript is None or not agent_type:
         return None
-    limits = limits_of(policy_at_once(call.fields))
+    limits = injection_limits(resolve_hook_policy(call.fields))
     if limits is None:
         return None
-    agent_id = clean_title(text_of(call.fields, "agent_id")) or None
-    asked = Asked(transcript, agent_type, agent_id, project_root=Path(root) if root else None)
-    found = _choose(asked, call.store, limits)
+    agent_id = sanitize_title(text_field(call.fields, "agent_id")) or None
+    asked = InjectionRequest(
+        transcript, agent_type, agent_id, project_root=Path(root) if root else None
+    )
+    found = _choose_injection(asked, call.store, limits)
     if not found.context:
         return None
     for entry in found.entries:
-        keep(
+        record_answer(
             call.store,
             feature="inject",
             session_id=transcript.stem.lower(),
@@ -48,14 +48,14 @@ def answer(call: Call) -> Reply | None:
             from_session_id=entry.session_id,
             from_agent_id=entry.agent_id,
         )
-    return Reply(context=found.context)
+    return HookReply(context=found.context)
 
 
-def _choose(asked: Asked, store: Path, limits: Limits) -> Injection:
+def _choose_injection(asked: InjectionRequest, store: Path, limits: InjectionLimits) -> Injection:
     try:
-        with store_at_once(store) as db:
-            start, pasts = gather(asked, db, limits)
+        with open_store_without_waiting(store) as db:
+            start, pasts = gather_injection_sources(asked, db, limits)
     except sqlite3.Error:
         # Not there, locked, damaged, or of another ctxtop: the files alone.
-        start, pasts = gather(asked, None, limits)
-    return choose(start, pasts, limits)
+        start, pasts = gather_injection_sources(asked, None, limits)
+    return select_context(start, pasts, limits)

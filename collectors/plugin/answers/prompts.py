@@ -1,106 +1,201 @@
-"""What the model is told when its context fills: at 70 % that there is room, at 80 % to save it.
+"""Feature `prompts`: tell the model once when its context reaches a threshold.
 
-Each once a session, and again after a compaction, as the policy says (002-20 to 002-36).
+At 70 % that there is room, at 80 % to save what matters; again after a compaction, as the policy
+says (002-20 to 002-36). A full check takes ten times what a hook may take, and most tool calls are
+nowhere near a threshold: after one, a small file says up to which size none is needed.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import os
+import time
+from typing import Final
 
-from ..fields import text_of, transcript_of
-from ..quiet import NO_END, is_quiet, keep_quiet, rough_fill
+from ..hook_call import text_field, transcript_path
+from ..plugin_log import SAFE_OPEN_FLAGS, decode_object, log_folder
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import Any, Final
 
-    from ....core.context import Context
+    from ....core.model.context import Context
     from ....core.policy.policy import Policy
-    from ...transcripts.newest import Newest
-    from ..call import Call, Reply
-
-EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
+    from ...claude_code.current_context import LatestAnswer
+    from ..hook_call import HookCall, HookReply
 
 
-def answer(call: Call) -> Reply | None:
+THROTTLE_S: Final = 60.0
+"""After this a whole look is due all the same: a policy or a window may have changed."""
+
+NO_THRESHOLD_LEFT: Final = 1 << 40
+"""Tokens, where no threshold is left."""
+
+_TAIL_BYTES: Final = 256 * 1024
+_USAGE_KEY: Final = b'"usage":{'
+_INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def estimate_context_tokens(transcript: Path) -> int | None:
+    """Read the input of the last usage in a file's end, whoever's it is; None for none."""
+    try:
+        descriptor = os.open(transcript, os.O_RDONLY | SAFE_OPEN_FLAGS)
+    except OSError:
+        return None
+    try:
+        size = os.fstat(descriptor).st_size
+        tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    place = tail.rfind(_USAGE_KEY)
+    end = tail.find(b"\n", place)
+    if place < 0 or end < 0:
+        return None
+    usage = _first_object(tail[place + len(_USAGE_KEY) - 1 : end].decode("utf-8", "replace"))
+    counts = [usage.get(name) for name in _INPUT_FIELDS]
+    return sum(count for count in counts if type(count) is int)
+
+
+def is_throttled(store: Path, session_id: str, tokens: int | None) -> bool:
+    """Say whether nothing can be due at this rough fill."""
+    if tokens is None:
+        return False
+    try:
+        descriptor = os.open(_throttle_path(store, session_id), os.O_RDONLY | SAFE_OPEN_FLAGS)
+        try:
+            age_s = time.time() - os.fstat(descriptor).st_mtime
+            kept = decode_object(os.read(descriptor, 200).decode("ascii", "replace")) or {}
+        finally:
+            os.close(descriptor)
+    except OSError:
+        return False
+    low, high = kept.get("from"), kept.get("below")
+    if type(low) is not int or type(high) is not int:
+        return False
+    return 0 <= age_s < THROTTLE_S and low <= tokens < high
+
+
+def throttle(store: Path, session_id: str, tokens: int | None, tokens_left: int) -> None:
+    """Note that nothing is due until so many tokens more; raises OSError."""
+    if tokens is None:
+        return
+    path = _throttle_path(store, session_id)
+    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | SAFE_OPEN_FLAGS
+    descriptor = os.open(path, flags, 0o600)
+    try:
+        os.write(descriptor, f'{{"from":{tokens},"below":{tokens + tokens_left}}}'.encode())
+    finally:
+        os.close(descriptor)
+
+
+def _first_object(text: str) -> dict[str, Any]:
+    """Decode the object that a text begins with: of `usage`, which nests three deep at the most."""
+    depth = 0
+    for place, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return decode_object(text[: place + 1]) or {}
+    return {}
+
+
+def _throttle_path(store: Path, session_id: str) -> str:
+    name = "".join(sign if sign.isalnum() or sign == "-" else "_" for sign in session_id[:64])
+    return f"{log_folder(str(store))}/said/{name}.quiet"
+
+
+PROMPT_EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
+
+
+def answer(call: HookCall) -> HookReply | None:
     """Say what the thresholds say that the session has newly reached."""
-    transcript = transcript_of(call.fields)
+    transcript = transcript_path(call.fields)
     # In an agent the client names the session's transcript: that is another context.
-    if call.event not in EVENTS or transcript is None or text_of(call.fields, "agent_id"):
+    if call.event not in PROMPT_EVENTS or transcript is None or text_field(call.fields, "agent_id"):
         return None
     session_id = transcript.stem.lower()
-    fill = rough_fill(transcript)
-    if is_quiet(call.store, session_id, fill):
+    fill = estimate_context_tokens(transcript)
+    if is_throttled(call.store, session_id, fill):
         return None
-    reply, left = _look(call, transcript, session_id)
-    keep_quiet(call.store, session_id, fill, left)
+    reply, left = _check_thresholds(call, transcript, session_id)
+    throttle(call.store, session_id, fill, left)
     return reply
 
 
-def _look(call: Call, transcript: Path, session_id: str) -> tuple[Reply | None, int]:
+def _check_thresholds(
+    call: HookCall, transcript: Path, session_id: str
+) -> tuple[HookReply | None, int]:
     """Say what is due, and how many tokens are left until something else may be."""
     # Most calls end before: nothing that takes long is imported there.
-    from ...transcripts.ends import tail_lines
-    from ...transcripts.newest import newest
-    from ..at_once import policy_at_once
+    from ...claude_code.current_context import read_latest_answer
+    from ...claude_code.transcripts.transcript_ends import read_tail_lines
+    from ..hook_inputs import resolve_hook_policy
 
     try:
-        end = newest(tail_lines(transcript))
+        end = read_latest_answer(read_tail_lines(transcript))
     except FileNotFoundError:
         # The session's first prompt.
         return None, 0
-    cwd = text_of(call.fields, "cwd")
-    policy = policy_at_once(call.fields)
+    cwd = text_field(call.fields, "cwd")
+    policy = resolve_hook_policy(call.fields)
     context = None
     if end.tokens is not None:
-        from ...context_now import context_now
+        from ...claude_code.current_context import measure_current_context
 
-        context = context_now(transcript, cwd, call.store, policy, end, call.now_ms)
-    return _say(call, session_id, policy, context, end), _left(context)
+        context = measure_current_context(transcript, cwd, call.store, policy, end, call.now_ms)
+    return _announce(call, session_id, policy, context, end), _tokens_to_next_threshold(context)
 
 
-def _left(context: Context | None) -> int:
+def _tokens_to_next_threshold(context: Context | None) -> int:
     if context is None or context.ratio is None or context.tokens is None:
-        return NO_END
+        return NO_THRESHOLD_LEFT
     ahead = [line.at for line in context.thresholds if not line.is_reached(context.ratio)]
     if not ahead:
-        return NO_END
+        return NO_THRESHOLD_LEFT
     return max(1, int(min(ahead) * context.window.tokens) - context.tokens)
 
 
-def _say(
-    call: Call, session_id: str, policy: Policy, context: Context | None, end: Newest
-) -> Reply | None:
-    from ....core import prompting
-    from ..call import Reply
-    from ..kept import keep
-    from ..said import Said, forget_old
+def _announce(
+    call: HookCall, session_id: str, policy: Policy, context: Context | None, end: LatestAnswer
+) -> HookReply | None:
+    from ....core.injection import context_prompts
+    from ..answer_records import ThresholdAnnouncement, record_answer, remove_old_announcements
+    from ..hook_call import HookReply
 
-    thresholds = prompting.telling(policy)
-    due = prompting.reached(context, thresholds) if context else {}
+    thresholds = context_prompts.prompt_thresholds(policy)
+    due = context_prompts.reached_actions(context, thresholds) if context else {}
     said = []
     for each in thresholds:
-        record = Said(call.store, session_id, each.name)
+        record = ThresholdAnnouncement(call.store, session_id, each.name)
         before = record.announced_at()
         if before is not None and _is_rearmed(call, policy, each.name, context, end, before):
             record.rearm()
             before = None
         if each.name in due and before is None and record.claim():
             said.append(due[each.name])
-    text = prompting.words(said, policy)
+    text = context_prompts.choose_prompt(said, policy)
     if not text:
         return None
-    forget_old(call.store)
-    keep(call.store, "prompts", session_id=session_id, kind=" ".join(said), text=text)
-    return Reply(context=text)
+    remove_old_announcements(call.store)
+    record_answer(call.store, "prompts", session_id=session_id, kind=" ".join(said), text=text)
+    return HookReply(context=text)
 
 
 def _is_rearmed(
-    call: Call, policy: Policy, name: str, context: Context | None, end: Newest, said_at: int
+    call: HookCall,
+    policy: Policy,
+    name: str,
+    context: Context | None,
+    end: LatestAnswer,
+    said_at: int,
 ) -> bool:
-    from ....core import prompting
+    from ....core.injection import context_prompts
 
     lines = {line.name: line.at for line in context.thresholds} if context else {}
-    return prompting.is_rearmed(
+    return context_prompts.is_rearmed(
         policy.rearm,
         lines.get(name),
         context.ratio if context else None,

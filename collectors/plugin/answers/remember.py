@@ -1,46 +1,47 @@
-"""What a compaction's summary left out: noted after it, and said once with the next prompt."""
+"""Feature `remember`: repeat once, with the next prompt, what a compaction's summary left out."""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final
 
-from .. import notes
-from ..fields import text_of, transcript_of
+from .. import state_files
+from ..hook_call import text_field, transcript_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..call import Call, Reply
+    from ..hook_call import HookCall, HookReply
 
-MACHINE: Final = "<task-notification>"
+
+NOTIFICATION_PREFIX: Final = "<task-notification>"
 """How a prompt begins that nobody typed (2.1.329): what was forgotten waits for a person's."""
 
 _ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
 """What the summariser thought, which the model is not sent."""
 
 
-def answer(call: Call) -> Reply | None:
+def answer(call: HookCall) -> HookReply | None:
     """Judge a summary at PostCompact; at the next UserPromptSubmit say what it left out, once."""
-    transcript = transcript_of(call.fields)
-    if transcript is None or text_of(call.fields, "agent_id"):
+    transcript = transcript_path(call.fields)
+    if transcript is None or text_field(call.fields, "agent_id"):
         return None
     if call.event == "PostCompact":
-        _judge(call, transcript)
+        _check_summary(call, transcript)
     elif call.event == "UserPromptSubmit":
-        return _say_again(call, transcript)
+        return _remind(call, transcript)
     return None
 
 
-def _judge(call: Call, transcript: Path) -> None:
+def _check_summary(call: HookCall, transcript: Path) -> None:
     import msgspec
 
-    from ....core.summaries.steering import Item, missing
-    from ...standing import read_essentials
-    from ..kept import keep
+    from ....core.summaries.steering import Essential, find_missing_essentials
+    from ...claude_code.essentials import read_essentials
+    from ..answer_records import record_answer
 
     session_id = transcript.stem.lower()
-    steered = notes.take(call.store, f"steered-{session_id}")
+    steered = state_files.take_note(call.store, f"steered-{session_id}")
     if steered is None:
         try:
             items = read_essentials(transcript, call.now_ms)
@@ -48,38 +49,50 @@ def _judge(call: Call, transcript: Path) -> None:
             # A session that is not kept on disk.
             return
     else:
-        items = msgspec.json.decode(steered, type=tuple[Item, ...])
-    lost = missing(items, [_ANALYSIS.sub("", text_of(call.fields, "compact_summary"))])
+        items = msgspec.json.decode(steered, type=tuple[Essential, ...])
+    lost = find_missing_essentials(
+        items, [_ANALYSIS.sub("", text_field(call.fields, "compact_summary"))]
+    )
     for item in lost:
-        keep(call.store, "remember", session_id=session_id, kind=item.kind.value, text=item.text)
+        record_answer(
+            call.store, "remember", session_id=session_id, kind=item.kind.value, text=item.text
+        )
     if lost:
-        notes.leave(call.store, f"forgotten-{session_id}", msgspec.json.encode(lost))
+        state_files.leave_note(call.store, f"forgotten-{session_id}", msgspec.json.encode(lost))
     else:
-        notes.take(call.store, f"forgotten-{session_id}")
+        state_files.take_note(call.store, f"forgotten-{session_id}")
 
 
-def _say_again(call: Call, transcript: Path) -> Reply | None:
+def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     name = f"forgotten-{transcript.stem.lower()}"
     # Most prompts end here: nothing that takes long is imported before.
-    if not notes.is_left(call.store, name) or text_of(call.fields, "prompt").startswith(MACHINE):
+    if not state_files.has_note(call.store, name) or text_field(call.fields, "prompt").startswith(
+        NOTIFICATION_PREFIX
+    ):
         return None
-    left = notes.take(call.store, name)
+    left = state_files.take_note(call.store, name)
     if left is None:
         return None
     import msgspec
 
-    from ....core.summaries.steering import AGAIN, Item, missing, within, words
-    from ...standing import texts_in_context
-    from ..at_once import policy_at_once
-    from ..call import Reply
+    from ....core.summaries.steering import (
+        REMINDER_HEADING,
+        Essential,
+        find_missing_essentials,
+        fit_essentials,
+        render_essentials,
+    )
+    from ...claude_code.essentials import texts_since_compaction
+    from ..hook_call import HookReply
+    from ..hook_inputs import resolve_hook_policy
 
-    items = msgspec.json.decode(left, type=tuple[Item, ...])
-    sent = texts_in_context(transcript)
+    items = msgspec.json.decode(left, type=tuple[Essential, ...])
+    sent = texts_since_compaction(transcript)
     if not sent:
         # Nothing was compacted after all.
         return None
     # What the compaction kept word for word, and what its own hooks said, is still there.
-    lost = missing(items, [*sent, text_of(call.fields, "prompt")])
-    budget = policy_at_once(call.fields).integer("steering.again") or 0
-    said = words(within(lost, budget, AGAIN), AGAIN)
-    return Reply(context=said) if said else None
+    lost = find_missing_essentials(items, [*sent, text_field(call.fields, "prompt")])
+    budget = resolve_hook_policy(call.fields).integer("steering.again") or 0
+    said = render_essentials(fit_essentials(lost, budget, REMINDER_HEADING), REMINDER_HEADING)
+    return HookReply(context=said) if said else None

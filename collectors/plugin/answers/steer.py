@@ -1,4 +1,4 @@
-"""What the client's own compaction is told to keep: its PreCompact hook's plain output."""
+"""Feature `steer`: tell Claude Code's own compaction at PreCompact what its summary must keep."""
 
 from __future__ import annotations
 
@@ -6,30 +6,34 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from ....core.summaries.steering import STEER, tokens_of, within, words
-from ...standing import read_essentials
-from .. import notes
-from ..at_once import policy_at_once
-from ..call import Reply
-from ..fields import text_of, transcript_of
-from ..kept import keep
+from ....core.summaries.steering import (
+    KEEP_HEADING,
+    essential_tokens,
+    fit_essentials,
+    render_essentials,
+)
+from ...claude_code.essentials import read_essentials
+from .. import state_files
+from ..answer_records import record_answer
+from ..hook_call import HookReply, text_field, transcript_path
+from ..hook_inputs import resolve_hook_policy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..call import Call
+    from ..hook_call import HookCall
 
 
-def answer(call: Call) -> Reply | None:
+def answer(call: HookCall) -> HookReply | None:
     """Tell a compaction what must survive; None where there is nothing, or nothing to read."""
-    transcript = transcript_of(call.fields)
+    transcript = transcript_path(call.fields)
     if call.event != "PreCompact" or transcript is None:
         return None
-    agent_id = text_of(call.fields, "agent_id")
-    budget = policy_at_once(call.fields).integer("steering.budget") or 0
-    context = _agents_own(transcript, agent_id) if agent_id else transcript
+    agent_id = text_field(call.fields, "agent_id")
+    budget = resolve_hook_policy(call.fields).integer("steering.budget") or 0
+    context = _agent_transcript(transcript, agent_id) if agent_id else transcript
     try:
-        items = within(read_essentials(context, call.now_ms), budget, STEER)
+        items = fit_essentials(read_essentials(context, call.now_ms), budget, KEEP_HEADING)
     except FileNotFoundError:
         # A session that is not kept on disk.
         return None
@@ -37,20 +41,20 @@ def answer(call: Call) -> Reply | None:
         return None
     session_id = transcript.stem.lower()
     for item in items:
-        keep(
+        record_answer(
             call.store,
             "steer",
             session_id=session_id,
             agent_id=agent_id or None,
             kind=item.kind.value,
             text=item.text,
-            tokens=tokens_of(item),
+            tokens=essential_tokens(item),
         )
     if not agent_id:
         # Its PostCompact judges the summary by this.
-        notes.leave(call.store, f"steered-{session_id}", msgspec.json.encode(items))
-    return Reply(context=words(items, STEER))
+        state_files.leave_note(call.store, f"steered-{session_id}", msgspec.json.encode(items))
+    return HookReply(context=render_essentials(items, KEEP_HEADING))
 
 
-def _agents_own(transcript: Path, agent_id: str) -> Path:
+def _agent_transcript(transcript: Path, agent_id: str) -> Path:
     return transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"

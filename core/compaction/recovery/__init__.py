@@ -1,1 +1,1 @@
-"""Mending a session that ended because its prompt was too long or a message was empty."""
+"""Recovery of a session that ended because its prompt was too long or a message was empty."""

@@ -1,1 +1,1 @@
-"""The strategies, one a module, each with NAME, LEVEL and `find`."""
+"""The strategies by level; `strategy_registry` lists them all."""

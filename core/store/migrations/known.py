@@ -6,6 +6,6 @@ from typing import Final
 
 from sqlite_utils import Migrations
 
-from ..tables import MIGRATION_SET
+from ..store_schema import MIGRATION_SET
 
 migrations: Final = Migrations(MIGRATION_SET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ..bad_rows import KEPT_A_FILE
+from ..transcript_records import MAX_BAD_LINES_PER_FILE
 from .known import migrations
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def m027_bad_lines(db: Database) -> None:
         db.execute(
             f"DELETE FROM {lines} WHERE rowid IN (SELECT rowid FROM (SELECT rowid,"
             f" ROW_NUMBER() OVER (PARTITION BY {key} ORDER BY offset) AS place FROM {lines})"
-            f" WHERE place > {KEPT_A_FILE})"
+            f" WHERE place > {MAX_BAD_LINES_PER_FILE})"
         )
 
 

@@ -1,1 +1,1 @@
-"""Models that may write a summary, where a person named one: none is asked by default."""
+"""Models that can write a summary. None is called unless the user names one."""

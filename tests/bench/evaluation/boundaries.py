@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.conversation import Entry, Piece, PieceKind, Role
+from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .ledgers import context_tokens
 from .regret import next_requests
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ctxtop.core.material import CountedOnce
+    from ctxtop.core.measure.context_parts import CachedPartCounter
 
 
 class Compaction(msgspec.Struct, frozen=True):
@@ -41,19 +41,19 @@ class Compaction(msgspec.Struct, frozen=True):
 
 def compactions_of(path: Path) -> Iterator[Compaction]:
     """Find the compactions of a transcript that have a summary and something before it."""
-    entries = read_conversation(path)
+    entries = read_entries(path)
     for number, entry in enumerate(entries):
         if entry.boundary is None:
             continue
-        before = project(entries[:number])
+        before = visible_entries(entries[:number])
         rest = entries[number:]
         answer = next(
             (n for n, each in enumerate(rest) if each.role is Role.ASSISTANT and each.message_id),
             len(rest),
         )
-        after = project([*entries[:number], *rest[:answer]])
+        after = visible_entries([*entries[:number], *rest[:answer]])
         summary = "\n".join(
-            piece.text for each in after for piece in each.parts if piece.kind is PieceKind.SUMMARY
+            piece.text for each in after for piece in each.parts if piece.kind is PartKind.SUMMARY
         )
         if before and summary:
             later = next_requests(_until_boundary(rest[answer:]))
@@ -61,7 +61,7 @@ def compactions_of(path: Path) -> Iterator[Compaction]:
             yield Compaction(name, path, entry.offset, before, after, later, summary)
 
 
-def newest_within(before: Sequence[Entry], budget: int, tokens: CountedOnce) -> list[Entry]:
+def newest_within(before: Sequence[Entry], budget: int, tokens: CachedPartCounter) -> list[Entry]:
     """Keep the newest entries that fit a budget: what any better way has to beat."""
     kept: list[Entry] = []
     left = budget
@@ -75,7 +75,7 @@ def newest_within(before: Sequence[Entry], budget: int, tokens: CountedOnce) -> 
 
 def with_summary(text: str, tail: Sequence[Entry]) -> list[Entry]:
     """Put a summary in front of what is kept."""
-    piece = Piece(PieceKind.SUMMARY, text)
+    piece = MessagePart(PartKind.SUMMARY, text)
     first = Entry(offset=0, length=0, line=0, type="user", role=Role.USER, parts=(piece,))
     return [first, *tail]
 

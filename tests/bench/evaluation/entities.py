@@ -7,8 +7,8 @@ from collections import Counter
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.names import names_in
+from ctxtop.core.summaries.mentions import find_names
+from ctxtop.core.transcript.conversation import PartKind
 
 from .ledgers import context_tokens
 from .share import Share
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from re import Pattern
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
 HEAVY: Final = 3
 """From this weight on a thing was referred to twice after it was first named (Q3's gate)."""
@@ -38,13 +38,13 @@ _FORMS: Final[tuple[Pattern[str], ...]] = (
     re.compile(r"(?<=[\"'`])[A-Za-z][\w:-]{3,39}(?=[\"'`])"),
 )
 """URLs, error codes and classes, versions, ports, hashes, environment variables, quoted
-constants; paths and symbols are what `names_in` finds."""
+constants; paths and symbols are what `find_names` finds."""
 
 
 @lru_cache(maxsize=100_000)
 def entities_in(text: str) -> frozenset[str]:
     """Find what a text names: the kinds of compaction.md 4.2, Q3."""
-    found = names_in(text)
+    found = find_names(text)
     for form in _FORMS:
         found.update(each.rstrip(URL_END) for each in form.findall(text))
     return frozenset(found)
@@ -62,7 +62,7 @@ def weights(original: Sequence[Entry]) -> dict[str, int]:
         for piece in entry.parts:
             names = entities_in(text_of(piece))
             met |= names
-            if piece.kind in AUTHORED or piece.kind is PieceKind.PROMPT:
+            if piece.kind in AUTHORED or piece.kind is PartKind.PROMPT:
                 referred |= names
         for name in met:
             if name not in weighed:
@@ -103,7 +103,7 @@ def density(entries: Sequence[Entry], tokens: int) -> float:
 
 
 def inflated(
-    original: Sequence[Entry], compacted: Sequence[Entry], tokens: Callable[[Piece], int]
+    original: Sequence[Entry], compacted: Sequence[Entry], tokens: Callable[[MessagePart], int]
 ) -> list[str]:
     """Name the lines that take more tokens than before (Q9: no item grows); summaries are new."""
     before = Counter[str]()

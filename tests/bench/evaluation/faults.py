@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.artifacts import input_of
-from ctxtop.core.summaries.mentions import Mentions
-from ctxtop.core.summaries.todos import DONE, TODO_TOOLS
+from ctxtop.core.summaries.artifacts import DONE_STATUSES, TODO_TOOLS, parse_tool_input
+from ctxtop.core.summaries.mentions import MentionIndex
+from ctxtop.core.transcript.conversation import PartKind
 
 from .texts import pieces_of
 
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from re import Pattern
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 SHORTEST_LINE: Final = 20
 """Characters: a shorter line stands in any output by chance."""
@@ -37,7 +36,7 @@ _CLIENTS_OWN: Final = re.compile(
 
 def stale(summary: str, tail: Sequence[Entry]) -> list[str]:
     """Name the things that a summary holds to be pending and that the tail has done (Q13)."""
-    pending = Mentions([*_section(summary, _PENDING)])
+    pending = MentionIndex([*_section(summary, _PENDING)])
     return [todo for todo in _done(tail) if pending.has_sentence(todo)]
 
 
@@ -48,9 +47,9 @@ def contaminated(summary: str, original: Sequence[Entry]) -> list[str]:
     """
     prompts, results = [], []
     for piece in pieces_of(original):
-        if piece.kind is PieceKind.PROMPT:
+        if piece.kind is PartKind.PROMPT:
             prompts.append(piece.text)
-        elif piece.kind is PieceKind.TOOL_RESULT:
+        elif piece.kind is PartKind.TOOL_RESULT:
             results.append(piece.text)
     said, printed = "\n".join(prompts), "\n".join(results)
     found = []
@@ -77,12 +76,14 @@ def _done(entries: Sequence[Entry]) -> list[str]:
     """List the words of the things that became done."""
     found: list[str] = []
     for piece in pieces_of(entries):
-        if piece.kind is not PieceKind.TOOL_INPUT or piece.name not in TODO_TOOLS:
+        if piece.kind is not PartKind.TOOL_INPUT or piece.name not in TODO_TOOLS:
             continue
-        todos = input_of(piece).get("todos")
+        todos = parse_tool_input(piece).get("todos")
         found.extend(
             str(todo["content"])
             for todo in (todos if isinstance(todos, list) else ())
-            if isinstance(todo, dict) and todo.get("status") in DONE and todo.get("content")
+            if isinstance(todo, dict)
+            and todo.get("status") in DONE_STATUSES
+            and todo.get("content")
         )
     return list(dict.fromkeys(found))

@@ -9,11 +9,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import SYNTHETIC, read_conversation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.estimate import Estimator
-from ctxtop.core.material import CountedOnce
-from ctxtop.core.thinking import without_dropped
+from ctxtop.core.measure.context_parts import CachedPartCounter
+from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.transcript.conversation import remove_dropped_thinking
+from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .entities import HEAVY, density, entity_retention, inflated, weights
 from .kept import (
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 OVERHEAD: Final = 21_000
 """Tokens of the system prompt and the tools, where the cache is reckoned (compaction.md 1.1)."""
@@ -51,7 +51,7 @@ class Case(msgspec.Struct, frozen=True):
     name: str
     path: Path
     original: list[Entry]
-    tokens: CountedOnce
+    tokens: CachedPartCounter
     size: int
     """Tokens of the conversation."""
     bytes: int
@@ -108,17 +108,17 @@ class Figures(msgspec.Struct, frozen=True):
 
 def sent_from(path: Path) -> list[Entry]:
     """List what the model would be sent if a transcript were resumed now."""
-    sent = project(read_conversation(path))
-    return without_dropped(sent, _model_of(sent))
+    sent = visible_entries(read_entries(path))
+    return remove_dropped_thinking(sent, _model_of(sent))
 
 
 @lru_cache
-def counter_for(model: str | None) -> CountedOnce:
+def counter_for(model: str | None) -> CachedPartCounter:
     """Count for a model with what ctxtop ships, nothing learnt; no piece twice in a run."""
-    return CountedOnce(Estimator({}).for_model(model))
+    return CachedPartCounter(Estimator({}).for_model(model))
 
 
-def counter_of(entries: Sequence[Entry]) -> CountedOnce:
+def counter_of(entries: Sequence[Entry]) -> CachedPartCounter:
     """Count for the model of a conversation."""
     return counter_for(_model_of(entries))
 
@@ -222,7 +222,7 @@ def total(figures: Sequence[Figures]) -> Figures:
 
 def _model_of(entries: Sequence[Entry]) -> str | None:
     answers = (each.model for each in reversed(entries) if each.model)
-    return next((model for model in answers if model != SYNTHETIC), None)
+    return next((model for model in answers if model != SYNTHETIC_MODEL), None)
 
 
 def _empty(data: bytes) -> int:

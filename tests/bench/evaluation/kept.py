@@ -6,11 +6,11 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.artifacts import artifacts_of, input_of, said_in
-from ctxtop.core.summaries.cues import CONSTRAINT, sentences_with
-from ctxtop.core.summaries.forgotten import shared_basenames
-from ctxtop.core.summaries.mentions import Mentions
+from ctxtop.core.summaries.artifacts import collect_artifacts, parse_tool_input, prompt_excerpt
+from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_sentences
+from ctxtop.core.summaries.lost_artifacts import shared_basenames
+from ctxtop.core.summaries.mentions import MentionIndex
+from ctxtop.core.transcript.conversation import PartKind
 
 from .share import Share
 from .texts import SPOKEN, pieces_of, texts_of
@@ -18,8 +18,8 @@ from .texts import SPOKEN, pieces_of, texts_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from ctxtop.core.conversation import Entry
     from ctxtop.core.summaries.artifacts import FileUse
+    from ctxtop.core.transcript.conversation import Entry
 
 _QUOTATION: Final = re.compile(r"^[ \t]*>[ \t]?", re.MULTILINE)
 _REMOVED: Final = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm\s+((?:-\S+\s+)*)([^\s;&|-][^\s;&|]*)")
@@ -32,12 +32,12 @@ def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Sha
     whatever marks of a quotation stand before its lines.
     """
     standing = Counter(
-        piece.text for piece in pieces_of(compacted) if piece.kind is PieceKind.PROMPT
+        piece.text for piece in pieces_of(compacted) if piece.kind is PartKind.PROMPT
     )
-    quoted = _unquoted("\n".join(texts_of(compacted, frozenset({PieceKind.SUMMARY}))))
+    quoted = _unquoted("\n".join(texts_of(compacted, frozenset({PartKind.SUMMARY}))))
     kept = whole = 0
     for piece in pieces_of(original):
-        if piece.kind is not PieceKind.PROMPT:
+        if piece.kind is not PartKind.PROMPT:
             continue
         size = len(piece.text.encode("utf-8", "surrogatepass"))
         whole += size
@@ -57,7 +57,7 @@ def artifact_recall(original: Sequence[Entry], compacted: Sequence[Entry]) -> Sh
     """
     true = _files(original)
     left = _files(compacted)
-    summary = Mentions(texts_of(compacted, frozenset({PieceKind.SUMMARY})))
+    summary = MentionIndex(texts_of(compacted, frozenset({PartKind.SUMMARY})))
     shared = shared_basenames(true)
     kept = sum(
         left.get(path) == use or summary.has_path(path, shared) for path, use in true.items()
@@ -80,15 +80,15 @@ def constraints_of(entries: Sequence[Entry]) -> list[str]:
         dict.fromkeys(
             sentence
             for piece in pieces_of(entries)
-            if piece.kind is PieceKind.PROMPT
-            for sentence in sentences_with(CONSTRAINT, said_in(piece.text))
+            if piece.kind is PartKind.PROMPT
+            for sentence in find_sentences(RULE_PATTERN, prompt_excerpt(piece.text))
         )
     )
 
 
 def constraints_kept(rules: Iterable[str], compacted: Sequence[Entry]) -> Share:
     """Say how many rules are still there, word for word or most of it in one passage (Q8)."""
-    spoken = Mentions(texts_of(compacted, SPOKEN))
+    spoken = MentionIndex(texts_of(compacted, SPOKEN))
     found = [spoken.has_sentence(rule) for rule in rules]
     return Share(sum(found), len(found))
 
@@ -98,7 +98,7 @@ def _unquoted(text: str) -> str:
 
 
 def _files(entries: Sequence[Entry]) -> dict[str, tuple[int, int, int]]:
-    return {use.path: _counts(use) for use in artifacts_of(entries).files}
+    return {use.path: _counts(use) for use in collect_artifacts(entries).files}
 
 
 def _counts(use: FileUse) -> tuple[int, int, int]:
@@ -108,8 +108,8 @@ def _counts(use: FileUse) -> tuple[int, int, int]:
 def _removed(entries: Sequence[Entry]) -> set[str]:
     found: set[str] = set()
     for piece in pieces_of(entries):
-        if piece.kind is PieceKind.TOOL_INPUT and piece.name == "Bash":
-            command = input_of(piece).get("command")
+        if piece.kind is PartKind.TOOL_INPUT and piece.name == "Bash":
+            command = parse_tool_input(piece).get("command")
             if isinstance(command, str):
                 found.update(path for _, path in _REMOVED.findall(command))
     return found

@@ -9,7 +9,7 @@ from .texts import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
 READ: Final = 0.1
 """Price of a token that the cache holds, against one that it does not (compaction.md 1.6)."""
@@ -18,13 +18,13 @@ WRITE: Final = 1.25
 """Price of a token that is written to the cache for five minutes (compaction.md 1.6)."""
 
 
-def context_tokens(entries: Sequence[Entry], tokens: Callable[[Piece], int]) -> int:
+def context_tokens(entries: Sequence[Entry], tokens: Callable[[MessagePart], int]) -> int:
     """Count what is sent, without the system prompt and the tools."""
     return sum(tokens(piece) for piece in pieces_of(entries))
 
 
 def tokens_before_change(
-    original: Sequence[Entry], compacted: Sequence[Entry], tokens: Callable[[Piece], int]
+    original: Sequence[Entry], compacted: Sequence[Entry], tokens: Callable[[MessagePart], int]
 ) -> int:
     """Count what is sent before the first piece that differs: the cache holds it further on."""
     same = 0

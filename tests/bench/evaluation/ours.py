@@ -6,19 +6,19 @@ import json
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.image import after, image
-from ctxtop.core.compaction.keep import Tail
-from ctxtop.core.compaction.plan import Harm
-from ctxtop.core.compaction.plan_whole import KEPT_CHARS, plan_whole
-from ctxtop.core.compaction.planning import plan_transcript
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.summarise import facts_of, summarise
-from ctxtop.core.compaction.view import slim
-from ctxtop.core.compaction.whole import Whole, envelope_of
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.budget import Budget, sum_up
-from ctxtop.core.summaries.templates import ELEVEN
+from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.retained_messages import RetainedTail
+from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
+from ctxtop.core.compaction.strategies.summary_strategy import facts_before_tail, summarise_by_rules
+from ctxtop.core.compaction.summary_boundary import Conversation, read_common_fields
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_view import shorten_part
+from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
+from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
 from msgspec.structs import replace
 
 from .figures import counter_for
@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import Operation, Refusal
-    from ctxtop.core.compaction.view import View
-    from ctxtop.core.conversation import Entry, Piece
-    from ctxtop.core.material import CountedOnce
+    from ctxtop.core.compaction.transcript_view import TranscriptView
+    from ctxtop.core.measure.context_parts import CachedPartCounter
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
     from .replay import Compact
 
-LEVELS: Final = tuple(level for level in Harm if level <= Harm.PROSE)
+LEVELS: Final = tuple(level for level in Severity if level <= Severity.PROSE)
 """Those that edit lines; a summary comes after them, and a cut keeps nothing to be judged."""
 
 KEPT_MESSAGES: Final = 20
@@ -60,37 +60,43 @@ def our_ways() -> Iterator[tuple[str, Compact]]:
     yield "level 7 summary", _with_summary
 
 
-def summary_within(entries: Sequence[Entry], last: bytes, budget: int, tokens: CountedOnce) -> str:
+def summary_within(
+    entries: Sequence[Entry], last: bytes, budget: int, tokens: CachedPartCounter
+) -> str:
     """Sum up a whole conversation by rules in at most so many tokens; `last` is its last line."""
     whole = _whole(entries, last, tokens)
-    facts = facts_of(whole, Tail(tuple(whole.visible_entries), (), 0, 0))
+    facts = facts_before_tail(whole, RetainedTail(tuple(whole.visible_entries), (), 0, 0))
     prompts = sum(
         tokens.tokens(piece)
         for piece in pieces_of(whole.visible_entries)
-        if piece.kind is PieceKind.PROMPT
+        if piece.kind is PartKind.PROMPT
     )
     of_prompts = min(int(QUOTED * prompts), int(PROMPTS_SHARE * budget))
-    made = sum_up(facts, ELEVEN, Budget(budget - of_prompts, of_prompts))
+    made = build_summary(facts, ELEVEN_SECTIONS, SummaryBudget(budget - of_prompts, of_prompts))
     # What the person's messages leave of their share is for all others.
     for part in _FILLED:
         spare = int(part * max(0, budget - made.tokens))
-        filled = sum_up(facts, ELEVEN, Budget(budget - of_prompts + spare, of_prompts))
+        filled = build_summary(
+            facts, ELEVEN_SECTIONS, SummaryBudget(budget - of_prompts + spare, of_prompts)
+        )
         if filled.tokens <= budget:
             return filled.text
     return made.text
 
 
-def compact_at(level: Harm) -> Compact:
+def compact_at(level: Severity) -> Compact:
     """Give the way to compact with all strategies up to a level."""
     return partial(_compact, level)
 
 
-def _compact(level: Harm, path: Path) -> bytes:
-    plan = plan_transcript(path.stem, path, _read, counter_for, options=Aim(max_level=level))
+def _compact(level: Severity, path: Path) -> bytes:
+    plan = plan_transcript(
+        path.stem, path, _read, counter_for, options=SelectionOptions(max_level=level)
+    )
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
-        return b"".join(after(image(lines, plan.operations)))
+        return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
 
 
 def _read(path: Path, start: int = 0) -> Iterator[Entry]:
@@ -101,27 +107,27 @@ def _read(path: Path, start: int = 0) -> Iterator[Entry]:
 @lru_cache(maxsize=200)
 def _all_of(path: Path) -> list[Entry]:
     """Read a transcript once for all levels: no case's file changes while it is judged."""
-    return list(read_conversation(path))
+    return list(read_entries(path))
 
 
 def _with_summary(path: Path) -> bytes:
-    plan = plan_whole(path.stem, path, _read, counter_for, _summarised)
+    plan = plan_conversation(path.stem, path, _read, counter_for, _summarised)
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
-        return b"".join(after(image(lines, plan.operations)))
+        return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
 
 
-def _summarised(whole: Whole, _view: View) -> Operation | Refusal:
-    return summarise(whole, KEPT_MESSAGES, ELEVEN)
+def _summarised(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
+    return summarise_by_rules(whole, KEPT_MESSAGES, ELEVEN_SECTIONS)
 
 
-def _whole(entries: Sequence[Entry], last: bytes, tokens: CountedOnce) -> Whole:
-    # As `plan_whole` holds it: of a result no more than its beginning.
+def _whole(entries: Sequence[Entry], last: bytes, tokens: CachedPartCounter) -> Conversation:
+    # As `plan_conversation` holds it: of a result no more than its beginning.
     held = tuple(replace(entry, parts=tuple(map(_cut, entry.parts))) for entry in entries)
-    return Whole(held, envelope_of(json.loads(last)), tokens.tokens)
+    return Conversation(held, read_common_fields(json.loads(last)), tokens.tokens)
 
 
-def _cut(piece: Piece) -> Piece:
-    whole = piece.kind is not PieceKind.TOOL_RESULT or piece.failed
-    return piece if whole else slim(piece, KEPT_CHARS)
+def _cut(piece: MessagePart) -> MessagePart:
+    whole = piece.kind is not PartKind.TOOL_RESULT or piece.failed
+    return piece if whole else shorten_part(piece, KEPT_RESULT_CHARS)

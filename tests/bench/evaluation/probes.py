@@ -12,16 +12,16 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.conversation import PieceKind
 from ctxtop.core.summaries.artifacts import (
-    EDITED,
-    READ,
-    WRITTEN,
-    artifacts_of,
-    input_of,
-    said_in,
+    EDIT_TOOLS,
+    READ_TOOLS,
+    WRITE_TOOLS,
+    collect_artifacts,
+    parse_tool_input,
+    prompt_excerpt,
 )
-from ctxtop.core.summaries.cues import DECISION, sentences_with
+from ctxtop.core.summaries.decision_patterns import DECISION_PATTERN, find_sentences
+from ctxtop.core.transcript.conversation import PartKind
 
 from .entities import entities_in, named
 from .passages import words_of
@@ -31,7 +31,7 @@ from .texts import pieces_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
     from .passages import Index
 
@@ -117,14 +117,14 @@ def _recall(entries: Sequence[Entry]) -> Iterator[Probe]:
     commands: dict[str, str] = {}
     for entry in entries:
         for piece in entry.parts:
-            if piece.kind is PieceKind.TOOL_INPUT:
+            if piece.kind is PartKind.TOOL_INPUT:
                 commands[piece.tool_use_id or ""] = _asked(piece)
-            elif piece.kind is PieceKind.TOOL_RESULT:
+            elif piece.kind is PartKind.TOOL_RESULT:
                 asked = commands.get(piece.tool_use_id or "", "")
                 yield from _printed(piece, asked, entry.line)
 
 
-def _printed(piece: Piece, asked: str, line: int) -> Iterator[Probe]:
+def _printed(piece: MessagePart, asked: str, line: int) -> Iterator[Probe]:
     if piece.name == "Bash" or piece.failed:
         error = _ERROR.search(piece.text)
         if error and len(error[0]) <= ANSWER_CHARS:
@@ -137,13 +137,13 @@ def _printed(piece: Piece, asked: str, line: int) -> Iterator[Probe]:
 
 
 def _artifact(entries: Sequence[Entry]) -> Iterator[Probe]:
-    for use in artifacts_of(entries).files:
+    for use in collect_artifacts(entries).files:
         done = "changed" if use.edits or use.writes else "read"
         yield Probe(Kind.ARTIFACT, f"file {done} {_basename(use.path)}", use.path, use.line)
     for entry in entries:
         for piece in entry.parts:
-            if piece.kind is PieceKind.TOOL_INPUT and piece.name == "Bash":
-                asked = input_of(piece)
+            if piece.kind is PartKind.TOOL_INPUT and piece.name == "Bash":
+                asked = parse_tool_input(piece)
                 command, why = str(asked.get("command", "")), str(asked.get("description", ""))
                 if why and len(command) <= ANSWER_CHARS:
                     yield Probe(Kind.ARTIFACT, f"command to {why}", command, entry.line)
@@ -152,35 +152,37 @@ def _artifact(entries: Sequence[Entry]) -> Iterator[Probe]:
 def _decision(entries: Sequence[Entry]) -> Iterator[Probe]:
     for entry in entries:
         for piece in entry.parts:
-            if piece.kind not in {PieceKind.PROMPT, PieceKind.TEXT, PieceKind.SUMMARY}:
+            if piece.kind not in {PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY}:
                 continue
-            for sentence in sentences_with(DECISION, said_in(piece.text)):
+            for sentence in find_sentences(DECISION_PATTERN, prompt_excerpt(piece.text)):
                 things = sorted(entities_in(sentence))
                 if things and len(sentence) <= ANSWER_CHARS:
                     yield Probe(Kind.DECISION, f"decided {_topic(sentence)}", things[0], entry.line)
 
 
 def _continuation(entries: Sequence[Entry]) -> Iterator[Probe]:
-    todos = artifacts_of(entries).todos
+    todos = collect_artifacts(entries).todos
     for todo in todos:
         yield Probe(Kind.CONTINUATION, f"todo {todo.status} {todo.text}", todo.text, todo.line)
     prompts = [
         (piece.text, entry.line)
         for entry in entries
         for piece in entry.parts
-        if piece.kind is PieceKind.PROMPT
+        if piece.kind is PartKind.PROMPT
     ]
     for text, line in prompts[-1:]:
         said = _flat(text)[:ANSWER_CHARS]
         yield Probe(Kind.CONTINUATION, f"last request {said}", said, line)
-    calls = [piece for piece in pieces_of(entries) if piece.kind is PieceKind.TOOL_INPUT]
-    for piece in [each for each in calls if each.name in READ | EDITED | WRITTEN][-1:]:
+    calls = [piece for piece in pieces_of(entries) if piece.kind is PartKind.TOOL_INPUT]
+    for piece in [each for each in calls if each.name in READ_TOOLS | EDIT_TOOLS | WRITE_TOOLS][
+        -1:
+    ]:
         if piece.path:
             yield Probe(Kind.CONTINUATION, f"{piece.name} {_basename(piece.path)}", piece.path)
 
 
-def _asked(piece: Piece) -> str:
-    command = input_of(piece).get("command")
+def _asked(piece: MessagePart) -> str:
+    command = parse_tool_input(piece).get("command")
     return str(command)[:ANSWER_CHARS] if command else f"{piece.name} {piece.path or ''}".strip()
 
 

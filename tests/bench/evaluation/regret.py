@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.compaction.project import is_result
-from ctxtop.core.conversation import PieceKind, Role
-from ctxtop.core.summaries.artifacts import input_of
+from ctxtop.core.summaries.artifacts import parse_tool_input
+from ctxtop.core.transcript.conversation import PartKind, Role
+from ctxtop.core.transcript.visible_messages import is_result
 
 from .entities import entities_in, named
 from .share import Share
@@ -16,7 +16,7 @@ from .texts import AUTHORED, pieces_of, text_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
 NEXT_REQUESTS: Final = 10
 """What the model really did next is taken as what it needed (compaction.md 4.4)."""
@@ -82,7 +82,7 @@ def refetched(
     original: Sequence[Entry],
     compacted: Sequence[Entry],
     after: Sequence[Entry],
-    tokens: Callable[[Piece], int],
+    tokens: Callable[[MessagePart], int],
 ) -> int:
     """Count the tokens of results that were removed and are then asked for again (Q6)."""
     fetched = _results(original)
@@ -94,20 +94,20 @@ def refetched(
     )
 
 
-def _results(entries: Sequence[Entry]) -> Iterator[tuple[tuple[str, ...] | None, Piece]]:
+def _results(entries: Sequence[Entry]) -> Iterator[tuple[tuple[str, ...] | None, MessagePart]]:
     keys: dict[str, tuple[str, ...] | None] = {}
     for piece in pieces_of(entries):
         if piece.tool_use_id is None:
             continue
-        if piece.kind is PieceKind.TOOL_INPUT:
+        if piece.kind is PartKind.TOOL_INPUT:
             keys[piece.tool_use_id] = _key(piece)
         elif piece.tool_use_id in keys:
             yield keys[piece.tool_use_id], piece
 
 
-def _key(piece: Piece) -> tuple[str, ...] | None:
+def _key(piece: MessagePart) -> tuple[str, ...] | None:
     """Say what a call fetches; None for one that fetches nothing."""
-    if piece.kind is not PieceKind.TOOL_INPUT or piece.name not in _ASKED:
+    if piece.kind is not PartKind.TOOL_INPUT or piece.name not in _ASKED:
         return None
-    asked = input_of(piece)
+    asked = parse_tool_input(piece)
     return piece.name, *(str(asked.get(field)) for field in _ASKED[piece.name])

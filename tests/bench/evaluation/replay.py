@@ -6,8 +6,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.conversation import Entry, Role
+from ctxtop.core.transcript.conversation import Entry, Role
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .figures import sent_from
 from .ledgers import context_tokens
@@ -77,7 +77,7 @@ def replay(case: Case, compact: Compact, folder: Path, moments: int = MOMENTS) -
 @lru_cache(maxsize=1_000)
 def _worked_moments(path: Path, folder: Path, count: int) -> tuple[Moment, ...]:
     """Write a session as it stood at several moments, each to a file of its own."""
-    entries = read_conversation(path)
+    entries = read_entries(path)
     data = path.read_bytes()
     found = []
     for at in moments_of(entries, count):

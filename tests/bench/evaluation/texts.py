@@ -5,37 +5,37 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.artifacts import input_of, texts_in
+from ctxtop.core.summaries.artifacts import input_texts, parse_tool_input
+from ctxtop.core.transcript.conversation import PartKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from ctxtop.core.conversation import Entry, Piece
+    from ctxtop.core.transcript.conversation import Entry, MessagePart
 
-SPOKEN: Final = frozenset({PieceKind.PROMPT, PieceKind.SUMMARY})
+SPOKEN: Final = frozenset({PartKind.PROMPT, PartKind.SUMMARY})
 """Where a person's words may stand: in a prompt, or quoted by a summary."""
 
-AUTHORED: Final = frozenset({PieceKind.TEXT, PieceKind.TOOL_INPUT})
+AUTHORED: Final = frozenset({PartKind.TEXT, PartKind.TOOL_INPUT})
 """What the model itself says and asks for: its references are found there. Not its thoughts,
 whose texts many transcripts lack."""
 
 
 @lru_cache(maxsize=200_000)
-def text_of(piece: Piece) -> str:
+def text_of(piece: MessagePart) -> str:
     """Give a piece's text and its file; of a call its values, without the escapes of JSON."""
     text = piece.text
-    if piece.kind is PieceKind.TOOL_INPUT:
-        text = "\n".join(value for _, value in texts_in(input_of(piece)))
+    if piece.kind is PartKind.TOOL_INPUT:
+        text = "\n".join(value for _, value in input_texts(parse_tool_input(piece)))
     return f"{piece.path}\n{text}" if piece.path and piece.path not in text else text
 
 
-def pieces_of(entries: Iterable[Entry]) -> Iterator[Piece]:
+def pieces_of(entries: Iterable[Entry]) -> Iterator[MessagePart]:
     """Give the pieces of all entries in their order."""
     for entry in entries:
         yield from entry.parts
 
 
-def texts_of(entries: Iterable[Entry], kinds: frozenset[PieceKind] | None = None) -> list[str]:
+def texts_of(entries: Iterable[Entry], kinds: frozenset[PartKind] | None = None) -> list[str]:
     """List the texts of the pieces of some kinds, or of all."""
     return [text_of(piece) for piece in pieces_of(entries) if kinds is None or piece.kind in kinds]

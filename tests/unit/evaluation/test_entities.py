@@ -17,7 +17,7 @@ from ...bench.evaluation.share import Share
 from ...entries import answered, asked, called, entry, returned
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Piece
+    from ctxtop.core.transcript.conversation import MessagePart
 
 
 @pytest.mark.parametrize(
@@ -95,5 +95,5 @@ def test_what_says_more_than_before_is_named() -> None:
     assert inflated(before, before, length) == []
 
 
-def length(piece: Piece) -> int:
+def length(piece: MessagePart) -> int:
     return len(piece.text)

@@ -10,7 +10,7 @@ from ...bench.evaluation.ledgers import break_even, context_tokens, tokens_befor
 from ...entries import answered, asked, returned
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Piece
+    from ctxtop.core.transcript.conversation import MessagePart
 
 
 @pytest.mark.parametrize(
@@ -52,5 +52,5 @@ def test_the_cache_holds_what_stands_before_the_first_change() -> None:
     assert tokens_before_change(original, original, length) == 19
 
 
-def length(piece: Piece) -> int:
+def length(piece: MessagePart) -> int:
     return len(piece.text)

@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.conversation import PieceKind
+from ctxtop.core.transcript.conversation import PartKind
 
 from ... import transcripts as made
 from ...bench.evaluation.boundaries import compactions_of, newest_within
@@ -50,7 +50,7 @@ def test_a_compaction_shows_what_stood_before_and_after_it_and_what_came_next(
     (found,) = compactions_of(compacted(tmp_path))
 
     assert [each.parts[0].text for each in found.before] == ["fix the parser", "it reads twice"]
-    assert [each.parts[0].kind for each in found.after] == [PieceKind.SUMMARY, PieceKind.PROMPT]
+    assert [each.parts[0].kind for each in found.after] == [PartKind.SUMMARY, PartKind.PROMPT]
     assert [each.parts[0].text for each in found.later] == ["I look at it", "go on"]
     assert found.summary == "We fixed the parser."
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.conversation import Piece, PieceKind
+from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 from ...bench.evaluation.regret import Regret, next_requests, refetched, regret
 from ...bench.evaluation.replay import moments_of
 from ...entries import answered, asked, called, entry, returned
 
 if TYPE_CHECKING:
-    from ctxtop.core.conversation import Entry
+    from ctxtop.core.transcript.conversation import Entry
 
 A_FILE: Final = "/home/dev/proj/a.py"
 
@@ -90,10 +90,10 @@ def test_moments_stand_before_answers_evenly() -> None:
 
 
 def test_a_thought_is_no_reference() -> None:
-    thought = entry(Piece(PieceKind.THINKING, "OLD_NAME"), type="assistant")
+    thought = entry(MessagePart(PartKind.THINKING, "OLD_NAME"), type="assistant")
 
     assert regret(read("1", "OLD_NAME"), [], [thought]).references == 0
 
 
-def length(piece: Piece) -> int:
+def length(piece: MessagePart) -> int:
     return len(piece.text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.conversation import PieceKind
-from ctxtop.core.summaries.artifacts import artifacts_of
+from ctxtop.core.summaries.artifacts import collect_artifacts
+from ctxtop.core.transcript.conversation import PartKind
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from ...bench.evaluation.figures import counter_of
 from ...bench.evaluation.kept import constraints_of
@@ -28,20 +28,20 @@ KINDS = pytest.mark.parametrize("work", WORKS[:7], ids=lambda work: work.name)
 @KINDS
 def test_what_is_said_of_a_session_is_so(work: Work, tmp_path: Path) -> None:
     made = make_session(work, tmp_path, scale=SMALL)
-    entries = project(read_conversation(made.path))
+    entries = visible_entries(read_entries(made.path))
     index = Index(passages_of(texts_of(entries)))
 
     assert made.needles
     assert all(is_answered(needle, index) for needle in made.needles)
     assert constraints_of(entries) == list(made.rules)
     assert made.files == {
-        use.path: (use.reads, use.edits, use.writes) for use in artifacts_of(entries).files
+        use.path: (use.reads, use.edits, use.writes) for use in collect_artifacts(entries).files
     }
 
 
 @KINDS
 def test_it_is_about_as_large_as_it_should_be(work: Work, tmp_path: Path) -> None:
-    entries = project(read_conversation(make_session(work, tmp_path, scale=SMALL).path))
+    entries = visible_entries(read_entries(make_session(work, tmp_path, scale=SMALL).path))
     tokens = context_tokens(entries, counter_of(entries).tokens)
 
     assert 0.7 < tokens / (SMALL * work.tokens) < 1.5
@@ -60,8 +60,8 @@ def test_the_same_seed_gives_the_same_bytes_and_another_gives_others(tmp_path: P
 def test_kinds_differ_in_what_they_do(tmp_path: Path) -> None:
     def tools(name: str) -> set[str]:
         work = next(work for work in WORKS if work.name == name)
-        entries = project(read_conversation(make_session(work, tmp_path, scale=SMALL).path))
-        calls = (each for each in pieces_of(entries) if each.kind is PieceKind.TOOL_INPUT)
+        entries = visible_entries(read_entries(make_session(work, tmp_path, scale=SMALL).path))
+        calls = (each for each in pieces_of(entries) if each.kind is PartKind.TOOL_INPUT)
         return {piece.name for piece in calls}
 
     assert {"WebFetch", "WebSearch"} <= tools("research")

@@ -7,23 +7,25 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from ctxtop.collectors.recovering import Recovery, Wanted, recover
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.limit_errors import LimitErrorType as Type
-from ctxtop.core.compaction.plan import Harm, Operation
-from ctxtop.core.compaction.recovery.detection import find_refusal
-from ctxtop.core.compaction.recovery.order import steps_for
-from ctxtop.core.compaction.recovery.planning import Choice, choose
-from ctxtop.core.compaction.recovery.run import (
-    Counters,
-    Found,
-    Run,
-    next_step,
+from ctxtop.core.actions.session_recovery import Recovery, RecoveryOptions, recover
+from ctxtop.core.compaction.compaction_target import CompactionTarget
+from ctxtop.core.compaction.plan import Operation, Severity
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
+from ctxtop.core.compaction.recovery.recovery_plan import RecoveryChoice, RecoveryTools, choose_step
+from ctxtop.core.compaction.recovery.recovery_run import (
+    RecoveryCounters,
+    RecoveryRun,
+    SessionRefusal,
+    advance_run,
+    find_refusal,
 )
-from ctxtop.core.compaction.recovery.settings import RecoverySettings, Step
-from ctxtop.core.compaction.recovery.steps import Tools
-from ctxtop.core.compaction.subject import Subject
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoverySettings,
+    RecoveryStep,
+    recovery_steps_for,
+)
 from ctxtop.core.store.writer import Writer
+from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ... import transcripts as made
 from ...recovering import SETTINGS, Chars4, base, chain, ground, turn
@@ -34,13 +36,19 @@ if TYPE_CHECKING:
 
 TOO_LONG: Final = "prompt is too long: 210000 tokens > 200000 maximum"
 FEWER: Final = "prompt is too long: 30000 tokens > 20000 maximum"
-FOUND: Final = Found(made.SESSION, "k", Type.TOKEN_LIMIT, 210_000, 200_000)
+FOUND: Final = SessionRefusal(made.SESSION, "k", Type.TOKEN_LIMIT, 210_000, 200_000)
 AGGRESSIVE: Final = RecoverySettings(
-    step_order=(Step.AGGRESSIVE, Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE),
+    step_order=(
+        RecoveryStep.AGGRESSIVE,
+        RecoveryStep.TRUNCATE,
+        RecoveryStep.FIX_EMPTY,
+        RecoveryStep.REVERT,
+        RecoveryStep.SUMMARIZE,
+    ),
     aggressive=True,
 )
 
-SUMMARY: Final = Operation("summarise", Harm.SUMMARY, None, "summary", "all", "", 15_000, 0, ())
+SUMMARY: Final = Operation("summarise", Severity.SUMMARY, None, "summary", "all", "", 15_000, 0, ())
 
 CANNOT: Final = {
     69: "OpenCode's files of messages and parts: Claude Code has one transcript a session",
@@ -60,9 +68,9 @@ def refused(words: str = TOO_LONG, **fields: Any) -> made.JsonLine:  # noqa: ANN
     return made.refusal("Prompt is too long", error="invalid_request", errorDetails=words, **fields)
 
 
-def found_in(path: Path, *lines: made.JsonLine) -> Found | None:
+def found_in(path: Path, *lines: made.JsonLine) -> SessionRefusal | None:
     rows = [json.loads(line) for line in made.write(path, chain(*lines)).read_bytes().splitlines()]
-    return find_refusal(made.SESSION, read_conversation(path), lambda line: rows[line - 1])
+    return find_refusal(made.SESSION, read_entries(path), lambda line: rows[line - 1])
 
 
 def talk(*prompts: int) -> list[made.JsonLine]:
@@ -78,38 +86,42 @@ def chosen(
     lines: list[made.JsonLine],
     settings: RecoverySettings,
     **more: Any,  # noqa: ANN401
-) -> Choice:
+) -> RecoveryChoice:
     seen = ground(path, lines, current=30_000, most=20_000, settings=settings)
-    steps = steps_for(seen.refusal.error_type, settings)
-    return choose(steps, seen, base(path), Tools(**more), frozenset({Step.REVERT}))
+    steps = recovery_steps_for(seen.refusal.error_type, settings)
+    return choose_step(
+        steps, seen, base(path), RecoveryTools(**more), frozenset({RecoveryStep.REVERT})
+    )
 
 
 def mend(
-    path: Path, lines: list[made.JsonLine], order: tuple[Step, ...] = SETTINGS.step_order
+    path: Path, lines: list[made.JsonLine], order: tuple[RecoveryStep, ...] = SETTINGS.step_order
 ) -> Recovery:
     made.write(path, lines)
     state = path.parent / "state"
     with closing(Writer(path.parent / "ctxtop.db")) as writer:
-        wanted = Wanted(
-            target=Subject(made.SESSION, path, None, state, read_conversation, lambda _: None),
+        wanted = RecoveryOptions(
+            target=CompactionTarget(made.SESSION, path, None, state, read_entries, lambda _: None),
             settings=RecoverySettings(step_order=order),
             counter_of=lambda _model: Chars4(),
             window_tokens=None,
             reserve_tokens=0,
-            confirmed=frozenset({Step.REVERT}),
+            confirmed=frozenset({RecoveryStep.REVERT}),
         )
         return recover(wanted, writer.connection)
 
 
-def left(steps: Any) -> list[Step]:  # noqa: ANN401
+def left(steps: Any) -> list[RecoveryStep]:  # noqa: ANN401
     run, found = steps, []
-    while (run := next_step(run, NOW, SETTINGS)).step:
+    while (run := advance_run(run, NOW, SETTINGS)).step:
         found.append(run.step)
     return found
 
 
-def after_reverts(reverted: int) -> Run:
-    return msgspec.structs.replace(locked(), counters=Counters(attempts=1, reverted=reverted))
+def after_reverts(reverted: int) -> RecoveryRun:
+    return msgspec.structs.replace(
+        locked(), counters=RecoveryCounters(attempts=1, reverted=reverted)
+    )
 
 
 # 1.2.5 Error detection and parsing.

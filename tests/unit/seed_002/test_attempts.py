@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.collectors import resuming
-from ctxtop.collectors.asking.client_run import Ran
-from ctxtop.core.compaction.recovery.run import (
-    Counters,
-    Run,
-    delay_ms,
-    detect,
-    next_step,
-    obstacle,
-    succeed,
+from ctxtop.collectors.actions import session_resume
+from ctxtop.collectors.client_compact.client_run import FinishedRun
+from ctxtop.core.compaction.recovery.recovery_run import (
+    RecoveryCounters,
+    RecoveryRun,
+    advance_run,
+    find_attempt_obstacle,
+    finish_run,
+    record_refusal,
+    retry_delay_ms,
 )
-from ctxtop.core.compaction.recovery.settings import RetrySettings
-from ctxtop.core.store.recovery_rows import change_run, clean_runs, read_run
+from ctxtop.core.compaction.recovery.recovery_settings import RecoveryRetry
+from ctxtop.core.store.automation_records import clean_up_runs, read_recovery, update_recovery
 from ctxtop.core.store.writer import Writer
 
 from ...recovering import SETTINGS, chain
@@ -36,28 +36,28 @@ def test_002_92() -> None:
 
 
 def test_002_93() -> None:
-    assert RetrySettings().max_attempts == 2
-    tried = msgspec.structs.replace(pending(), counters=Counters(attempts=2), began_at=NOW)
-    refusal = obstacle(tried, NOW + 299_999, SETTINGS)
+    assert RecoveryRetry().max_attempts == 2
+    tried = msgspec.structs.replace(pending(), counters=RecoveryCounters(attempts=2), began_at=NOW)
+    refusal = find_attempt_obstacle(tried, NOW + 299_999, SETTINGS)
     assert refusal
     assert refusal.check == "attempts"
 
 
 def test_002_94() -> None:
-    assert RetrySettings().initial_ms == 2000
+    assert RecoveryRetry().initial_ms == 2000
 
 
 def test_002_95() -> None:
-    assert RetrySettings().factor == 2
+    assert RecoveryRetry().factor == 2
 
 
 def test_002_96() -> None:
-    assert RetrySettings().max_ms == 30_000
-    assert delay_ms(4, RetrySettings()) == 30_000
+    assert RecoveryRetry().max_ms == 30_000
+    assert retry_delay_ms(4, RecoveryRetry()) == 30_000
 
 
 def test_002_97() -> None:
-    assert [delay_ms(each, RetrySettings()) for each in range(3)] == [2000, 4000, 8000]
+    assert [retry_delay_ms(each, RecoveryRetry()) for each in range(3)] == [2000, 4000, 8000]
 
 
 def test_002_98(path: Path) -> None:
@@ -68,14 +68,16 @@ def test_002_98(path: Path) -> None:
     asked: list[str] = []
 
     class Silent:
-        def run(self, prompt: str, *_: object) -> Ran:
+        def run(self, prompt: str, *_: object) -> FinishedRun:
             asked.append(prompt)
-            return Ran(("claude",), "/here", "no")
+            return FinishedRun(("claude",), "/here", "no")
 
-    place = resuming.Place(str(path.parent), None, path.parent / "store.db")
+    place = session_resume.RunLocation(str(path.parent), None, path.parent / "store.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resuming, "prepare_run", lambda *_: Silent())
-        went = resuming.go_on("on", mended.receipt, place, RetrySettings(), waits.append)
+        patch.setattr(session_resume, "prepare_run", lambda *_: Silent())
+        went = session_resume.resume_fork(
+            "on", mended.receipt, place, RecoveryRetry(), waits.append
+        )
     assert (waits, asked) == ([2.0, 4.0], ["on", "on"])
     assert (went.answered, went.attempts) == (False, 2)
 
@@ -87,33 +89,35 @@ def test_002_99() -> None:
     """The seed's seven containers are one row a session."""
     run = {"state", "found", "holder", "counters", "began_at"}
     counters = {"attempts", "truncated", "emptied", "reverted"}
-    assert run <= set(Run.__struct_fields__)
-    assert counters <= set(Counters.__struct_fields__)
+    assert run <= set(RecoveryRun.__struct_fields__)
+    assert counters <= set(RecoveryCounters.__struct_fields__)
 
 
 def test_002_100() -> None:
-    refusal = obstacle(locked(), NOW + 90_000, SETTINGS)
+    refusal = find_attempt_obstacle(locked(), NOW + 90_000, SETTINGS)
     assert refusal
     assert refusal.check == "in_progress"
 
 
 def test_002_101() -> None:
-    ended = succeed(next_step(locked(), NOW, SETTINGS), NOW + 5, truncated=3)
+    ended = finish_run(advance_run(locked(), NOW, SETTINGS), NOW + 5, truncated=3)
     assert (ended.counters.truncated, ended.changed_at) == (3, NOW + 5)
 
 
 def test_002_102() -> None:
     """What was used up is forgotten when the session has gone on; the rest by success."""
     other = msgspec.structs.replace(locked().found, key="another")
-    full = Counters(attempts=2, truncated=20, emptied=2, reverted=3, last_reverted="u")
-    ended = msgspec.structs.replace(succeed(next_step(locked(), NOW, SETTINGS), NOW), counters=full)
-    assert detect(ended, other, (), NOW + 300_000, SETTINGS).counters == Counters()
+    full = RecoveryCounters(attempts=2, truncated=20, emptied=2, reverted=3, last_reverted="u")
+    ended = msgspec.structs.replace(
+        finish_run(advance_run(locked(), NOW, SETTINGS), NOW), counters=full
+    )
+    assert record_refusal(ended, other, (), NOW + 300_000, SETTINGS).counters == RecoveryCounters()
 
 
 def test_002_103(path: Path) -> None:
     with closing(Writer(path.parent / "ctxtop.db")) as writer:
         db = writer.connection
         file_row(db, locked().found.session_id, gone=True)
-        change_run(db, locked().found.session_id, lambda _: pending())
-        clean_runs(db, NOW)
-        assert read_run(db, locked().found.session_id) is None
+        update_recovery(db, locked().found.session_id, lambda _: pending())
+        clean_up_runs(db, NOW)
+        assert read_recovery(db, locked().found.session_id) is None

@@ -6,23 +6,23 @@ import json
 from typing import TYPE_CHECKING
 
 import msgspec
-from ctxtop.core.compaction.limit_errors import LimitErrorType as Type
-from ctxtop.core.compaction.limit_errors import parse_anthropic_token_limit_error as parse
-from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER, fix_empty
-from ctxtop.core.compaction.recovery.order import steps_for
-from ctxtop.core.compaction.recovery.revert import revert
-from ctxtop.core.compaction.recovery.run import (
-    State,
-    detect,
-    wait_for_lock,
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
+from ctxtop.core.compaction.recovery.limit_errors import parse_limit_error as parse
+from ctxtop.core.compaction.recovery.recovery_run import RecoveryState, mark_pending, record_refusal
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoverySettings,
+    RecoveryStep,
+    recovery_steps_for,
 )
-from ctxtop.core.compaction.recovery.settings import RecoverySettings, Step
-from ctxtop.core.compaction.recovery.truncate import (
+from ctxtop.core.compaction.recovery.recovery_steps import (
+    EMPTY_MESSAGE_TEXT,
     chars_to_free,
-    truncate_aggressively,
-    truncate_largest,
+    propose_aggressive_truncation,
+    propose_empty_fix,
+    propose_revert,
+    propose_truncation,
 )
-from ctxtop.tui.cli.recover_lines import lines_of
+from ctxtop.tui.cli.recover_command import recovery_lines
 
 from ... import transcripts as made
 from ...recovering import SETTINGS, carried_out, chain, ground
@@ -100,30 +100,39 @@ def test_002_43() -> None:
 
 
 def test_002_44() -> None:
-    steps = steps_for(Type.TOKEN_LIMIT, RecoverySettings(step_order=AGGRESSIVE.step_order))
-    assert steps == (Step.TRUNCATE, Step.FIX_EMPTY, Step.REVERT, Step.SUMMARIZE)
+    steps = recovery_steps_for(Type.TOKEN_LIMIT, RecoverySettings(step_order=AGGRESSIVE.step_order))
+    assert steps == (
+        RecoveryStep.TRUNCATE,
+        RecoveryStep.FIX_EMPTY,
+        RecoveryStep.REVERT,
+        RecoveryStep.SUMMARIZE,
+    )
 
 
 def test_002_45() -> None:
-    assert steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)[0] is Step.FIX_EMPTY
-    assert Step.TRUNCATE not in steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)
+    assert recovery_steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)[0] is RecoveryStep.FIX_EMPTY
+    assert RecoveryStep.TRUNCATE not in recovery_steps_for(Type.NON_EMPTY_CONTENT, AGGRESSIVE)
 
 
 def test_002_46(path: Path) -> None:
     """Needs no sizes: half of what is there is the target."""
-    last = RecoverySettings(step_order=(Step.TRUNCATE, Step.AGGRESSIVE), aggressive=True)
-    assert steps_for(Type.BEDROCK, last)[0] is Step.AGGRESSIVE
+    last = RecoverySettings(
+        step_order=(RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE), aggressive=True
+    )
+    assert recovery_steps_for(Type.BEDROCK, last)[0] is RecoveryStep.AGGRESSIVE
     seen = ground(path, sizes(40_000, 40_000), error_type=Type.BEDROCK, settings=last)
     assert chars_to_free(seen) == (seen.tokens - seen.tokens // 2) * 4
 
 
 def test_002_47() -> None:
-    assert steps_for(Type.CONTEXT_LENGTH, SETTINGS) == steps_for(Type.TOKEN_LIMIT, SETTINGS)
+    assert recovery_steps_for(Type.CONTEXT_LENGTH, SETTINGS) == recovery_steps_for(
+        Type.TOKEN_LIMIT, SETTINGS
+    )
 
 
 def test_002_48() -> None:
-    run = wait_for_lock(detect(None, FOUND, SETTINGS.step_order, NOW, SETTINGS), NOW)
-    assert (run.state, run.found) == (State.PENDING, FOUND)
+    run = mark_pending(record_refusal(None, FOUND, SETTINGS.step_order, NOW, SETTINGS), NOW)
+    assert (run.state, run.found) == (RecoveryState.PENDING, FOUND)
 
 
 # 1.2.6 The pipeline.
@@ -131,14 +140,14 @@ def test_002_48() -> None:
 
 def test_002_49(path: Path) -> None:
     """Only what is idle is locked and mended: nothing follows the refusal."""
-    assert locked().state is State.LOCKED
+    assert locked().state is RecoveryState.LOCKED
     assert found_in(path, made.user(), refused(), made.user("again"), made.assistant()) is None
 
 
 def test_002_50() -> None:
     off = msgspec.structs.replace(AGGRESSIVE, aggressive=False)
-    assert Step.AGGRESSIVE in steps_for(Type.TOKEN_LIMIT, AGGRESSIVE)
-    assert Step.AGGRESSIVE not in steps_for(Type.TOKEN_LIMIT, off)
+    assert RecoveryStep.AGGRESSIVE in recovery_steps_for(Type.TOKEN_LIMIT, AGGRESSIVE)
+    assert RecoveryStep.AGGRESSIVE not in recovery_steps_for(Type.TOKEN_LIMIT, off)
 
 
 def test_002_51(path: Path) -> None:
@@ -148,48 +157,55 @@ def test_002_51(path: Path) -> None:
 
 def test_002_52(path: Path) -> None:
     seen = ground(path, sizes(600, 40_000, 20_000), current=30_000, most=20_000)
-    assert [each.line for each in truncate_aggressively(seen).operations] == [5, 7, 3]
+    assert [each.line for each in propose_aggressive_truncation(seen).operations] == [5, 7, 3]
 
 
 def test_002_53(path: Path) -> None:
     enough = chosen(path, sizes(90_000, 600), AGGRESSIVE)
-    assert (enough.chosen and enough.chosen.step) is Step.AGGRESSIVE
+    assert (enough.chosen and enough.chosen.step) is RecoveryStep.AGGRESSIVE
     assert len(enough.chosen.operations if enough.chosen else ()) == 1
     little = chosen(path, sizes(8000), AGGRESSIVE)
-    assert [each.step for each in little.proposals][:2] == [Step.AGGRESSIVE, Step.TRUNCATE]
+    assert [each.step for each in little.proposals][:2] == [
+        RecoveryStep.AGGRESSIVE,
+        RecoveryStep.TRUNCATE,
+    ]
 
 
 def test_002_54(path: Path) -> None:
     """One result after the other, the largest first; one that is truncated is left."""
     seen = ground(path, sizes(20_000, 60_000), current=30_000, most=20_000)
-    assert [each.line for each in truncate_largest(seen).operations] == [5]
+    assert [each.line for each in propose_truncation(seen).operations] == [5]
     nothing = ground(path, sizes(100), current=30_000, most=20_000)
-    assert truncate_largest(nothing).insufficient
+    assert propose_truncation(nothing).insufficient
 
 
 def test_002_55(path: Path) -> None:
     lines = chain(made.user(""), made.assistant("m1", content=[]), made.user("on"))
-    done = carried_out(path, fix_empty(ground(path, lines)).operations)
-    assert done[0]["message"]["content"] == PLACEHOLDER
-    assert done[1]["message"]["content"] == [made.text(PLACEHOLDER)]
+    done = carried_out(path, propose_empty_fix(ground(path, lines)).operations)
+    assert done[0]["message"]["content"] == EMPTY_MESSAGE_TEXT
+    assert done[1]["message"]["content"] == [made.text(EMPTY_MESSAGE_TEXT)]
 
 
 def test_002_56(path: Path) -> None:
     seen = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
-    assert len(carried_out(path, revert(seen).operations)) == 4
+    assert len(carried_out(path, propose_revert(seen).operations)) == 4
 
 
 def test_002_57(path: Path) -> None:
     """No provider is asked: what a summary is made of is counted for the newest model."""
     assert ground(path, sizes(600)).view.model == made.MODEL
     found = chosen(path, sizes(8000), SETTINGS, summarise=lambda _: SUMMARY)
-    assert (found.chosen and found.chosen.step) is Step.SUMMARIZE
+    assert (found.chosen and found.chosen.step) is RecoveryStep.SUMMARIZE
 
 
 def test_002_58(path: Path) -> None:
     lines = chain(*sizes(80_000), refused(FEWER))
-    assert any(line.startswith("done in a fork") for line in lines_of(mend(path, lines), None))
+    assert any(
+        line.startswith("done in a fork") for line in recovery_lines(mend(path, lines), None)
+    )
     other = path.with_name("other") / path.name
     other.parent.mkdir()
     lines = chain(*sizes(100), refused(FEWER))
-    assert "no step suffices" in lines_of(mend(other, lines, order=(Step.TRUNCATE,)), None)
+    assert "no step suffices" in recovery_lines(
+        mend(other, lines, order=(RecoveryStep.TRUNCATE,)), None
+    )

@@ -5,19 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from ctxtop.collectors import resuming
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.limit_errors import LimitErrorType as Type
-from ctxtop.core.compaction.recovery.fix_empty import PLACEHOLDER, fix_empty
-from ctxtop.core.compaction.recovery.order import steps_for
-from ctxtop.core.compaction.recovery.revert import revert
-from ctxtop.core.compaction.recovery.run import (
-    Counters,
-    next_step,
-    succeed,
+from ctxtop.collectors.actions import session_resume
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
+from ctxtop.core.compaction.recovery.recovery_run import RecoveryCounters, advance_run, finish_run
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoverySettings,
+    RecoveryStep,
+    recovery_steps_for,
 )
-from ctxtop.core.compaction.recovery.settings import RecoverySettings, Step
-from ctxtop.tui.cli.recover_lines import lines_of
+from ctxtop.core.compaction.recovery.recovery_steps import (
+    EMPTY_MESSAGE_TEXT,
+    propose_empty_fix,
+    propose_revert,
+)
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.tui.cli.recover_command import recovery_lines
 
 from ... import transcripts as made
 from ...recovering import SETTINGS, carried_out, chain, ground, turn
@@ -41,8 +43,8 @@ def test_002_75(path: Path) -> None:
 def test_002_76(path: Path) -> None:
     """By its index; all where that leads to none."""
     lines = [*empty_answer()[:2], made.user("on"), made.assistant("m2", content=[made.text("")])]
-    at_one = fix_empty(ground(path, chain(*lines), index=1)).operations
-    everywhere = fix_empty(ground(path, chain(*lines), index=40)).operations
+    at_one = propose_empty_fix(ground(path, chain(*lines), index=1)).operations
+    everywhere = propose_empty_fix(ground(path, chain(*lines), index=40)).operations
     assert ([each.line for each in at_one], len(everywhere)) == ([2], 2)
 
 
@@ -50,17 +52,17 @@ def test_002_77(path: Path) -> None:
     """An empty part is filled; where there is none, one is put in."""
     for content in ([made.text(""), made.tool("Bash", "t")], []):
         lines = chain(made.user("go"), made.assistant("m1", content=content))
-        done = carried_out(path, fix_empty(ground(path, lines)).operations)
-        assert done[1]["message"]["content"][0] == made.text(PLACEHOLDER)
+        done = carried_out(path, propose_empty_fix(ground(path, lines)).operations)
+        assert done[1]["message"]["content"][0] == made.text(EMPTY_MESSAGE_TEXT)
 
 
 def test_002_78() -> None:
-    assert PLACEHOLDER == "[user interrupted]"
+    assert EMPTY_MESSAGE_TEXT == "[user interrupted]"
 
 
 def test_002_79(path: Path) -> None:
     mended = mend(path, empty_answer())
-    assert any("fills 1 empty message:" in line for line in lines_of(mended, None))
+    assert any("fills 1 empty message:" in line for line in recovery_lines(mended, None))
 
 
 # 1.2.10 Going back.
@@ -68,9 +70,9 @@ def test_002_79(path: Path) -> None:
 
 def test_002_80(path: Path) -> None:
     lines = talk(400, 400, 40_000)
-    settings = RecoverySettings(step_order=(Step.TRUNCATE, Step.REVERT))
+    settings = RecoverySettings(step_order=(RecoveryStep.TRUNCATE, RecoveryStep.REVERT))
     found = chosen(path, lines, settings)
-    assert [each.step for each in found.proposals] == [Step.TRUNCATE, Step.REVERT]
+    assert [each.step for each in found.proposals] == [RecoveryStep.TRUNCATE, RecoveryStep.REVERT]
     done = carried_out(path, found.proposals[-1].operations)
     assert done[-1]["type"] == "assistant"
     assert not done[-1].get("isApiErrorMessage")
@@ -78,30 +80,32 @@ def test_002_80(path: Path) -> None:
 
 def test_002_81(path: Path) -> None:
     """All before the person's words stays, and the words are given back to be asked again."""
-    proposal = revert(ground(path, talk(400, 400, 40_000), current=12_000, most=8000))
+    proposal = propose_revert(ground(path, talk(400, 400, 40_000), current=12_000, most=8000))
     assert proposal.prompt == "2" * 40_000
 
 
 def test_002_82(path: Path) -> None:
     assert SETTINGS.max_revert == 3
-    used = ground(path, talk(400, 40_000), current=12_000, most=8000, counters=Counters(reverted=3))
-    assert revert(used).insufficient
+    used = ground(
+        path, talk(400, 40_000), current=12_000, most=8000, counters=RecoveryCounters(reverted=3)
+    )
+    assert propose_revert(used).insufficient
 
 
 def test_002_83(path: Path) -> None:
     assert SETTINGS.min_messages == 2
-    assert revert(ground(path, talk(40_000), current=12_000, most=8000)).insufficient
+    assert propose_revert(ground(path, talk(40_000), current=12_000, most=8000)).insufficient
 
 
 def test_002_84() -> None:
-    run = msgspec.structs.replace(locked(), steps=(Step.REVERT,))
-    ended = succeed(next_step(run, NOW, SETTINGS), NOW, reverted="u")
+    run = msgspec.structs.replace(locked(), steps=(RecoveryStep.REVERT,))
+    ended = finish_run(advance_run(run, NOW, SETTINGS), NOW, reverted="u")
     assert (ended.counters.reverted, ended.counters.last_reverted) == (1, "u")
 
 
 def test_002_85() -> None:
-    assert Step.REVERT in left(after_reverts(2))
-    assert Step.REVERT not in left(after_reverts(3))
+    assert RecoveryStep.REVERT in left(after_reverts(2))
+    assert RecoveryStep.REVERT not in left(after_reverts(3))
 
 
 # 1.2.11 Summarising.
@@ -114,16 +118,16 @@ def long_talk() -> list[made.JsonLine]:
 
 def test_002_86(path: Path) -> None:
     """Of the whole history: a boundary and a summary are appended."""
-    mended = mend(path, long_talk(), (Step.SUMMARIZE,))
+    mended = mend(path, long_talk(), (RecoveryStep.SUMMARIZE,))
     assert mended.choice.plan
     assert mended.choice.plan.only_appends
     assert mended.receipt
-    assert any(each.boundary for each in read_conversation(Path(mended.receipt.target)))
+    assert any(each.boundary for each in read_entries(Path(mended.receipt.target)))
 
 
 def test_002_88(path: Path) -> None:
     """Nobody is asked: the session goes on with the model that it had."""
-    mended = mend(path, long_talk(), (Step.SUMMARIZE,))
+    mended = mend(path, long_talk(), (RecoveryStep.SUMMARIZE,))
     assert mended.receipt
     assert "--model" not in mended.receipt.resume_command
 
@@ -131,15 +135,15 @@ def test_002_88(path: Path) -> None:
 def test_002_89(path: Path) -> None:
     """Only where a policy says so (T-11)."""
     made.write(path, chain(made.user("the last words"), refused()))
-    assert resuming.prompt_to_send("none", path, None) is None
-    assert resuming.prompt_to_send("continue", path, None) == "Continue"
-    assert resuming.prompt_to_send("last_prompt", path, None) == "the last words"
-    assert resuming.prompt_to_send("last_prompt", path, "taken out") == "taken out"
+    assert session_resume.resume_prompt("none", path, None) is None
+    assert session_resume.resume_prompt("continue", path, None) == "Continue"
+    assert session_resume.resume_prompt("last_prompt", path, None) == "the last words"
+    assert session_resume.resume_prompt("last_prompt", path, "taken out") == "taken out"
 
 
 def test_002_91() -> None:
     """In the seed's own order it is the last."""
-    assert steps_for(Type.TOKEN_LIMIT, AGGRESSIVE)[-1] is Step.SUMMARIZE
+    assert recovery_steps_for(Type.TOKEN_LIMIT, AGGRESSIVE)[-1] is RecoveryStep.SUMMARIZE
 
 
 # 1.2.12 Retry and back-off.

@@ -5,21 +5,21 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from ctxtop.collectors.transcripts.conversation import read_conversation
-from ctxtop.core.compaction.project import project
-from ctxtop.core.compaction.recovery.run import (
-    OVER,
-    cancel,
-    next_step,
-    succeed,
+from ctxtop.core.compaction.recovery.recovery_run import (
+    FINISHED_STATES,
+    advance_run,
+    cancel_run,
+    finish_run,
 )
-from ctxtop.core.compaction.recovery.settings import Step
-from ctxtop.core.compaction.recovery.truncate import (
+from ctxtop.core.compaction.recovery.recovery_settings import RecoveryStep
+from ctxtop.core.compaction.recovery.recovery_steps import (
     TRUNCATION_MESSAGE,
     chars_to_free,
-    truncate_aggressively,
-    truncate_largest,
+    propose_aggressive_truncation,
+    propose_truncation,
 )
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.visible_messages import visible_entries
 
 from ...recovering import SETTINGS, carried_out, chain, ground
 from ..test_recovery_run import NOW, locked
@@ -28,16 +28,16 @@ from .given import AGGRESSIVE, FEWER, chosen, left, mend, refused, sizes
 
 def test_002_59() -> None:
     """Nothing is pending, and nothing locked, once it has ended in any way."""
-    running = next_step(locked(), NOW, SETTINGS)
+    running = advance_run(locked(), NOW, SETTINGS)
     exhausted = msgspec.structs.replace(locked(), steps=())
-    late = next_step(running, NOW + 120_000, SETTINGS)
+    late = advance_run(running, NOW + 120_000, SETTINGS)
     for run in (
-        succeed(running, NOW),
-        cancel(running, NOW),
+        finish_run(running, NOW),
+        cancel_run(running, NOW),
         late,
-        next_step(exhausted, NOW, SETTINGS),
+        advance_run(exhausted, NOW, SETTINGS),
     ):
-        assert run.state in OVER
+        assert run.state in FINISHED_STATES
         assert run.holder is None
 
 
@@ -63,12 +63,12 @@ def test_002_63(path: Path) -> None:
     """Gross: what stands in its place is not subtracted."""
     seen = ground(path, sizes(20_000, 20_000, 20_000), current=20_000, most=20_000)
     assert chars_to_free(seen) == 40_000
-    assert len(truncate_aggressively(seen).operations) == 2
+    assert len(propose_aggressive_truncation(seen).operations) == 2
 
 
 def test_002_64(path: Path) -> None:
     assert SETTINGS.max_truncate == 20
-    for truncate in (truncate_aggressively, truncate_largest):
+    for truncate in (propose_aggressive_truncation, propose_truncation):
         seen = ground(path, sizes(*[600] * 25), current=30_000, most=20_000)
         assert len(truncate(seen).operations) == 20
 
@@ -84,7 +84,7 @@ def test_002_66() -> None:
 def test_002_67(path: Path) -> None:
     seen = ground(path, sizes(499, 500), current=30_000, most=20_000)
     assert SETTINGS.min_output_chars == 500
-    assert [each.line for each in truncate_aggressively(seen).operations] == [5]
+    assert [each.line for each in propose_aggressive_truncation(seen).operations] == [5]
 
 
 # 1.2.8 Single truncation.
@@ -93,11 +93,11 @@ def test_002_67(path: Path) -> None:
 def test_002_68(path: Path) -> None:
     assert [each.step for each in chosen(path, sizes(90_000), SETTINGS).proposals][
         -1
-    ] is Step.TRUNCATE
+    ] is RecoveryStep.TRUNCATE
     some = msgspec.structs.replace(AGGRESSIVE, max_truncate=1)
     assert [each.step for each in chosen(path, sizes(8000, 8000), some).proposals][
         1
-    ] is Step.TRUNCATE
+    ] is RecoveryStep.TRUNCATE
 
 
 def test_002_71(path: Path) -> None:
@@ -113,7 +113,7 @@ def test_002_71(path: Path) -> None:
 def test_002_72(path: Path) -> None:
     lines = sizes(80_000)
     done = carried_out(
-        path, truncate_largest(ground(path, lines, current=30_000, most=20_000)).operations
+        path, propose_truncation(ground(path, lines, current=30_000, most=20_000)).operations
     )
     assert done[2]["message"]["content"][0]["content"] == TRUNCATION_MESSAGE
     assert done[:2] == lines[:2]
@@ -132,7 +132,7 @@ def test_002_74(path: Path) -> None:
     """What is sent after a resume of the fork is the message."""
     mended = mend(path, chain(*sizes(80_000), refused(FEWER)))
     assert mended.receipt
-    sent = project(read_conversation(Path(mended.receipt.target)))
+    sent = visible_entries(read_entries(Path(mended.receipt.target)))
     assert TRUNCATION_MESSAGE in [piece.text for entry in sent for piece in entry.parts]
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.strategies.second_images import PIXEL
+from ctxtop.core.compaction.strategies.files import BLANK_PNG
 
 from tests import transcripts as made
 from tests.planned import carried_out, found_by, view_of
@@ -114,5 +114,5 @@ def test_the_second_copy_of_a_picture_becomes_a_dot(session: Session, tmp_path: 
     found = found_by("second-images", session, tmp_path)
     assert [each.line for each in found] == [line]
     (changed,) = [each for each in after(found, session, tmp_path) if each.get("toolUseResult")]
-    assert changed["toolUseResult"]["file"] == {"base64": PIXEL, "type": "image/png"}
+    assert changed["toolUseResult"]["file"] == {"base64": BLANK_PNG, "type": "image/png"}
     assert changed["message"]["content"][0]["content"][0]["source"]["data"] == PICTURE

@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.plan import Remove
-from ctxtop.core.compaction.select import Aim
-from ctxtop.core.compaction.strategies.agent_prompts import KEPT_CHARS
-from ctxtop.core.compaction.strategies.thinking_after import binds_thinking
+from ctxtop.core.compaction.operation_selection import SelectionOptions
+from ctxtop.core.compaction.plan import RemoveLine
+from ctxtop.core.compaction.strategies.inputs import KEPT_PROMPT_CHARS
+from ctxtop.core.compaction.strategies.reasoning import binds_thinking
 
 from tests import transcripts as made
 from tests.planned import carried_out, found_by, plan_of, tokens_of
@@ -77,7 +77,7 @@ def test_a_long_prompt_of_an_agent_keeps_its_beginning(session: Session, tmp_pat
     session.use("Agent", "ok", prompt=prompt, description="look", subagent_type="reviewer")
     session.rest()
     asked = input_after(session, tmp_path, "agent-prompts")
-    assert str(asked["prompt"]).startswith(prompt[:KEPT_CHARS])
+    assert str(asked["prompt"]).startswith(prompt[:KEPT_PROMPT_CHARS])
     assert asked["subagent_type"] == "reviewer"
 
 
@@ -88,7 +88,7 @@ def test_all_thoughts_go_whole_and_their_lines_with_them(tmp_path: Path) -> None
     session.use("Bash", "ok", thinking=True, command="make")
     session.say()
     (found,) = found_by("all-thinking", session, tmp_path)
-    assert [each.line for each in found.edits if isinstance(each, Remove)] == [2, 5]
+    assert [each.line for each in found.edits if isinstance(each, RemoveLine)] == [2, 5]
     after = carried_out([found], session.write(tmp_path / "one.jsonl").read_bytes())
     lines = [json.loads(line) for line in after.splitlines()]
     there = {line["uuid"] for line in lines}
@@ -163,7 +163,7 @@ def test_an_input_is_counted_as_its_line_holds_it(session: Session, tmp_path: Pa
         ),
     ):
         path.write_text(text, encoding="utf-8")
-        plan = plan_of(path, Aim(strategies=("write-contents",)))
+        plan = plan_of(path, SelectionOptions(strategies=("write-contents",)))
         after = carried_out(plan.operations, path.read_bytes())
         freed = tokens_of(path.read_bytes(), tmp_path) - tokens_of(after, tmp_path)
         assert freed == plan.before_tokens - plan.after_tokens > 0

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.strategies.plain_output import plain
-from ctxtop.core.compaction.stubs import POINTER_BYTES, is_stubbed
+from ctxtop.core.compaction.strategies.lossless import simplify_output
+from ctxtop.core.compaction.stubs import SHORT_STUB_BYTES, has_stub
 
 from tests.planned import carried_out, found_by
 from tests.worked import WORDS, Session, numbered
@@ -44,7 +44,7 @@ def test_of_equal_results_the_newest_stays(session: Session, tmp_path: Path) -> 
     (found,) = found_by("duplicate-results", session, tmp_path)
     assert found.line == first
     assert str(second) in found.why
-    assert len(new_text(found).encode()) <= POINTER_BYTES
+    assert len(new_text(found).encode()) <= SHORT_STUB_BYTES
 
 
 def test_a_read_that_a_wider_one_repeats_word_for_word(session: Session, tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ def test_an_attachment_that_is_put_in_again(session: Session, tmp_path: Path) ->
     for each in found:
         opening, said, closing = new_text(each).split("\n")
         assert (opening, closing) == ("<system-reminder>", "</system-reminder>")
-        assert is_stubbed(said)
+        assert has_stub(said)
 
 
 def test_colours_and_overwritten_lines_of_a_shell(session: Session, tmp_path: Path) -> None:
@@ -124,9 +124,9 @@ def test_colours_and_overwritten_lines_of_a_shell(session: Session, tmp_path: Pa
 def test_json_loses_its_indents_and_nothing_else() -> None:
     value = {"a b": [1.50, "x  y", {"c\n": None}], "\u2028": 'q"  "'}
     indented = json.dumps(value, indent=8)
-    assert len(plain(indented)) < len(indented)
-    assert json.loads(plain(indented)) == value
-    assert plain('{"n": 1.500}') == '{"n":1.500}'
+    assert len(simplify_output(indented)) < len(indented)
+    assert json.loads(simplify_output(indented)) == value
+    assert simplify_output('{"n": 1.500}') == '{"n":1.500}'
 
 
 def test_a_read_of_a_file_that_is_written_anew(session: Session, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_old_results_are_masked_by_who_gave_them(
     assert found.line == line
     (edit,) = found.edits
     (block,) = json.loads(edit.value)  # type: ignore[union-attr]
-    assert is_stubbed(block["text"])
+    assert has_stub(block["text"])
     assert next(iter(asked.values())) in block["text"]
 
 

@@ -6,8 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.plan import Harm, Operation
-from ctxtop.core.compaction.strategies.usage import with_usage
+from ctxtop.core.compaction.plan import Operation, Severity
+from ctxtop.core.compaction.recorded_usage import add_lowered_usage
 
 from tests import transcripts as made
 from tests.planned import carried_out, view_of
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 
 def frees(tokens: int, line: int | None = 2) -> Operation:
-    return Operation("test", Harm.MASKED, line, "tool_result", "Read /a.py", "old", tokens, 0, ())
+    return Operation(
+        "test", Severity.MASKED, line, "tool_result", "Read /a.py", "old", tokens, 0, ()
+    )
 
 
 def session() -> Session:
@@ -33,7 +35,7 @@ def session() -> Session:
 def usages(path: Path, *operations: Operation) -> list[dict[str, Any]]:
     """The usage of every answer when the plan is carried out."""
     with view_of(path) as view:
-        done = with_usage(view, operations)
+        done = add_lowered_usage(view, operations)
     assert done[: len(operations)] == operations
     data = carried_out(done[len(operations) :], path.read_bytes())
     assert path.stat().st_size - len(data) == sum(each.bytes_saved for each in done)

@@ -3,7 +3,7 @@
  * measures, and compacts the session when ctxtop asks for it.
  *
  * It finds ctxtop by register.json beside it, which the installer writes:
- *   {"command": [program and arguments that run collectors/plugin/module.py for one store],
+ *   {"command": [program and arguments that run collectors/plugin/register_command.py for one store],
  *    "folder": the folder in which ctxtop leaves its requests}
  * Without that file, or without the programs and folders that it names, it does nothing.
  * Whatever goes wrong here, the client goes on: every step has its own catch.

@@ -1,1 +1,0 @@
-"""Asking the client itself to compact a session: by the plugin, by tmux, by a run of its own."""

@@ -1,0 +1,1 @@
+"""Reads what Claude Code writes, and what ctxtop's own hooks log."""

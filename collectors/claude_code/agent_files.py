@@ -1,0 +1,196 @@
+"""What agents' own files say now, before anything is stored: type, outcome, last message."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.injection.injection_candidates import (
+    EarlierResult,
+    RunOutcome,
+    find_tags,
+    outcome_of_status,
+)
+from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
+from ...core.transcript.conversation import AGENT_RESUMED_MS
+from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+from ...core.transcript.sanitize import sanitize_text
+from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
+from .transcripts.agent_results import (
+    STARTED_STATUSES,
+    read_agent_result,
+    read_queued_notification,
+    read_teammate_results,
+)
+from .transcripts.transcript_ends import (
+    first_prompt_text,
+    last_answer_text,
+    read_head_lines,
+    read_tail_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...core.transcript.line_decoder import TranscriptLine
+    from .transcripts.agent_results import AgentReturn
+
+
+MAX_OTHER_SESSIONS: Final = 12
+"""Other sessions of the project whose agents are looked at, the newest; the store has the rest."""
+
+MAX_AGENTS: Final = 40
+"""Agents whose files are read, the newest: a millisecond each."""
+
+MAX_AGENT_TEXT_CHARS: Final = 20_000
+"""Of an agent's last words: more is never given."""
+
+
+class _AgentFile(msgspec.Struct, frozen=True):
+    path: Path
+    mtime_ns: int
+
+
+class _AgentEnd(msgspec.Struct, frozen=True):
+    outcome: RunOutcome
+    at: int | None
+
+
+def read_project_agents(session: Path, end_lines: Iterable[bytes]) -> list[EarlierResult]:
+    """Read the newest agents of a session and of the newest other sessions beside it.
+
+    `session` is its transcript, `returns` the lines of its end, which may tell how agents
+    ended. What cannot be read is left out: it is in the way of nobody.
+    """
+    own = session.with_suffix("")
+    return _read_agents([*_agent_files(own), *_files_of_other_sessions(own)], own, end_lines)
+
+
+def read_session_agents(session: Path, end_lines: Iterable[bytes]) -> list[EarlierResult]:
+    """Read the newest agents of one session, as `read_project_agents` does."""
+    own = session.with_suffix("")
+    return _read_agents(_agent_files(own), own, end_lines)
+
+
+def _read_agents(
+    files: list[_AgentFile], own: Path, returns: Iterable[bytes]
+) -> list[EarlierResult]:
+    told = _read_ends(returns)
+    return [
+        past
+        for file in files[:MAX_AGENTS]
+        if (past := _to_past_agent(file, told, own.name.lower()))
+    ]
+
+
+def _files_of_other_sessions(own: Path) -> list[_AgentFile]:
+    folders = [each for each in _list_folder(own.parent) if each.path.name != own.name]
+    # A session's folder changes when it gets another folder, not another agent: the folder
+    # of its agents does.
+    agents = [_stat_folder(each.path / "subagents") for each in folders if not each.path.suffix]
+    newest = sorted((each for each in agents if each), key=_newest_first)[:MAX_OTHER_SESSIONS]
+    return sorted(
+        (file for each in newest for file in _agent_files(each.path.parent)), key=_newest_first
+    )
+
+
+def _agent_files(session: Path) -> list[_AgentFile]:
+    found = [
+        each
+        for each in _list_folder(session / "subagents")
+        if each.path.name.startswith(AGENT_PREFIX) and each.path.suffix == TRANSCRIPT_SUFFIX
+    ]
+    return sorted(found, key=_newest_first)
+
+
+def _to_past_agent(
+    file: _AgentFile, told: dict[str, _AgentEnd], current: str
+) -> EarlierResult | None:
+    session = file.path.parent.parent
+    agent_id = file.path.stem.removeprefix(AGENT_PREFIX)
+    meta_path = file.path.with_name(f"{AGENT_PREFIX}{agent_id}{META_SUFFIX}")
+    relative = f"{session.parent.name}/{session.name}/subagents/{meta_path.name}"
+    try:
+        meta = read_agent_meta(FoundFile(str(session.parent.parent), relative, 0, 0, 0))
+        text, at = last_answer_text(read_tail_lines(file.path))
+        asked = first_prompt_text(read_head_lines(file.path))
+    except OSError:
+        return None
+    if meta is None:
+        return None
+    # A teammate's messages name it by its name alone.
+    told_of = told.get(agent_id) or told.get(meta.name or "")
+    end = told_of if session.name.lower() == current else None
+    if end is None:
+        outcome = RunOutcome.FINISHED if meta.finished else RunOutcome.RUNNING
+    elif (at or 0) > (end.at or at or 0) + AGENT_RESUMED_MS:
+        outcome = RunOutcome.RUNNING
+    else:
+        outcome = end.outcome
+    text = sanitize_text(text[:MAX_AGENT_TEXT_CHARS].strip())
+    return EarlierResult(
+        agent_id=agent_id,
+        session_id=session.name.lower(),
+        project=session.parent.name,
+        agent_type=meta.agent_type or "agent",
+        text=text,
+        outcome=outcome,
+        parent_agent_id=meta.parent_agent_id,
+        at=at,
+        tags=find_tags(text) | find_tags(asked),
+        description=meta.description,
+        changed_at=file.mtime_ns // 1_000_000,
+    )
+
+
+def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
+    """Read how agents ended, by what came back of them; the last word counts."""
+    ends: dict[str, _AgentEnd] = {}
+    marks = (b'"toolUseResult"', TASK_NOTIFICATION.encode(), TEAMMATE_TAG.encode())
+    for data in lines:
+        if not any(mark in data for mark in marks):
+            continue
+        try:
+            line = decode_line(data)
+            returned = _results_in(line)
+        except (NotJsonError, UnexpectedShapeError):
+            continue
+        for each in returned:
+            if each.fact.status not in STARTED_STATUSES:
+                ends[each.fact.agent_id] = _AgentEnd(
+                    outcome_of_status(each.fact.status), each.fact.at
+                )
+    return ends
+
+
+def _results_in(line: TranscriptLine) -> list[AgentReturn]:
+    read = read_queued_notification if line.type == "queue-operation" else read_agent_result
+    one = read(0, line)
+    return [*([one] if one else []), *read_teammate_results(0, line)]
+
+
+def _list_folder(folder: Path) -> list[_AgentFile]:
+    try:
+        with os.scandir(folder) as entries:
+            return [
+                _AgentFile(Path(entry.path), entry.stat(follow_symlinks=False).st_mtime_ns)
+                for entry in entries
+                if not entry.is_symlink()
+            ]
+    except OSError:
+        return []
+
+
+def _stat_folder(path: Path) -> _AgentFile | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return _AgentFile(path, status.st_mtime_ns)
+
+
+def _newest_first(file: _AgentFile) -> int:
+    return -file.mtime_ns

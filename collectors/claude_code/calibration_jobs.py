@@ -1,0 +1,213 @@
+"""Measures on this machine's transcripts how far token counts and forecasts are off."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+
+from ...core.measure.forecast import make_prior, read_histories, replay_forecasts
+from ...core.measure.forecast_calibration import SHIPPED_CALIBRATION, blend_calibration
+from ...core.measure.token_estimate import GrowthTracker, make_sample
+from ...core.measure.tokens import count_text
+from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration
+from ...core.store.token_samples import LearnedStep, SampleWriter, unlearned_transcripts
+from ...core.transcript.entry_decoder import iter_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from ...core.measure.forecast_calibration import PastGuess
+    from ...core.measure.token_estimate import GrowthStep
+    from ...core.measure.tokens import TextCount
+    from ...core.store.queries.query_rows import FillRow
+    from ...core.store.token_samples import UnlearnedTranscript
+    from ...core.store.writer import Writer
+
+
+CALIBRATION_BUDGET_S: Final = 0.03
+"""Of one turn of learning: what changes meanwhile waits that long and no longer."""
+
+SAVE_INTERVAL_S: Final = 2.0
+"""Between two times that what a file taught is stored: the screen hears of each."""
+
+FILE_LIST_INTERVAL_S: Final = 10.0
+"""Between two looks for files to learn from: each reads the list of all files."""
+
+FILES_AT_ONCE: Final = 20
+"""How many are listed at one look: whether an older one is worth reading changes meanwhile."""
+
+MAX_NEW_BYTES: Final = 64 * 1024 * 1024
+"""Of files that nothing was learnt from before, in one run; the rest is for the next run.
+Client 2.1.329 writes up to 0.15 MB a step, so the samples of a model are in about 40 MB."""
+
+MAX_STEP_CHARS: Final = 400_000
+"""Characters that one step may have added: counting as many takes 0.05 s."""
+
+
+class TokenCalibrationJob:
+    """Learns from the newest sessions first, from each step once; it belongs to one thread."""
+
+    def __init__(
+        self,
+        projects: Path,
+        writer: Writer,
+        report_session: Callable[[str], None],
+        count: Callable[[str], TextCount] = count_text,
+    ) -> None:
+        self._projects: Final = projects
+        self._writer: Final = writer
+        self._report_session: Final = report_session
+        """Hears which session was learnt from."""
+        self._growth: Final = SampleWriter(writer, count)
+        self._waiting: list[UnlearnedTranscript] = []
+        self._file: _CalibrationFile | None = None
+        self._looked_at = float("-inf")
+        self._changes = -1
+        self._bytes_left = MAX_NEW_BYTES
+
+    def run(self, seconds: float = CALIBRATION_BUDGET_S) -> bool:
+        """Learn for about as long, a line at least; False where nothing is left for now."""
+        deadline = time.monotonic() + seconds
+        while file := self._file or self._next():
+            self._file = file if self._read(file, deadline) else None
+            if time.monotonic() >= deadline:
+                return True
+        return False
+
+    def _next(self) -> _CalibrationFile | None:
+        if not self._waiting:
+            self._list_files()
+        while self._waiting:
+            source = self._waiting.pop(0)
+            if source.examined_to or self._bytes_left > 0:
+                return _CalibrationFile(self._projects / source.path, source)
+        return None
+
+    def _list_files(self) -> None:
+        changes, now = self._writer.connection.total_changes, time.monotonic()
+        if changes != self._changes and now - self._looked_at >= FILE_LIST_INTERVAL_S:
+            self._changes, self._looked_at = changes, now
+            self._waiting = unlearned_transcripts(self._writer.connection, FILES_AT_ONCE)
+
+    def _read(self, file: _CalibrationFile, deadline: float) -> bool:
+        """Go on with a file; True where there is more of it."""
+        try:
+            file.samples += self._take_samples(file, deadline)
+        except OSError:
+            # The scan tells of a file that cannot be read; here there is nothing to learn.
+            return False
+        if not file.is_over and time.monotonic() < file.save_at:
+            return True
+        return self._save(file) and not file.is_over
+
+    def _save(self, file: _CalibrationFile) -> bool:
+        """Store what was found; True where more of the file may be read."""
+        if not self._growth.save(file.source, file.samples, file.resume, file.seen):
+            return False
+        if file.is_new:
+            self._bytes_left -= file.seen - file.source.examined_to
+        file.mark_saved()
+        self._report_session(file.source.session_id)
+        return self._bytes_left > 0 or not file.is_new
+
+    def _take_samples(self, file: _CalibrationFile, deadline: float) -> Iterator[LearnedStep]:
+        for step in file.steps():
+            sample = make_sample(step, self._growth.count) if step and _is_short(step) else None
+            if step and sample:
+                yield LearnedStep(step, sample)
+            if time.monotonic() >= deadline:
+                return
+
+
+class _CalibrationFile:
+    """A file that is learnt from, and how far that has come."""
+
+    def __init__(self, path: Path, source: UnlearnedTranscript) -> None:
+        self.source = source
+        self.samples: list[LearnedStep] = []
+        """What is still to be stored."""
+        self.save_at = time.monotonic() + SAVE_INTERVAL_S
+        self.is_new: Final = source.examined_to == 0
+        self.is_over = False
+        self.seen = source.resume_offset
+        self._entries: Final = iter_entries(path, source.resume_offset)
+        self._steps: Final = GrowthTracker()
+
+    @property
+    def resume(self) -> int:
+        """Where the answer stands whose successor is still to come."""
+        return self.seen if self._steps.resume_offset is None else self._steps.resume_offset
+
+    def mark_saved(self) -> None:
+        """Take over that everything was stored."""
+        self.source = replace(self.source, resume_offset=self.resume, examined_to=self.seen)
+        self.samples, self.save_at = [], time.monotonic() + SAVE_INTERVAL_S
+
+    def steps(self) -> Iterator[GrowthStep | None]:
+        """Go on, entry by entry; raises OSError where the file cannot be read."""
+        for entry in self._entries:
+            self.seen = entry.offset + entry.length + 1
+            yield self._steps.add(entry)
+        self.seen = max(self.seen, self.source.size)
+        self.is_over = True
+
+
+def _is_short(step: GrowthStep) -> bool:
+    return (
+        sum(len(piece.text) for piece in (*step.answer_parts, *step.added_parts)) <= MAX_STEP_CHARS
+    )
+
+
+FORECAST_CHECK_INTERVAL_S: Final = 600.0
+"""Between two looks at whether there is enough that is new: each reads 30 sessions, 10 ms."""
+
+MIN_NEW_ANSWERS: Final = 100
+"""After so many more or fewer the errors are measured again: a tenth of what a prior holds."""
+
+
+class ForecastCalibrationJob:
+    """Replays the newest sessions, one at a time; it belongs to the collector's thread."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer: Final = writer
+        self._looked_at = float("-inf")
+        self._sessions: list[list[FillRow]] = []
+        self._misses: list[list[PastGuess]] = []
+
+    def run(self) -> bool:
+        """Replay one session; False where nothing is left for now."""
+        if not self._sessions and not self._load_sessions():
+            return False
+        self._misses.append(_replay_session(self._sessions[len(self._misses)], self._sessions))
+        if len(self._misses) == len(self._sessions):
+            self._save()
+        return True
+
+    def _load_sessions(self) -> bool:
+        now = time.monotonic()
+        if now - self._looked_at < FORECAST_CHECK_INTERVAL_S:
+            return False
+        self._looked_at = now
+        sessions = [rows for rows in read_histories(self._writer.connection) if rows]
+        measured = calibrated_answers(self._writer.connection)
+        answers = sum(map(len, sessions))
+        if not answers or (measured is not None and abs(answers - measured) < MIN_NEW_ANSWERS):
+            return False
+        self._sessions, self._misses = sessions, []
+        return True
+
+    def _save(self) -> None:
+        calibration = blend_calibration(self._misses, SHIPPED_CALIBRATION)
+        with self._writer.transaction():
+            answers = sum(map(len, self._sessions))
+            save_forecast_calibration(self._writer.connection, calibration, answers)
+        self._sessions, self._misses = [], []
+
+
+def _replay_session(rows: list[FillRow], sessions: list[list[FillRow]]) -> list[PastGuess]:
+    """Replay a session by what the others say: a fork of it knows what came."""
+    own = {row for row in rows if not row.is_compaction}
+    return replay_forecasts(rows, make_prior(each for each in sessions if own.isdisjoint(each)))

@@ -1,0 +1,463 @@
+"""The one thread that reads: everything once, then what changes, into the store."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.files.safe_open import open_regular
+from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.store.transcript_records import SourceFile, TailState
+from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError
+from ...core.transcript.raw_lines import complete_line_length
+from ...core.transcript.sanitize import sanitize_title
+from .config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
+from .discover import classify_path, find_files, is_moved, make_found_file, read_agent_meta
+from .own_files import LogReader, ReceiptFollower
+from .post_scan_jobs import PostScanJobs
+from .registry import newest_by_session, read_client_environment, read_session_registry
+from .scan_progress import ReadQueue, ReadTask, ScanProgress, StoredChange
+from .tail import SETTLE_S, TailChange, slim_tail_state
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from ...core.store.transcript_records import LiveSession
+    from ...core.store.writer import Writer
+    from ..policy_files import PolicyFiles
+    from .discover import ClaudeFolder, FolderListing, FoundFile
+    from .reader_pool import ReaderPool, TaskAnswer
+    from .reader_process import IndexedBlock
+    from .scan_progress import CollectorListener
+
+
+COMMIT_BYTES: Final = 64 * 1024 * 1024
+COMMIT_S: Final = 0.25
+"""A transaction ends after either: rows come in fast batches, and the screen sees them soon."""
+
+HEAD_BYTES: Final = 64 * 1024
+"""Where the first line of an old agent's file names its session."""
+
+NS_PER_S: Final = 1_000_000_000
+
+
+class _CommitBatch(msgspec.Struct):
+    """What waits for the next commit."""
+
+    tails: dict[str, tuple[SourceFile, TailState]] = {}
+    touched: set[str] = set()
+    rewritten: list[str] = []
+    gone: list[str] = []
+    newest_ns: int = 0
+    bytes: int = 0
+    began: float = msgspec.field(default_factory=time.monotonic)
+
+    @property
+    def is_full(self) -> bool:
+        return self.bytes >= COMMIT_BYTES or time.monotonic() - self.began >= COMMIT_S
+
+
+class Collector:
+    """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
+
+    def __init__(
+        self,
+        folder: ClaudeFolder,
+        writer: Writer,
+        listener: CollectorListener,
+        policy_files: PolicyFiles | None = None,
+    ) -> None:
+        self.folder: Final = folder
+        self.writer: Final = writer
+        self.listener: Final = listener
+        self._known = writer.files()
+        self._metas = writer.agent_meta_times()
+        self._open_sessions: list[LiveSession] | None = None
+        self._stale_entries: tuple[frozenset[str], bool] | None = writer.read_registry_state()
+        """Of the registry: entries that were left behind, and whether there is one."""
+        self._receipts: Final = ReceiptFollower(writer)
+        self._processes: set[tuple[str, int, str | None]] = set()
+        self._problems: dict[str, Problem | None] = dict.fromkeys(writer.problem_places())
+        tell = ProblemReporter(self.report, self._resolve, listener.on_notice)
+        self._config_reader: Final = ClientConfigReader(folder, writer, tell)
+        self.post_scan_jobs: Final = PostScanJobs(
+            folder, writer, tell, self._report_change, policy_files
+        )
+        # What an earlier run told of is over, unless the first scan finds it again.
+        self._unconfirmed_problems: set[str] = set(self._problems)
+        self._unterminated: Final[set[str]] = set()
+        self.logs: Final = LogReader(writer, self.report, self._resolve)
+
+    def scan(self) -> None:
+        """Look at everything once: newest first, only what changed is read."""
+        finding = find_files(self.folder)
+        over = self._unconfirmed_problems - {trouble.where for trouble in finding.problems}
+        for place in over:
+            self._resolve(place)
+        self._unconfirmed_problems = {trouble.where for trouble in finding.problems}
+        self.read_sidecars()
+        self.index_listing(finding)
+        if self._unterminated:
+            time.sleep(SETTLE_S)
+            self.index_unterminated()
+        self._mark_missing(finding)
+        # What the client is set up with tells where its levels and its trigger lie.
+        self._read_config_within(SCAN_BUDGET_S)
+        self.post_scan_jobs.evaluate_all_warnings()
+        self.listener.on_scan_finished()
+
+    def scan_and_count_tokens(self) -> None:
+        """Look at everything once, and count the texts that nobody has counted."""
+        self.scan()
+        self.post_scan_jobs.count_tokens()
+
+    def scan_and_report_compactions(self) -> None:
+        """Look at everything once, and tell of every compaction that nobody has told of."""
+        self.scan()
+        self.post_scan_jobs.report_compactions(math.inf)
+
+    def scan_and_measure_saves(self) -> None:
+        """Look at everything once, and measure every save that nobody has measured."""
+        self.scan()
+        self.post_scan_jobs.measure_saves(math.inf)
+
+    def scan_below(self, path: Path) -> None:
+        """Look again at one folder of the tree."""
+        self.index_listing(find_files(self.folder, path))
+        self.post_scan_jobs.evaluate_new_warnings()
+
+    def is_known(self, relative: str) -> bool:
+        """Say whether a path below projects/ is a transcript that was read before."""
+        return relative in self._known
+
+    def index_listing(self, listing: FolderListing) -> None:
+        """Read what a look into the folder found."""
+        for trouble in listing.problems:
+            self.report(trouble)
+        self._store_agent_metas(listing.metas)
+        waiting = [found for found in listing.transcripts if self._has_changed(found)]
+        if waiting:
+            self._index_all(waiting)
+
+    def index_paths(self, paths: Iterable[Path]) -> None:
+        """Read known transcripts that are said to have grown."""
+        waiting = [found for path in sorted(paths) if (found := self._stat(path))]
+        if waiting:
+            self._index_all(waiting)
+        self.post_scan_jobs.evaluate_new_warnings()
+
+    def index_unterminated(self) -> None:
+        """Read again the files whose last line had no line end, and was too new to count."""
+        paths = [self.folder.projects / relative for relative in self._unterminated]
+        self._unterminated.clear()
+        if paths:
+            self.index_paths(paths)
+
+    def read_sidecars(self) -> None:
+        """Read the registry, our own receipts, and the logs of hooks and status line."""
+        registry = read_session_registry(self.folder)
+        live = newest_by_session(registry)
+        touched = self._receipts.read()
+        if (registry.stale_ids, registry.exists) != self._stale_entries:
+            self.writer.save_registry_state(registry.stale_ids, exists=registry.exists)
+            touched |= registry.stale_ids ^ (
+                self._stale_entries[0] if self._stale_entries else frozenset()
+            )
+            self._stale_entries = (registry.stale_ids, registry.exists)
+        if live != self._open_sessions:
+            self.writer.save_open_sessions(live)
+            self._read_environments(live)
+            touched |= {session.session_id for session in (*live, *(self._open_sessions or ()))}
+            self._open_sessions = live
+        told = self.logs.read()
+        self.post_scan_jobs.update_status_lines(told)
+        touched |= told
+        if touched:
+            self.listener.on_change(StoredChange(frozenset(touched)))
+
+    def _read_environments(self, live: list[LiveSession]) -> None:
+        running = {(each.session_id, each.pid, each.process_start): each for each in live}
+        for process in running.keys() - self._processes:
+            variables = read_client_environment(running[process])
+            if variables is not None:
+                self.writer.save_environment(process[0], variables)
+        self._processes = set(running)
+
+    def read_config(self) -> None:
+        """Look at settings, definitions and the save flow, as far as there is time."""
+        self._read_config_within(TICK_BUDGET_S)
+
+    def _read_config_within(self, within_s: float) -> None:
+        before = self.writer.connection.total_changes
+        self._config_reader.refresh(within_s)
+        if self.writer.connection.total_changes != before:
+            self._report_change(frozenset())
+
+    def _report_change(self, sessions: frozenset[str]) -> None:
+        self.listener.on_change(StoredChange(sessions))
+
+    def _store_agent_metas(self, metas: list[FoundFile]) -> None:
+        changed = []
+        for found in metas:
+            if self._metas.get(found.relative) == found.mtime_ns:
+                continue
+            try:
+                meta = read_agent_meta(found)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                self.report(unreadable_problem(found.relative, error))
+                continue
+            self._resolve(found.relative)
+            if meta:
+                changed.append(meta)
+        if changed:
+            self.writer.save_agent_metas(changed)
+            self._metas |= {meta.path: meta.mtime_ns for meta in changed}
+            self.listener.on_change(StoredChange(frozenset(meta.session_id for meta in changed)))
+
+    def _index_all(self, waiting: list[FoundFile]) -> None:
+        """Read files in the order given; processes that help read the largest ones meanwhile."""
+        from .reader_pool import (
+            open_reader_pool,  # with all that it needs, only where there is work
+        )
+
+        self._follow_moves(waiting)
+        known = {
+            found.relative: self._known[found.relative][1].offset
+            for found in waiting
+            if found.relative in self._known
+        }
+        work = ReadQueue(waiting, known)
+        self._progress(work)
+        with open_reader_pool(work.total_bytes) as readers:
+            while work.has_waiting or readers.is_busy:
+                batch = _CommitBatch()
+                with self.writer.transaction():
+                    while (work.has_waiting or readers.is_busy) and not batch.is_full:
+                        self._index_next(work, readers, batch)
+                self._report_batch(batch)
+                work.done_bytes += batch.bytes
+                self._progress(work)
+
+    def _follow_moves(self, waiting: list[FoundFile]) -> None:
+        """Move the rows of files that the client moved: into a worktree, or by /cd."""
+        new = [found for found in waiting if found.relative not in self._known]
+        if not new or not self._known:
+            return
+        by_inode = {tail.inode: (source, tail) for source, tail in self._known.values()}
+        for found in new:
+            before, tail = by_inode.get(found.inode, (None, None))
+            if before is None or tail is None or not is_moved(before, found):
+                continue
+            after = msgspec.structs.replace(
+                before, path=found.relative, project=found.relative.partition("/")[0]
+            )
+            try:
+                stale = self.writer.rename(before, tail, after)
+            except StaleTailError:
+                self._known = self.writer.files()
+                continue
+            del self._known[before.path]
+            self._known[after.path] = after, stale
+            self._resolve(before.path)
+
+    def _index_next(self, work: ReadQueue, readers: ReaderPool, batch: _CommitBatch) -> None:
+        while readers.wants_more and (found := work.take_largest()):
+            try:
+                task = self._task(found)
+            except OSError:
+                task = None
+            if task:
+                readers.submit(task)
+            else:
+                self._index_file(found, batch)
+        answered = readers.next_answer()
+        if answered:
+            self._store_answer(answered, batch)
+        elif found := work.take_first():
+            self._index_file(found, batch)
+        else:
+            readers.wait()
+
+    def _report_batch(self, batch: _CommitBatch) -> None:
+        """Take over what was committed, and tell of it."""
+        self._known |= batch.tails
+        self.post_scan_jobs.add_read_sessions(batch.touched)
+        if batch.touched:
+            lag = (time.time_ns() - batch.newest_ns) / NS_PER_S if batch.newest_ns else None
+            self.listener.on_change(StoredChange(frozenset(batch.touched), lag))
+        for paths, what, outcome in (
+            (batch.rewritten, "was rewritten", "it was read again whole"),
+            (batch.gone, "is gone", "what it said is kept"),
+        ):
+            if paths:
+                more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+                self.listener.on_notice(Problem(paths[0] + more, what, outcome))
+
+    def _store_answer(self, answered: TaskAnswer, batch: _CommitBatch) -> None:
+        task, reading = answered.task, answered.block
+        if reading is None:
+            self._index_file(task.found, batch)
+            return
+        try:
+            self._store(task, reading, batch)
+        except StaleTailError:
+            self._reload_known(batch)
+        else:
+            task.before = reading.after
+            self._resolve(task.found.relative)
+
+    def _index_file(self, found: FoundFile, batch: _CommitBatch) -> None:
+        try:
+            self._read_file(found, batch)
+        except (FileNotFoundError, NotADirectoryError):
+            self._mark_gone(found.relative, batch)
+        except OSError as error:
+            self.report(unreadable_problem(found.relative, error))
+        except StaleTailError:
+            self._reload_known(batch)
+        else:
+            self._resolve(found.relative)
+
+    def _reload_known(self, batch: _CommitBatch) -> None:
+        """Take over what another ctxtop, which was faster, has stored: we would have the same."""
+        self._known = self.writer.files() | batch.tails
+
+    def _read_file(self, found: FoundFile, batch: _CommitBatch) -> None:
+        from .reader_process import index_next_block
+
+        task = self._task(found, batch)
+        while task:
+            reading = index_next_block(found.path, task.source, task.before)
+            if reading.change is TailChange.REWRITTEN:
+                task = self._restart(task, batch)
+                continue
+            self._store(task, reading, batch)
+            if not reading.has_more:
+                return
+            task.before = reading.after
+
+    def _task(self, found: FoundFile, batch: _CommitBatch | None = None) -> ReadTask | None:
+        """Say where reading a file begins; None for what is no transcript (yet)."""
+        stands = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
+        source, before = stands or (None, TailState())
+        if source is None or before.offset == 0:
+            source = self._describe(found)
+        else:
+            before = msgspec.structs.replace(before, places=self.writer.read_places(source.path))
+        return ReadTask(found, source, before) if source else None
+
+    def _restart(self, task: ReadTask, batch: _CommitBatch) -> ReadTask | None:
+        if task.before.device != NO_DEVICE:
+            batch.rewritten.append(task.found.relative)
+        self.writer.restart(task.source, task.before)
+        batch.tails[task.source.path] = (task.source, TailState())
+        batch.touched.add(task.source.session_id)
+        return self._task(task.found, batch)
+
+    def _store(self, task: ReadTask, reading: IndexedBlock, batch: _CommitBatch) -> None:
+        source, before = task.source, task.before
+        is_new_or_back = before.offset == 0 or before.size == GONE_SIZE
+        if reading.change is TailChange.GROWN or is_new_or_back:
+            self.writer.append(source, before, reading.after, reading.facts)
+            batch.touched.add(source.session_id)
+            # A file that is only back, or elsewhere, says nothing of how late we are.
+            if before.offset and reading.change is TailChange.GROWN:
+                batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
+        if reading.unterminated:
+            self._unterminated.add(source.path)
+        batch.bytes += reading.after.offset - before.offset
+        batch.tails[source.path] = (source, slim_tail_state(reading.after, task.found))
+
+    def _describe(self, found: FoundFile) -> SourceFile | None:
+        source = classify_path(found.relative)
+        if source is None or source.session_id:
+            return source
+        session_id = _read_session_id(found)
+        return msgspec.structs.replace(source, session_id=session_id) if session_id else None
+
+    def _has_changed(self, found: FoundFile) -> bool:
+        known = self._known.get(found.relative)
+        if known is None:
+            return True
+        tail = known[1]
+        if (found.size, found.mtime_ns, found.inode) != (tail.size, tail.mtime_ns, tail.inode):
+            return True
+        return tail.ctime_ns != 0 and found.ctime_ns not in {0, tail.ctime_ns}
+
+    def _stat(self, path: Path) -> FoundFile | None:
+        relative = self.folder.relative(path)
+        try:
+            status = path.stat(follow_symlinks=False)
+        except (FileNotFoundError, NotADirectoryError):
+            batch = _CommitBatch()
+            self._mark_gone(relative, batch)
+            self._report_batch(batch)
+            return None
+        except OSError as error:
+            self.report(unreadable_problem(relative, error))
+            return None
+        return make_found_file(str(self.folder.projects), relative, status)
+
+    def _mark_missing(self, finding: FolderListing) -> None:
+        present = {found.relative for found in finding.transcripts}
+        batch = _CommitBatch()
+        with self.writer.transaction():
+            # Not a difference of sets, which would copy up to 100,000 names.
+            for relative in self._known:
+                if relative not in present and not finding.is_below_unreadable(relative):
+                    self._mark_gone(relative, batch)
+        self._report_batch(batch)
+
+    def _mark_gone(self, relative: str, batch: _CommitBatch) -> None:
+        known = batch.tails.get(relative) or self._known.get(relative)
+        if known is None or known[1].size == GONE_SIZE:
+            return
+        self._resolve(relative)
+        self.writer.mark_gone(relative)
+        batch.gone.append(relative)
+        batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE_SIZE))
+        batch.touched.add(known[0].session_id)
+
+    def report(self, problem: Problem) -> None:
+        """Tell of a trouble once while it lasts, and keep it for doctor."""
+        if self._problems.get(problem.where) == problem:
+            return
+        self._problems[problem.where] = problem
+        self.listener.on_problem(problem)
+        self.writer.save_problem(problem.where, problem.what, problem.fix)
+
+    def _resolve(self, place: str) -> None:
+        if place in self._problems:
+            del self._problems[place]
+            self.writer.resolve_problem(place)
+            self.listener.on_resolved(place)
+
+    def _progress(self, work: ReadQueue) -> None:
+        self.listener.on_progress(
+            ScanProgress(work.taken_count, work.file_count, work.done_bytes, work.total_bytes)
+        )
+
+
+def _read_session_id(found: FoundFile) -> str | None:
+    """Find the session of an old agent's file in its first line, or name it after the file.
+
+    None while that line is being written. Raises OSError where it cannot be read.
+    """
+    from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+
+    with open_regular(found.path) as file:
+        head = file.read(HEAD_BYTES)
+    first, end, _ = head.partition(b"\n")
+    if not end and len(head) < HEAD_BYTES and not complete_line_length(head):
+        return None
+    try:
+        line = decode_line(first)
+    except (NotJsonError, UnexpectedShapeError):
+        return found.path.stem
+    return sanitize_title(line.session_id or found.path.stem).lower()

@@ -1,0 +1,1 @@
+"""Reads how Claude Code is configured: settings, definitions, plugins, claude-memory's saves."""

@@ -1,0 +1,127 @@
+"""Reads single values from JSON of any client version; a value of another type is missing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from ....core.transcript.sanitize import sanitize_title
+from ....core.transcript.timestamps import timestamp_to_ms
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+MAX_JSON_ITEMS: Final = 100
+"""Of a list or an object; the longest that were seen have about 30."""
+
+MAX_JSON_DEPTH: Final = 8
+"""Levels of an object that is kept whole."""
+
+MAX_JSON_CHARS: Final = 8 * 1024
+"""Characters of such an object as JSON; a log line of claude-memory has about 600."""
+
+_MAX_SECONDS: Final = 1e11
+"""Less than this is a time in seconds, more is one in milliseconds: the year 5138, or 1973."""
+
+_MAX_MS: Final = 1 << 53
+
+
+class InvalidJsonError(ValueError):
+    """Bytes that are no JSON; the message says why, in one line."""
+
+
+def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
+    """Decode bytes; raises BadJsonError."""
+    try:
+        return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except UnicodeDecodeError as error:
+        raise InvalidJsonError("is not UTF-8") from error
+    except RecursionError as error:
+        raise InvalidJsonError("is nested too deeply") from error
+    except msgspec.DecodeError as error:
+        raise InvalidJsonError(f"is not JSON: {sanitize_title(str(error))}") from error
+
+
+def as_object(value: object) -> dict[str, Any]:
+    """Give an object's fields; none of what is no object."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[Any]:
+    """Give a list's first items; none of what is no list."""
+    return value[:MAX_JSON_ITEMS] if isinstance(value, list) else []
+
+
+def as_title(value: object) -> str | None:
+    """Give a text in one line, or a number as one."""
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+        return None
+    return sanitize_title(str(value)) or None
+
+
+def as_int(value: object) -> int | None:
+    """Give a number without a fraction that the store can hold."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        return None
+    return value if abs(value) < 1 << 63 else None
+
+
+def as_float(value: object) -> float | None:
+    """Give a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    try:
+        return float(value)
+    except OverflowError:
+        return None
+
+
+def as_bool(value: object) -> bool | None:
+    """Give a truth value."""
+    return value if isinstance(value, bool) else None
+
+
+def as_ms(value: object) -> int | None:
+    """Give a time as milliseconds since 1970: ISO 8601, seconds or milliseconds."""
+    if isinstance(value, str):
+        return timestamp_to_ms(value)
+    seen = as_float(value)
+    if seen is None or not 0 <= seen < _MAX_MS:
+        return None
+    return round(seen * 1000) if seen < _MAX_SECONDS else round(seen)
+
+
+def as_titles(values: Iterable[object], *keys: str) -> tuple[str, ...]:
+    """Give the texts of a list; of an object in it the first of the named fields."""
+    found = (
+        _first_title(value, keys) if isinstance(value, dict) else as_title(value)
+        for value in values
+    )
+    return tuple(each for each in found if each)
+
+
+def _first_title(value: dict[str, Any], keys: tuple[str, ...]) -> str | None:
+    return next((found for key in keys if (found := as_title(value.get(key)))), None)
+
+
+def encode_bounded(value: object) -> str | None:
+    """Encode an object that is kept whole, with its texts cleaned; None where it is too long."""
+    text = msgspec.json.encode(_sanitized(value, MAX_JSON_DEPTH)).decode()
+    return text if len(text) <= MAX_JSON_CHARS else None
+
+
+def _sanitized(value: object, levels: int) -> object:
+    if isinstance(value, str):
+        return sanitize_title(value)
+    if isinstance(value, (list, dict)) and not levels:
+        return None
+    if isinstance(value, list):
+        return [_sanitized(each, levels - 1) for each in as_list(value)]
+    if isinstance(value, dict):
+        some = list(value.items())[:MAX_JSON_ITEMS]
+        return {sanitize_title(str(key)): _sanitized(each, levels - 1) for key, each in some}
+    if isinstance(value, int) and not isinstance(value, bool):
+        return as_int(value)
+    return value

@@ -1,0 +1,196 @@
+"""How full a session's context is at this moment, read from the end of its transcript."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sqlite3
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ...core.files.safe_open import open_regular
+from ...core.measure.evidence import ContextEvidence, Evidence, EvidenceRows, read_evidence_rows
+from ...core.measure.models import SMALL_WINDOW
+from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
+from ...core.model.context import StoredTokenCounts, measure_context
+from ...core.model.session import make_session
+from ...core.policy.resolve import Policies
+from ...core.store.queries import session_queries
+from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, read_usage
+from ...core.transcript.line_glance import glance
+from ...core.transcript.sanitize import sanitize_title
+from ...core.transcript.timestamps import timestamp_to_ms
+from ..plugin.hook_inputs import open_store_without_waiting
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ...core.model.context import Context
+    from ...core.policy.policy import Policy
+
+
+SYNTHETIC_MODEL: Final = "<synthetic>"
+"""The model of answers that the client wrote itself."""
+
+
+class LatestAnswer(msgspec.Struct, frozen=True):
+    """What the end of a transcript says of its context."""
+
+    tokens: int | None = None
+    """Input side of the last answer; None where none came since the last compaction."""
+    model: str | None = None
+    client_version: str | None = None
+    compacted_at: int | None = None
+    """Of the last compaction among these lines; milliseconds since 1970 (UTC)."""
+
+
+class _BoundaryLine(msgspec.Struct):
+    type: str | None = None
+    subtype: str | None = None
+    timestamp: str | None = None
+
+
+class _IntroducedModel(msgspec.Struct, rename="camel"):
+    model_id: str | None = None
+
+
+class _IntroductionAttachment(msgspec.Struct):
+    identity: _IntroducedModel | None = None
+
+
+class _IntroductionLine(msgspec.Struct):
+    attachment: _IntroductionAttachment | None = None
+
+
+def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
+    """Read the last answer that counts, and the last compaction; lines that are none are none."""
+    found = LatestAnswer()
+    for line in reversed(lines):
+        if b'"compact_boundary"' in line and (at := _boundary_at(line)) is not None:
+            return msgspec.structs.replace(found, compacted_at=at)
+        if found.tokens is None and b'"usage"' in line and b'"assistant"' in line:
+            found = _to_latest_answer(line) or found
+    return found
+
+
+def introduced_model(transcript: Path) -> str | None:
+    """Find the model that the client last introduced, with its mark for a large window.
+
+    Raises OSError. Clients before 2.1.2xx introduce none.
+    """
+    with open_regular(transcript) as file:
+        try:
+            data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except ValueError:
+            # An empty file.
+            return None
+        with data:
+            place = data.rfind(b'"modelId"')
+            if place < 0:
+                return None
+            start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
+            line = data[start : end if end > 0 else len(data)]
+    try:
+        said = msgspec.json.decode(line, type=_IntroductionLine)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    identity = said.attachment.identity if said.attachment else None
+    return sanitize_title(identity.model_id) if identity and identity.model_id else None
+
+
+def _boundary_at(line: bytes) -> int | None:
+    try:
+        said = msgspec.json.decode(line, type=_BoundaryLine)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    if (said.type, said.subtype) != ("system", "compact_boundary"):
+        return None
+    return timestamp_to_ms(said.timestamp) or 0
+
+
+def _to_latest_answer(line: bytes) -> LatestAnswer | None:
+    try:
+        said = glance(line)
+    except (NotJsonError, UnexpectedShapeError):
+        return None
+    message = said.message
+    if said.type != "assistant" or said.is_sidechain or said.is_api_error_message:
+        return None
+    if message is None or message.usage is None or message.model in {None, SYNTHETIC_MODEL}:
+        return None
+    _, seen = read_usage(message.usage)
+    model = sanitize_title(message.model or "")
+    return LatestAnswer(seen, model, sanitize_title(said.version or "") or None) if seen else None
+
+
+def measure_current_context(
+    transcript: Path, cwd: str, store: Path, policy: Policy, latest: LatestAnswer, now_ms: int
+) -> Context | None:
+    """Measure the last answer against its window; None where nobody can say how large that is.
+
+    Raises OSError where the transcript cannot be read.
+    """
+    facts, context = _stored_context(transcript, store, policy, latest, now_ms)
+    if context is not None:
+        return context
+    evidence = Evidence(facts, Policies(policy, {}))
+    introduced = introduced_model(transcript)
+    seen = ContextEvidence(
+        session_id=transcript.stem.lower(),
+        cwd=cwd or None,
+        model=latest.model,
+        asked_model=introduced,
+        client_version=latest.client_version,
+        peak_tokens=latest.tokens or 0,
+    )
+    window = evidence.window_of(seen)
+    if window.source is ClaimSource.ASSUMED:
+        return None
+    if introduced is None and (window.tokens, window.source) == (SMALL_WINDOW, ClaimSource.TABLE):
+        # The API's name of a model is the same for both windows.
+        return None
+    trigger = evidence.trigger_of(seen, window)
+    lines = policy.place_thresholds(window, trigger.tokens)
+    return measure_context(StoredTokenCounts(answer=latest.tokens), window, trigger, lines)
+
+
+def _stored_context(
+    transcript: Path, store: Path, policy: Policy, end: LatestAnswer, now_ms: int
+) -> tuple[EvidenceRows, Context | None]:
+    """Take the window that the store knows of this session and model."""
+    facts, session_id = EvidenceRows(), transcript.stem.lower()
+    try:
+        with open_store_without_waiting(store) as db:
+            if db is None:
+                return _with_own_environment(facts, session_id), None
+            db.row_factory = sqlite3.Row
+            facts = _with_own_environment(read_evidence_rows(db), session_id)
+            evidence = Evidence(facts, Policies(policy, {}))
+            rows = session_queries.sessions(db, [session_id])
+    except sqlite3.Error:
+        # Locked, damaged, or of another ctxtop: the transcript alone.
+        return _with_own_environment(facts, session_id), None
+    for row in rows:
+        context = make_session(row, evidence, now_ms).context
+        peaked = row.last_model == end.model and (end.tokens or 0) <= context.window.tokens
+        if peaked and context.window.source is not ClaimSource.ASSUMED:
+            return facts, measure_context(
+                StoredTokenCounts(answer=end.tokens),
+                context.window,
+                context.trigger,
+                context.thresholds,
+            )
+    return facts, None
+
+
+def _with_own_environment(facts: EvidenceRows, session_id: str) -> EvidenceRows:
+    """Add the client's own environment, which a hook has from it."""
+    own = {
+        name: sanitize_title(os.environ[name])
+        for name in AUTO_COMPACT_VARIABLES
+        if name in os.environ
+    }
+    return replace(facts, environments=facts.environments | {session_id: own})

@@ -1,0 +1,298 @@
+"""Finds the transcripts and agents' meta.json files in Claude Code's folder."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from functools import cached_property
+from pathlib import Path, PurePath
+from sys import intern
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
+from ...core.model.problem import Problem, printable_path, unreadable_problem
+from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
+from ...core.transcript.line_decoder import Count  # noqa: TC001 -- msgspec reads it
+from ...core.transcript.sanitize import sanitize_id, sanitize_title
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
+
+_SILENT_FILE_SYSTEMS: Final = re.compile(
+    r"nfs\d?|cifs|smb\d?|smbfs|fuse\..*|9p|virtiofs|vboxsf|prl_fs|afs|ceph|glusterfs|lustre|davfs"
+)
+"""Network and shared file systems: what another machine writes there is not told.
+`fuseblk` is a local disk."""
+
+_OCTAL_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
+
+
+def file_system_type(place: Path) -> str | None:
+    """Name the type of the file system that a folder is on; None where the system does not say."""
+    try:
+        lines = MOUNT_TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return None
+    found, depth = None, -1
+    for line in lines:
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = Path(_OCTAL_ESCAPE.sub(lambda code: chr(int(code[1], 8)), fields[4]))
+        # Of two mounts on one point the later one covers the other.
+        if len(point.parts) >= depth and place.is_relative_to(point):
+            found, depth = after.split()[0], len(point.parts)
+    return found
+
+
+def needs_polling(place: Path) -> bool:
+    """Say whether a folder's file system may not tell of changes, so that one must poll."""
+    kind = file_system_type(place)
+    return kind is not None and _SILENT_FILE_SYSTEMS.fullmatch(kind) is not None
+
+
+TRANSCRIPT_SUFFIX: Final = ".jsonl"
+META_SUFFIX: Final = ".meta.json"
+AGENT_PREFIX: Final = "agent-"
+JOURNAL_NAME: Final = "journal.jsonl"
+
+MAX_FOLDER_LEVELS: Final = 8
+"""Levels below projects/; the client nests to 5, a loop of mounts would not end."""
+
+
+class FoundFile(msgspec.Struct, frozen=True, gc=False):
+    """A file below projects/ and what the folder says of it."""
+
+    projects: str
+    relative: str
+    size: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int = 0
+    """0 where it was not asked for."""
+
+    @property
+    def path(self) -> Path:
+        """Where it stands; there may be 100,000 files, and few are opened."""
+        return Path(self.projects, self.relative)
+
+
+class FolderListing(msgspec.Struct, frozen=True):
+    """What is in the folder, newest first, and what could not be looked into."""
+
+    transcripts: list[FoundFile] = []
+    metas: list[FoundFile] = []
+    unreadable: list[str] = []
+    """Paths below projects/ of what is there and could not be looked at."""
+    problems: list[Problem] = []
+
+    def is_below_unreadable(self, relative: str) -> bool:
+        """Return whether a path lies below one that could not be looked at."""
+        return any(PurePath(relative).is_relative_to(place) for place in self.unreadable)
+
+
+class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
+    """The folder with all links resolved once: nothing below it is followed out of it."""
+
+    root: Path
+
+    @cached_property
+    def projects(self) -> Path:
+        """Where the transcripts are."""
+        return (self.root / "projects").resolve()
+
+    @cached_property
+    def sessions(self) -> Path:
+        """The registry of running sessions."""
+        return (self.root / "sessions").resolve()
+
+    def relative(self, path: Path) -> str:
+        """Name a path below projects/ as the store does."""
+        return path.relative_to(self.projects).as_posix()
+
+
+def make_found_file(projects: str, relative: str, status: os.stat_result) -> FoundFile:
+    """Describe a file below projects/ by its `stat` result."""
+    return FoundFile(
+        projects,
+        relative,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ino,
+        status.st_ctime_ns,
+    )
+
+
+def find_files(folder: ClaudeFolder, below: Path | None = None) -> FolderListing:
+    """List the transcripts and agents' meta.json files below projects/ or one of its folders."""
+    finding = FolderListing()
+    top = below or folder.projects
+    # The system tells of changes behind a link too.
+    if top.resolve() == top:
+        projects = str(folder.projects)
+        before = len(f"{projects}{os.sep}")
+        for entry in _walk(folder, str(top), finding, MAX_FOLDER_LEVELS):
+            relative = entry.path[before:]
+            if os.sep != "/":
+                relative = relative.replace(os.sep, "/")
+            _add_to_listing(entry, projects, relative, finding)
+    finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
+    return finding
+
+
+def classify_path(relative: str) -> SourceFile | None:
+    """Tell what a path below projects/ records, or None for what is no transcript.
+
+    An agent's file of the old layout does not name its session; that stands in its lines.
+    """
+    parts = relative.split("/")
+    name = parts[-1]
+    if not name.endswith(TRANSCRIPT_SUFFIX):
+        return None
+    stem = name[: -len(TRANSCRIPT_SUFFIX)]
+    # A project has thousands of files, and its name is kept once.
+    project = intern(parts[0])
+    if len(parts) == 2:
+        if name.startswith(AGENT_PREFIX):
+            return SourceFile(relative, FileKind.AGENT, project, "", stem[len(AGENT_PREFIX) :])
+        return SourceFile(relative, FileKind.SESSION, project, stem.lower())
+    if name.startswith(AGENT_PREFIX) and parts[2:3] == ["subagents"]:
+        agent_id = stem[len(AGENT_PREFIX) :]
+        return SourceFile(relative, FileKind.AGENT, project, parts[1].lower(), agent_id)
+    if name == JOURNAL_NAME and parts[2:4] == ["subagents", "workflows"]:
+        return SourceFile(relative, FileKind.JOURNAL, project, parts[1].lower())
+    return None
+
+
+def is_moved(known: SourceFile, found: FoundFile) -> bool:
+    """Return whether a file is the known one, moved: nothing is left at its old path."""
+    named = classify_path(found.relative)
+    return (
+        named is not None
+        and named.kind is known.kind
+        and named.agent_id == known.agent_id
+        # An old agent's path does not name its session.
+        and named.session_id in {"", known.session_id}
+        and known.path.rpartition("/")[2] == found.relative.rpartition("/")[2]
+        and not os.path.lexists(Path(found.projects, known.path))
+    )
+
+
+def _add_to_listing(
+    entry: os.DirEntry[str], projects: str, relative: str, finding: FolderListing
+) -> None:
+    is_meta = _is_meta(relative)
+    if not is_meta and classify_path(relative) is None:
+        return
+    if not _is_utf8(relative):
+        what = "has a name that is not UTF-8"
+        finding.problems.append(
+            Problem(printable_path(relative), what, "it is left alone; rename it")
+        )
+        return
+    try:
+        status = entry.stat(follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        finding.unreadable.append(relative)
+        finding.problems.append(unreadable_problem(relative, error))
+        return
+    if not stat.S_ISREG(status.st_mode):
+        finding.problems.append(
+            Problem(relative, NOT_REGULAR_FILE, "it is left alone; remove it if it is yours")
+        )
+        return
+    found = make_found_file(projects, relative, status)
+    if is_meta:
+        finding.metas.append(found)
+    else:
+        finding.transcripts.append(found)
+
+
+def _is_meta(relative: str) -> bool:
+    parts = relative.split("/")
+    name = parts[-1]
+    return (
+        name.startswith(AGENT_PREFIX) and name.endswith(META_SUFFIX) and parts[2:3] == ["subagents"]
+    )
+
+
+def _is_utf8(relative: str) -> bool:
+    try:
+        relative.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _walk(
+    folder: ClaudeFolder, top: str, finding: FolderListing, depth: int
+) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(top) as entries:
+            children = list(entries)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        finding.unreadable.append(folder.relative(Path(top)))
+        finding.problems.append(unreadable_problem(top, error))
+        return
+    for entry in children:
+        if entry.is_dir(follow_symlinks=False):
+            if depth > 1:
+                yield from _walk(folder, entry.path, finding, depth - 1)
+        else:
+            yield entry
+
+
+MAX_META_BYTES: Final = 1024 * 1024
+"""Bytes; the client writes about 300."""
+
+
+class _AgentMetaFile(msgspec.Struct, rename="camel"):
+    agent_type: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    parent_agent_id: str | None = None
+    spawn_depth: Count | None = None
+    model: str | None = None
+    finished: bool | None = None
+    name: str | None = None
+    spawned_agent_type: str | None = None
+    """Of a teammate, whose `agentType` is its name."""
+
+
+def read_agent_meta(found: FoundFile) -> AgentMeta | None:
+    """Read one file; None while the client is still writing it.
+
+    Raises OSError where it cannot be read.
+    """
+    parts = found.relative.split("/")
+    with open_regular(found.path) as file:
+        data = file.read(MAX_META_BYTES)
+    try:
+        meta = msgspec.json.decode(data, type=_AgentMetaFile)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return AgentMeta(
+        path=found.relative,
+        session_id=parts[1].lower(),
+        agent_id=parts[-1][len(AGENT_PREFIX) : -len(META_SUFFIX)],
+        agent_type=sanitize_title(meta.spawned_agent_type or meta.agent_type or ""),
+        description=sanitize_title(meta.description or ""),
+        tool_use_id=sanitize_id(meta.tool_use_id) if meta.tool_use_id else None,
+        parent_agent_id=sanitize_id(meta.parent_agent_id) if meta.parent_agent_id else None,
+        depth=meta.spawn_depth or 1,
+        model=sanitize_title(meta.model) if meta.model else None,
+        finished=meta.finished,
+        mtime_ns=found.mtime_ns,
+        name=sanitize_title(meta.name) if meta.name else None,
+    )

@@ -1,0 +1,85 @@
+"""What must survive a compaction of a context, read from its files as they are now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.injection.injection_candidates import RunOutcome
+from ...core.injection.quoted_text import break_client_tags
+from ...core.summaries.steering import (
+    Essential,
+    RunningAgent,
+    collect_current_artifacts,
+    entries_since_compaction,
+    find_failing_files,
+    list_essentials,
+)
+from ...core.transcript.conversation import Role, kept_entries
+from ...core.transcript.sanitize import sanitize_text, sanitize_title
+from .agent_files import read_session_agents
+from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from ...core.transcript.conversation import Entry
+
+
+AGENT_ACTIVE_MS: Final = 15 * 60_000
+"""An agent whose file did not change for so long is not at work: it was left behind by a client
+that ended."""
+
+
+def read_essentials(transcript: Path, now_ms: int) -> tuple[Essential, ...]:
+    """List what must survive, the most useful first; of a compaction that has just come, too.
+
+    Raises OSError where the transcript cannot be read.
+    """
+    entries = _before_pending_compaction(read_recent_entries(transcript))
+    standing = collect_current_artifacts(entries)
+    failing = find_failing_files(
+        entries_since_compaction(entries), [use.path for use in standing.files]
+    )
+    found = list_essentials(standing, failing, _running_agents(transcript, now_ms))
+    return tuple(
+        msgspec.structs.replace(
+            item, text=break_client_tags(sanitize_text(item.text)), key=sanitize_text(item.key)
+        )
+        for item in found
+    )
+
+
+def texts_since_compaction(transcript: Path) -> list[str]:
+    """Give all that is sent after the last compaction: its summary, what it kept, what came since.
+
+    Empty where there was none lately. Raises OSError where the transcript cannot be read.
+    """
+    entries = read_recent_entries(transcript)
+    boundary = next((each.boundary for each in reversed(entries) if each.boundary), None)
+    if boundary is None:
+        return []
+    since = entries_since_compaction(entries)
+    kept = kept_entries(boundary, entries[: len(entries) - len(since)])
+    pieces = [piece for entry in (*kept, *since) for piece in entry.parts]
+    return [text for piece in pieces for text in (piece.text, piece.path or "") if text]
+
+
+def _before_pending_compaction(entries: list[Entry]) -> Sequence[Entry]:
+    """Leave out a compaction that nothing was answered after: it is the one that is meant."""
+    since = entries_since_compaction(entries)
+    if len(since) == len(entries) or any(each.role is Role.ASSISTANT for each in since):
+        return entries
+    return entries[: len(entries) - len(since) - 1]
+
+
+def _running_agents(transcript: Path, now_ms: int) -> list[RunningAgent]:
+    if transcript.parent.name == "subagents":
+        return []
+    return [
+        RunningAgent(past.agent_id, past.agent_type, sanitize_title(past.description))
+        for past in read_session_agents(transcript, read_tail_lines(transcript))
+        if past.outcome is RunOutcome.RUNNING and now_ms - (past.changed_at or 0) < AGENT_ACTIVE_MS
+    ]

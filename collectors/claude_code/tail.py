@@ -1,0 +1,289 @@
+"""Reads what was appended to a file: by byte offset, only complete lines, each once."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import time
+from enum import Enum, auto
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ...core.files.safe_open import open_regular
+from ...core.store.transcript_records import BadLine, TailState
+from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from .discover import FoundFile
+
+
+BLOCK_BYTES: Final = 1024 * 1024
+"""Read at once: a block stays in the processor's cache while its lines are looked at."""
+
+
+ANCHOR_BYTES: Final = 4096
+"""Bytes before the offset that are hashed: a removed line shifts all that follows it."""
+
+SAMPLE_COUNT: Final = 32
+SAMPLE_BYTES: Final = 512
+"""Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
+
+A file that changed and did not grow is read again whole, whatever they say. They find most of
+the edits of the same length after which the file grew before anybody looked: all in a file of
+up to 20 KiB, and of a larger one those that touch a place.
+"""
+
+SETTLE_S: Final = 0.25
+"""A client writes a line and its line end in one go: what has no line end for this long is not
+about to have one."""
+
+RawLine = tuple[int, bytes]
+"""A line's byte offset and its text."""
+
+
+class LineBlock(msgspec.Struct, frozen=True):
+    """Whole lines of a file as they stand in it, the last line end included."""
+
+    offset: int = 0
+    """Where in the file the lines stand."""
+    data: bytes = b""
+    """The lines, and perhaps the beginning of the next one."""
+    size: int = 0
+    """Bytes of `data` that are whole lines."""
+
+
+class TailChange(Enum):
+    """What happened to a file since it was last read."""
+
+    NONE = auto()
+    GROWN = auto()
+    REWRITTEN = auto()
+
+
+class TailRead(msgspec.Struct, frozen=True):
+    """The whole lines that were added, and where reading stands after them."""
+
+    change: TailChange
+    after: TailState
+    block: LineBlock = LineBlock()
+    bad_lines: tuple[BadLine, ...] = ()
+    has_more: bool = False
+    """True while the file holds further whole lines."""
+    unterminated: bool = False
+    """A whole line without its line end stands at the end, and may still be written to."""
+
+
+def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
+    """Read the lines after `before`, at most about `block_bytes` of them.
+
+    Half a line at the end is kept back: the next read finds it whole. A whole JSON object
+    without a line end is a line once the file rests; where more than a line end is appended to
+    it, the file counts as rewritten, so that nothing of that line stays.
+    Raises OSError where the file cannot be read or is not a regular file.
+    """
+    with open_regular(path) as file:
+        return read_open_tail(file, before, block_bytes)
+
+
+def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
+    """Read as read_tail does, from a file that is open."""
+    status = os.fstat(file.fileno())
+    file.seek(before.offset)
+    # One byte more than there is: what came meanwhile is seen by the next read.
+    data = file.read(min(block_bytes, max(0, status.st_size - before.offset) + 1))
+    # Looked at after the lines were read: a file that is rewritten meanwhile shows it here.
+    behind = _read_anchor(file, before.offset)
+    if _is_rewritten(file, status, before, behind) or _is_continued(before, behind, data):
+        return TailRead(TailChange.REWRITTEN, before)
+    end = data.rfind(b"\n") + 1
+    at_end = before.offset + len(data) == status.st_size
+    last = complete_line_length(data[end:]) if at_end and len(data) - end <= MAX_LINE_BYTES else 0
+    unrested = last > 0 and not _has_settled(status)
+    if end or (last and not unrested):
+        block = LineBlock(before.offset, data, end if unrested else end + last)
+        return _grown_by(file, status, behind, block, unrested=unrested)
+    if len(data) < block_bytes:
+        return TailRead(TailChange.NONE, _with_status(status, before), unterminated=unrested)
+    return _read_long_line(file, status, before, behind, data)
+
+
+def split_lines(block: LineBlock) -> list[RawLine]:
+    """Take a block apart into lines that hold anything, without what is no text around them."""
+    lines, offset = [], block.offset
+    for line in block.data[: block.size].split(b"\n"):
+        # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
+        text = line.strip(LINE_PADDING)
+        if text:
+            lines.append((offset, text))
+        offset += len(line) + 1
+    return lines
+
+
+def slim_tail_state(tail: TailState, found: FoundFile) -> TailState:
+    """Return the state without `places`, and with integers that it shares with `found`.
+
+    There may be 100,000 of them in memory; an int takes 32 bytes, and most values repeat.
+    """
+    return replace(
+        tail,
+        inode=_reuse_equal(tail.inode, found.inode),
+        size=_reuse_equal(tail.size, tail.offset),
+        mtime_ns=_reuse_equal(tail.mtime_ns, found.mtime_ns),
+        ctime_ns=_reuse_equal(tail.ctime_ns, found.ctime_ns),
+        places="",
+    )
+
+
+def _reuse_equal(number: int, other: int) -> int:
+    return other if other == number else number
+
+
+def _is_rewritten(file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes) -> bool:
+    if before.offset == 0:
+        return False
+    if (status.st_dev, status.st_ino) != (before.device, before.inode):
+        return True
+    if status.st_size < before.offset or _hash(behind) != before.anchor:
+        return True
+    if _is_edited(file, status, before):
+        return True
+    return bool(before.places) and _hash_samples(file, before.offset) != before.places
+
+
+def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> bool:
+    """Return whether a file was written to, at an unknown place, without growing."""
+    if status.st_size != before.size:
+        return False
+    is_written = status.st_mtime_ns != before.mtime_ns
+    is_touched = before.ctime_ns != 0 and status.st_ctime_ns != before.ctime_ns
+    # A write shows in the times before it shows in the size.
+    return (is_written or is_touched) and os.fstat(file.fileno()).st_size == before.size
+
+
+def _is_continued(before: TailState, behind: bytes, data: bytes) -> bool:
+    """Return whether more than a line end follows a last line that was read without one."""
+    if before.offset == 0 or behind.endswith(b"\n"):
+        return False
+    return bool(data.partition(b"\n")[0].strip(LINE_PADDING))
+
+
+def _has_settled(status: os.stat_result) -> bool:
+    # A clock that goes wrong, here or on another machine, is no reason to wait for ever.
+    return abs(time.time() - status.st_mtime) >= SETTLE_S
+
+
+def _read_anchor(file: BinaryIO, offset: int) -> bytes:
+    start = max(0, offset - ANCHOR_BYTES)
+    file.seek(start)
+    return file.read(offset - start)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+def _hash_samples(file: BinaryIO, offset: int) -> str:
+    """Hash what stands at PLACES places before `offset`, or all where it is not more."""
+    if offset <= SAMPLE_COUNT * SAMPLE_BYTES:
+        file.seek(0)
+        return _hash(file.read(offset))
+    step = (offset - SAMPLE_BYTES) / (SAMPLE_COUNT - 1)
+    hashed = hashlib.blake2b(digest_size=16)
+    for number in range(SAMPLE_COUNT):
+        file.seek(int(step * number))
+        hashed.update(file.read(SAMPLE_BYTES))
+    return hashed.hexdigest()
+
+
+def _state_after(
+    file: BinaryIO, status: os.stat_result, behind: bytes, block: LineBlock
+) -> TailState:
+    # Of what was read, not of what stands there by now.
+    read = block.data[max(0, block.size - ANCHOR_BYTES) : block.size]
+    anchor = _hash((behind + read)[-ANCHOR_BYTES:])
+    offset, end = block.offset + block.size, block.offset + len(block.data)
+    places = ""
+    # While there is more to read nobody comes back to this place.
+    if end >= status.st_size:
+        whole = io.BytesIO(block.data) if block.offset == 0 else file
+        places = _hash_samples(whole, offset)
+    return _with_status(status, TailState(offset=offset, anchor=anchor, places=places))
+
+
+def _with_status(status: os.stat_result, at: TailState) -> TailState:
+    return TailState(
+        device=status.st_dev,
+        inode=status.st_ino,
+        offset=at.offset,
+        anchor=at.anchor,
+        size=status.st_size,
+        mtime_ns=status.st_mtime_ns,
+        ctime_ns=status.st_ctime_ns,
+        places=at.places,
+    )
+
+
+def _read_long_line(
+    file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, head: bytes
+) -> TailRead:
+    # Its end is looked for first, so that it is held in memory once.
+    file.seek(before.offset + len(head))
+    length, end = len(head), -1
+    while end < 0:
+        part = file.read(BLOCK_BYTES)
+        if not part:
+            return _read_unterminated_long_line(file, status, before, behind, length)
+        end = part.find(b"\n")
+        length += len(part) if end < 0 else end + 1
+    if length - 1 <= MAX_LINE_BYTES:
+        file.seek(before.offset)
+        block = LineBlock(before.offset, file.read(length), length)
+        if len(block.data) < length:
+            return TailRead(TailChange.NONE, _with_status(status, before))
+        return _grown_by(file, status, behind, block)
+    offset = before.offset + length
+    anchor = _hash(_read_anchor(file, offset))
+    reason = f"longer than {MAX_LINE_BYTES >> 20} MiB"
+    bad = (BadLine(before.offset, length - 1, reason),)
+    after = _with_status(status, TailState(offset=offset, anchor=anchor))
+    return _result(after, LineBlock(), bad)
+
+
+def _read_unterminated_long_line(
+    file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, length: int
+) -> TailRead:
+    """Read a long last line that has no line end."""
+    data = b""
+    if length <= MAX_LINE_BYTES and before.offset + length == status.st_size:
+        file.seek(before.offset)
+        data = file.read(length)
+    last = complete_line_length(data)
+    if not last or not _has_settled(status):
+        return TailRead(TailChange.NONE, _with_status(status, before), unterminated=last > 0)
+    return _grown_by(file, status, behind, LineBlock(before.offset, data, last))
+
+
+def _grown_by(
+    file: BinaryIO,
+    status: os.stat_result,
+    behind: bytes,
+    block: LineBlock,
+    *,
+    unrested: bool = False,
+) -> TailRead:
+    return _result(_state_after(file, status, behind, block), block, unrested=unrested)
+
+
+def _result(
+    after: TailState, block: LineBlock, bad: tuple[BadLine, ...] = (), *, unrested: bool = False
+) -> TailRead:
+    more = after.offset < after.size
+    if more:
+        # Not the file's size: where reading ends here, the file is to look changed.
+        after = replace(after, size=after.offset)
+    return TailRead(TailChange.GROWN, after, block, bad, more, unrested)

@@ -1,0 +1,1 @@
+"""Indexes transcript lines: each becomes the records that are stored."""

@@ -1,0 +1,144 @@
+"""What a summary replaced, read from the transcript that it was made of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from msgspec.structs import replace
+
+from ....core.store.queries import request_queries, summary_queries
+from ....core.summaries.summary_comparison import (
+    ReplacedContent,
+    compare_agent_result,
+    compare_boundary_summary,
+    compare_plan_summary,
+)
+from ....core.summaries.summary_search import PLAN_KIND
+from ....core.transcript.entry_decoder import iter_entries
+from ....core.transcript.sanitize import sanitize_text
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from ....core.store.queries.query_rows import SummaryRow
+    from ....core.summaries.summary_search import PlanSummary
+    from ....core.transcript.conversation import Entry
+
+
+MAX_TRANSCRIPT_BYTES: Final = 200_000_000
+"""Bytes of a transcript: its conversation is held in memory, which takes about twice as much."""
+
+PROGRESS_LINES: Final = 2_000
+"""Lines after which is told how far the reading has come."""
+
+BOUNDARY_KIND: Final = "boundary"
+
+
+class NotReadableError(Exception):
+    """Nothing can be said of what a summary stands for; the message says why."""
+
+
+def read_replaced(
+    db: sqlite3.Connection,
+    projects: Path,
+    row: SummaryRow,
+    plans: Sequence[PlanSummary],
+    report_progress: Callable[[str], None] = lambda _: None,
+) -> ReplacedContent:
+    """Read the transcript of a summary and tell what it stands for; `tell` says how far it is.
+
+    Raises NothingReplacedError where there is no transcript, or none that can be read.
+    """
+    if row.kind == PLAN_KIND:
+        found = _replaced_by_plan(row, plans, report_progress)
+    elif row.kind == BOUNDARY_KIND:
+        found = _replaced_by_boundary(db, projects, row, report_progress)
+    else:
+        found = _replaced_by_result(db, projects, row, report_progress)
+    return _sanitized(found)
+
+
+def _replaced_by_plan(
+    row: SummaryRow, plans: Sequence[PlanSummary], report_progress: Callable[[str], None]
+) -> ReplacedContent:
+    from pathlib import Path
+
+    if row.summary_id > 0:
+        raise NotReadableError("a plan that was made in plan mode replaces nothing: it is new")
+    plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
+    if plan is None:
+        raise NotReadableError("its receipt is gone: nothing says what it was made of")
+    entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
+    report_progress("looking for what the text keeps …")
+    return compare_plan_summary(_without_sidechains(entries), plan.kept_uuids, row.text)
+
+
+def _replaced_by_boundary(
+    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
+) -> ReplacedContent:
+    place = summary_queries.summary_location(db, row.summary_id)
+    if place is None:
+        raise NotReadableError("the store does not have it any more")
+    path, kind, offset = place
+    entries = _read_entries(projects / path, report_progress, offset)
+    report_progress("looking for what the summary keeps …")
+    own = _without_sidechains(entries) if kind == "session" else entries
+    found = compare_boundary_summary(own, offset, row.text)
+    if found is None:
+        raise NotReadableError("no boundary stands before it in its transcript")
+    return found
+
+
+def _replaced_by_result(
+    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
+) -> ReplacedContent:
+    place = request_queries.find_transcript(db, row.session_id, row.agent_id)
+    if row.agent_id is None or place is None:
+        raise NotReadableError("this agent has no transcript of its own: nothing says what it read")
+    entries = _read_entries(projects / place[1], report_progress)
+    report_progress("looking for what the result keeps …")
+    return compare_agent_result(entries, row.text)
+
+
+def _without_sidechains(entries: Sequence[Entry]) -> list[Entry]:
+    # A session's sidechains are agents' (clients up to 2.0), not of its own context.
+    return [entry for entry in entries if not entry.sidechain]
+
+
+def _read_entries(
+    path: Path, report_progress: Callable[[str], None], until: int | None = None
+) -> list[Entry]:
+    try:
+        size = path.stat().st_size
+        if size > MAX_TRANSCRIPT_BYTES:
+            raise NotReadableError(
+                f"{path} has {size / 1e6:,.0f} MB: more than is looked through for this"
+            )
+        entries = []
+        for number, entry in enumerate(iter_entries(path)):
+            if until is not None and entry.offset >= until:
+                break
+            entries.append(entry)
+            if number % PROGRESS_LINES == 0:
+                report_progress(f"reading its transcript: {entry.offset / (size or 1):.0%}")
+    except OSError as error:
+        why = error.strerror or error
+        raise NotReadableError(f"{path} cannot be read: {why}") from error
+    return entries
+
+
+def _sanitized(found: ReplacedContent) -> ReplacedContent:
+    """Take out of what was said what a terminal could obey."""
+    turns = tuple(
+        turn
+        if (text := sanitize_text(turn.text)) == turn.text
+        # Its passages are places of the text as it was.
+        else replace(turn, text=text, quoted=())
+        for turn in found.turns
+    )
+    things = tuple(replace(thing, text=sanitize_text(thing.text)) for thing in found.things)
+    changed: dict[str, Any] = {"turns": turns, "things": things}
+    last = found.last_words
+    return replace(found, last_words=last and sanitize_text(last), **changed)

@@ -1,0 +1,384 @@
+"""The base of the demo's transcripts: sessions, models, ids, clock, files and chained lines."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import string
+import uuid
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from random import Random
+
+
+DemoJson = dict[str, Any]
+ExpectedState = Literal["measured", "estimated", "unknown"]
+
+CURRENT_VERSION = "2.1.329"
+NEWER_VERSION = "2.1.217"
+OLDER_VERSION = "2.1.45"
+
+
+@dataclass(frozen=True)
+class DemoSession:
+    """One session as it was written: what ctxtop must find out by itself."""
+
+    session_id: str
+    title: str
+    transcript: Path
+    era: str
+    model: str
+    context_tokens: int | None
+    context_state: ExpectedState
+    window_tokens: int
+    compactions: int
+    agents: int
+    grows: bool
+
+
+@dataclass(frozen=True)
+class DemoFolder:
+    """A whole config folder and the truth about every session in it."""
+
+    root: Path
+    sessions: tuple[DemoSession, ...]
+
+
+@dataclass(frozen=True)
+class DemoModel:
+    """A model as the client names it, with the numbers that its requests carry."""
+
+    id: str
+    name: str
+    window: int
+    max_output: int
+    cutoff: str
+    effort: str | None
+    usd_per_million: (
+        float  # dollars for a million input tokens; invented, only the order of size is right
+    )
+
+
+OPUS = DemoModel("claude-opus-5-5", "Opus 5.5", 1_000_000, 128_000, "June 2026", "medium", 4.0)
+SONNET = DemoModel(
+    "claude-sonnet-5-5", "Sonnet 5.5", 1_000_000, 128_000, "June 2026", "medium", 2.0
+)
+HAIKU = DemoModel("claude-haiku-5-5", "Haiku 5.5", 1_000_000, 128_000, "June 2026", "medium", 0.1)
+HAIKU_200K = DemoModel("claude-haiku-4-5", "Haiku 4.5", 200_000, 32_000, "February 2025", None, 1.0)
+OPUS_5 = DemoModel("claude-opus-5", "Opus 5", 1_000_000, 128_000, "January 2026", "high", 5.0)
+SONNET_5 = DemoModel("claude-sonnet-5", "Sonnet 5", 1_000_000, 128_000, "January 2026", "high", 3.0)
+OPUS_46 = DemoModel("claude-opus-4-6", "Opus 4.6", 200_000, 64_000, "August 2025", None, 5.0)
+SONNET_46 = DemoModel("claude-sonnet-4-6", "Sonnet 4.6", 200_000, 32_000, "August 2025", None, 3.0)
+
+MODELS = {
+    model.id: model
+    for model in (OPUS, SONNET, HAIKU, HAIKU_200K, OPUS_5, SONNET_5, OPUS_46, SONNET_46)
+}
+
+
+@dataclass(frozen=True)
+class LineOrigin:
+    """What every line of one session says about where it comes from."""
+
+    session_id: str
+    cwd: str
+    version: str
+    entrypoint: str
+    branch: str
+    nickname: str
+
+
+@dataclass(frozen=True)
+class DemoToolCall:
+    """One use of a tool and what came back, before it has an id."""
+
+    name: str
+    input: DemoJson
+    output: str
+    result: DemoJson
+
+
+FOLDER_MODE = 0o700  # Claude Code keeps its folders to its user
+FILE_MODE = 0o600  # and its transcripts too
+LINE_GAP = timedelta(milliseconds=2)  # two lines of one answer are never stamped alike
+ID_LETTERS = string.ascii_letters + string.digits
+MAX_SLUG = 200  # longer paths get a hash in the real client; the demo has none
+
+
+def encode_line(line: DemoJson) -> bytes:
+    """Return a line as the client writes it: compact, with a newline at its end."""
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+
+def content_digest(value: object) -> str:
+    """Return the address of some content, as the client's request lines use it."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def format_time(moment: datetime) -> str:
+    """Return a moment as the client writes it: UTC, milliseconds, a Z."""
+    utc = moment.astimezone(UTC)
+    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+
+
+def to_millis(moment: datetime) -> int:
+    """Return a moment as the registry writes it: whole milliseconds since 1970."""
+    return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1)
+
+
+def project_slug(cwd: str) -> str:
+    """Return the name of a project's folder; the demo's paths are short and plain."""
+    return "".join(char if char.isascii() and char.isalnum() else "-" for char in cwd)[:MAX_SLUG]
+
+
+class IdGenerator:
+    """Makes every id of the demo from one seeded source, so that the same seed repeats them."""
+
+    def __init__(self, rng: Random) -> None:
+        self._rng = rng
+
+    def uuid(self) -> str:
+        """Return the id of a line, a session or a prompt."""
+        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+
+    def message(self) -> str:
+        """Return the id of an answer."""
+        return f"msg_01{self._letters(22)}"
+
+    def tool_use(self) -> str:
+        """Return the id of a tool call."""
+        return f"toolu_01{self._letters(22)}"
+
+    def request(self) -> str:
+        """Return the id of a request, as eras before api-request lines have it."""
+        return f"req_011C{self._letters(20)}"
+
+    def agent(self) -> str:
+        """Return the id of an agent: 17 characters."""
+        return f"a{self._rng.getrandbits(64):016x}"
+
+    def short_agent(self) -> str:
+        """Return the id of an agent as the oldest era has it: 7 characters."""
+        return f"a{self._rng.getrandbits(24):06x}"
+
+    def run(self) -> str:
+        """Return the id of a finished background task."""
+        return f"0{self._letters(8).lower()}-{self._rng.getrandbits(32):08x}"
+
+    def _letters(self, count: int) -> str:
+        return "".join(self._rng.choices(ID_LETTERS, k=count))
+
+
+@dataclass
+class DemoClock:
+    """The time of a story: it moves when it is told to, and never past its end."""
+
+    at: datetime
+    pace: timedelta
+    end: datetime
+
+    def tick(self) -> datetime:
+        """Move by the gap between two lines."""
+        self.at = max(self.at, min(self.at + LINE_GAP, self.end))
+        return self.at
+
+    def advance(self) -> datetime:
+        """Move by the time between two answers."""
+        self.at = max(self.at, min(self.at + self.pace, self.end))
+        return self.at
+
+
+class LineSink(Protocol):
+    """Where the lines of one transcript go."""
+
+    def line(self, content: DemoJson) -> None:
+        """Take one line."""
+
+
+@dataclass
+class FileBuffer:
+    """Keeps the lines of one file until they are written at once."""
+
+    path: Path
+    chunks: list[bytes] = field(default_factory=list)
+    lines: list[DemoJson] = field(default_factory=list)
+    last: datetime | None = None
+
+    def line(self, content: DemoJson) -> None:
+        """Take one line and remember the time on it."""
+        self.lines.append(content)
+        self.chunks.append(encode_line(content))
+        if isinstance(written := content.get("timestamp"), str):
+            self.last = datetime.fromisoformat(written)
+
+    def cut(self, lines: int) -> None:
+        """Keep so many lines."""
+        del self.lines[lines:], self.chunks[lines:]
+
+    def save(self) -> None:
+        """Write the file with its last line's time."""
+        write_file(self.path, b"".join(self.chunks))
+        if self.last is not None:
+            set_time(self.path, self.last)
+
+
+@dataclass(frozen=True)
+class LineAppender:
+    """Adds lines to a file that must be there: one write a line, so that readers see whole ones."""
+
+    path: Path
+
+    def line(self, content: DemoJson) -> None:
+        """Append one line with one write."""
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        try:
+            os.write(handle, encode_line(content))
+        finally:
+            os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and what is missing above it, for its user alone."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
+        folder.chmod(FOLDER_MODE)  # a umask may have taken more away
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a whole file for its user alone."""
+    make_folder(path.parent)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    with os.fdopen(handle, "wb") as file:
+        os.fchmod(file.fileno(), FILE_MODE)
+        file.write(content)
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put a new file in the place of an old one; a reader sees either, never a half."""
+    temporary = path.with_name(f"{path.name}.tmp")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
+    with os.fdopen(handle, "wb") as file:
+        file.write(content)
+    temporary.replace(path)
+
+
+def set_time(path: Path, moment: datetime) -> None:
+    """Give a file the time of what it tells."""
+    nanos = to_millis(moment) * 1_000_000
+    os.utime(path, ns=(nanos, nanos))
+
+
+# The lines that say when before they say who.
+CURRENT_TIME_FIRST = frozenset({"stop_hook_summary", "turn_duration"})
+OLDER_TIME_FIRST = CURRENT_TIME_FIRST | {"compact_boundary", "hook_progress"}
+
+
+def id_and_time(head: DemoJson, uuid: str, moment: str, time_first: frozenset[str]) -> DemoJson:
+    """Return a line's id and time in the order that its kind has."""
+    kind = head.get("subtype") or head.get("data", {}).get("type")
+    if kind in time_first:
+        return {"timestamp": moment, "uuid": uuid}
+    return {"uuid": uuid, "timestamp": moment}
+
+
+class LineEnvelope(Protocol):
+    """How an era puts its own fields around what a line says."""
+
+    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+        """Return the whole line."""
+        ...
+
+
+class CurrentLineEnvelope:
+    """Since 2.1.2xx: parent first, origin last."""
+
+    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+        """Return the whole line."""
+        origin = chain.origin
+        line: DemoJson = {"parentUuid": chain.parent}
+        if "logicalParentUuid" in head:
+            line["logicalParentUuid"] = head["logicalParentUuid"]
+        line["isSidechain"] = chain.agent_id is not None
+        if "promptId" in head:
+            line["promptId"] = head["promptId"]
+        if chain.agent_id is not None:
+            line["agentId"] = chain.agent_id
+        line |= {key: value for key, value in head.items() if key not in line}
+        line |= id_and_time(head, uuid, format_time(chain.clock.tick()), CURRENT_TIME_FIRST)
+        line |= after
+        line |= {
+            "userType": "external",
+            "entrypoint": origin.entrypoint,
+            "cwd": origin.cwd,
+            "sessionId": origin.session_id,
+            "version": origin.version,
+            "gitBranch": origin.branch,
+        }
+        if chain.has_nickname:
+            line["slug"] = origin.nickname
+        return line
+
+
+class OlderLineEnvelope:
+    """Until 2.1.5x: origin first, no entrypoint, no prompt id."""
+
+    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+        """Return the whole line."""
+        origin = chain.origin
+        line: DemoJson = {"parentUuid": chain.parent}
+        if "logicalParentUuid" in head:
+            line["logicalParentUuid"] = head["logicalParentUuid"]
+        line |= {
+            "isSidechain": chain.agent_id is not None,
+            "userType": "external",
+            "cwd": origin.cwd,
+            "sessionId": origin.session_id,
+            "version": origin.version,
+            "gitBranch": origin.branch,
+        }
+        if chain.agent_id is not None:
+            line["agentId"] = chain.agent_id
+        line["slug"] = origin.nickname
+        line |= {key: value for key, value in head.items() if key not in line}
+        line |= id_and_time(head, uuid, format_time(chain.clock.tick()), OLDER_TIME_FIRST)
+        return line | after
+
+
+@dataclass
+class TranscriptChain:
+    """Adds lines to a transcript and remembers the last one."""
+
+    origin: LineOrigin
+    ids: IdGenerator
+    clock: DemoClock
+    sink: LineSink
+    envelope: LineEnvelope = field(default_factory=CurrentLineEnvelope)
+    agent_id: str | None = None
+    parent: str | None = None
+    has_nickname: bool = False  # the client gives a session its nickname at the first compaction
+    lines_since_prompt: list[str] = field(
+        default_factory=list
+    )  # the ids since the last prompt, oldest first
+
+    def add(self, head: DemoJson, after: DemoJson | None = None, uuid: str | None = None) -> str:
+        """Write one chained line and return its id."""
+        line_id = uuid or self.ids.uuid()
+        self.sink.line(self.envelope.wrap(self, head, line_id, after or {}))
+        self.parent = line_id
+        self.lines_since_prompt.append(line_id)
+        return line_id
+
+    def add_note(self, kind: str, **values: object) -> None:
+        """Write one line that stands beside the chain, with the session's id at its end."""
+        self.sink.line({"type": kind, **values, "sessionId": self.origin.session_id})
+
+    def add_unchained(self, line: DemoJson) -> None:
+        """Write one line beside the chain that brings its own order of fields."""
+        self.sink.line(line)

@@ -1,0 +1,308 @@
+"""Build one session of the demo: files, ids, clock, turns, and its entry in the registry."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .conversation_writer import CostTotals, text_block, thinking_block, tool_use_block
+from .demo_texts import CLOSINGS, REMARKS, DemoProject, make_tool_call
+from .demo_transcript import (
+    DemoClock,
+    DemoJson,
+    DemoModel,
+    DemoSession,
+    DemoToolCall,
+    ExpectedState,
+    FileBuffer,
+    IdGenerator,
+    LineOrigin,
+    TranscriptChain,
+    encode_line,
+    project_slug,
+    replace_file,
+    set_time,
+    to_millis,
+    write_file,
+)
+from .main_conversation import MainConversation
+
+if TYPE_CHECKING:
+    from datetime import timedelta
+    from random import Random
+
+    from .demo_transcript import DemoJson
+
+
+FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
+CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
+MIN_OUTPUT_CHARS = 400
+MAX_OUTPUT_CHARS = 60_000  # characters: about what the client lets one read bring
+
+
+@dataclass(frozen=True)
+class SessionSpec:
+    """What makes one session: its project, its model, its title, its place in time."""
+
+    project: DemoProject
+    model: DemoModel
+    title: str
+    era: str
+    entrypoint: str
+    ended: timedelta  # before now
+    pace: timedelta  # between two answers
+    answers: int  # about how many there will be: says when the session began
+    status: str | None = None  # of the registry; none when no process has the session open
+    grows: bool = False
+
+
+@dataclass(frozen=True)
+class SessionTruth:
+    """What a story left behind: the truth about its session."""
+
+    tokens: int | None
+    state: ExpectedState
+    compactions: int
+    agents: int
+
+
+@dataclass
+class SessionBuilder:
+    """One session while it is told."""
+
+    spec: SessionSpec
+    origin: LineOrigin
+    root: Path
+    rng: Random
+    ids: IdGenerator
+    clock: DemoClock
+    buffer: FileBuffer
+    agent_buffers: list[FileBuffer] = field(default_factory=list)
+    calls: int = 0
+    owed_chars: int = 0  # characters that the answers' tokens stand for and no tool has put out
+
+    @property
+    def transcript(self) -> Path:
+        """Return the session's main file."""
+        return self.buffer.path
+
+    @property
+    def display_path(self) -> str:
+        """Return the main file as people know it: the same wherever the demo's folder is."""
+        return f"~/.claude/projects/{self.transcript.parent.name}/{self.transcript.name}"
+
+    def started_at(self) -> datetime:
+        """Return when the session began."""
+        return datetime.fromisoformat(
+            next(line["timestamp"] for line in self.buffer.lines if "timestamp" in line)
+        )
+
+    def new_chain(self) -> TranscriptChain:
+        """Return a new chain that writes to the main file."""
+        return TranscriptChain(self.origin, self.ids, self.clock, self.buffer)
+
+    def new_conversation(self) -> MainConversation:
+        """Return the main conversation of a 2.1.329 session."""
+        totals = CostTotals(to_millis(self.clock.at))
+        return MainConversation(self.new_chain(), self.spec.model, totals, self.spec.title)
+
+    def next_call(self, growth: int) -> DemoToolCall:
+        """Return the next tool call, sized by the tokens that it brings."""
+        self.calls += 1
+        self.owed_chars += int(growth * CHARS_PER_TOKEN)
+        size = min(MAX_OUTPUT_CHARS, max(MIN_OUTPUT_CHARS, self.owed_chars))
+        call = make_tool_call(self.rng, self.spec.project, self.calls, size)
+        self.owed_chars = max(0, self.owed_chars - len(call.output))
+        return call
+
+    def next_remark(self) -> str:
+        """Return what is said before the next tool call."""
+        return REMARKS[(self.calls * 5 + len(self.spec.title)) % len(REMARKS)]
+
+    def closing(self) -> str:
+        """Return what ends a turn."""
+        return CLOSINGS[(self.calls + len(self.spec.title)) % len(CLOSINGS)]
+
+    def to_session(self, told: SessionTruth) -> DemoSession:
+        """Return the truth about the session."""
+        return DemoSession(
+            session_id=self.origin.session_id,
+            title=self.spec.title,
+            transcript=self.transcript,
+            era=self.spec.era,
+            model=self.spec.model.id,
+            context_tokens=told.tokens,
+            context_state=told.state,
+            window_tokens=self.spec.model.window,
+            compactions=told.compactions,
+            agents=told.agents,
+            grows=self.spec.grows,
+        )
+
+
+NICKNAMES = ("amber-drifting-otter", "quiet-humming-fjord", "brisk-folding-lantern")
+
+
+def open_session(cast: SessionSpec, root: Path, now: datetime, rng: Random) -> SessionBuilder:
+    """Return the stage of one session, its clock set to when it began."""
+    ids = IdGenerator(rng)
+    origin = LineOrigin(
+        session_id=ids.uuid(),
+        cwd=cast.project.cwd,
+        version=cast.era,
+        entrypoint=cast.entrypoint,
+        branch=cast.project.branch,
+        nickname=rng.choice(NICKNAMES),
+    )
+    end = now - cast.ended
+    clock = DemoClock(end - cast.pace * cast.answers, cast.pace, end)
+    path = root / "projects" / project_slug(cast.project.cwd) / f"{origin.session_id}.jsonl"
+    return SessionBuilder(cast, origin, root, rng, ids, clock, FileBuffer(path))
+
+
+def conversation_truth(talk: MainConversation) -> SessionTruth:
+    """Return what a 2.1.329 conversation knows about itself."""
+    tokens = None if talk.state == "unknown" else talk.tokens
+    return SessionTruth(tokens, talk.state, talk.compactions, talk.agents)
+
+
+def rising_steps(start: int, until: int, count: int) -> list[int]:
+    """Return `count` rising values that end at `until`."""
+    return [start + (until - start) * (number + 1) // count for number in range(count)]
+
+
+def _turn_steps(tokens: int, until: int, calls: int) -> list[int]:
+    """Return what each call's answer has; the first of all has what every session begins with."""
+    if not tokens:
+        return [FIRST_TOKENS, *rising_steps(FIRST_TOKENS, until, calls)[:-1]]
+    return rising_steps(tokens, until, calls + 1)[:-1]
+
+
+def write_tool_use(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
+    """Tell one exchange: a remark, a tool call, its result."""
+    asked_by, tool_use_id, call = write_tool_request(stage, talk, tokens)
+    talk.tool_result(tool_use_id, call, asked_by)
+
+
+def write_running_tests(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
+    """Tell an answer that runs the tests, which have not ended."""
+    wanted = stage.next_call(tokens - talk.tokens)
+    tests = {"command": stage.spec.project.test, "description": "Run the tests"}
+    call = replace(wanted, name="Bash", input=tests)
+    asked_by, tool_use_id = _write_tool_call(stage, talk, tokens, call)
+    lines = len(stage.buffer.lines)
+    # The end is told and taken back: so all that is told after it stays the same.
+    talk.tool_result(tool_use_id, call, asked_by)
+    stage.buffer.cut(lines)
+
+
+def write_tool_request(
+    stage: SessionBuilder, talk: MainConversation, tokens: int
+) -> tuple[str, str, DemoToolCall]:
+    """Tell an answer that asks for a tool; return who asked, under which id, for what."""
+    call = stage.next_call(tokens - talk.tokens)
+    return *_write_tool_call(stage, talk, tokens, call), call
+
+
+def _write_tool_call(
+    stage: SessionBuilder, talk: MainConversation, tokens: int, call: DemoToolCall
+) -> tuple[str, str]:
+    tool_use_id = stage.ids.tool_use()
+    blocks: list[DemoJson] = [text_block(stage.next_remark()), tool_use_block(tool_use_id, call)]
+    if stage.calls % 3 == 1 and talk.model.effort is not None:
+        blocks.insert(0, thinking_block(300))
+    asked_by = talk.answer(blocks, tokens, 160 + 40 * len(blocks))[-1]
+    return asked_by, tool_use_id
+
+
+def write_turn(
+    stage: SessionBuilder, talk: MainConversation, prompt: str, until: int, calls: int
+) -> None:
+    """Tell a whole turn: a prompt, some tool calls, an answer at `until` tokens."""
+    talk.prompt(prompt)
+    began = stage.clock.at
+    for tokens in _turn_steps(talk.tokens, until, calls):
+        write_tool_use(stage, talk, tokens)
+    talk.answer([text_block(stage.closing())], until, 240)
+    talk.finish_turn((stage.clock.at - began).total_seconds())
+
+
+WAITING_FOR = "permission prompt"
+
+START_TIME_FIELD = 22 - 3  # of /proc/<pid>/stat, counted after the command's closing bracket
+
+
+def read_process_start(pid: int) -> str | None:
+    """Return when a process started, in the kernel's ticks; None where there is no /proc."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None
+    return stat.rpartition(")")[2].split()[START_TIME_FIELD]
+
+
+def registry_entry(
+    stage: SessionBuilder, number: int, pid: int, proc_start: str | None
+) -> DemoJson:
+    """Return what the client would say about a live session."""
+    started = to_millis(stage.started_at())
+    updated = to_millis(stage.clock.at)
+    line: DemoJson = {
+        "pid": pid,
+        "sessionId": stage.origin.session_id,
+        "cwd": stage.origin.cwd,
+        "startedAt": started,
+    }
+    if proc_start is not None:
+        line["procStart"] = proc_start
+    tail = f"{stage.spec.project.cwd.rpartition('/')[2]}-{stage.origin.session_id[:2]}"
+    return line | {
+        "version": stage.origin.version,
+        "kind": "interactive",
+        "entrypoint": stage.origin.entrypoint,
+        "tmux": f"work:@{number}.%{number}",
+        "name": tail,
+        "nameSource": "derived",
+        **_status_fields(stage.spec.status, updated),
+    }
+
+
+def _status_fields(status: str | None, moment: int) -> DemoJson:
+    said: DemoJson = {"status": status, "updatedAt": moment, "statusUpdatedAt": moment}
+    return said | {"waitingFor": WAITING_FOR} if status == "waiting" else said
+
+
+def write_registry(
+    folder: Path, stages: list[SessionBuilder], pid: int | None, proc_start: str | None
+) -> None:
+    """Write an entry for every session that a process has open."""
+    number_of_process = os.getpid() if pid is None else pid
+    start = read_process_start(number_of_process) if pid is None else proc_start
+    live = [stage for stage in stages if stage.spec.status is not None]
+    for number, stage in enumerate(live, start=1):
+        path = folder / f"{number_of_process}-{number}.json"
+        content = encode_line(registry_entry(stage, number, number_of_process, start)).rstrip(b"\n")
+        write_file(path, content)
+        set_time(path, stage.clock.at)
+
+
+def find_entry(folder: Path, session_id: str) -> Path | None:
+    """Return the entry of a session, if it has one."""
+    for path in sorted(folder.glob("*.json")):
+        if json.loads(path.read_bytes()).get("sessionId") == session_id:
+            return path
+    return None
+
+
+def set_status(path: Path, status: str, now: datetime) -> None:
+    """Say what a live session is doing now."""
+    content: DemoJson = json.loads(path.read_bytes())
+    if content["status"] == status:
+        return
+    moment = to_millis(now)
+    content.pop("waitingFor", None)
+    replace_file(path, encode_line(content | _status_fields(status, moment)).rstrip(b"\n"))

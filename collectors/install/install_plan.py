@@ -1,0 +1,364 @@
+"""Plans an installation or its removal, shows it as a diff, and applies it with a receipt."""
+
+from __future__ import annotations
+
+import difflib
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from ctxtop import __version__
+
+from ...core.files.json_edit import JsonTextError, decode_utf8
+from ...core.files.shared_files import LockHeldError, user_lock
+from ...core.transcript.sanitize import sanitize_text
+from ..claude_code.config.client_settings import mask_secrets
+from ..plugin.installed_commands import statusline_command
+from . import installed_plugin
+from .hook_settings import (
+    SettingsScope,
+    hook_handlers,
+    parse_hook_settings,
+    with_hooks,
+    with_status_line,
+    without_hooks,
+    without_status_line,
+)
+from .install_receipts import InstallReceipt, InstallRecords, sha256
+from .installed_plugin import read_plugin, remove_plugin, write_plugin
+from .settings_file import ChangedError, NotSafeError, read_settings_file, write_settings_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from .hook_settings import HookSettings, InstallOptions, SettingsLocation
+    from .settings_file import SettingsFile
+
+
+_DEV_NULL: Final = "/dev/null"
+
+
+def install_diff(plan: InstallPlan) -> list[str]:
+    """Show the change as a unified diff; what it leaves alone is shown without secrets."""
+    lines = _unified_diff(str(plan.file.path), plan.file.data, plan.after)
+    for name in sorted({*plan.plugin_before, *plan.plugin_after}):
+        path = str(plan.folder / name)
+        old, new = plan.plugin_before.get(name), plan.plugin_after.get(name)
+        if old is None and new is not None:
+            lines.append(f"new file {path}: {len(new):,} bytes")
+        elif new is None:
+            lines.append(f"removed file {path}")
+        else:
+            lines += _unified_diff(path, old, new)
+    return [sanitize_text(line) for line in lines]
+
+
+def _unified_diff(name: str, before: bytes | None, after: bytes | None) -> list[str]:
+    old, new = (_DEV_NULL if data is None else name for data in (before, after))
+    lines = difflib.unified_diff(_lines(before), _lines(after), old, new, lineterm="")
+    return [mask_secrets(line) if line.startswith(" ") else line for line in lines]
+
+
+def _lines(data: bytes | None) -> list[str]:
+    return (data or b"").decode("utf-8", "replace").splitlines()
+
+
+def diff_hook_settings(
+    before: HookSettings, after: HookSettings
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    """Name what of ours comes and goes, and what of others stays."""
+    old = {(hook.event, hook.command) for hook in before.hooks}
+    new = {(hook.event, hook.command) for hook in after.hooks}
+    added = [_hook_line(*each) for each in _in_order_of(after, new - old)]
+    removed = [_hook_line(*each) for each in _in_order_of(before, old - new)]
+    kept = [_hook_line(*each) for each in _in_order_of(after, old & new)]
+    if before.status_command == after.status_command:
+        kept += (
+            [f"status line: {mask_secrets(after.status_command)}"] if after.status_command else []
+        )
+    else:
+        added += (
+            [f"status line: {mask_secrets(after.status_command)}"] if after.status_command else []
+        )
+        removed += (
+            [f"status line: {mask_secrets(before.status_command)}"] if before.status_command else []
+        )
+    return tuple(added), tuple(removed), tuple(kept)
+
+
+def _in_order_of(settings: HookSettings, wanted: set[tuple[str, str]]) -> list[tuple[str, str]]:
+    pairs = [(hook.event, hook.command) for hook in settings.hooks]
+    return list(dict.fromkeys(pair for pair in pairs if pair in wanted))
+
+
+def _hook_line(event: str, command: str) -> str:
+    return f"hook {event}: {mask_secrets(command)}"
+
+
+PLUGIN_FORM: Final = "plugin"
+HOOKS_FORM: Final = "hooks"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallPlan:
+    """What is done when a person agrees; nothing of it is done yet."""
+
+    file: SettingsFile
+    after: bytes | None
+    """What the settings file will hold; None where it will be gone."""
+    folder: Path
+    """Where the plugin stands."""
+    plugin_before: Mapping[str, bytes]
+    plugin_after: Mapping[str, bytes]
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a person should know before saying yes."""
+    original: bytes | None = None
+    """What an uninstall brings back."""
+    receipt: InstallReceipt | None = None
+    """What is kept of it; None where ctxtop is taken out."""
+    made_folders: tuple[str, ...] = ()
+    """Folders that were made for ctxtop: an uninstall removes those that are empty."""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Everything is already as it is to be."""
+        return self.after == self.file.data and self.plugin_after == self.plugin_before
+
+
+def plan_install(
+    location: SettingsLocation, config_dir: Path, options: InstallOptions
+) -> InstallPlan:
+    """Say what an installation would do.
+
+    Raises NotSafeError where it would not be safe, OSError where something cannot be read.
+    """
+    if options.as_plugin and location.scope is not SettingsScope.USER:
+        raise NotSafeError("a plugin is for all of a user's projects: give --as hooks here")
+    now = _CurrentInstall(location, config_dir, options.store)
+    made = hook_handlers(options)
+    try:
+        text = with_hooks(now.text, {} if options.as_plugin else made)
+        text = _with_own_status_line(text, options)
+    except NotSafeError as error:
+        raise NotSafeError(f"{location.settings} {error}") from error
+    if now.file.data is None and not parse_hook_settings(text).value:
+        after = None
+    elif parse_hook_settings(text).value == now.settings.value:
+        after = now.file.data
+    else:
+        after = text.encode()
+    plugin = installed_plugin.plugin_files(options.store, made) if options.as_plugin else {}
+    original = now.original()
+    receipt = InstallReceipt(
+        settings=str(now.file.real),
+        version=__version__,
+        at_ms=time.time_ns() // 1_000_000,
+        form=PLUGIN_FORM if options.as_plugin else HOOKS_FORM,
+        features=options.features,
+        original=None,
+        after=sha256(after) if after is not None else "",
+        made_folders=now.made_folders(plugin, after),
+        files={name: sha256(data) for name, data in plugin.items()},
+    )
+    return now.plan(after, plugin, original, receipt)
+
+
+def plan_uninstall(location: SettingsLocation, config_dir: Path, store: Path) -> InstallPlan:
+    """Say what taking ctxtop out would do; raises as plan_install does.
+
+    Where nothing else changed, the settings are as they were, byte for byte.
+    """
+    now = _CurrentInstall(location, config_dir, store)
+    return now.plan(now.original(), {}, None, None)
+
+
+class _CurrentInstall:
+    """What there is."""
+
+    def __init__(self, place: SettingsLocation, config_dir: Path, store: Path) -> None:
+        self.file: Final = read_settings_file(place.settings, place.roots)
+        self.records: Final = InstallRecords(store, self.file.real)
+        self.receipt: Final = self.records.read_receipt()
+        self.folder: Final = installed_plugin.plugin_folder(config_dir)
+        self.skills = self.folder.parent
+        self.plugin: Mapping[str, bytes] = {}
+        self.scope: Final = place.scope
+        if self.scope is SettingsScope.USER:
+            self.skills = installed_plugin.skills_folder(config_dir)
+            older = self.receipt.files if self.receipt else {}
+            self.plugin = installed_plugin.read_plugin(self.folder, older) or {}
+        try:
+            self.text: Final = decode_utf8(self.file.data or b"")
+            self.settings: Final = parse_hook_settings(self.text)
+        except JsonTextError as error:
+            raise NotSafeError(f"{place.settings} is no JSON, {error}: correct it") from error
+        except NotSafeError as error:
+            raise NotSafeError(f"{place.settings} {error}") from error
+
+    def made_folders(self, plugin: Mapping[str, bytes], after: bytes | None) -> tuple[str, ...]:
+        """Name the folders that were made for ctxtop, and those that will be."""
+        needed = [self.skills] if plugin else []
+        needed += [self.file.real.parent] if after is not None else []
+        before = self.receipt.made_folders if self.receipt else ()
+        return (*before, *(str(folder) for folder in needed if not folder.exists()))
+
+    def original(self) -> bytes | None:
+        """Give what stood there before ctxtop: from the backup, or without what is ours."""
+        receipt = self.receipt
+        data = self.file.data
+        if receipt and receipt.after == (sha256(data) if data is not None else ""):
+            if receipt.original is None:
+                return None
+            kept = self.records.read_backup(receipt.original)
+            if kept is not None:
+                return kept
+        if data is None:
+            return None
+        before = self._before_ctxtop()
+        text = without_status_line(without_hooks(self.text, before))
+        if receipt and receipt.original is None and not parse_hook_settings(text).value:
+            return None
+        return data if text == self.text else text.encode()
+
+    def plan(
+        self,
+        after: bytes | None,
+        plugin: Mapping[str, bytes],
+        original: bytes | None,
+        receipt: InstallReceipt | None,
+    ) -> InstallPlan:
+        will = parse_hook_settings((after or b"").decode())
+        added, removed, kept = diff_hook_settings(self.settings, will)
+        there, wanted = set(self.plugin), set(plugin)
+        changed = {name for name in there & wanted if self.plugin[name] != plugin[name]}
+        return InstallPlan(
+            file=self.file,
+            after=after,
+            folder=self.folder,
+            plugin_before=self.plugin,
+            plugin_after=plugin,
+            added=(*added, *self._files(wanted - there | changed)),
+            removed=(*removed, *self._files(there - wanted)),
+            unchanged=kept,
+            notes=tuple(self._notes(receipt, will.status_command)),
+            original=original,
+            receipt=receipt,
+            made_folders=self.receipt.made_folders if self.receipt else (),
+        )
+
+    def _files(self, names: set[str]) -> list[str]:
+        return [f"file {self.folder / name}" for name in sorted(names)]
+
+    def _before_ctxtop(self) -> Mapping[str, object]:
+        if self.receipt and self.receipt.original:
+            try:
+                kept = self.records.read_backup(self.receipt.original)
+                return parse_hook_settings(decode_utf8(kept or b"")).value
+            except (JsonTextError, NotSafeError):
+                return {}
+        return {}
+
+    def _notes(self, receipt: InstallReceipt | None, line: str | None) -> list[str]:
+        """Say what a person may not expect; `line` is the status line's command to come."""
+        path, is_link = self.file.path, self.file.is_link
+        notes = [f"{path} is a link: {self.file.real} is written"] if is_link else []
+        if receipt is None:
+            return notes
+        if receipt.form == PLUGIN_FORM and self.folder.parent.is_symlink():
+            notes.append(f"{self.folder.parent} is a link: the plugin is put into {self.skills}")
+        if not self.settings.is_strict:
+            notes.append(
+                f"{path} has comments or trailing commas: Claude Code ignores the whole file"
+                " until they are out"
+            )
+        if self.settings.value.get("disableAllHooks") is True:
+            notes.append(f"{path} has disableAllHooks: no hook runs until it is out")
+        if self.scope is SettingsScope.PROJECT:
+            notes.append("the commands name this machine's files: --scope local is not shared")
+        if self.scope is not SettingsScope.USER and line and not self.settings.status_command:
+            notes.append("in this project the status line of your own settings is not shown")
+        return notes
+
+
+def _with_own_status_line(text: str, options: InstallOptions) -> str:
+    if options.status_line:
+        return with_status_line(text, lambda wrapped: statusline_command(options.store, wrapped))
+    return without_status_line(text)
+
+
+INSTALL_LOCK: Final = "install"
+
+LOCK_TIMEOUT_S: Final = 5.0
+"""For another ctxtop that installs at the same time; it takes a few milliseconds."""
+
+
+def apply_install(plan: InstallPlan, store: Path) -> Path | None:
+    """Write what was planned; give the backup of the settings, None where there were none.
+
+    Raises NotSafeError where the settings or the plugin were changed meanwhile, or where another
+    ctxtop installs, OSError where something cannot be written.
+    """
+    try:
+        with user_lock(INSTALL_LOCK, plan.folder, wait_s=LOCK_TIMEOUT_S):
+            _check_plugin(plan)
+            return _write(plan, store)
+    except LockHeldError:
+        why = f"another ctxtop installs into {plan.folder}: run it again when that is done"
+        raise NotSafeError(why) from None
+
+
+def _check_plugin(plan: InstallPlan) -> None:
+    """Look whether the plugin is as it was when it was planned; the settings' file is, too."""
+    names = {*plan.plugin_before, *plan.plugin_after}
+    if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
+        raise ChangedError(f"{plan.folder} was changed meanwhile: run it again")
+
+
+def _write(plan: InstallPlan, store: Path) -> Path | None:
+    records = InstallRecords(store, plan.file.real)
+    backup = records.save_backup(plan.file.data) if plan.file.data is not None else None
+    _back_up_edited(plan, records)
+    try:
+        if plan.plugin_after:
+            write_plugin(plan.folder, plan.plugin_after)
+        if plan.after != plan.file.data:
+            write_settings_file(plan.file, plan.after)
+    except BaseException:
+        _restore_plugin(plan)
+        raise
+    gone = {name: b"" for name in plan.plugin_before if name not in plan.plugin_after}
+    if gone:
+        remove_plugin(plan.folder, gone)
+    original = None if plan.original is None else records.save_backup(plan.original)
+    if plan.receipt is not None:
+        records.write_receipt(msgspec.structs.replace(plan.receipt, original=original))
+    else:
+        records.remove_receipt()
+        for folder in plan.made_folders:
+            with suppress(OSError):  # somebody else uses it by now
+                Path(folder).rmdir()
+    records.prune_backups({original, backup})
+    return records.backup_path(backup) if backup else None
+
+
+def _back_up_edited(plan: InstallPlan, records: InstallRecords) -> None:
+    """Keep what a person may have changed in the plugin's files."""
+    receipt = records.read_receipt()
+    known = receipt.files if receipt else {}
+    for name, data in plan.plugin_before.items():
+        if plan.plugin_after.get(name) != data and known.get(name) != sha256(data):
+            records.save_backup(data)
+
+
+def _restore_plugin(plan: InstallPlan) -> None:
+    with suppress(OSError):
+        new = {name: b"" for name in plan.plugin_after if name not in plan.plugin_before}
+        remove_plugin(plan.folder, new)
+        if plan.plugin_before:
+            write_plugin(plan.folder, plan.plugin_before)

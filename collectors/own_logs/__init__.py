@@ -1,1 +1,0 @@
-"""What ctxtop's own hooks and status line wrote: each record once."""

@@ -1,0 +1,172 @@
+"""The files through which ctxtop asks the module inside Claude Code to compact a session.
+
+In the folder `asking` beside the logs of a store, 0700, and each file in it 0600:
+
+    SESSION.REQUEST.ask     a request that the module may take
+    SESSION.REQUEST.taken   the same while it is carried out: whoever renames it owns it
+    SESSION.lock            one request a session at a time
+
+The module lists it every second, so what stays is in its subfolder `kept`:
+
+    SESSION.REQUEST.asked   what was asked, when, and by which way
+    SESSION.REQUEST.result  how it ended; without it after ORPHAN_AFTER_S the request is an orphan
+    SESSION.REQUEST.told    the same result, after the session was told of it
+    PID.alive               the module of this client said that it runs
+
+Every file is written under another name and then renamed. No link is followed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+
+from .plugin_log import FOLDER_MODE, SAFE_OPEN_FLAGS, log_folder
+from .state_files import write_atomically
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from typing import Any, Final
+
+
+REQUEST_VERSION: Final = 1
+"""Of the files' form."""
+
+MAX_REQUEST_BYTES: Final = 64 * 1024
+"""Bytes of one file; the longest text has 24,000, as JSON writes it at the worst."""
+
+MAX_INSTRUCTION_CHARS: Final = 2000
+"""Of instructions for the summariser: a person types them in one line."""
+
+ORPHAN_AFTER_S: Final = 300.0
+"""A request without a result is pending this long (requirements 004: the save flow's own)."""
+
+ASK: Final = "ask"
+TAKEN: Final = "taken"
+LOCK: Final = "lock"
+ALIVE: Final = "alive"
+ASKED: Final = "asked"
+RESULT: Final = "result"
+TOLD: Final = "told"
+
+REQUEST_CHARS: Final = 16
+"""Of a request's id: 64 random bits."""
+
+_UUID_GROUPS: Final = (8, 4, 4, 4, 12)
+_HEX_DIGITS: Final = frozenset("0123456789abcdef")
+
+
+class UnsafeFolderError(OSError):
+    """The folder is a link, another user's, or open to others: nothing in it is believed."""
+
+
+def request_folder(store: str) -> str:
+    """Name the folder of a store's requests."""
+    return f"{log_folder(store)}/asking"
+
+
+def request_history_folder(store: str) -> str:
+    """Name the folder of what was asked and how it ended."""
+    return f"{request_folder(store)}/kept"
+
+
+def request_file_name(session_id: str, request: str, kind: str) -> str:
+    """Name a request's file; raises ValueError where an id is not one."""
+    if not (is_session_id(session_id) and _is_request_id(request)):
+        raise ValueError("no id of a session or a request")
+    return f"{session_id}.{request}.{kind}"
+
+
+def parse_request_file_name(name: str) -> tuple[str, str, str] | None:
+    """Take a name apart into session, request and kind; None where it is no such name."""
+    parts = name.split(".")
+    if len(parts) != 3 or not (is_session_id(parts[0]) and _is_request_id(parts[1])):
+        return None
+    return parts[0], parts[1], parts[2]
+
+
+def is_session_id(session_id: str) -> bool:
+    """Say whether this is an id as the client makes them."""
+    groups = session_id.split("-")
+    return tuple(map(len, groups)) == _UUID_GROUPS and all(
+        _HEX_DIGITS.issuperset(part) for part in groups
+    )
+
+
+def _is_request_id(request: str) -> bool:
+    return len(request) == REQUEST_CHARS and _HEX_DIGITS.issuperset(request)
+
+
+def instruction_problem(text: str) -> str | None:
+    """Say why a text cannot be handed over as instructions; None where it can."""
+    if len(text) > MAX_INSTRUCTION_CHARS:
+        return f"the text has {len(text):,} characters, more than {MAX_INSTRUCTION_CHARS:,}"
+    if text and not text.isprintable():
+        return "the text has control characters or line ends: give one plain line"
+    return None
+
+
+def make_request_folders(store: str) -> None:
+    """Make the folders of a store's requests; raises OSError where they are not safe."""
+    os.makedirs(log_folder(store), FOLDER_MODE, exist_ok=True)
+    for folder in (request_folder(store), request_history_folder(store)):
+        if not os.path.lexists(folder):
+            os.makedirs(folder, FOLDER_MODE, exist_ok=True)
+    check_request_folders(store)
+
+
+def check_request_folders(store: str) -> None:
+    """Raise OSError where somebody else could have put something into the folders."""
+    for folder in (log_folder(store), request_folder(store), request_history_folder(store)):
+        status = os.lstat(folder)
+        if not stat.S_ISDIR(status.st_mode):
+            raise UnsafeFolderError(0, "is a link or no folder: remove it", folder)
+        if status.st_uid != os.geteuid():
+            raise UnsafeFolderError(0, "belongs to another user: remove it", folder)
+        if status.st_mode & 0o022 or (folder != log_folder(store) and status.st_mode & 0o077):
+            raise UnsafeFolderError(0, f"is open to others: chmod 700 {folder}", folder)
+
+
+def write_request_file(path: str, value: dict[str, Any]) -> None:
+    """Write a file whole; raises OSError."""
+    import json  # takes 4 ms, which a hook that finds no file need not wait
+
+    data = json.dumps({"v": REQUEST_VERSION} | value, ensure_ascii=True).encode() + b"\n"
+    write_atomically(path, data)
+
+
+def write_new_request_file(path: str, value: dict[str, Any]) -> None:
+    """Write a file whole that must not be there yet; raises FileExistsError, OSError."""
+    part = f"{path}.{os.getpid()}-{time.time_ns()}.once"
+    write_request_file(part, value)
+    try:
+        os.link(part, path)
+    finally:
+        os.unlink(part)
+
+
+def read_request_file(path: str) -> dict[str, Any]:
+    """Read a file; raises OSError, and ValueError where it is none of these files."""
+    import json
+
+    descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
+    with open(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "is not a regular file", path)
+        data = file.read(MAX_REQUEST_BYTES + 1)
+    if len(data) > MAX_REQUEST_BYTES:
+        raise ValueError("too large")
+    try:
+        value = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    if not isinstance(value, dict) or value.get("v") != REQUEST_VERSION:
+        raise ValueError("of another form")
+    return value
+
+
+def now_ms() -> int:
+    """Milliseconds since 1970."""
+    return time.time_ns() // 1_000_000

@@ -1,0 +1,125 @@
+"""Run the features that a hook's command names, and print their joint answer."""
+
+from __future__ import annotations
+
+import signal
+import time
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .hook_call import HookCall
+from .plugin_log import (
+    ANSWER_FAULTS,
+    decode_object,
+    encode_json,
+    log_path,
+    note_fault,
+    write_stdout,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import FrameType
+
+    from .hook_call import HookReply
+
+
+ANSWER_TIMEOUT_S: Final = 8.0
+"""How long all answers to one event may take: the client waits 30 s for a prompt's hooks."""
+
+MAX_REPLY_CHARS: Final = 10_000
+"""The client takes this much of a hook's text, and gives the model a preview of more."""
+
+PLAIN_TEXT_EVENTS: Final = frozenset({"PreCompact"})
+"""Events whose plain stdout is read; they have no other way to hand something over."""
+
+BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})
+"""Events at which something may be held up; nothing else of ctxtop's ever is."""
+
+_CUT_MARK: Final = "\n[cut]"
+
+_MIN_TIMER_S: Final = 0.001
+"""No time at all would switch the alarm off."""
+
+
+class _AnswerTimeoutError(Exception):
+    """The answers took longer than the client should wait."""
+
+
+def answer_event(store: str, event: str, data: bytes, features: Iterable[str]) -> None:
+    """Print what the features say of an event. Never raises."""
+    try:
+        fields = decode_object(data.decode("utf-8", "replace").strip())
+        if fields is None:
+            # The log says that it was no JSON.
+            return
+        call = HookCall(event, fields, Path(store), time.time_ns() // 1_000_000)
+        until = time.monotonic() + ANSWER_TIMEOUT_S
+        replies = [reply for feature in features if (reply := _run_feature(feature, call, until))]
+        if said := render_replies(call, replies):
+            write_stdout(said.encode("utf-8", "replace"))
+    except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
+        _note_feature_fault(store, event, "answer", error)
+
+
+def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None:
+    """Ask one feature; its fault is its own, the time is that of all."""
+    before = signal.signal(signal.SIGALRM, _raise_timeout)
+    signal.setitimer(signal.ITIMER_REAL, max(_MIN_TIMER_S, until - time.monotonic()))
+    try:
+        if not feature.isidentifier():
+            raise ValueError(f"no feature: {feature!r}")
+        module: Any = import_module(f".answers.{feature}", __package__)
+        reply: HookReply | None = module.answer(call)
+    except Exception as error:  # noqa: BLE001 -- one feature's fault costs no other its answer
+        _note_feature_fault(str(call.store), call.event, feature, error)
+        return None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return reply
+
+
+def _raise_timeout(_signal: int, _frame: FrameType | None) -> None:
+    raise _AnswerTimeoutError(f"took longer than {ANSWER_TIMEOUT_S:.0f} s")
+
+
+def render_replies(call: HookCall, replies: Iterable[HookReply]) -> str:
+    """Put replies as the client reads them at an event; empty where there are none.
+
+    An event is held up by JSON, not by exit 2 and stderr: with those the client puts the
+    hook's whole command in front of the reason. Seen in 2.1.329.
+    """
+    replies = list(replies)
+    if block := _join_texts(reply.block_reason for reply in replies):
+        if call.event not in BLOCKING_EVENTS:
+            raise ValueError(f"nothing may be held up at {call.event}")
+        return encode_json({"decision": "block", "reason": block})
+    context = _join_texts(reply.context for reply in replies)
+    if context and call.event not in PLAIN_TEXT_EVENTS:
+        said = {"hookEventName": call.event, "additionalContext": context}
+        return encode_json({"hookSpecificOutput": said})
+    # What begins with a brace is taken for JSON.
+    return f"- {context}" if context.startswith("{") else context
+
+
+def _join_texts(texts: Iterable[str]) -> str:
+    """Join what is handed to a model: without what nobody sees, and without secrets."""
+    whole = "\n\n".join(text.strip() for text in texts if text.strip())
+    if whole:
+        # Most events end without a word: nothing is imported for them.
+        from ...core.transcript.redaction import redact
+        from ...core.transcript.sanitize import sanitize_text
+
+        whole = redact(sanitize_text(whole))
+    return (
+        whole
+        if len(whole) <= MAX_REPLY_CHARS
+        else whole[: MAX_REPLY_CHARS - len(_CUT_MARK)] + _CUT_MARK
+    )
+
+
+def _note_feature_fault(store: str, event: str, feature: str, error: Exception) -> None:
+    fault = f"{event}: {feature}: {type(error).__name__}: {error}"
+    note_fault(log_path(store, ANSWER_FAULTS), fault)

@@ -1,0 +1,87 @@
+"""A hook's call and reply, and what its fields say: the transcript, and the project it is about."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from ...core.transcript.line_decoder import TranscriptLine
+
+
+@dataclass(frozen=True, slots=True)
+class HookCall:
+    """What the client told the hook, and where this ctxtop keeps what it read."""
+
+    event: str
+    fields: Mapping[str, Any]
+    """The event's fields as they came, of no type that can be relied on."""
+    store: Path
+    """May not be there, be behind, or be held by another process: read it, never write it."""
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class HookReply:
+    """What the hook says back; nothing at all is the most frequent answer."""
+
+    context: str = ""
+    """Handed to the model as additional context; to a compaction's summariser as plain text."""
+    block_reason: str = ""
+    """Why the agent may not stop yet."""
+
+
+def text_field(fields: Mapping[str, Any], name: str) -> str:
+    """Give a field that is a text, else the empty one."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def transcript_path(fields: Mapping[str, Any]) -> Path | None:
+    """Name the session's transcript; None where the client named none that could be one."""
+    path = text_field(fields, "transcript_path")
+    return Path(path) if path.endswith(".jsonl") and "\0" not in path else None
+
+
+PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
+"""Set for every hook: where the client was started; it does not follow worktrees (2.1.329)."""
+
+
+def find_hook_project(fields: Mapping[str, Any]) -> str | None:
+    """Return the client's own word, else what the transcript says; None where nobody knows."""
+    named = os.environ.get(PROJECT_VARIABLE, "")
+    if os.path.isabs(named):
+        return named
+    transcript = transcript_path(fields)
+    return None if transcript is None else _first_folder(transcript)
+
+
+def _first_folder(transcript: Path) -> str | None:
+    from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+    from ..claude_code.transcripts.session_links import find_launch_folder, starts_session
+    from ..claude_code.transcripts.transcript_ends import (
+        read_head_lines,  # with msgspec, where the client is an old one
+    )
+
+    def decoded(data: bytes) -> TranscriptLine | None:
+        try:
+            return decode_line(data)
+        except (NotJsonError, UnexpectedShapeError):
+            return None
+
+    try:
+        lines = read_head_lines(transcript)
+    except OSError:
+        return None
+    chain = (line for data in lines if (line := decoded(data)) and line.cwd)
+    first = next((line for line in chain if not line.is_sidechain), None)
+    if first is None or first.cwd is None:
+        return None
+    if starts_session(first):
+        return first.cwd
+    return find_launch_folder(first.cwd, transcript.parent.name)

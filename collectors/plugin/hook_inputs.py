@@ -1,0 +1,58 @@
+"""What a hook's answer reads without waiting: the store, read-only, and the policy."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Final
+
+from ..policy_files import PolicyFiles
+from ..policy_sources import PolicySources
+from ..standard_paths import trust_file_path, user_policy_path
+from .hook_call import find_hook_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+    from typing import Any
+
+    from ...core.policy.policy import Policy
+
+
+QUERY_TIMEOUT_S: Final = 0.1
+"""How long a question to the store may take: a heavy user's takes a tenth of it."""
+
+PROGRESS_STEPS: Final = 10_000
+"""Of SQLite's machine between two looks at the clock: less than a millisecond."""
+
+
+@contextmanager
+def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None]:
+    """Open the store read-only; None where it is not there or not to be had now.
+
+    It waits for no lock, and a question that takes longer than QUERY_S is broken off: that
+    raises sqlite3.OperationalError.
+    """
+    try:
+        connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
+    except sqlite3.Error:
+        yield None
+        return
+    with closing(connection):
+        until = time.monotonic() + QUERY_TIMEOUT_S
+        connection.set_progress_handler(lambda: time.monotonic() > until, PROGRESS_STEPS)
+        yield connection
+
+
+def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:
+    """Resolve the policy by which a hook acts; its environment is the client's own.
+
+    `given` is what the client told the hook.
+    """
+    folder = find_hook_project(fields)
+    sources = PolicySources((), dict(os.environ), user_policy_path(), trust_file_path())
+    files = PolicyFiles(sources)
+    files.refresh([folder] if folder else [])
+    return files.policies.acting.for_project(folder)

@@ -1,0 +1,112 @@
+"""The commands that ctxtop installs in Claude Code's settings, and the features they name.
+
+Claude Code passes them to `sh -c`. They exit with 0 and consume their stdin even if ctxtop or its
+Python is gone: the client reports every other exit to the user.
+"""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+FEATURE_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "enforce": ("SubagentStop",),
+    "inject": ("SubagentStart",),
+    "steer": ("PreCompact",),
+    "remember": ("PostCompact", "UserPromptSubmit"),
+    "prompts": ("UserPromptSubmit", "PostToolUse"),
+    "confirm": ("UserPromptSubmit",),
+}
+"""Each is a module of `answers`; the order is that of an installed command."""
+
+
+HOOK_KIND: Final = "hook"
+STATUS_LINE_KIND: Final = "statusline"
+
+_RUN_SCRIPT: Final = "collectors/plugin/run.py"
+_WRAP_SEPARATOR: Final = "--"
+_BEFORE, _AFTER = "then", "; else"
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledCommand:
+    """A command of ours, whichever ctxtop wrote it."""
+
+    interpreter: str
+    script: str
+    store: str
+    event: str
+    """Empty for the status line."""
+    features: tuple[str, ...] = ()
+    wrapped: str | None = None
+    """The command that our status line runs beside itself."""
+
+
+def hook_command(store: Path, event: str, features: Sequence[str] = ()) -> str:
+    """Write the command of a hook; without features it only records."""
+    # Without its site Python starts in two thirds of the time; answers need what is there.
+    flags = ["-I"] if features else ["-I", "-S"]
+    gone = "cat >/dev/null"
+    return _guarded(flags, [HOOK_KIND, str(store), event, *features], gone)
+
+
+def statusline_command(store: Path, wrapped: str | None = None) -> str:
+    """Write the command of the status line, beside the command that was there before.
+
+    Where ctxtop is gone, that command is run alone.
+    """
+    more = [] if wrapped is None else [_WRAP_SEPARATOR, wrapped]
+    gone = "cat >/dev/null" if wrapped is None else shlex.join(["sh", "-c", wrapped])
+    return _guarded(["-I", "-S"], [STATUS_LINE_KIND, str(store), *more], gone)
+
+
+def is_own_command(command: str) -> bool:
+    """Say whether a command of the settings is ctxtop's."""
+    return parse_command(command) is not None
+
+
+def parse_command(command: str) -> InstalledCommand | None:
+    """Read a command of ours; None for anybody else's."""
+    try:
+        words = _split_call(command)
+    except ValueError:
+        return None
+    place = next((n for n, word in enumerate(words) if word.endswith(f"/{_RUN_SCRIPT}")), None)
+    if not place or len(words) < place + 3:
+        return None
+    kind, store, *rest = words[place + 1 :]
+    if kind == HOOK_KIND and rest:
+        return InstalledCommand(words[0], words[place], store, rest[0], tuple(rest[1:]))
+    if kind == STATUS_LINE_KIND:
+        wrapped = rest[1] if len(rest) == 2 and rest[0] == _WRAP_SEPARATOR else None
+        return InstalledCommand(words[0], words[place], store, "", (), wrapped)
+    return None
+
+
+def _guarded(flags: list[str], words: list[str], gone: str) -> str:
+    python, script = shlex.quote(sys.executable), shlex.quote(_script_path())
+    run = shlex.join([sys.executable, *flags, _script_path(), *words])
+    there = f"[ -x {python} ] && [ -f {script} ]"
+    return f"if {there}; {_BEFORE} {run}{_AFTER} {gone}; fi || :"
+
+
+def _split_call(command: str) -> list[str]:
+    """Take the words of the call out of its guard; raises ValueError where a quote is open."""
+    words = shlex.shlex(command, posix=True, punctuation_chars=";")
+    words.whitespace_split = True
+    found = list(words)
+    if _BEFORE not in found:
+        return shlex.split(command)
+    call = found[found.index(_BEFORE) + 1 :]
+    return call[: call.index(";")] if ";" in call else call
+
+
+def _script_path() -> str:
+    return str(Path(__file__).with_name(Path(_RUN_SCRIPT).name))

@@ -1,0 +1,240 @@
+"""Changes one key of a policy file, keeping its comments and order, and undoes the change."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import tomllib
+from collections.abc import MutableMapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import tomlkit
+from tomlkit.exceptions import TOMLKitError
+
+from ..core.files.safe_open import open_regular
+from ..core.measure.levels import Threshold
+from ..core.policy.resolve import POLICY_TABLE, flatten_tables
+from ..core.policy.value_types import format_threshold, to_json_value
+from ..core.transcript.sanitize import sanitize_text
+from .install.settings_file import (
+    NotSafeError,
+    read_settings_file,
+    write_private_file,
+    write_settings_file,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ..core.policy.value_types import PolicyValue
+    from .install.settings_file import SettingsFile
+
+
+TomlTable = MutableMapping[str, object]
+"""A table of a file that is kept with its comments."""
+
+MAX_KEPT_CHANGES: Final = 20
+"""Earlier contents that are kept: what a person takes back is the last few changes."""
+
+MAX_HISTORY_BYTES: Final = 4 << 20
+"""Bytes of the file of earlier contents; twenty of the largest policies make less."""
+
+CONTEXT_LINES: Final = 2
+"""Lines around a change that are shown."""
+
+
+class PolicyFileChange(msgspec.Struct, frozen=True):
+    """What a file would say."""
+
+    file: SettingsFile
+    key: str
+    after: bytes
+
+    @property
+    def is_empty(self) -> bool:
+        """The file says so already."""
+        return self.after == (self.file.data or b"")
+
+
+class AppliedPolicyChange(msgspec.Struct, frozen=True):
+    """A change that was made, and what stood there before."""
+
+    path: str
+    key: str
+    before: bytes | None
+    """None where there was no file."""
+    after_sha256: str
+
+
+def plan_value_change(
+    path: Path, roots: Sequence[Path], key: str, value: PolicyValue | None
+) -> PolicyFileChange:
+    """Work out the file that says a value, or None: that no longer says it.
+
+    `roots` are the folders into which the file may be a link. Raises NotSafeError where the
+    file cannot be changed without losing something, OSError where it cannot be read.
+    """
+    file = read_settings_file(path, roots)
+    try:
+        text = (file.data or b"").decode()
+        before = flatten_tables(tomllib.loads(text))
+        expected = {name: each for name, each in before.items() if name != key}
+        if value is not None:
+            expected[key] = _toml_value(value)
+        for after in _edited_texts(text, key, value):
+            if _parse_values(after) == expected:
+                return PolicyFileChange(file, key, after.encode())
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
+        raise NotSafeError(f"{path} is not TOML ({error}): mend it by hand") from error
+    raise NotSafeError(f"{path} is written in a way that {key} cannot be changed in: edit it")
+
+
+def diff_policy_change(change: PolicyFileChange) -> list[str]:
+    """Show a change as lines that go (-), that come (+), and what stands around them."""
+    old, new = ((change.file.data or b"").decode(), change.after.decode())
+    lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=CONTEXT_LINES)
+    # The two names of the file and the places of the parts say nothing here.
+    return [sanitize_text(line) for line in lines if not line.startswith(("---", "+++", "@@"))]
+
+
+class PolicyChangeHistory:
+    """The changes that ctxtop made to policies' files; kept beside its store."""
+
+    def __init__(self, store: Path) -> None:
+        self._path: Final = store.with_name(f"{store.name}.policy.json")
+
+    def apply(self, change: PolicyFileChange) -> None:
+        """Write what was worked out; what stood there before is kept first.
+
+        Raises NotSafeError where the file was changed meanwhile, OSError where it cannot be
+        written; then nothing has changed.
+        """
+        written = AppliedPolicyChange(
+            str(change.file.path), change.key, change.file.data, _sha256(change.after)
+        )
+        earlier = self.all()
+        self._save((*earlier, written)[-MAX_KEPT_CHANGES:])
+        try:
+            write_settings_file(change.file, change.after)
+        except BaseException:
+            self._save(earlier)
+            raise
+
+    def last(self) -> AppliedPolicyChange | None:
+        """Give the newest change that was not taken back."""
+        return next(reversed(self.all()), None)
+
+    def plan_undo(self, applied: AppliedPolicyChange, roots: Sequence[Path]) -> PolicyFileChange:
+        """Work out the file as it was before.
+
+        Raises NotSafeError where somebody changed it since, OSError where it cannot be read.
+        """
+        file = read_settings_file(Path(applied.path), roots)
+        if _sha256(file.data or b"") != applied.after_sha256:
+            raise NotSafeError(f"{applied.path} was changed since: edit it by hand")
+        return PolicyFileChange(file, applied.key, applied.before or b"")
+
+    def undo(self, applied: AppliedPolicyChange, change: PolicyFileChange) -> None:
+        """Write the file as it was; one that was not there goes. Raises as `make` does."""
+        write_settings_file(change.file, applied.before)
+        self._save(tuple(each for each in self.all() if each != applied))
+
+    def all(self) -> tuple[AppliedPolicyChange, ...]:
+        """List them, oldest first; a file that cannot be read remembers nothing."""
+        with suppress(OSError, msgspec.DecodeError), open_regular(self._path) as file:
+            return msgspec.json.decode(
+                file.read(MAX_HISTORY_BYTES), type=tuple[AppliedPolicyChange, ...]
+            )
+        return ()
+
+    def _save(self, changes: tuple[AppliedPolicyChange, ...]) -> None:
+        write_private_file(self._path, msgspec.json.encode(changes))
+
+
+def _parse_values(text: str) -> dict[str, object] | None:
+    try:
+        return flatten_tables(tomllib.loads(text))
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def _toml_value(value: PolicyValue) -> object:
+    """Give a value as a file has it: thresholds as words, which are read more easily."""
+    if isinstance(value, tuple) and any(isinstance(each, Threshold) for each in value):
+        return [format_threshold(each) for each in value if isinstance(each, Threshold)]
+    return to_json_value(value)
+
+
+def _edited_texts(text: str, key: str, value: PolicyValue | None) -> Iterator[str]:
+    """Write the text with the change, the way that moves the least first."""
+    document: TomlTable = tomlkit.parse(text)
+    places = list(_find_key(document, key.split(".")))
+    *parents, name = key.split(".")
+    for table, at in places:
+        if value is None:
+            del table[at]
+        else:
+            table[at] = _toml_item(value)
+    if value is not None and not places:
+        yield from _insert_line(
+            text,
+            parents or [POLICY_TABLE],
+            f"{name} = {tomlkit.item(_toml_item(value)).as_string()}",
+        )
+        _ensure_table(document, parents or [POLICY_TABLE])[name] = _toml_item(value)
+    yield tomlkit.dumps(document)
+
+
+def _insert_line(text: str, parents: list[str], said: str) -> Iterator[str]:
+    """Add a line to the first lines of its table: a comment after them is the next table's."""
+    lines = text.splitlines(keepends=True)
+    header = f"[{'.'.join(parents)}]"
+    for number, line in enumerate(lines):
+        if line.partition("#")[0].strip() == header:
+            at = number + 1
+            while at < len(lines) and lines[at].strip() and lines[at].lstrip()[0] not in "#[":
+                at += 1
+            end = "\r\n" if line.endswith("\r\n") else "\n"
+            before = "".join(lines[:at])
+            joined = before if before.endswith("\n") else before + end
+            yield f"{joined}{said}{end}{''.join(lines[at:])}"
+
+
+def _toml_item(value: PolicyValue) -> object:
+    told = _toml_value(value)
+    if isinstance(told, dict):
+        table = tomlkit.inline_table()
+        table.update(told)
+        return table
+    return told
+
+
+def _find_key(table: TomlTable, parts: list[str]) -> Iterator[tuple[TomlTable, str]]:
+    """Find where a key is said: `[a] b.c`, `[a.b] c`, and the same below `[policy]`."""
+    if len(parts) == 1 and parts[0] in table:
+        yield table, parts[0]
+    below = table.get(parts[0]) if len(parts) > 1 else None
+    if isinstance(below, MutableMapping):
+        yield from _find_key(below, parts[1:])
+    root = table.get(POLICY_TABLE)
+    if isinstance(root, MutableMapping):
+        yield from _find_key(root, parts)
+
+
+def _ensure_table(document: TomlTable, names: list[str]) -> TomlTable:
+    table = document
+    for name in names:
+        if name not in table:
+            table[name] = tomlkit.table()
+        below = table[name]
+        if not isinstance(below, MutableMapping):
+            raise NotSafeError(f"{name} is a value there, and no table: edit it by hand")
+        table = below
+    return table

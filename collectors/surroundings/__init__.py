@@ -1,1 +1,0 @@
-"""What the client is set up with: settings, definitions, plugins, claude-memory's saves."""

@@ -1,1 +1,0 @@
-"""A transcript's lines: what each is, and the facts that it holds."""

@@ -1,0 +1,1 @@
+"""What screens, commands and automation do to a session: plan, apply, recover."""

@@ -1,0 +1,145 @@
+"""A transcript's lines before and after some operations; other lines keep every byte."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable  # noqa: TC003 -- msgspec reads it
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..files.json_spans import JsonPointerError, find_span
+from .plan import AppendLine, RemoveLine, ReplaceValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from .plan import Operation
+
+
+class EditMismatchError(ValueError):
+    """The line is not the one that the edit was made for, or two edits are in each other's way."""
+
+
+class RewrittenLine(msgspec.Struct, frozen=True):
+    """A line of the file as it will be, and the one that it comes from; with their line ends."""
+
+    before: bytes | None
+    """None for a line that is added."""
+    after: bytes | None
+    """None for a line that is left out."""
+    replacements: tuple[ReplaceValue, ...] = ()
+
+
+def unchanged_line(line: bytes) -> bytes:
+    """Let a line stand as it is."""
+    return line
+
+
+class LineTransform(msgspec.Struct, frozen=True):
+    """How lines stand in the file that is written: as they are, or under a fork's id."""
+
+    transform_existing: Callable[[bytes], bytes] = unchanged_line
+    transform_added: Callable[[bytes], bytes] = unchanged_line
+    trailing_lines: tuple[bytes, ...] = ()
+    """Lines that stand behind all others, with their line ends."""
+
+
+NO_TRANSFORM: Final = LineTransform()
+
+
+def rewrite_lines(
+    lines: Iterable[bytes],
+    operations: Sequence[Operation],
+    transform: LineTransform = NO_TRANSFORM,
+) -> Iterator[RewrittenLine]:
+    """Give every line before and after; lines end at b"\\n" alone. Raises MismatchError."""
+    by_line: dict[int, list[ReplaceValue | RemoveLine]] = {}
+    added: list[AppendLine] = []
+    for operation in operations:
+        for edit in operation.edits:
+            if isinstance(edit, AppendLine):
+                added.append(edit)
+            else:
+                by_line.setdefault(edit.line, []).append(edit)
+    ended = True
+    for number, line in enumerate(lines, 1):
+        edits = by_line.pop(number, None)
+        if edits is None:
+            whole = transform.transform_existing(line)
+            found = RewrittenLine(whole, whole)
+        else:
+            found = _rewrite_line(line, edits, transform.transform_existing)
+        # A last line that is left out leaves the line end of the one before it.
+        ended = found.after is None or found.after.endswith(b"\n")
+        yield found
+    if by_line:
+        raise EditMismatchError(f"line {min(by_line)} is not there")
+    for edit in added:
+        # A torn last line stays as it is, and the next one begins behind it.
+        yield RewrittenLine(
+            None, (b"" if ended else b"\n") + transform.transform_added(appended_line(edit))
+        )
+        ended = True
+    for line in transform.trailing_lines:
+        yield RewrittenLine(None, (b"" if ended else b"\n") + line)
+        ended = True
+
+
+def lines_after(lines: Iterable[RewrittenLine]) -> Iterator[bytes]:
+    """Give the bytes of the file as it will be."""
+    return (line.after for line in lines if line.after is not None)
+
+
+def appended_line(edit: AppendLine) -> bytes:
+    """Give the line that is added. Raises MismatchError where it is none."""
+    try:
+        line = edit.text.encode()
+        whole = isinstance(json.loads(line), dict) and b"\n" not in line
+    except ValueError as error:
+        raise EditMismatchError(f"the line to add is no JSON: {error}") from error
+    if not whole:
+        raise EditMismatchError("the line to add is no JSON object on one line")
+    return line + b"\n"
+
+
+def _rewrite_line(
+    line: bytes, edits: Sequence[ReplaceValue | RemoveLine], transform: Callable[[bytes], bytes]
+) -> RewrittenLine:
+    body = line.removesuffix(b"\n")
+    digest = hashlib.sha256(body).hexdigest()
+    wrong = next((edit for edit in edits if edit.sha256 != digest), None)
+    if wrong is not None:
+        raise EditMismatchError(f"line {wrong.line} is another one than the plan was made for")
+    replaced = tuple(edit for edit in edits if isinstance(edit, ReplaceValue))
+    if len(replaced) < len(edits):
+        return RewrittenLine(transform(line), None)
+    new = apply_replacements(body, replaced) + line[len(body) :]
+    return RewrittenLine(transform(line), transform(new), replaced)
+
+
+def apply_replacements(body: bytes, edits: Sequence[ReplaceValue]) -> bytes:
+    """Put new values into a line, from the last to the first. Raises MismatchError."""
+    try:
+        spans = [(find_span(body, edit.pointer), edit) for edit in edits]
+    except JsonPointerError as error:
+        raise EditMismatchError(f"line {edits[0].line}: {error}") from error
+    before = len(body)
+    for span, edit in sorted(spans, key=lambda each: (-each[0].start, -each[0].end)):
+        if span.end > before:
+            raise EditMismatchError(f"line {edit.line}: two edits are in each other's way")
+        body = body[: span.start] + _new_value(edit) + body[span.end :]
+        before = span.start
+    return body
+
+
+def _new_value(edit: ReplaceValue) -> bytes:
+    try:
+        json.loads(edit.value)
+        value = edit.value.encode()
+    except ValueError as error:
+        raise EditMismatchError(f"line {edit.line}: the new value is no JSON: {error}") from error
+    if b"\n" in value:
+        raise EditMismatchError(f"line {edit.line}: the new value holds a line end")
+    return value

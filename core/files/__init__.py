@@ -1,0 +1,1 @@
+"""Opening, locking, editing and replacing files that other programs use."""

@@ -1,0 +1,435 @@
+"""Change one value of a JSON text and leave every other byte of it alone.
+
+Comments and trailing commas are accepted; `JsonDocument.is_strict` is False where there are any:
+Claude Code's own parser takes neither (seen in 2.1.329). No package does this: of those that
+edit such text one starts a JavaScript program, one has a licence that ours cannot take, and the
+others write the whole file anew.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+BOM: Final = "\ufeff"
+
+MAX_DEPTH: Final = 100
+"""Levels; settings have about six, and a text that is deeper is none that a person wrote."""
+
+_SPACE: Final = re.compile(r"[ \t\r\n]*")
+_COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
+_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
+_WORD: Final = re.compile(r"[A-Za-z]+")
+_WORDS: Final = {"true": True, "false": False, "null": None}
+_LINE_END: Final = re.compile(r"\r\n|\r|\n")
+
+
+class JsonTextError(ValueError):
+    """A text that is no JSON; the message says what and where."""
+
+    def __init__(self, what: str, text: str, place: int) -> None:
+        ends = list(_LINE_END.finditer(text, 0, place))
+        self.line: Final = len(ends) + 1
+        self.column: Final = place - (ends[-1].end() if ends else 0) + 1
+        super().__init__(f"line {self.line}, column {self.column}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class JsonNode:
+    """A value and where it stands, from `start` up to `end`."""
+
+    start: int
+    end: int
+    value: Any
+    """As Python has it; of members with one name the last one counts, as for the client."""
+    elements: tuple[JsonElement, ...] | None = None
+    """What is in an object or a list; None for any other value."""
+
+
+@dataclass(frozen=True, slots=True)
+class JsonElement:
+    """A member of an object or an item of a list."""
+
+    start: int
+    """Where its name begins, or else its value."""
+    node: JsonNode
+    name: str | None = None
+    comma: int | None = None
+    """Where the comma behind it stands."""
+
+    @property
+    def end(self) -> int:
+        """The place behind it and its comma."""
+        return self.node.end if self.comma is None else self.comma + 1
+
+
+@dataclass(frozen=True, slots=True)
+class JsonDocument:
+    """A text and the value that it holds."""
+
+    text: str
+    root: JsonNode
+    is_strict: bool
+    """It has neither comments nor trailing commas."""
+
+
+@lru_cache(maxsize=2)
+def parse_json_text(text: str) -> JsonDocument:
+    """Find every value of a text; raises JsonTextError where it is no JSON.
+
+    An edit asks several times of one text: it is read once. The values are not to be changed.
+    """
+    return _Scanner(text).document()
+
+
+def decode_utf8(data: bytes) -> str:
+    """Decode a file's bytes; a byte order mark stays. Raises JsonTextError where it is no UTF-8."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        raise JsonTextError("a byte that is no UTF-8", before, len(before)) from error
+
+
+class _Scanner:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._place = 1 if text.startswith(BOM) else 0
+        self._level = 0
+        self._is_plain = True
+
+    def document(self) -> JsonDocument:
+        self._skip()
+        root = self._node()
+        self._skip()
+        if self._place < len(self._text):
+            raise self._error("more behind the end of the value")
+        return JsonDocument(self._text, root, self._is_plain)
+
+    def _node(self) -> JsonNode:
+        start, first = self._place, self._peek()
+        if first in "{[" and first:
+            return self._container(self._member if first == "{" else self._item)
+        if first == '"':
+            return JsonNode(start, *self._string())
+        number = _NUMBER.match(self._text, start)
+        if number:
+            self._place = number.end()
+            return JsonNode(start, self._place, self._number(number[0]))
+        word = _WORD.match(self._text, start)
+        if word and word[0] in _WORDS:
+            self._place = word.end()
+            return JsonNode(start, self._place, _WORDS[word[0]])
+        raise self._error("a value was expected")
+
+    def _container(self, element: Callable[[], JsonElement]) -> JsonNode:
+        start = self._place
+        close = "}" if self._text[start] == "{" else "]"
+        self._level += 1
+        if self._level > MAX_DEPTH:
+            raise self._error("nested too deeply")
+        self._place += 1
+        found = self._elements(element, close)
+        self._level -= 1
+        values = [each.node.value for each in found]
+        is_object = close == "}"
+        value = dict(zip((each.name for each in found), values, strict=True))
+        return JsonNode(start, self._place, value if is_object else values, tuple(found))
+
+    def _elements(self, element: Callable[[], JsonElement], close: str) -> list[JsonElement]:
+        found: list[JsonElement] = []
+        while True:
+            self._skip()
+            if self._peek() == close:
+                self._is_plain &= not (found and found[-1].comma is not None)
+                self._place += 1
+                return found
+            if found and found[-1].comma is None:
+                raise self._error(f"a comma or {close} was expected")
+            one = element()
+            self._skip()
+            comma = self._place if self._peek() == "," else None
+            self._place += comma is not None
+            found.append(JsonElement(one.start, one.node, one.name, comma))
+
+    def _member(self) -> JsonElement:
+        start = self._place
+        if self._peek() != '"':
+            raise self._error("a name in double quotes was expected")
+        _, name = self._string()
+        self._skip()
+        if self._peek() != ":":
+            raise self._error("a colon was expected")
+        self._place += 1
+        self._skip()
+        return JsonElement(start, self._node(), name)
+
+    def _item(self) -> JsonElement:
+        return JsonElement(self._place, self._node())
+
+    def _string(self) -> tuple[int, str]:
+        found = _STRING.match(self._text, self._place)
+        if not found:
+            raise self._error("a text that does not end, or has a sign that JSON has not")
+        self._place = found.end()
+        value: str = json.loads(found[0])
+        return self._place, value
+
+    def _number(self, digits: str) -> int | float:
+        try:
+            value: int | float = json.loads(digits)
+        except ValueError as error:  # more digits than Python converts
+            raise self._error("a number that is too long") from error
+        return value
+
+    def _skip(self) -> None:
+        while True:
+            self._place = _match_end(_SPACE, self._text, self._place)
+            behind = _match_end(_COMMENT, self._text, self._place)
+            if behind == self._place:
+                return
+            self._place, self._is_plain = behind, False
+
+    def _peek(self) -> str:
+        return self._text[self._place : self._place + 1]
+
+    def _error(self, what: str) -> JsonTextError:
+        return JsonTextError(what, self._text, self._place)
+
+
+def _match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
+    found = pattern.match(text, place)
+    return found.end() if found else place
+
+
+JsonPath = tuple[str | int, ...]
+"""Names of members and numbers of items, from the outside in."""
+
+_DEFAULT_INDENT: Final = "  "
+"""Of a text that shows no indentation of its own."""
+
+_BLANK: Final = re.compile(r"[ \t]*")
+# What a comment is must not be thought over: it ends with its first end.
+_GAP: Final = r"(?:[ \t]|(?>/\*[^\r\n]*?\*/))*"
+_TO_CLOSE: Final = re.compile(_GAP + r"[}\]]")
+_TO_LINE_END: Final = re.compile(_GAP + r"(?://[^\r\n]*)?(?=[\r\n])")
+
+
+@dataclass(frozen=True, slots=True)
+class _Splice:
+    start: int
+    end: int
+    text: str
+
+
+def find_value(node: JsonNode, path: JsonPath) -> JsonNode | None:
+    """Find the value at a path; the last of members with one name."""
+    for step in path:
+        element = _element(node, step)
+        if element is None:
+            return None
+        node = element.node
+    return node
+
+
+def set_value(text: str, path: JsonPath, value: object) -> str:
+    """Set a member of an object; it, and objects on the way that are missing, come last.
+
+    Raises JsonTextError where the text is no JSON, KeyError where the path leads through
+    what is no object.
+    """
+    document = parse_json_text(text)
+    node, rest = document.root, list(path)
+    while rest:
+        element = _element(node, rest[0])
+        if element is None:
+            break
+        node = element.node
+        rest.pop(0)
+    if not rest:
+        return replace_value(text, path, value)
+    if not isinstance(node.value, dict):
+        raise KeyError(path)
+    for name in reversed(rest[1:]):
+        value = {name: value}
+    return _apply(text, _insertion(document, node, value, str(rest[0])))
+
+
+def append_item(text: str, path: JsonPath, value: object) -> str:
+    """Add an item at the end of a list; raises KeyError where there is none."""
+    document = parse_json_text(text)
+    node = find_value(document.root, path)
+    if node is None or not isinstance(node.value, list):
+        raise KeyError(path)
+    return _apply(text, _insertion(document, node, value, None))
+
+
+def replace_value(text: str, path: JsonPath, value: object) -> str:
+    """Change a value where it stands; raises KeyError where there is none."""
+    document = parse_json_text(text)
+    node = find_value(document.root, path)
+    if node is None:
+        raise KeyError(path)
+    style = _Style(document)
+    indent = style.line_indent(node.start)
+    shown = style.render(value, indent if style.is_spread else None)
+    return _apply(text, [_Splice(node.start, node.end, shown)])
+
+
+def remove_value(text: str, path: JsonPath) -> str:
+    """Take a member or an item out, its comma and its line; raises KeyError where it is not."""
+    document = parse_json_text(text)
+    parent = find_value(document.root, path[:-1])
+    element = _element(parent, path[-1]) if parent else None
+    if parent is None or element is None or parent.elements is None:
+        raise KeyError(path)
+    place = parent.elements.index(element)
+    before = parent.elements[place - 1] if place else None
+    is_last = element is parent.elements[-1]
+    cut = _cut_last if is_last else _cut
+    splices = [cut(text, element, before.end if before else parent.start)]
+    if is_last and element.comma is None and before and before.comma is not None:
+        # A comma stays behind the last one only where one was.
+        splices.append(_Splice(before.comma, before.comma + 1, ""))
+    if len(parent.elements) == 1:
+        inside = text[parent.start + 1 : element.start] + text[element.end : parent.end - 1]
+        if not inside.strip():
+            splices = [_Splice(parent.start + 1, parent.end - 1, "")]
+    return _apply(text, splices)
+
+
+def _element(node: JsonNode, step: str | int) -> JsonElement | None:
+    if node.elements is None:
+        return None
+    if isinstance(step, int):
+        is_there = isinstance(node.value, list) and 0 <= step < len(node.elements)
+        return node.elements[step] if is_there else None
+    named = [each for each in node.elements if each.name == step]
+    return named[-1] if named else None
+
+
+def _insertion(
+    document: JsonDocument, node: JsonNode, value: object, name: str | None
+) -> list[_Splice]:
+    style = _Style(document)
+    head = "" if name is None else f"{json.dumps(name, ensure_ascii=False)}: "
+    last = node.elements[-1] if node.elements else None
+    if last is None:
+        return [_into_empty(style, node, head, value)]
+    comma = [] if last.comma is not None else [_Splice(last.node.end, last.node.end, ",")]
+    trailing = "," if last.comma is not None else ""
+    if not style.has_lines(node):
+        return [
+            *comma,
+            _Splice(last.end, last.end, f" {head}{style.render(value, None)}{trailing}"),
+        ]
+    indent = style.line_indent(last.start)
+    line_end = _TO_LINE_END.match(document.text, last.end)
+    spot = line_end.end() if line_end else last.end
+    piece = f"{style.newline}{indent}{head}{style.render(value, indent)}{trailing}"
+    return [*comma, _Splice(spot, spot, piece)]
+
+
+def _into_empty(style: _Style, node: JsonNode, head: str, value: object) -> _Splice:
+    text = style.document.text
+    start, end = node.start + 1, node.end - 1
+    inside = text[start:end]
+    if not style.is_spread and not inside.strip():
+        return _Splice(start, end, f"{head}{style.render(value, None)}")
+    outer = style.line_indent(node.start)
+    indent = outer + style.tab
+    kept = inside.rstrip()
+    piece = f"{style.newline}{indent}{head}{style.render(value, indent)}"
+    return _Splice(start + len(kept), end, f"{piece}{style.newline}{outer}")
+
+
+def _cut(text: str, element: JsonElement, since: int) -> _Splice:
+    lead = _blank_before(text, element.start)
+    behind = _match_end(_BLANK, text, element.end)
+    if _starts_line(text, lead):
+        return _cut_line(text, element, since)
+    if text[behind] in "\r\n":
+        return _Splice(lead, element.end, "")
+    return _Splice(element.start, behind, "")
+
+
+def _cut_last(text: str, element: JsonElement, since: int) -> _Splice:
+    lead = _blank_before(text, element.start)
+    if _starts_line(text, lead):
+        return _cut_line(text, element, since)
+    return _Splice(lead, element.end, "")
+
+
+def _cut_line(text: str, element: JsonElement, since: int) -> _Splice:
+    """Take its line too, where nothing else stands there that needs one."""
+    lead = _blank_before(text, element.start)
+    behind = _match_end(_BLANK, text, element.end)
+    if text[behind] in "\r\n":
+        return _Splice(_line_break_before(text, lead), behind, "")
+    # Behind a comment that ends with its line the line has to end.
+    if _TO_CLOSE.match(text, behind) and "//" not in text[since:lead]:
+        return _Splice(_line_break_before(text, lead), element.end, "")
+    return _Splice(element.start, element.end, "")
+
+
+def _apply(text: str, splices: list[_Splice]) -> str:
+    parts, done = [], 0
+    for splice in sorted(splices, key=lambda each: each.start):
+        parts += [text[done : splice.start], splice.text]
+        done = splice.end
+    return "".join([*parts, text[done:]])
+
+
+def _blank_before(text: str, place: int) -> int:
+    while place and text[place - 1] in " \t":
+        place -= 1
+    return place
+
+
+def _starts_line(text: str, place: int) -> bool:
+    return place > 0 and text[place - 1] in "\r\n"
+
+
+def _line_break_before(text: str, place: int) -> int:
+    return place - (2 if text[place - 2 : place] == "\r\n" else 1)
+
+
+class _Style:
+    """How a text is laid out: its line ends, its indentation, whether it has lines at all."""
+
+    def __init__(self, document: JsonDocument) -> None:
+        self.document = document
+        found = _LINE_END.search(document.text)
+        self.newline = found[0] if found else "\n"
+        root = document.root
+        self.is_spread = not root.elements or self.has_lines(root)
+        first = root.elements[0].start if root.elements and self.has_lines(root) else None
+        self.tab = _DEFAULT_INDENT if first is None else self.line_indent(first)
+
+    def has_lines(self, node: JsonNode) -> bool:
+        """Say whether what is in it begins on a line of its own."""
+        if not node.elements:
+            return self.is_spread
+        between = self.document.text[node.start : node.elements[0].start]
+        return _LINE_END.search(between) is not None
+
+    def line_indent(self, place: int) -> str:
+        """Give the blanks with which the line of a place begins."""
+        text = self.document.text
+        start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
+        return text[start : _match_end(_BLANK, text, start)]
+
+    def render(self, value: Any, indent: str | None) -> str:  # noqa: ANN401 -- any JSON
+        """Write a value in one line, or in lines of this indentation."""
+        if indent is None:
+            return json.dumps(value, ensure_ascii=False)
+        lines = json.dumps(value, ensure_ascii=False, indent=self.tab).split("\n")
+        return f"{self.newline}{indent}".join(lines)

@@ -1,0 +1,30 @@
+"""Opens files that others may write to; imports nothing slow, because hooks use it."""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import contextmanager
+
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from typing import BinaryIO, Final
+
+
+NOT_REGULAR_FILE: Final = "is not a regular file"
+"""What is wrong with a FIFO, a socket or a device under a file's name."""
+
+
+@contextmanager
+def open_regular(path: Path) -> Iterator[BinaryIO]:
+    """Open a regular file to read; no link is followed and a FIFO does not block."""
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+    descriptor = os.open(path, flags)
+    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 -- a descriptor
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(0, "not a regular file", str(path))
+        yield file

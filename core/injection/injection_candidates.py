@@ -1,0 +1,230 @@
+"""What an agent that starts could be given: earlier agents' results, and tasks.
+
+Tags name what a result or an agent is about. The convention is ours: a line `tags: cart, payment`
+among the first lines of a prompt, in the head of an agent's definition, or in a result. `all` is
+for every agent (R000-13).
+"""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..transcript.conversation import AGENT_RESUMED_MS
+
+if TYPE_CHECKING:
+    from ..policy.policy import Policy
+    from ..store.queries.injection_queries import EarlierResultRow
+
+
+class InjectionStage(StrEnum):
+    """Why something is given (requirements 000-26 to 000-31)."""
+
+    SIBLING = "sibling"
+    SAME_TYPE = "same_type"
+    CROSS_SESSION = "cross_session"
+    TAGGED = "tagged"
+    FALLBACK = "fallback"
+    TASK = "assigned_task"
+
+
+class RunOutcome(StrEnum):
+    """How an agent's run stands."""
+
+    FINISHED = "finished"
+    RUNNING = "running"
+    """Also where nothing says that it ended."""
+    FAILED = "failed"
+    """Refused, killed or stopped: what it said last is no result."""
+
+
+class EarlierResult(msgspec.Struct, frozen=True):
+    """A run of an agent; its texts are clean."""
+
+    agent_id: str
+    session_id: str
+    project: str
+    """The folder below projects/ that holds its session."""
+    agent_type: str
+    text: str = ""
+    """Its last words."""
+    outcome: RunOutcome = RunOutcome.FINISHED
+    parent_agent_id: str | None = None
+    at: int | None = None
+    """When it said them, in milliseconds since 1970 (UTC)."""
+    tags: frozenset[str] = frozenset()
+    description: str = ""
+    """Of its task."""
+    changed_at: int | None = None
+    """When its file last changed, in milliseconds since 1970 (UTC)."""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """Tells it from every other."""
+        return self.session_id, self.agent_id
+
+
+class OpenTask(msgspec.Struct, frozen=True):
+    """A thing to do that is not done."""
+
+    subject: str
+    status: str
+    description: str = ""
+    owner: str | None = None
+    """The agent's name or type, as the model gave it."""
+
+
+class StartingAgent(msgspec.Struct, frozen=True):
+    """The agent that starts."""
+
+    session_id: str
+    project: str
+    agent_type: str
+    agent_id: str | None = None
+    possible_parents: frozenset[str | None] = frozenset({None})
+    """Who may have started it; None is the session itself. The client (2.1.329) does not tell
+    a starting agent's hook who that was."""
+    tags: frozenset[str] = frozenset()
+    """Beside its type, which is one."""
+    tasks: tuple[OpenTask, ...] = ()
+    """Open ones of its session."""
+    plan: str = ""
+    """The newest plan of its session."""
+
+
+class InjectionLimits(msgspec.Struct, frozen=True):
+    """How much is given; the defaults are those of requirements 2.2."""
+
+    sibling: int = 5
+    same_type: int = 3
+    all_projects: bool = False
+    """Results of the same type come from any project (R000-13), which is a leak."""
+    cross_session: int = 5
+    tagged: int = 5
+    fallback: int = 10
+    task_description_chars: int = 100
+    """Characters."""
+    plan_chars: int = 200
+    """Characters."""
+    budget: int = 4_000
+    """Tokens that are not exceeded by the estimate of any model."""
+
+
+class InjectedEntry(msgspec.Struct, frozen=True):
+    """Something that is given."""
+
+    stage: InjectionStage
+    reason: str
+    """In words."""
+    text: str
+    """As it is given, framed."""
+    token_bound: int
+    """By `token_upper_bound`: no estimate is above it."""
+    session_id: str | None = None
+    agent_id: str | None = None
+    """None for tasks."""
+
+
+class ExcludedResult(msgspec.Struct, frozen=True):
+    """A result that is not given."""
+
+    agent_id: str
+    session_id: str
+    agent_type: str
+    reason: str
+
+
+class Injection(msgspec.Struct, frozen=True):
+    """What an agent is given, and what it is not."""
+
+    context: str = ""
+    """Empty where nothing fits (R000-16)."""
+    entries: tuple[InjectedEntry, ...] = ()
+    """The most useful first."""
+    excluded: tuple[ExcludedResult, ...] = ()
+    token_bound: int = 0
+    """Of the whole context."""
+
+
+INJECTION_MODULE: Final = "injection"
+"""By which `disabled_modules` switches it off."""
+
+
+def injection_limits(policy: Policy) -> InjectionLimits | None:
+    """Read the limits (requirements 2.2); None where the policy switches injection off."""
+    if INJECTION_MODULE in policy.texts("disabled_modules"):
+        return None
+
+    def whole(name: str) -> int:
+        return policy.integer(f"injection.{name}") or 0
+
+    return InjectionLimits(
+        sibling=whole("sibling"),
+        same_type=whole("same_type"),
+        all_projects=policy.text("injection.same_type_scope") == "all",
+        cross_session=whole("cross_session"),
+        tagged=whole("tagged"),
+        fallback=whole("fallback"),
+        task_description_chars=whole("task_desc"),
+        plan_chars=whole("plan"),
+        budget=whole("budget"),
+    )
+
+
+EVERY_AGENT_TAG: Final = "all"
+
+TAG_SEARCH_CHARS: Final = 4_000
+"""Characters of a text: its first lines, and all of a compressed result."""
+
+MAX_TAGS: Final = 20
+"""Of one text: more tell nothing apart."""
+
+_TAG_LINE: Final = re.compile(r"^[ \t>*-]*tags:[ \t]*\[?([^\]\n]{1,400})\]?[ \t]*$", re.I | re.M)
+_TAG: Final = re.compile(r"[\w.:/-]{1,60}")
+
+
+def find_tags(text: str) -> frozenset[str]:
+    """Read the tags of a text, in small letters: `tags: a, b` or `tags: [a, b]`, in any line."""
+    found = [
+        tag[0].casefold()
+        for line in _TAG_LINE.finditer(text[:TAG_SEARCH_CHARS])
+        for part in line[1].split(",")
+        if (tag := _TAG.fullmatch(part.strip(" \t\"'#")))
+    ]
+    return frozenset(found[:MAX_TAGS])
+
+
+_RUNNING_STATUSES: Final = frozenset({"message"})
+"""A teammate that says something and works on."""
+
+
+def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
+    """Say of a row what it means."""
+    return EarlierResult(
+        agent_id=row.agent_id,
+        session_id=row.session_id,
+        project=row.project,
+        agent_type=row.agent_type or "agent",
+        text=row.text,
+        outcome=_outcome_of_row(row),
+        parent_agent_id=row.parent_agent_id,
+        at=row.at,
+        tags=find_tags(row.text),
+    )
+
+
+def outcome_of_status(status: str | None) -> RunOutcome:
+    """Say how a run ended by the client's word for it; clients without one returned once."""
+    if status is None or status in {"completed", "shut_down"}:
+        return RunOutcome.FINISHED
+    return RunOutcome.RUNNING if status in _RUNNING_STATUSES else RunOutcome.FAILED
+
+
+def _outcome_of_row(row: EarlierResultRow) -> RunOutcome:
+    if row.at is not None and (row.last_message_at or 0) > row.at + AGENT_RESUMED_MS:
+        # Sent another message after it returned.
+        return RunOutcome.RUNNING
+    return outcome_of_status(row.status)

@@ -1,0 +1,1 @@
+"""What the stored records mean: windows, triggers, tokens, forecasts, warnings."""

@@ -1,0 +1,239 @@
+"""What a session is doing, whether its prompt cache is warm, and what it has cost."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..store.queries.query_rows import UsageRow
+from ..store.transcript_records import TurnState
+from .models import MILLION, find_price
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from ..store.queries.activity_queries import ActivityRow, ModelUsageRow
+
+
+RECENT_CONTEXTS: Final = 24
+"""Newest contexts that are kept at hand: a cell each of a bar that is read at a glance."""
+
+
+class ActivityKind(StrEnum):
+    """What a session waits for."""
+
+    MODEL = "model"
+    TOOL = "tool"
+    PERSON = "person"
+
+
+class Activity(msgspec.Struct, frozen=True):
+    """The newest thing that began and has not ended."""
+
+    kind: ActivityKind
+    what: str
+    """The tool's name, or what a person is asked for; empty for the model."""
+    detail: str = ""
+    """What tells it from others of its kind: a command, a file."""
+    since: int | None = None
+    """When it began, in ms since 1970."""
+
+
+class PromptCache(msgspec.Struct, frozen=True):
+    """The prompt cache of a session's newest answer."""
+
+    expires_at: int | None
+    """In ms since 1970; None where nothing is known."""
+    estimated: bool = True
+    """Worked out from the answer's time and the cache's lifetime; else the client said so."""
+
+    def is_warm(self, now_ms: int) -> bool | None:
+        """Say whether the next request is still read from it; None where nothing is known."""
+        return None if self.expires_at is None else now_ms < self.expires_at
+
+
+class CostSource(StrEnum):
+    """Where a cost comes from."""
+
+    STATUS_LINE = "status_line"
+    PLUGIN = "plugin"
+    TRANSCRIPT = "transcript"
+    PRICES = "prices"
+    """Answers' tokens by a table of prices."""
+
+
+class SessionCost(msgspec.Struct, frozen=True):
+    """What a session's answers have cost so far, its agents' with it."""
+
+    usd: float
+    estimated: bool = True
+    """By a table of prices; else the client said so."""
+    partial: bool = False
+    """Some answers were of models without a price, and are not in it."""
+    source: CostSource = CostSource.PRICES
+
+
+UNKNOWN_CACHE: Final = PromptCache(None)
+
+
+TOOLS_WAITING_FOR_PERSON: Final = {
+    "AskUserQuestion": "an answer",
+    "ExitPlanMode": "approval of a plan",
+}
+"""Tools that wait for a person, and for what."""
+
+PERMISSION: Final = "permission"
+"""What a person is asked for where a hook was told of a permission."""
+
+ANY_ANSWER: Final = "an answer"
+"""What a person is asked for where the client does not say."""
+
+FIVE_MINUTES_MS: Final = 300_000
+HOUR_MS: Final = 3_600_000
+"""How long what is written to the prompt cache stays there after its last use
+(platform.claude.com/docs, prompt caching)."""
+
+_WAITING, _BUSY, _IDLE = "waiting", "busy", "idle"
+_UNANSWERED: Final = frozenset({TurnState.ASKED, TurnState.RESULT})
+_PERMISSION_NOTICES: Final = frozenset({"permission_prompt", "worker_permission_prompt"})
+
+
+def find_activity(row: ActivityRow) -> Activity | None:
+    """Say what a live session is at; None where nothing is in flight, or nobody can tell.
+
+    The client's registry says best whether it waits for a person; the transcript says which
+    tool runs. Of two words that differ the newer one counts.
+    """
+    call = _running_call(row)
+    if row.live_status == _WAITING:
+        return _waiting_for_person(row, call, row.waiting_for or ANY_ANSWER, row.live_updated_at)
+    if call and call.what in TOOLS_WAITING_FOR_PERSON:
+        return Activity(
+            ActivityKind.PERSON, TOOLS_WAITING_FOR_PERSON[call.what], call.detail, call.since
+        )
+    newest = max(row.turn_at or 0, row.call_at or 0)
+    if row.live_status == _IDLE and (row.live_updated_at or 0) >= newest:
+        return None
+    if _is_asked_for_permission(row, newest):
+        return _waiting_for_person(row, call, PERMISSION, row.hook_at)
+    if call:
+        return call
+    if row.turn in _UNANSWERED:
+        return Activity(ActivityKind.MODEL, "", since=row.turn_at)
+    return (
+        Activity(ActivityKind.MODEL, "", since=row.live_updated_at)
+        if row.live_status == _BUSY
+        else None
+    )
+
+
+def find_prompt_cache(row: ActivityRow) -> PromptCache:
+    """Say until when the next request is read from the cache of the last answer.
+
+    The client's word counts where it is the newest; else it is the answer's time and the
+    lifetime of what was last written. A compaction leaves nothing to read.
+    """
+    if row.answer_at is None:
+        return UNKNOWN_CACHE
+    if row.status_cache_warm is not None and (row.status_at or 0) >= row.answer_at:
+        expires = row.status_cache_expires_at
+        if expires is not None or not row.status_cache_warm:
+            return PromptCache(expires or row.status_at, estimated=False)
+    if not row.cached_tokens:
+        return UNKNOWN_CACHE
+    return PromptCache(row.answer_at + (HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS))
+
+
+def _running_call(row: ActivityRow) -> Activity | None:
+    if row.call_name is None:
+        return None
+    return Activity(ActivityKind.TOOL, row.call_name, row.call_detail or "", row.call_at)
+
+
+def _waiting_for_person(
+    row: ActivityRow, call: Activity | None, what: str, since: int | None
+) -> Activity:
+    tool = call.what if call else row.hook_tool
+    detail = ": ".join(part for part in (tool, call.detail if call else "") if part)
+    return Activity(ActivityKind.PERSON, what, detail, since)
+
+
+def _is_asked_for_permission(row: ActivityRow, newest: int) -> bool:
+    asked = row.hook_event == "PermissionRequest" or (
+        row.hook_event == "Notification" and row.hook_kind in _PERMISSION_NOTICES
+    )
+    return asked and (row.hook_at or 0) >= max(newest, row.live_updated_at or 0)
+
+
+MIN_REPORTED_SHARE: Final = 0.5
+"""Share of the estimate below which the client cannot have counted the whole session: before
+about 2.1.246 (`cost-state`) it counted from its own start, which a resume makes anew."""
+
+
+def estimate_cost(
+    rows: Iterable[ModelUsageRow], custom_prices: Mapping[str, str]
+) -> SessionCost | None:
+    """Price answers in dollars; None where no answer has a price.
+
+    Each answer counts once, and an agent's for its session. `own` are prices by the beginning
+    of a model's name.
+    """
+    usd, priced, unpriced = 0.0, False, False
+    for row in rows:
+        price = find_price(row.model, row.band, custom_prices)
+        if price is None:
+            unpriced = True
+            continue
+        priced = True
+        usd += row.input_tokens * price.input + row.output_tokens * price.output
+        usd += row.cache_read_tokens * price.read
+        usd += (row.cache_creation_tokens - row.cache_1h_tokens) * price.write_5m
+        usd += row.cache_1h_tokens * price.write_1h
+    return SessionCost(usd / MILLION, estimated=True, partial=unpriced) if priced else None
+
+
+def sum_usage(session_id: str, rows: Sequence[ModelUsageRow]) -> UsageRow | None:
+    """Add up a session's answers of all models; None where it has none."""
+    if not rows:
+        return None
+    return UsageRow(
+        session_id=session_id,
+        input_tokens=sum([row.input_tokens for row in rows]),
+        cache_creation_tokens=sum([row.cache_creation_tokens for row in rows]),
+        cache_read_tokens=sum([row.cache_read_tokens for row in rows]),
+        output_tokens=sum([row.output_tokens for row in rows]),
+        responses=sum([row.responses for row in rows]),
+    )
+
+
+def choose_cost(
+    row: ActivityRow | None, estimate: SessionCost | None, *, forked: bool
+) -> SessionCost | None:
+    """Choose what a session has cost in dollars: the client's word where it covers it all.
+
+    The client's total holds agents and requests that no line records (titles, compactions),
+    and only grows: of several the largest counts. It is of no use where answers came after it
+    and make more than it says, nor for a fork, whose client may go on counting its parent's.
+    """
+    said = _reported_costs(row) if row and not forked else []
+    if row is None or not said:
+        return estimate
+    _, usd, source = max(said, key=lambda claim: claim[1])
+    known = estimate.usd if estimate else 0.0
+    is_newest = any(at is None or at >= (row.answer_at or 0) for at, *_ in said)
+    if usd >= known or (is_newest and usd >= known * MIN_REPORTED_SHARE):
+        return SessionCost(usd, estimated=False, source=source)
+    return estimate
+
+
+def _reported_costs(row: ActivityRow) -> list[tuple[int | None, float, CostSource]]:
+    """List when the client said what; None for a time after the last answer."""
+    told_at = None if row.is_transcript_cost_newer else 0
+    claims = (
+        (row.status_at, row.status_cost_usd, CostSource.STATUS_LINE),
+        (row.measured_at, row.measured_cost_usd, CostSource.PLUGIN),
+        (told_at, row.transcript_cost_usd, CostSource.TRANSCRIPT),
+    )
+    return [(at, usd, source) for at, usd, source in claims if usd]

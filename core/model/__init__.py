@@ -1,0 +1,1 @@
+"""The vocabulary as types: sessions, agents, contexts, problems."""

@@ -1,0 +1,200 @@
+"""An agent: its task, its status, its measured context and the result it returned."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..measure.evidence import ContextEvidence
+from ..measure.forecast import NO_OUTLOOK, Outlook
+from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
+from .context import StoredTokenCounts
+
+if TYPE_CHECKING:
+    from ..compliance.run_verdict import RunVerdict
+    from ..measure.evidence import Evidence
+    from ..store.queries.query_rows import AgentRow
+    from .context import Context
+
+
+class AgentStatus(StrEnum):
+    """What an agent is doing."""
+
+    RUNNING = "running"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    REJECTED = "rejected"
+    """A person, a rule or a hook refused the call that was to start it."""
+    NEVER_STARTED = "never_started"
+    """The call failed, or its session ended first; no line of the agent is there."""
+    UNKNOWN = "unknown"
+
+    @property
+    def label(self) -> str:
+        """As a screen says it."""
+        return self.value.replace("_", " ")
+
+
+_STATUS_OF_RETURN: Final = {
+    "completed": AgentStatus.COMPLETED,
+    "failed": AgentStatus.FAILED,
+    "error": AgentStatus.FAILED,
+    "killed": AgentStatus.STOPPED,
+    "stopped": AgentStatus.STOPPED,
+    "cancelled": AgentStatus.STOPPED,
+    "shut_down": AgentStatus.COMPLETED,
+}
+
+_STATUS_OF_FAILED_CALL: Final = {
+    "rejected": (AgentStatus.REJECTED, AgentStatus.STOPPED),
+    "interrupted": (AgentStatus.NEVER_STARTED, AgentStatus.STOPPED),
+    "call_failed": (AgentStatus.NEVER_STARTED, AgentStatus.FAILED),
+}
+"""What the end of a tool call means for an agent that left no line, and for one that did."""
+
+
+class ReturnedResult(msgspec.Struct, frozen=True):
+    """What an agent put into its parent's context."""
+
+    text: str
+    lines: int
+    chars: int
+    estimated_tokens: int | None
+    """None until it was counted, which happens after it was stored."""
+    summary_id: int
+
+
+class Agent(msgspec.Struct, frozen=True):
+    """One run of an agent; times are milliseconds since 1970 (UTC)."""
+
+    agent_id: str
+    session_id: str
+    parent_agent_id: str | None
+    agent_type: str
+    description: str
+    model: str | None
+    status: AgentStatus
+    context: Context
+    tool_uses: int | None
+    started_at: int | None
+    ended_at: int | None
+    result: ReturnedResult | None
+    last_message: str | None
+    """Its last words in its own transcript."""
+    tool_use_id: str | None = None
+    """The tool call that started it."""
+    depth: int | None = None
+    """1 for an agent that the session itself started."""
+    outlook: Outlook = NO_OUTLOOK
+    """Of one that is at work."""
+    usage: TokenUsage | None = None
+    """By its own answers, as far as a file holds them; each answer counts for one agent."""
+    cwd: str | None = None
+    project_root: str | None = None
+    """Where its session began."""
+    prompted_skill: str | None = None
+    """Whose format its prompt asks for; None where it asks for none."""
+    progress_responses: int = 0
+    """Of the answers in `spent`, those that only progress lines of its parent's file hold."""
+    compliance: RunVerdict | None = None
+    """Whether it compressed its result; None where nobody asked."""
+
+
+def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
+    """Say of an agent's row what it means, in a session that is live or not."""
+    status = _status(row, session_live)
+    answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
+    # All that a notification says is the last request with its output: close, not exact.
+    estimate = row.post_tokens if row.post_tokens is not None else row.returned_total_tokens
+    seen = ContextEvidence(
+        session_id=row.session_id,
+        agent_id=row.agent_id,
+        agent_type=row.agent_type,
+        cwd=row.cwd,
+        project_root=row.project_root,
+        model=row.model,
+        asked_model=row.asked_model,
+        client_version=row.client_version,
+        peak_tokens=max(row.peak_tokens or 0, row.returned_context_tokens or 0),
+    )
+    counted = StoredTokenCounts(
+        answer=answered,
+        output=row.answer_output or 0,
+        answer_text=row.answer_text_tokens,
+        after_answer=row.after_answer_tokens,
+        boundary_estimate=estimate,
+        next_request=row.estimated_next_tokens,
+    )
+    return Agent(
+        agent_id=row.agent_id,
+        session_id=row.session_id,
+        parent_agent_id=row.parent_agent_id,
+        agent_type=row.agent_type or "agent",
+        description=row.description or "",
+        model=row.model,
+        status=status,
+        context=evidence.measure(seen, counted),
+        tool_uses=row.tool_uses,
+        started_at=row.launched_at or row.started_at,
+        ended_at=None if status is AgentStatus.RUNNING else row.returned_at or row.last_at,
+        result=_result(row),
+        last_message=row.reply_text,
+        tool_use_id=row.tool_use_id,
+        depth=row.depth,
+        usage=_usage(row),
+        cwd=row.cwd,
+        project_root=row.project_root,
+        prompted_skill=row.prompted_skill,
+        progress_responses=row.progress_responses,
+    )
+
+
+def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
+    resumed = (
+        row.last_at is not None
+        and row.returned_at is not None
+        and row.last_at > row.returned_at + AGENT_RESUMED_MS
+    )
+    if row.return_status is not None and not resumed:
+        unstarted, started = _STATUS_OF_FAILED_CALL.get(row.return_status, (None, None))
+        ended = started if _has_transcript(row) else unstarted
+        return ended or _STATUS_OF_RETURN.get(row.return_status, AgentStatus.UNKNOWN)
+    if row.finished and not resumed:
+        return AgentStatus.COMPLETED
+    if session_live:
+        return AgentStatus.RUNNING
+    return (
+        AgentStatus.UNKNOWN
+        if row.has_returned or _has_transcript(row)
+        else AgentStatus.NEVER_STARTED
+    )
+
+
+def _has_transcript(row: AgentRow) -> bool:
+    return row.started_at is not None or row.file_mtime_ns is not None
+
+
+def _usage(row: AgentRow) -> TokenUsage | None:
+    if row.input_tokens is None:
+        return None
+    return TokenUsage(
+        input_tokens=row.input_tokens,
+        cache_creation_tokens=row.cache_creation_tokens or 0,
+        cache_read_tokens=row.cache_read_tokens or 0,
+        output_tokens=row.output_tokens or 0,
+    )
+
+
+def _result(row: AgentRow) -> ReturnedResult | None:
+    if row.summary_id is None:
+        return None
+    return ReturnedResult(
+        text=row.result_text or "",
+        lines=row.result_lines or 0,
+        chars=row.result_chars or 0,
+        estimated_tokens=row.result_tokens,
+        summary_id=row.summary_id,
+    )

@@ -1,0 +1,200 @@
+"""How full one context is: its tokens in each way of counting, its window and its level."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, reached_level
+from ..transcript.conversation import PartKind
+
+if TYPE_CHECKING:
+    from ..measure.levels import PlacedThreshold
+    from ..measure.trigger import Trigger
+    from ..measure.window import Window
+    from ..transcript.conversation import MessagePart
+
+
+class ReportedCategory(StrEnum):
+    """Categories by the names that the client gives them (client 2.1.329)."""
+
+    SYSTEM_PROMPT = "System prompt"
+    SYSTEM_TOOLS = "System tools"
+    """Without the tokens of the skills' listing, which stood in a tool's description once."""
+    MCP_TOOLS = "MCP tools"
+    CUSTOM_AGENTS = "Custom agents"
+    MEMORY_FILES = "Memory files"
+    SKILLS = "Skills"
+    """Of the listing, by an estimate of the client's own."""
+    MESSAGES = "Messages"
+    """What of the measured total is none of the others."""
+    FREE_SPACE = "Free space"
+    AUTOCOMPACT_BUFFER = "Autocompact buffer"
+
+
+DEFERRED_SUFFIX = "(deferred)"
+"""How the names of categories end that are no part of the context: tools not loaded."""
+
+
+class ContextReport(msgspec.Struct, frozen=True):
+    """One report; tokens, rounded to hundreds where its text alone was kept."""
+
+    model: str
+    total_tokens: int
+    window_tokens: int
+    """Where the client compacts by a window of its own, that one: not the model's."""
+    percent: int
+    """Of the window, as the client rounded it; it may exceed 100."""
+    categories: dict[str, int]
+    """What is in the context, by the client's names."""
+    autocompact_buffer: int | None = None
+    """Tokens that the client keeps free; None where it compacts only when it must."""
+
+
+CLIENT_CHARS_PER_TOKEN: Final = 4
+"""Of the client's own rough estimate (formats 3.2)."""
+
+CLIENT_MEDIA_TOKENS: Final = 2_000
+"""Tokens of an image or a document by the same estimate (formats 3.2)."""
+
+
+class TokenCounts(msgspec.Struct, frozen=True):
+    """Tokens of one context, counted in four ways; None where there is nothing to count."""
+
+    fill: int | None
+    """A: input of the last answer, as the status line shows it against the window."""
+    counter: int | None
+    """B: what the client compares with its trigger."""
+    hook: int | None
+    """C: what hooks are told as `context_tokens` when a session is resumed."""
+    report: int | None = None
+    """D: total of the last `/context`, which counts each category by itself."""
+
+
+NO_TOKEN_COUNTS: Final = TokenCounts(None, None, None)
+
+
+EXACT_OUTPUT_VERSION: Final = (2, 1, 97)
+"""Clients before wrote a placeholder for an answer's output (changelog 2.1.97); in agents'
+files it is found up to 2.1.286 (formats 2.6)."""
+
+
+class StoredTokenCounts(msgspec.Struct, frozen=True):
+    """What the store knows of a context after its last boundary; tokens."""
+
+    answer: int | None = None
+    """Input side of the last answer."""
+    output: int = 0
+    """Output of its last iteration."""
+    answer_text: int = 0
+    """Estimate of the answer's own texts, where its output may be a placeholder."""
+    after_answer: int = 0
+    """Estimate of what stands after the answer."""
+    boundary_estimate: int | None = None
+    """The client's estimate at the last boundary: of the messages alone."""
+    next_request: int | None = None
+    """Estimate of the next request after that boundary, with system prompt, tools and listings."""
+    is_answer_estimated: bool = False
+    """An edit of ctxtop lowered the last answer's input: it is an estimate."""
+    cleared: int = 0
+    """What the client cleared since the last answer, by its own estimate."""
+    report: int | None = None
+    """Total of the last `/context`."""
+
+
+def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
+    """Work out the four numbers in tokens.
+
+    Source: formats 3.1. The counter is the last answer with its output, and an estimate of
+    what follows; of an output that may be a placeholder the answer's own texts tell more.
+    Without an answer it is the boundary's estimate, which hooks are told too (2.1.329).
+    """
+    if stored.answer is None:
+        return TokenCounts(None, stored.boundary_estimate, stored.boundary_estimate, stored.report)
+    output = max(stored.output, stored.answer_text)
+    return TokenCounts(
+        fill=stored.answer,
+        counter=stored.answer + output + stored.after_answer,
+        hook=stored.answer + output,
+        report=stored.report,
+    )
+
+
+def client_token_estimate(part: MessagePart) -> int:
+    """Estimate a piece's tokens as the client does: its counter is made of these.
+
+    Source: formats 3.2 (four characters a token, rounded; a call with its tool's name);
+    seen in the automatic boundaries of 2.1.45 and 2.1.329.
+    """
+    chars = len(part.text)
+    if part.kind is PartKind.TOOL_INPUT:
+        chars += len(part.name)
+    return (
+        chars + CLIENT_CHARS_PER_TOKEN // 2
+    ) // CLIENT_CHARS_PER_TOKEN + part.media * CLIENT_MEDIA_TOKENS
+
+
+class ContextState(StrEnum):
+    """How we know what is in the context."""
+
+    MEASURED = "measured"
+    ESTIMATED = "estimated"
+    UNKNOWN = "unknown"
+
+
+class Context(msgspec.Struct, frozen=True):
+    """A context's fill."""
+
+    tokens: int | None
+    state: ContextState
+    window: Window
+    trigger: Trigger | None = None
+    token_counts: TokenCounts = NO_TOKEN_COUNTS
+    thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS
+    """Where the levels begin, by the policy of its session."""
+
+    @property
+    def trigger_ratio(self) -> float | None:
+        """How far the compaction counter has come to the trigger, 0..1 and above."""
+        counter, trigger = self.token_counts.counter, self.trigger
+        if counter is None or trigger is None or not trigger.tokens:
+            return None
+        return counter / trigger.tokens
+
+    @property
+    def ratio(self) -> float | None:
+        """Share of the window in use, 0..1 and above, never clamped."""
+        return None if self.tokens is None else self.tokens / self.window.tokens
+
+    @property
+    def level(self) -> Level | None:
+        """The most urgent level reached."""
+        return reached_level(self.ratio, self.thresholds)
+
+
+def measure_context(
+    stored: StoredTokenCounts,
+    window: Window,
+    trigger: Trigger | None = None,
+    thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
+) -> Context:
+    """Measure a context by `current` against its window."""
+    tokens, state = tokens_in_use(stored)
+    return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds)
+
+
+def tokens_in_use(stored: StoredTokenCounts) -> tuple[int | None, ContextState]:
+    """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
+
+    Source: claude-code-formats 3.1; before the first answer the client itself
+    reports null, not 0. What was edited or cleared since the last answer makes an estimate of
+    it, until the next answer.
+    """
+    if stored.answer is None:
+        estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request
+        return estimate, ContextState.UNKNOWN if estimate is None else ContextState.ESTIMATED
+    if stored.is_answer_estimated or stored.cleared:
+        return max(0, stored.answer - stored.cleared), ContextState.ESTIMATED
+    return stored.answer, ContextState.MEASURED

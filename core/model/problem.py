@@ -1,0 +1,56 @@
+"""A problem that was found, and how it is reported and resolved."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """Something that could not be read: where, what, and what to do."""
+
+    where: str
+    what: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.what}; {self.fix}"
+
+
+def printable_path(place: str) -> str:
+    """Replace what of a file's name is not UTF-8: the store takes only text."""
+    return os.fsencode(place).decode("utf-8", "replace")
+
+
+def unreadable_problem(where: str, error: OSError) -> Problem:
+    """Say in one line why a place could not be read."""
+    return Problem(
+        printable_path(where),
+        f"cannot be read ({error.strerror or error})",
+        "check its permissions; ctxtop tries again by itself",
+    )
+
+
+class ProblemReporter(msgspec.Struct, frozen=True):
+    """The collector's ways to tell; the first two may be called again with the same."""
+
+    report: Callable[[Problem], None]
+    resolve: Callable[[str], None]
+    notify: Callable[[Problem], None]
+    """Of what happened, once."""
+
+    def report_unreadable(self, where: str, error: OSError) -> None:
+        """Tell that a place could not be read this time; it is tried again."""
+        self.report(unreadable_problem(where, error))
+
+    def report_or_resolve(self, where: str, problem: str | None, fix: str) -> None:
+        """Tell what is wrong with a place, or that nothing is."""
+        if problem is None:
+            self.resolve(where)
+        else:
+            self.report(Problem(where, problem, fix))

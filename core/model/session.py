@@ -1,0 +1,245 @@
+"""A session: its title, its status and its measured context."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..measure.activity import UNKNOWN_CACHE, Activity, PromptCache, SessionCost
+from ..measure.evidence import ContextEvidence, ReportedWindow
+from ..measure.forecast import NO_OUTLOOK, Outlook
+from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
+from .context import EXACT_OUTPUT_VERSION, StoredTokenCounts
+
+if TYPE_CHECKING:
+    from ..measure.evidence import Evidence
+    from ..store.queries.query_rows import SessionRow, UsageRow
+    from .context import Context
+
+
+ACTIVE_MS: Final = 120_000
+"""A transcript that grew this recently is of a session at work, also where no registry
+says so (clients before 2.1.112, other machines' folders)."""
+
+TOO_LONG: Final = "too_long"
+
+
+class SessionStatus(StrEnum):
+    """What a session is doing."""
+
+    WAITING = "waiting"
+    BUSY = "busy"
+    IDLE = "idle"
+    ACTIVE = "active"
+    TOO_LONG = "too_long"
+    ENDED = "ended"
+    GONE = "gone"
+
+
+LIVE_STATUSES: Final = frozenset(
+    {SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE, SessionStatus.ACTIVE}
+)
+
+
+class PromptTooLong(msgspec.Struct, frozen=True):
+    """The API refused the last prompt: it and its limit in tokens, where it named them."""
+
+    prompt_tokens: int | None
+    limit_tokens: int | None
+
+
+class Session(msgspec.Struct, frozen=True):
+    """One session; times are milliseconds since 1970 (UTC)."""
+
+    session_id: str
+    title: str
+    project: str
+    cwd: str | None
+    """Where it is now: it may have walked into a folder that nobody trusts."""
+    model: str | None
+    client_version: str | None
+    status: SessionStatus
+    live: bool
+    tmux: str | None
+    context: Context
+    too_long: PromptTooLong | None
+    refusal: str | None
+    """The API's words, where the last answer was a refusal."""
+    compactions: int
+    last_compaction_at: int | None
+    agents: int
+    started_at: int | None
+    last_activity_at: int | None
+    path: str
+    """Below Claude Code's projects folder; empty for an open client before its first prompt."""
+    outlook: Outlook = NO_OUTLOOK
+    agents_noncompliant: int | None = None
+    """Agents that did not compress their results; None where nobody looked."""
+    forked_from: str | None = None
+    """The session that it was made from, by the client or by ctxtop."""
+    activity: Activity | None = None
+    """None where nothing is in flight, or nobody can tell."""
+    cache: PromptCache = UNKNOWN_CACHE
+    cost: SessionCost | None = None
+    """None where no answer has a price."""
+    usage: UsageRow | None = None
+    """Tokens of its answers, its agents' with them; None where it has none."""
+    project_root: str | None = None
+    """Where it began: what a project says, and what is started for it, belongs there."""
+    recent_contexts: tuple[int, ...] = ()
+    """Tokens of the newest contexts, oldest first; what a compaction left stands for itself."""
+
+
+def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
+    """Say of a session's row what it means at `now_ms`."""
+    seen = context_evidence(row)
+    status = _status(row, now_ms)
+    return Session(
+        session_id=row.session_id,
+        title=session_title(row),
+        project=project_name(row.cwd, row.project),
+        cwd=row.cwd,
+        model=seen.model,
+        client_version=row.client_version,
+        status=status,
+        live=row.live_status is not None or status in LIVE_STATUSES,
+        tmux=row.tmux,
+        context=evidence.measure(seen, stored_token_counts(row)),
+        too_long=PromptTooLong(row.error_prompt_tokens, row.error_limit_tokens)
+        if row.error_kind == TOO_LONG
+        else None,
+        refusal=row.error_detail,
+        compactions=row.boundaries,
+        last_compaction_at=row.boundary_at,
+        agents=row.agents,
+        started_at=row.started_at,
+        last_activity_at=_last_activity(row),
+        path=row.path,
+        forked_from=row.forked_from,
+        project_root=row.project_root,
+    )
+
+
+def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
+    """Return what the store knows of a session's context."""
+    if row.status_tokens is not None and row.status_tokens != row.answer_tokens:
+        # The client went back to an earlier answer: what was said after that one is gone.
+        return StoredTokenCounts(
+            answer=row.status_tokens, output=row.status_output_tokens or 0, report=row.report_tokens
+        )
+    return StoredTokenCounts(
+        answer=row.answer_tokens,
+        output=row.answer_output or 0,
+        answer_text=row.answer_text_tokens if _may_be_placeholder(row) else 0,
+        after_answer=row.after_answer_tokens,
+        boundary_estimate=row.post_tokens,
+        next_request=row.estimated_next_tokens,
+        is_answer_estimated=bool(row.is_answer_estimated),
+        cleared=row.cleared_tokens,
+        report=row.report_tokens,
+    )
+
+
+def context_evidence(row: SessionRow) -> ContextEvidence:
+    """Say what a session itself shows of its window and trigger."""
+    asked, model = _models(row)
+    return ContextEvidence(
+        session_id=row.session_id,
+        cwd=row.cwd,
+        project_root=row.project_root,
+        model=model,
+        asked_model=asked,
+        client_version=row.client_version,
+        # What another model saw tells nothing of this one's window.
+        peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
+        limit_tokens=row.limit_tokens,
+        report=_window_report(row, model),
+        answer_tokens=stored_token_counts(row).answer or 0,
+    )
+
+
+def _models(row: SessionRow) -> tuple[str | None, str | None]:
+    """Name the model as it was asked for, and as the API calls it.
+
+    A model that was chosen after the last answer is the next request's.
+    """
+    if row.next_model:
+        return row.next_model, row.next_model.removesuffix(LARGE_WINDOW_SUFFIX)
+    answered = row.answer_model or row.last_model
+    if answered is None and row.asked_model:
+        return row.asked_model, row.asked_model.removesuffix(LARGE_WINDOW_SUFFIX)
+    return row.asked_model, answered
+
+
+def _window_report(row: SessionRow, model: str | None) -> ReportedWindow | None:
+    """Take what `/context` said of the model that is in use."""
+    named = (row.report_model or "").removesuffix(LARGE_WINDOW_SUFFIX)
+    if row.report_window is None or named != model:
+        return None
+    buffer = row.report_buffer
+    return ReportedWindow(row.report_window, None if buffer is None else row.report_window - buffer)
+
+
+def _may_be_placeholder(row: SessionRow) -> bool:
+    version = parse_version(row.client_version)
+    return version is not None and version < EXACT_OUTPUT_VERSION
+
+
+def session_title(row: SessionRow) -> str:
+    """Choose what to call a session: a person's name, the client's, or what was asked first.
+
+    The last prompt comes last: it is any prompt, not the task (claude-code-formats 2.9).
+    """
+    return (
+        row.live_name
+        or row.custom_title
+        or row.ai_title
+        or row.summary_title
+        or row.first_prompt
+        or row.last_prompt
+        or f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
+    )
+
+
+def project_name(cwd: str | None, slug: str) -> str:
+    """Name a project by its folder; the slug is lossy and only stands in (formats 1.2)."""
+    if cwd:
+        name = cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
+        return name or cwd
+    return slug.strip("-") or slug
+
+
+def _status(row: SessionRow, now_ms: int) -> SessionStatus:
+    if row.live_status in _WORKING_STATUSES:
+        return SessionStatus(row.live_status)
+    if row.error_kind == TOO_LONG:
+        return SessionStatus.TOO_LONG
+    if row.live_status is not None:
+        return (
+            SessionStatus(row.live_status)
+            if row.live_status in _REGISTRY_STATUSES
+            else SessionStatus.IDLE
+        )
+    if row.gone:
+        return SessionStatus.GONE
+    last = _last_activity(row)
+    has_ended = row.is_unregistered and has_registry_entry(row.client_version)
+    if last is not None and 0 <= now_ms - last < ACTIVE_MS and not has_ended:
+        return SessionStatus.ACTIVE
+    return SessionStatus.ENDED
+
+
+_REGISTRY_STATUSES: Final = frozenset(
+    {SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE}
+)
+"""The words that the client's registry uses (reference: claude-code-formats 1.4)."""
+
+_WORKING_STATUSES: Final = frozenset({SessionStatus.WAITING, SessionStatus.BUSY})
+"""What matters more than that an earlier prompt was too long."""
+
+
+def _last_activity(row: SessionRow) -> int | None:
+    """Take the last line's own time; a copied folder has new file times."""
+    return row.last_at or (row.mtime_ns // 1_000_000 if row.mtime_ns else None)

@@ -1,0 +1,305 @@
+"""What saves cost, compared with what is expected, how long they took and how often they failed."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..measure.robust_statistics import nearest_rank
+from .save_noise import Saver
+from .triage_block import TriageDataForm, expand_categories
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from .save_noise import SaveNoise
+
+
+class BandPosition(StrEnum):
+    """Where a number stands to a band; both ends belong to it."""
+
+    BELOW = "below"
+    WITHIN = "within"
+    ABOVE = "above"
+
+
+class IntRange(msgspec.Struct, frozen=True):
+    """From one number to another, both included; without an end it is open."""
+
+    low: int
+    high: int | None = None
+
+    def position_of(self, number: int) -> BandPosition:
+        """Say where a number stands."""
+        if number < self.low:
+            return BandPosition.BELOW
+        return (
+            BandPosition.ABOVE
+            if self.high is not None and number > self.high
+            else BandPosition.WITHIN
+        )
+
+
+class CostBand(msgspec.Struct, frozen=True):
+    """One row of the estimates."""
+
+    name: str
+    """The requirement that says it."""
+    label: str
+    lines: IntRange
+    tokens: IntRange
+    reduction: tuple[float, float] | None = None
+    """Of the lines of a save before, 0..1."""
+
+
+BEFORE_BAND: Final = CostBand("004-15", "before", IntRange(50), IntRange(7_000, 20_000))
+ONE_CATEGORY_BAND: Final = CostBand(
+    "004-16", "1 category", IntRange(8, 12), IntRange(1_000, 1_500), (0.85, 0.85)
+)
+THREE_CATEGORIES_BAND: Final = CostBand(
+    "004-17", "3 categories", IntRange(13, 24), IntRange(1_500, 3_000), (0.50, 0.75)
+)
+SIX_CATEGORIES_BAND: Final = CostBand(
+    "004-18", "6 categories", IntRange(21, 38), IntRange(2_500, 5_000), (0.40, 0.60)
+)
+COST_BANDS: Final = (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_CATEGORIES_BAND)
+
+LEAK_LINES: Final = IntRange(10, 15)
+LEAK_TOKENS: Final = IntRange(1_000, 2_000)
+"""What a leaking agent adds to each band (004-19)."""
+
+SEVERAL_CATEGORIES_REDUCTION: Final = (0.50, 0.65)
+"""Reduction that several categories realistically reach (004-20)."""
+
+
+class BandVerdict(msgspec.Struct, frozen=True):
+    """One save against one band."""
+
+    band: CostBand
+    lines: BandPosition
+    tokens: BandPosition
+    is_expected: bool
+    """The band of this save's number of categories."""
+
+    @property
+    def is_met(self) -> bool:
+        """The save cost no more than the band says."""
+        return BandPosition.ABOVE not in {self.lines, self.tokens}
+
+
+def expected_band(categories: int) -> CostBand | None:
+    """Choose the band of a number of categories, the next larger one between two; None for 0."""
+    if categories <= 0:
+        return None
+    if categories == 1:
+        return ONE_CATEGORY_BAND
+    return THREE_CATEGORIES_BAND if categories <= _THREE_CATEGORIES else SIX_CATEGORIES_BAND
+
+
+def compare_with_bands(noise: SaveNoise) -> tuple[BandVerdict, ...]:
+    """Judge a save against every band; a leak widens each but the one before (004-19)."""
+    expected = expected_band(len(noise.categories))
+    return tuple(
+        _compare_with_band(noise, band, is_expected=band == expected) for band in COST_BANDS
+    )
+
+
+def _compare_with_band(noise: SaveNoise, band: CostBand, *, is_expected: bool) -> BandVerdict:
+    lines, tokens = band.lines, band.tokens
+    if noise.leaked_calls and band is not BEFORE_BAND:
+        lines, tokens = _widened(lines, LEAK_LINES), _widened(tokens, LEAK_TOKENS)
+    return BandVerdict(
+        band, lines.position_of(noise.lines), tokens.position_of(noise.tokens), is_expected
+    )
+
+
+def _widened(span: IntRange, by: IntRange) -> IntRange:
+    return IntRange(span.low, None if span.high is None else span.high + (by.high or 0))
+
+
+_THREE_CATEGORIES: Final = 3
+
+
+DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2
+"""The middle of what a save costs (004-07), where none was measured."""
+
+
+class ExpectedSaveCost(msgspec.Struct, frozen=True):
+    """What the next save is expected to put in, in tokens."""
+
+    tokens: int
+    sample_count: int
+    """Saves that it is the mean of; 0 where it is the reference."""
+
+
+class TriggerCrossing(msgspec.Struct, frozen=True):
+    """A save against the tokens left to a session's trigger."""
+
+    session_id: str
+    tokens_to_trigger: int
+    cost: ExpectedSaveCost
+    share: float
+    """The cost as a share of the trigger, 0..1 and above."""
+
+    @property
+    def would_cross(self) -> bool:
+        """The next save would make the client compact: what is left does not hold it."""
+        return self.tokens_to_trigger < self.cost.tokens
+
+
+def expected_cost(saves: Sequence[SaveNoise]) -> ExpectedSaveCost:
+    """Take the mean of the saves that were measured, whole tokens, or the reference of 004-07."""
+    if not saves:
+        return ExpectedSaveCost(DEFAULT_SAVE_TOKENS, 0)
+    return ExpectedSaveCost(round(sum(each.tokens for each in saves) / len(saves)), len(saves))
+
+
+def check_crossing(
+    session_id: str, context_tokens: int | None, trigger: int | None, cost: ExpectedSaveCost
+) -> TriggerCrossing | None:
+    """Compare; None where the client's counter or its trigger is not known."""
+    if context_tokens is None or not trigger:
+        return None
+    return TriggerCrossing(
+        session_id, max(0, trigger - context_tokens), cost, cost.tokens / trigger
+    )
+
+
+MIN_SAMPLES: Final = 10
+"""Below that no rate is told: one false alarm in the plugin's own analysis had N=1 (R004-13)."""
+
+BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)
+"""Where a bucket of durations ends, which belongs to the next one (R004-11)."""
+
+MAX_FIRES: Final = 3
+"""That many and more are one group of the distribution (R004-11)."""
+
+
+class Rate(msgspec.Struct, frozen=True):
+    """How often something was so."""
+
+    hits: int
+    total: int
+
+    @property
+    def share(self) -> float | None:
+        """0..1; None below the least number of samples (R004-13)."""
+        return self.hits / self.total if self.total >= MIN_SAMPLES else None
+
+
+class Durations(msgspec.Struct, frozen=True):
+    """How long saves took; milliseconds."""
+
+    count: int
+    mean_ms: float
+    p50_ms: float
+    p95_ms: float
+    max_ms: float
+    buckets: tuple[int, ...]
+    """Saves below 1 s, to 5, to 30, to 60, and above."""
+
+
+class AverageSave(msgspec.Struct, frozen=True):
+    """What a save put in, in the mean of some."""
+
+    saves: int
+    lines: float
+    items: float
+    tokens: float
+
+
+class BeforeAfter(msgspec.Struct, frozen=True):
+    """Saves as they were, and since the triage went to a file and the save to an agent."""
+
+    before: AverageSave | None
+    after: AverageSave | None
+
+    @property
+    def reduction(self) -> float | None:
+        """By how much the lines of a save are fewer, 0..1 (negative where they are more)."""
+        if self.before is None or self.after is None or not self.before.lines:
+            return None
+        return 1 - self.after.lines / self.before.lines
+
+
+def summarize_durations(taken_ms: Iterable[float]) -> Durations | None:
+    """Sum up how long saves took; None of none. Percentiles by nearest rank (R004-11)."""
+    taken = sorted(each for each in taken_ms if math.isfinite(each) and each >= 0)
+    if not taken:
+        return None
+    buckets = [0] * (len(BUCKETS_MS) + 1)
+    for each in taken:
+        buckets[sum(each >= end for end in BUCKETS_MS)] += 1
+    return Durations(
+        count=len(taken),
+        mean_ms=sum(taken) / len(taken),
+        p50_ms=nearest_rank(taken, 0.50),
+        p95_ms=nearest_rank(taken, 0.95),
+        max_ms=taken[-1],
+        buckets=tuple(buckets),
+    )
+
+
+def trigger_rates(triggered: Sequence[Iterable[str]]) -> dict[str, Rate]:
+    """Count in how many triages each category was to be saved, most often first (R004-11)."""
+    counted = Counter(name for names in triggered for name in set(expand_categories(names)))
+    return {name: Rate(hits, len(triggered)) for name, hits in counted.most_common()}
+
+
+def phase_means(phases: Iterable[Mapping[str, float]]) -> dict[str, float]:
+    """Take the mean of each phase of some saves, in milliseconds (R004-11)."""
+    taken: dict[str, list[float]] = {}
+    for each in phases:
+        for name, value in each.items():
+            if math.isfinite(value):
+                taken.setdefault(name, []).append(value)
+    return {name: sum(values) / len(values) for name, values in taken.items()}
+
+
+def count_refires(blocked_at: Iterable[int | None], within_s: int) -> int:
+    """Count how often the hook fired again for the same save, by the times of one session.
+
+    A block within `within_s` of the one before it is not of a new save: the sentinel that is
+    to prevent it holds so long (R004-03, R004-04). Times are milliseconds; one without a time
+    counts as fired again.
+    """
+    found, before = 0, None
+    for at in blocked_at:
+        if before is not None and (at is None or at - before <= within_s * 1000):
+            found += 1
+        before = at if at is not None else before
+    return found
+
+
+def fire_distribution(fires: Iterable[int]) -> dict[str, int]:
+    """Count sessions by how often the hook fired in them: once, twice, three times and more."""
+    counted = Counter(min(each, MAX_FIRES) for each in fires if each > 0)
+    names = {1: "1", 2: "2", MAX_FIRES: "3+"}
+    return {name: counted[number] for number, name in names.items()}
+
+
+def compare_before_after(saves: Iterable[SaveNoise]) -> BeforeAfter:
+    """Part the saves that both fixes were in from those before (004-26, 004-40)."""
+    quiet: list[SaveNoise] = []
+    loud: list[SaveNoise] = []
+    for each in saves:
+        is_quiet = each.form is not TriageDataForm.INLINE and each.saver is not Saver.MAIN
+        (quiet if is_quiet else loud).append(each)
+    return BeforeAfter(average_save(loud), average_save(quiet))
+
+
+def average_save(saves: Sequence[SaveNoise]) -> AverageSave | None:
+    """Take the mean of some saves; None of none."""
+    if not saves:
+        return None
+    count = len(saves)
+    return AverageSave(
+        count,
+        sum(each.lines for each in saves) / count,
+        sum(each.items for each in saves) / count,
+        sum(each.tokens for each in saves) / count,
+    )

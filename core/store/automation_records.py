@@ -1,0 +1,207 @@
+"""Recoveries and automatic runs, kept across restarts, and how often the client may be run."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..compaction.recovery.recovery_run import LOCKED_STATES, RecoveryRun, release_dead_holder
+from .database import write_transaction
+from .sql import fetch_records
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+
+HOUR_MS: Final = 3_600_000
+
+MAX_RUNS_PER_SESSION: Final = 4
+"""Runs an hour for one session. No policy lifts this: a run costs money, each may write a new
+refusal, and a session that four runs did not help is not helped by a fifth."""
+
+MAX_RUNS: Final = 20
+"""Runs an hour for all sessions: a fork has an id of its own, and a chain of them no end."""
+
+
+def claim_client_run(db: sqlite3.Connection, session_id: str, now_ms: int) -> str | None:
+    """Note a run before it begins; return why there may be none, or None where there may.
+
+    Processes that share a store share the limit, and a restart does not reset it. A clock that
+    was set back does not, either: runs in the future count until they are past.
+    """
+    with write_transaction(db):
+        db.execute("DELETE FROM client_run WHERE at <= ?", [now_ms - HOUR_MS])
+        rows = db.execute(
+            "SELECT count(*), sum(session_id = ?) FROM client_run", [session_id]
+        ).fetchone()
+        of_all, of_session = rows[0], rows[1] or 0
+        if of_session >= MAX_RUNS_PER_SESSION:
+            return f"the client was run {of_session} times for this session within an hour"
+        if of_all >= MAX_RUNS:
+            return f"the client was run {of_all} times within an hour"
+        db.execute("INSERT INTO client_run VALUES (?, ?)", [session_id, now_ms])
+    return None
+
+
+RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000
+"""After this nothing of a run is of use: its session was mended, or given up."""
+
+
+_ACTIVE_STATES: Final = ", ".join(f"'{state}'" for state in sorted(LOCKED_STATES))
+
+_DELETE_OLD_RECOVERIES: Final = f"""
+    DELETE FROM recovery_run
+    WHERE json_extract(run, '$.state') NOT IN ({_ACTIVE_STATES})
+    AND (changed_at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone))
+"""
+"""A lock is its holder's until it is released, or found to be lost."""
+
+_DELETE_OLD_AUTOMATIC_RUNS: Final = """
+    DELETE FROM automatic_run
+    WHERE at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone)
+"""
+
+
+_END_LOST_AUTOMATIC_RUNS: Final = """
+    UPDATE automatic_run SET outcome = 'broken off', ended_at = ? WHERE outcome IS NULL AND at < ?
+"""
+
+AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000
+"""An automatic run that has not ended after this long will not: it takes minutes."""
+
+
+class AutomaticRunRecord(msgspec.Struct, frozen=True):
+    """What was done to a session that nobody asked for by hand; times are ms since 1970."""
+
+    session_id: str
+    at: int
+    reason: str
+    """Why it was begun."""
+    outcome: str | None = None
+    """How it ended; None while it runs, or where ctxtop was ended meanwhile."""
+    ended_at: int | None = None
+    left_tokens: int | None = None
+    """What it left of the context; None where it failed, and where it was about no context."""
+    receipt: str | None = None
+    """Of what was written; None where nothing was."""
+
+
+_RUN_COLUMNS: Final = ", ".join(AutomaticRunRecord.__struct_fields__)
+
+
+def read_recovery(db: sqlite3.Connection, session_id: str) -> RecoveryRun | None:
+    """Give a session's recovery; None where there is none, or none that this version reads."""
+    row = db.execute("SELECT run FROM recovery_run WHERE session_id = ?", [session_id]).fetchone()
+    return _decode_run(row[0]) if row else None
+
+
+def _release_lock(seen: RecoveryRun, now_ms: int, kept: RecoveryRun | None) -> RecoveryRun:
+    return release_dead_holder(kept or seen, now_ms)
+
+
+def _decode_run(run: str) -> RecoveryRun | None:
+    try:
+        return msgspec.json.decode(run, type=RecoveryRun)
+    except (msgspec.DecodeError, ValueError):
+        return None
+
+
+def update_recovery(
+    db: sqlite3.Connection, session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun]
+) -> RecoveryRun:
+    """Read a session's recovery, and keep what `change` makes of it, in one transaction.
+
+    What `change` raises leaves everything as it was. Two processes never change it at once.
+    """
+    with write_transaction(db):
+        run = change(read_recovery(db, session_id))
+        db.execute(
+            "INSERT OR REPLACE INTO recovery_run VALUES (?, ?, ?)",
+            (session_id, run.changed_at, msgspec.json.encode(run).decode()),
+        )
+    return run
+
+
+def clean_up_runs(db: sqlite3.Connection, now_ms: int) -> None:
+    """Forget the runs of sessions that are gone, and old ones (002-102, 002-103).
+
+    Locks of processes that have ended are released, and automatic runs of theirs are over.
+    """
+    for run in read_recoveries(db):
+        if release_dead_holder(run, now_ms) != run:
+            update_recovery(db, run.found.session_id, partial(_release_lock, run, now_ms))
+    with write_transaction(db):
+        db.execute(_END_LOST_AUTOMATIC_RUNS, [now_ms, now_ms - AUTOMATIC_RUN_TIMEOUT_MS])
+        for forget in (_DELETE_OLD_RECOVERIES, _DELETE_OLD_AUTOMATIC_RUNS):
+            db.execute(forget, [now_ms - RUN_RETENTION_MS])
+
+
+def read_automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRunRecord]:
+    """List the automatic runs that began since then, oldest first."""
+    return fetch_records(
+        AutomaticRunRecord,
+        db,
+        f"SELECT {_RUN_COLUMNS} FROM automatic_run WHERE at >= ? ORDER BY at",
+        [since_ms],
+    )
+
+
+def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
+    """Give what changes with every automatic run: how many, and when one began and ended last."""
+    row = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
+    return row[0], row[1], row[2]
+
+
+def begin_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord, last_seen_ms: int) -> bool:
+    """Note a run before it begins, so that a failed one counts too (R002-06).
+
+    False where another ctxtop has begun one after `last`, the newest that was looked at.
+    """
+    with write_transaction(db):
+        row = db.execute(
+            "SELECT 1 FROM automatic_run WHERE session_id = ? AND at > ?",
+            [run.session_id, last_seen_ms],
+        ).fetchone()
+        if row is None:
+            db.execute(
+                f"INSERT INTO automatic_run ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                msgspec.structs.astuple(run),
+            )
+    return row is None
+
+
+def end_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord) -> None:
+    """Note how a run ended, what it left, and its receipt."""
+    with write_transaction(db):
+        db.execute(
+            "UPDATE automatic_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"
+            " WHERE session_id = ? AND at = ?",
+            [run.outcome, run.ended_at, run.left_tokens, run.receipt, run.session_id, run.at],
+        )
+
+
+def context_range_since(
+    db: sqlite3.Connection, session_id: str, since_ms: int
+) -> tuple[int | None, int | None]:
+    """Give the least and the newest context of a session's answers since then, in tokens.
+
+    None where there was no answer.
+    """
+    found = [row[0] for row in db.execute(_CONTEXTS_SINCE, [session_id, since_ms])]
+    return (min(found), found[-1]) if found else (None, None)
+
+
+_CONTEXTS_SINCE: Final = """
+SELECT r.context_tokens FROM response r JOIN file f USING (file_id)
+WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at > ?
+ORDER BY r.offset
+"""
+
+
+def read_recoveries(db: sqlite3.Connection) -> list[RecoveryRun]:
+    """List all recoveries that are remembered, what was changed last first."""
+    rows = db.execute("SELECT run FROM recovery_run ORDER BY changed_at DESC")
+    return [run for row in rows if (run := _decode_run(row[0]))]

@@ -1,0 +1,1 @@
+"""What the screen and the commands ask of the store, by subject."""

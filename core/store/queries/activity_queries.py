@@ -1,0 +1,270 @@
+"""What sessions are doing, what they spent, and which sessions they are related to."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ..sql import fetch_records
+from .query_rows import SessionLinkRow, SharedAnswersRow, UsageRow
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+
+class ActivityRow(msgspec.Struct, frozen=True):
+    """The newest word of each kind on one session; times in ms since 1970, None where unsaid."""
+
+    file_id: int
+    turn: str | None
+    """One of `TurnState`."""
+    turn_at: int | None
+    call_name: str | None
+    """The newest tool call of the last answer that has no result."""
+    call_detail: str | None
+    call_at: int | None
+    live_status: str | None
+    waiting_for: str | None
+    live_updated_at: int | None
+    hook_event: str | None
+    """The newest that hooks were told of the session itself."""
+    hook_at: int | None
+    hook_tool: str | None
+    hook_kind: str | None
+    """A notification's type."""
+    answer_at: int | None
+    """Of the last answer after the last boundary."""
+    cached_tokens: int
+    """That this answer wrote to the cache or read from it."""
+    cache_1h_tokens: int | None
+    """Of the newest answer that wrote to the cache, what it wrote for an hour."""
+    status_at: int | None
+    """Until when the client told its status line this."""
+    status_cache_warm: int | None
+    status_cache_expires_at: int | None
+    status_cost_usd: float | None
+    measured_at: int | None
+    measured_cost_usd: float | None
+    transcript_cost_usd: float | None
+    """By the transcript's newest `cost-state`."""
+    is_transcript_cost_newer: int | None
+    """It stands after the last answer."""
+
+
+def activity(db: sqlite3.Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
+    """Read what is in flight in the sessions of these files."""
+    return fetch_records(ActivityRow, db, _ACTIVITY, [json.dumps(list(file_ids))])
+
+
+# A call that stands before the last answer or a later prompt was never answered: its client
+# was stopped. Hooks of agents name the agent. A snapshot of the status line that says nothing
+# of a cache or a cost is passed over.
+_ACTIVITY: Final = """
+WITH base AS MATERIALIZED (
+    SELECT f.file_id, f.session_id, s.turn, s.turn_at, s.turn_offset, s.cost_usd, s.cost_offset,
+        (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
+            AS answered,
+        (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut
+    FROM json_each(?) j CROSS JOIN file f ON f.file_id = j.value
+    LEFT JOIN session s USING (file_id)
+)
+SELECT f.file_id, f.turn, f.turn_at, c.name, c.detail, c.at,
+    v.status, v.waiting_for, v.updated_at,
+    h.event, h.at, h.tool_name, json_extract(h.detail, '$.given.notification_type'),
+    r.at, COALESCE(r.cache_creation_tokens + r.cache_read_tokens, 0),
+    (SELECT w.cache_1h_tokens FROM response w WHERE w.file_id = f.file_id AND w.sidechain = 0
+        AND w.cache_creation_tokens > 0 ORDER BY w.offset DESC LIMIT 1),
+    p.last_at, p.cache_warm, p.cache_expires_at, p.cost_usd,
+    m.at, m.cost_usd, f.cost_usd, f.cost_offset > COALESCE(answered, -1)
+FROM base f
+LEFT JOIN open_call c ON c.file_id = f.file_id AND c.tool_use_id = (
+    SELECT x.tool_use_id FROM open_call x WHERE x.file_id = f.file_id AND x.offset >= answered
+        AND NOT (f.turn IN ('asked', 'over') AND f.turn_offset > x.offset)
+    ORDER BY x.offset DESC LIMIT 1)
+LEFT JOIN live v ON v.session_id = f.session_id
+LEFT JOIN hook_event h ON (h.part_id, h.offset) = (
+    SELECT x.part_id, x.offset FROM hook_event x
+    WHERE x.session_id = f.session_id AND x.agent_id IS NULL
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
+    AND f.answered > COALESCE(f.cut, -1)
+LEFT JOIN status_snapshot p ON (p.part_id, p.offset) = (
+    SELECT x.part_id, x.offset FROM status_snapshot x WHERE x.session_id = f.session_id
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+LEFT JOIN measurement m ON (m.part_id, m.offset) = (
+    SELECT x.part_id, x.offset FROM measurement x
+    WHERE x.session_id = f.session_id AND x.cost_usd IS NOT NULL
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+"""
+
+
+class ModelUsageRow(msgspec.Struct, frozen=True):
+    """Tokens of a session's answers of one model, its agents' with them."""
+
+    session_id: str
+    model: str
+    band: int
+    """0 for prompts up to 100,000 tokens, 1 up to 200,000, 2 above."""
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_1h_tokens: int
+    """Of those that were written to the cache."""
+    cache_read_tokens: int
+    output_tokens: int
+    responses: int
+
+
+def usage(db: sqlite3.Connection) -> list[UsageRow]:
+    """Add up the answers of every session: every message of the store counts once (R: totals)."""
+    return fetch_records(UsageRow, db, _USAGE.format(wanted=_ALL_FILES, owned=1))
+
+
+def model_usage(
+    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
+) -> list[ModelUsageRow]:
+    """Add up the answers by session and model, of every session or of those named."""
+    if session_ids is None:
+        return fetch_records(ModelUsageRow, db, _MODEL_USAGE.format(wanted=_ALL_FILES, owned=1))
+    sql = _MODEL_USAGE.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)
+    return fetch_records(ModelUsageRow, db, sql, {"only": json.dumps(list(session_ids))})
+
+
+def progress_usage(db: sqlite3.Connection) -> list[UsageRow]:
+    """Add up, by session, the answers that only `progress` lines hold (clients up to 2.1.9x).
+
+    They are agents' own: what an agent's file or a side chain holds too is in `spent`.
+    """
+    return fetch_records(UsageRow, db, _PROGRESS_USAGE.format(wanted=_ALL_FILES, owned=1))
+
+
+def progress_model_usage(
+    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
+) -> list[ModelUsageRow]:
+    """Add up the same by session and model; nothing says for how long their cache lives."""
+    if session_ids is None:
+        return fetch_records(
+            ModelUsageRow, db, _PROGRESS_MODEL_USAGE.format(wanted=_ALL_FILES, owned=1)
+        )
+    sql = _PROGRESS_MODEL_USAGE.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)
+    return fetch_records(ModelUsageRow, db, sql, {"only": json.dumps(list(session_ids))})
+
+
+_ALL_FILES: Final = "SELECT file_id, session_id FROM file"
+_FILES_OF_SESSIONS: Final = """SELECT f.file_id, f.session_id
+    FROM json_each(:only) j CROSS JOIN file f ON f.session_id = j.value"""
+_OF_SESSIONS: Final = "c.owner IN (SELECT value FROM json_each(:only))"
+
+
+# The sums by file are kept as answers come, by triggers. Of several copies of a message the
+# one with the most output is whole (early lines hold a placeholder); it counts for the session
+# that was opened first and is no fork. Most messages stand in one file alone: only what is
+# shared is taken out of its files' sums and added where it belongs.
+_COUNTED_ONCE: Final = """
+WITH wanted AS MATERIALIZED ({wanted}),
+copies AS MATERIALIZED (
+    SELECT r.*, f.session_id,
+        ROW_NUMBER() OVER (PARTITION BY r.message_id ORDER BY r.output_tokens DESC, f.path)
+            AS place,
+        FIRST_VALUE(f.session_id) OVER (PARTITION BY r.message_id
+            ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS owner,
+        (r.context_tokens > 100000) + (r.context_tokens > 200000) AS band
+    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN shared_response USING (file_id)) x
+    CROSS JOIN shared_response y USING (message_id)
+    CROSS JOIN response r USING (message_id, file_id)
+    JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+),
+once AS (
+    SELECT w.session_id, p.model, p.band, p.input_tokens, p.cache_creation_tokens,
+        p.cache_1h_tokens, p.cache_read_tokens, p.output_tokens, p.responses
+    FROM wanted w CROSS JOIN spending p USING (file_id)
+    UNION ALL
+    SELECT w.session_id, c.model, c.band, -c.input_tokens, -c.cache_creation_tokens,
+        -c.cache_1h_tokens, -c.cache_read_tokens, -c.output_tokens, -1
+    FROM copies c JOIN wanted w USING (file_id)
+    UNION ALL
+    SELECT c.owner, c.model, c.band, c.input_tokens, c.cache_creation_tokens,
+        c.cache_1h_tokens, c.cache_read_tokens, c.output_tokens, 1
+    FROM copies c WHERE c.place = 1 AND {owned}
+)
+"""
+
+_USAGE: Final = f"""{_COUNTED_ONCE}
+SELECT session_id, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), SUM(responses)
+FROM once GROUP BY session_id HAVING SUM(responses) > 0
+"""
+
+_MODEL_USAGE: Final = f"""{_COUNTED_ONCE}
+SELECT session_id, model, band, SUM(input_tokens), SUM(cache_creation_tokens),
+    SUM(cache_1h_tokens), SUM(cache_read_tokens), SUM(output_tokens), SUM(responses)
+FROM once GROUP BY session_id, model, band HAVING SUM(responses) > 0
+"""
+
+# Of several copies (a line for each block of an answer, a fork's history) the whole one counts,
+# for the session that was opened first and is no fork.
+_PROGRESS_ONCE: Final = """
+WITH wanted AS MATERIALIZED ({wanted}),
+c AS (
+    SELECT s.*, ROW_NUMBER() OVER (PARTITION BY s.message_id
+            ORDER BY s.output_tokens DESC, f.path) AS place,
+        FIRST_VALUE(f.session_id) OVER (PARTITION BY s.message_id
+            ORDER BY x.forked_from IS NOT NULL, x.opened_at, f.path) AS owner,
+        (s.context_tokens > 100000) + (s.context_tokens > 200000) AS band
+    FROM (SELECT DISTINCT message_id FROM wanted CROSS JOIN step USING (file_id)) m
+    CROSS JOIN step s USING (message_id)
+    JOIN file f ON f.file_id = s.file_id LEFT JOIN session x ON x.file_id = s.file_id
+    WHERE NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = s.message_id)
+)
+"""
+
+_PROGRESS_USAGE: Final = f"""{_PROGRESS_ONCE}
+SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), COUNT(*)
+FROM c WHERE place = 1 AND {{owned}} GROUP BY owner
+"""
+
+_PROGRESS_MODEL_USAGE: Final = f"""{_PROGRESS_ONCE}
+SELECT owner, model, band, SUM(input_tokens), SUM(cache_creation_tokens), 0,
+    SUM(cache_read_tokens), SUM(output_tokens), COUNT(*)
+FROM c WHERE place = 1 AND {{owned}} GROUP BY owner, model, band
+"""
+
+
+def session_links(db: sqlite3.Connection, session_id: str) -> list[SessionLinkRow]:
+    """List what a session's lines say of others, and what others' lines say of it.
+
+    In the order of each file; the other session is empty where the line names none.
+    """
+    return fetch_records(SessionLinkRow, db, _LINKS, {"session_id": session_id})
+
+
+def sessions_sharing_answers(db: sqlite3.Connection, session_id: str) -> list[SharedAnswersRow]:
+    """List the sessions that hold the same answers, most of them first.
+
+    A fork copies its parent's answers with their ids, also where no line names the
+    parent (`--fork-session`); the id of an answer is the API's own.
+    """
+    return fetch_records(SharedAnswersRow, db, _SHARING_SESSIONS, {"session_id": session_id})
+
+
+_LINKS: Final = """
+SELECT f.session_id, l.kind, l.session_id, l.at, l.detail, l.offset
+FROM session_link l JOIN file f USING (file_id)
+WHERE f.session_id = :session_id OR l.session_id = :session_id
+ORDER BY f.path, l.offset
+"""
+
+_SHARING_SESSIONS: Final = """
+SELECT g.session_id, COUNT(DISTINCT o.message_id),
+    (SELECT COUNT(*) FROM response n WHERE n.file_id = g.file_id),
+    s.opened_at, s.forked_from
+FROM response r JOIN file f ON f.file_id = r.file_id AND f.kind = 'session'
+JOIN response o ON o.message_id = r.message_id AND o.file_id <> r.file_id
+JOIN file g ON g.file_id = o.file_id AND g.kind = 'session' AND g.session_id <> f.session_id
+LEFT JOIN session s ON s.file_id = g.file_id
+WHERE f.session_id = :session_id
+GROUP BY g.session_id ORDER BY 2 DESC, g.session_id
+"""

@@ -1,0 +1,281 @@
+"""The agents of four eras of the client, each put together from everything that mentions it.
+
+1. Sidechain lines in the session's own file (up to 2.0): `aside_line`.
+2. A file agent-<id>.jsonl beside the session's (up to about 2.1.16x).
+3. `progress` lines in the parent's file (up to about 2.1.9x): `step_agent` and `step`.
+4. A file below <session>/subagents/ with its meta.json.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ...transcript.raw_lines import text_key
+from ..sql import fetch_records, in_condition
+from .query_rows import AgentRow
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable
+
+
+RUNNING_STATUSES: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
+"""Statuses of returns, in SQL, that say an agent was started or works on."""
+
+WARMUP_PROMPT: Final = "Warmup"
+"""What clients 2.0.x to 2.1.x ask agents of their own at every start, to fill the cache."""
+
+IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
+        SELECT 1 FROM launch l JOIN file y USING (file_id)
+        WHERE y.session_id = {{file}}.session_id AND l.prompt = {{said}}.prompt))"""
+"""In SQL, of an agent's file and its row in `session`: nobody asked for the agent."""
+
+
+def agents(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
+    """List the agents of every session, or only of those named, in the order they started."""
+    where, values = in_condition("f.session_id", session_ids)
+    return fetch_records(
+        AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}")
+    )
+
+
+def count_agents(db: sqlite3.Connection) -> int:
+    """Count the agents of every session."""
+    sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
+    return int(db.execute(sql).fetchone()[0])
+
+
+# An agent is known by its own file, by its lines in its parent's file, or only by the tool
+# call that started it. The return names agent and call together, and so do meta.json and a
+# progress line; a sidechain begins with the words that the call asked, and where several
+# calls asked the same they are taken in their order.
+_KNOWN: Final = f"""
+started AS MATERIALIZED (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY session_id, prompt ORDER BY offset) AS turn FROM (
+        SELECT f.session_id, f.agent_id AS launcher, l.tool_use_id, l.at, l.agent_type,
+            l.description, l.asked_model, l.prompt, l.skill, MIN(l.offset) AS offset
+        FROM launch l JOIN file f USING (file_id) WHERE {{where}}
+        GROUP BY f.session_id, l.tool_use_id)
+),
+returned AS MATERIALIZED (
+    SELECT f.session_id, t.agent_id, MAX(IIF(EXISTS(SELECT 1 FROM launch x
+            WHERE x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id), t.tool_use_id, NULL))
+            AS tool_use_id,
+        MAX(t.model) AS model, MAX(t.context_tokens) AS context_tokens,
+        MAX(t.total_tokens) AS total_tokens, MAX(t.tool_uses) AS tool_uses,
+        MAX(t.input_tokens) AS input_tokens, MAX(t.output_tokens) AS output_tokens,
+        MAX(t.cache_creation_tokens) AS cache_creation_tokens,
+        MAX(t.cache_read_tokens) AS cache_read_tokens,
+        MAX(IIF(t.status IN ({RUNNING_STATUSES}), NULL, t.at)) AS ended_at
+    FROM agent_return t JOIN file f USING (file_id) WHERE {{where}}
+    GROUP BY f.session_id, t.agent_id
+),
+own AS MATERIALIZED (
+    SELECT f.file_id, f.session_id, f.agent_id, f.mtime_ns,
+        COALESCE(m.tool_use_id, t.tool_use_id,
+            -- Of a run that was cut short without a meta.json only its prompt tells.
+            (SELECT l.tool_use_id FROM started l WHERE l.session_id = f.session_id
+                AND l.prompt = w.prompt AND NOT EXISTS (SELECT 1 FROM returned y
+                    WHERE y.session_id = l.session_id AND y.tool_use_id = l.tool_use_id
+                    AND y.agent_id <> y.tool_use_id)
+                ORDER BY l.offset LIMIT 1)) AS tool_use_id,
+        m.agent_type, m.description, m.parent_agent_id, m.model, m.finished, m.depth
+    FROM file f
+    LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = f.agent_id
+    LEFT JOIN returned t ON t.session_id = f.session_id AND t.agent_id = f.agent_id
+    LEFT JOIN session w ON w.file_id = f.file_id
+    WHERE f.kind = 'agent' AND {{where}} AND NOT {IS_WARMUP.format(file="f", said="w")}
+        AND NOT EXISTS (
+        SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+),
+stepped AS MATERIALIZED (
+    SELECT p.file_id, f.session_id, f.agent_id AS launcher, p.agent_id, p.tool_use_id,
+        p.started_at, p.last_at, MIN(p.offset)
+    FROM step_agent p JOIN file f USING (file_id)
+    WHERE {{where}} AND NOT EXISTS (SELECT 1 FROM file o
+        WHERE o.kind = 'agent' AND o.session_id = f.session_id AND o.agent_id = p.agent_id)
+    -- Where a session was moved, what its file says now.
+    AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.kind = f.kind
+        AND o.agent_id IS f.agent_id
+        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+    GROUP BY f.session_id, p.agent_id
+),
+aside AS MATERIALIZED (
+    SELECT *, printf('aside-%016x', root) AS agent_id,
+        ROW_NUMBER() OVER (PARTITION BY session_id, prompt ORDER BY offset) AS turn
+    FROM (SELECT a.file_id, f.session_id, a.root, a.prompt, MIN(a.offset) AS offset
+        FROM aside_line a JOIN file f USING (file_id)
+        WHERE a.line = a.root AND f.kind = 'session' AND {{where}}
+        AND NOT EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = 'session'
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+        GROUP BY f.session_id, a.root)
+),
+found AS (
+    SELECT session_id, agent_id, file_id AS own_file, mtime_ns, tool_use_id, agent_type,
+        description, parent_agent_id, model, finished, depth, NULL AS started_at, NULL AS last_at
+    FROM own
+    UNION ALL
+    SELECT session_id, agent_id, NULL, NULL, tool_use_id, NULL, NULL, launcher, NULL, NULL, NULL,
+        started_at, last_at
+    FROM stepped
+    UNION ALL
+    SELECT a.session_id, a.agent_id, NULL, NULL, l.tool_use_id, NULL, NULL, NULL, NULL, NULL, NULL,
+        NULL, NULL
+    FROM aside a LEFT JOIN started l ON l.session_id = a.session_id AND l.prompt = a.prompt
+        AND l.turn = a.turn
+    WHERE l.tool_use_id IS NOT NULL OR a.prompt IS NOT {text_key(WARMUP_PROMPT)}
+),
+known AS MATERIALIZED (
+    SELECT o.*, l.at AS launched_at, l.agent_type AS asked_type, l.description AS asked_for,
+        l.launcher, l.asked_model, l.skill
+    FROM found o LEFT JOIN started l
+        ON l.session_id = o.session_id AND l.tool_use_id = o.tool_use_id
+    UNION ALL
+    SELECT l.session_id, COALESCE(t.agent_id, l.tool_use_id), NULL, NULL, l.tool_use_id,
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, l.at, l.agent_type, l.description,
+        l.launcher, l.asked_model, l.skill
+    FROM started l LEFT JOIN returned t
+        ON t.session_id = l.session_id AND t.tool_use_id = l.tool_use_id
+    WHERE NOT EXISTS (SELECT 1 FROM found o
+        WHERE o.session_id = l.session_id AND o.tool_use_id = l.tool_use_id)
+)
+"""
+
+# An answer that stands in several files (a fork copies its history) is spent by one agent:
+# that of the session that was opened first and is no fork.
+_COUNTED_ELSEWHERE: Final = """
+    SELECT 1 FROM {table} c JOIN file g ON g.file_id = c.file_id
+    LEFT JOIN session y ON y.file_id = c.file_id
+    LEFT JOIN session x ON x.file_id = r.file_id
+    WHERE c.message_id = r.message_id AND c.file_id <> r.file_id
+    AND (g.session_id, COALESCE(g.agent_id, '')) <> (f.session_id, COALESCE(f.agent_id, ''))
+    AND (y.forked_from IS NOT NULL, COALESCE(y.opened_at, 0), g.path)
+        < (x.forked_from IS NOT NULL, COALESCE(x.opened_at, 0), f.path)
+"""
+
+_ANSWERS: Final = f"""
+answer AS MATERIALIZED (
+    SELECT o.session_id, o.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
+        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        COALESCE(r.last_output_tokens, r.output_tokens) AS last_output_tokens,
+        NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="response")}) AS counts, 0 AS in_progress
+    FROM own o JOIN response r USING (file_id) JOIN file f USING (file_id)
+    UNION ALL
+    SELECT a.session_id, a.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
+        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        COALESCE(r.last_output_tokens, r.output_tokens),
+        NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="response")}), 0
+    FROM aside a
+    JOIN (SELECT DISTINCT file_id, root, message_id FROM aside_line
+        WHERE message_id IS NOT NULL) n USING (file_id, root)
+    JOIN response r USING (file_id, message_id) JOIN file f USING (file_id)
+    UNION ALL
+    SELECT p.session_id, p.agent_id, r.offset, r.at, r.model, r.context_tokens,
+        LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', '')),
+        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        r.output_tokens, NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
+        AND NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="step")}), 1
+    FROM stepped p JOIN step r USING (file_id, agent_id) JOIN file f USING (file_id)
+),
+last AS MATERIALIZED (
+    SELECT session_id, agent_id, MAX(offset) AS offset, model, context_tokens, last_output_tokens
+        AS output_tokens
+    FROM answer GROUP BY session_id, agent_id
+),
+peak AS MATERIALIZED (
+    SELECT a.session_id, a.agent_id, MAX(a.context_tokens) AS tokens
+    FROM answer a JOIN last l ON l.session_id = a.session_id AND l.agent_id = a.agent_id
+        AND l.model = a.model
+    GROUP BY a.session_id, a.agent_id
+),
+-- What an agent's own file lacks and its parent's progress lines hold is spent by it, too.
+lacking AS (
+    SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, r.input_tokens,
+        r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
+        NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
+        AND NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="step")}) AS counts
+    FROM own o JOIN file f ON f.session_id = o.session_id
+    JOIN step r ON r.file_id = f.file_id AND r.agent_id = o.agent_id
+),
+spent AS MATERIALIZED (
+    SELECT session_id, agent_id, MIN(at) AS first_at, MAX(at) AS last_at,
+        SUM(tool_uses) AS tool_uses, SUM(input_tokens * counts) AS input_tokens,
+        SUM(cache_creation_tokens * counts) AS cache_creation_tokens,
+        SUM(cache_read_tokens * counts) AS cache_read_tokens,
+        SUM(output_tokens * counts) AS output_tokens, SUM(counts * in_progress) AS in_progress
+    FROM (SELECT session_id, agent_id, at, tool_uses, input_tokens, cache_creation_tokens,
+            cache_read_tokens, output_tokens, counts, in_progress FROM answer
+        UNION ALL SELECT *, 1 FROM lacking)
+    GROUP BY session_id, agent_id
+)
+"""
+
+_ADDED: Final = """
+    (SELECT COALESCE(SUM(x.tokens), 0) FROM addition x WHERE x.file_id = k.own_file
+        AND x.offset > COALESCE(b.offset, -1) AND x.message IS {who})
+"""
+
+# The last request of an agent that is known by its steps stands in no progress line; its
+# return says what that one saw and spent.
+_AGENTS: Final = f"""
+WITH {_KNOWN}, {_ANSWERS}
+SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
+    COALESCE(NULLIF(k.agent_type, ''), k.asked_type),
+    COALESCE(NULLIF(k.description, ''), k.asked_for),
+    COALESCE(r.model, t.model, k.model, k.asked_model), COALESCE(k.model, k.asked_model),
+    k.launched_at, COALESCE(s.started_at, k.started_at, u.first_at),
+    COALESCE(s.last_at, k.last_at, u.last_at), t.ended_at, e.status, k.finished,
+    COALESCE(s.client_version, v.client_version), COALESCE(s.cwd, v.cwd),
+    COALESCE(v.began_in, v.launched_in),
+    CASE WHEN w.file_id IS NOT NULL THEN COALESCE(t.context_tokens, r.context_tokens)
+        WHEN r.offset > COALESCE(b.offset, -1) THEN r.context_tokens END,
+    r.output_tokens, {_ADDED.format(who="NOT NULL")}, {_ADDED.format(who="NULL")},
+    b.post_tokens, h.tokens, t.context_tokens, t.total_tokens,
+    COALESCE(t.tool_uses, u.tool_uses),
+    y.summary_id, y.text, y.lines, y.chars, n.tokens, p.text, k.mtime_ns,
+    k.tool_use_id,
+    COALESCE(k.depth, 1 + (SELECT COALESCE(MAX(m.depth), 1) FROM agent_meta m
+        WHERE m.session_id = k.session_id
+        AND m.agent_id = COALESCE(k.parent_agent_id, k.launcher)) *
+        (COALESCE(k.parent_agent_id, k.launcher) IS NOT NULL)),
+    u.input_tokens + COALESCE(q.input_tokens, 0),
+    u.cache_creation_tokens + COALESCE(q.cache_creation_tokens, 0),
+    u.cache_read_tokens + COALESCE(q.cache_read_tokens, 0),
+    u.output_tokens + COALESCE(q.output_tokens, 0),
+    (SELECT x.tokens FROM compaction_left x
+        WHERE x.file_id = k.own_file AND x.offset = b.offset),
+    t.agent_id IS NOT NULL, k.skill, COALESCE(u.in_progress, 0)
+FROM known k
+LEFT JOIN session s ON s.file_id = k.own_file
+LEFT JOIN session v ON v.file_id = (SELECT x.file_id FROM file x
+    WHERE x.session_id = k.session_id AND x.kind = 'session' ORDER BY x.gone LIMIT 1)
+LEFT JOIN stepped w ON w.session_id = k.session_id AND w.agent_id = k.agent_id
+LEFT JOIN returned t ON t.session_id = k.session_id AND t.agent_id = COALESCE(
+    (SELECT x.agent_id FROM returned x
+        WHERE x.session_id = k.session_id AND x.agent_id = k.agent_id),
+    (SELECT x.agent_id FROM returned x
+        WHERE x.session_id = k.session_id AND x.tool_use_id = k.tool_use_id LIMIT 1))
+LEFT JOIN returned q ON q.session_id = w.session_id AND q.agent_id = w.agent_id
+    AND NOT EXISTS (SELECT 1 FROM step z WHERE z.file_id = w.file_id
+        AND z.agent_id = w.agent_id AND z.context_tokens = q.context_tokens)
+LEFT JOIN boundary b ON b.file_id = k.own_file AND b.offset =
+    (SELECT MAX(offset) FROM boundary x WHERE x.file_id = k.own_file)
+LEFT JOIN last r ON r.session_id = k.session_id AND r.agent_id = k.agent_id
+LEFT JOIN peak h ON h.session_id = k.session_id AND h.agent_id = k.agent_id
+LEFT JOIN spent u ON u.session_id = k.session_id AND u.agent_id = k.agent_id
+LEFT JOIN reply p ON p.file_id = k.own_file
+LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
+    JOIN file f USING (file_id)
+    WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
+    AND x.status NOT IN ({RUNNING_STATUSES})
+    -- That a teammate agreed to end says nothing of how its work ended.
+    ORDER BY x.status = 'shut_down', x.offset DESC LIMIT 1)
+LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
+    JOIN file f USING (file_id)
+    WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
+    ORDER BY x.offset DESC LIMIT 1)
+LEFT JOIN estimate n ON n.summary_id = y.summary_id
+ORDER BY COALESCE(k.launched_at, s.started_at, k.started_at, u.first_at), k.agent_id
+"""

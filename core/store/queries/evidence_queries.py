@@ -1,0 +1,159 @@
+"""What the whole store shows about windows and triggers, and how far forecasts were off."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...measure.forecast_calibration import DISTANCES, ForecastCalibration
+from ..sql import fetch_records
+
+if TYPE_CHECKING:
+    import sqlite3
+
+
+class AutoCompactionRow(msgspec.Struct, frozen=True):
+    """An automatic compaction, and what the requests before it held; tokens."""
+
+    session_id: str
+    agent_id: str | None
+    model: str
+    """Of the last answer before it."""
+    asked_model: str | None
+    client_version: str | None
+    earlier_tokens: int | None
+    """Input of the last answer but one before it."""
+    pre_tokens: int
+    was_refused: int = 0
+    """1 where a request that nothing answered stands before it: the API refused that one."""
+    writes_requests: int = 0
+    """1 where the client writes down what it sends."""
+
+
+class LargeModelRow(msgspec.Struct, frozen=True):
+    """A model that some session used beyond the small window."""
+
+    model: str
+    asked_model: str | None
+    client_version: str | None
+
+
+class WindowRow(msgspec.Struct, frozen=True):
+    """A window in tokens that the client itself told of a session."""
+
+    session_id: str
+    model: str
+    asked_model: str | None
+    client_version: str | None
+    window_tokens: int
+    is_measured: int = 0
+    """1 where the module inside the client was told, 0 where the status line was."""
+
+
+MAX_COMPACTIONS: Final = 200
+"""Automatic compactions that are looked at: months of a heavy user, and what an older client
+did tells nothing of this one."""
+
+
+def automatic_compactions(db: sqlite3.Connection) -> list[AutoCompactionRow]:
+    """List the newest automatic compactions; one that is told twice counts once."""
+    return fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
+
+
+def large_models(db: sqlite3.Connection, above: int) -> list[LargeModelRow]:
+    """List the models of which an answer saw more than `above` tokens."""
+    return fetch_records(LargeModelRow, db, _LARGE_MODELS, [above])
+
+
+def client_windows(db: sqlite3.Connection) -> list[WindowRow]:
+    """List the windows that the client told, by session and model the newest."""
+    return fetch_records(WindowRow, db, _CLIENT_WINDOWS, [])
+
+
+def client_environments(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
+    """What was seen of the environments of clients, by session and variable."""
+    found: dict[str, dict[str, str]] = {}
+    for session_id, name, value in db.execute(
+        "SELECT session_id, name, value FROM client_environment"
+    ):
+        found.setdefault(session_id, {})[name] = value
+    return found
+
+
+def agent_auto_compact_windows(db: sqlite3.Connection) -> dict[tuple[str, str | None], int]:
+    """Where definitions end their agents' windows, in tokens, by name and project."""
+    rows = db.execute(
+        "SELECT name, project, MIN(auto_compact_window) FROM definition"
+        " WHERE kind = 'agent' AND gone = 0 AND auto_compact_window IS NOT NULL"
+        " GROUP BY name, project"
+    )
+    return {(row[0], row[1]): row[2] for row in rows}
+
+
+_AUTO_COMPACTIONS: Final = """
+SELECT f.session_id, f.agent_id, r.model, s.model AS asked_model, s.client_version,
+    (SELECT e.context_tokens FROM response e WHERE e.file_id = b.file_id
+        AND e.offset < r.offset AND (e.sidechain = 0 OR f.kind = 'agent')
+        AND e.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
+            WHERE p.file_id = b.file_id AND p.offset < b.offset), -1)
+        ORDER BY e.offset DESC LIMIT 1) AS earlier_tokens,
+    b.pre_tokens,
+    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id
+        AND q.offset > r.last_offset AND q.offset < b.offset
+        AND q.query_source IS (SELECT a.query_source FROM request a
+            WHERE a.file_id = r.file_id AND a.request = r.request)),
+    EXISTS (SELECT 1 FROM request q WHERE q.file_id = b.file_id AND q.offset < r.offset)
+FROM (SELECT file_id, MIN(offset) AS offset, pre_tokens FROM boundary
+    WHERE "trigger" = 'auto' AND pre_tokens IS NOT NULL GROUP BY file_id, uuid
+    ORDER BY at DESC LIMIT ?) b
+JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+JOIN response r ON r.file_id = b.file_id AND r.offset = (
+    SELECT MAX(x.offset) FROM response x WHERE x.file_id = b.file_id
+        AND x.offset < b.offset AND (x.sidechain = 0 OR f.kind = 'agent')
+        AND x.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
+            WHERE p.file_id = b.file_id AND p.offset < b.offset), -1))
+ORDER BY f.session_id, b.offset
+"""
+
+_LARGE_MODELS: Final = """
+SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
+FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
+ORDER BY 1, 2, 3
+"""
+
+_CLIENT_WINDOWS: Final = """
+SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens, w.measured
+FROM window_seen w
+LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
+LEFT JOIN session s USING (file_id)
+ORDER BY w.at
+"""
+
+
+def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | None:
+    """Read the newest calibration; None where there is none, or one of another version."""
+    row = db.execute("SELECT errors FROM forecast_calibration").fetchone()
+    if row is None:
+        return None
+    try:
+        found = msgspec.json.decode(row[0], type=ForecastCalibration)
+    except msgspec.DecodeError:
+        return None
+    return found if len(found.errors) == len(DISTANCES) else None
+
+
+def calibrated_answers(db: sqlite3.Connection) -> int | None:
+    """Read how many answers the newest calibration was measured on; None where there is none."""
+    row = db.execute("SELECT answers FROM forecast_calibration").fetchone()
+    return None if row is None else int(row[0])
+
+
+def save_forecast_calibration(
+    db: sqlite3.Connection, calibration: ForecastCalibration, answers: int
+) -> None:
+    """Replace the stored calibration, in the writer's transaction."""
+    db.execute(
+        "INSERT OR REPLACE INTO forecast_calibration VALUES (1, ?, ?)",
+        [answers, msgspec.json.encode(calibration).decode()],
+    )

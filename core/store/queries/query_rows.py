@@ -1,0 +1,253 @@
+"""The rows that the queries of sessions, agents and summaries return, as they stand in the store.
+
+Times are milliseconds since 1970 (UTC), sizes are tokens. None means that nothing is known.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class SessionRow(msgspec.Struct, frozen=True):
+    """A session's file, its metadata, and the newest numbers after its last boundary."""
+
+    file_id: int
+    session_id: str
+    path: str
+    project: str
+    gone: int
+    started_at: int | None
+    last_at: int | None
+    cwd: str | None
+    project_root: str | None
+    """Where the session began; `cwd` is where it is now."""
+    client_version: str | None
+    custom_title: str | None
+    ai_title: str | None
+    summary_title: str | None
+    first_prompt: str | None
+    last_prompt: str | None
+    asked_model: str | None
+    boundary_at: int | None
+    post_tokens: int | None
+    boundaries: int
+    answer_model: str | None
+    answer_tokens: int | None
+    answer_output: int | None
+    """Of the last iteration of that answer."""
+    last_model: str | None
+    """Of the last answer at all, before the boundary too."""
+    next_model: str | None
+    """Chosen after the last answer, with its mark for a large window."""
+    peak_tokens: int | None
+    """Most that an answer of the last answer's model saw."""
+    error_kind: str | None
+    """Of the last refused answer, where no answer came after it."""
+    error_detail: str | None
+    error_prompt_tokens: int | None
+    error_limit_tokens: int | None
+    limit_tokens: int | None
+    """The largest limit that the API named in this file."""
+    answer_text_tokens: int
+    """The client's estimate of the last answer's own texts."""
+    after_answer_tokens: int
+    """The client's estimate of what stands after it."""
+    report_model: str | None
+    """Of the last `/context`, as it was asked for."""
+    report_tokens: int | None
+    """Its total, where it was said after the last boundary."""
+    report_window: int | None
+    report_buffer: int | None
+    agents: int
+    live_status: str | None
+    live_name: str | None
+    tmux: str | None
+    mtime_ns: int
+    forked_from: str | None
+    """The session that it was made from."""
+    estimated_next_tokens: int | None = None
+    """Estimate of the next request, where no answer follows the last boundary."""
+    is_answer_estimated: int | None = None
+    """1 where an edit of ctxtop lowered that answer's tokens."""
+    cleared_tokens: int = 0
+    """What the client cleared after that answer."""
+    status_tokens: int | None = None
+    """Of a session that is open: the input side of the last answer, as the client itself told
+    it since that answer and the last boundary."""
+    status_output_tokens: int | None = None
+    is_unregistered: int = 0
+    """The client's registry is there and has no entry of it, not even one that was left behind."""
+
+
+class AgentRow(msgspec.Struct, frozen=True):
+    """One run of an agent, put together from what started it, its own file, and its return."""
+
+    agent_id: str
+    session_id: str
+    parent_agent_id: str | None
+    agent_type: str | None
+    description: str | None
+    model: str | None
+    asked_model: str | None
+    """As the client names it, with its mark for a large window."""
+    launched_at: int | None
+    started_at: int | None
+    last_at: int | None
+    returned_at: int | None
+    return_status: str | None
+    finished: int | None
+    client_version: str | None
+    cwd: str | None
+    project_root: str | None
+    """Of its session."""
+    answer_tokens: int | None
+    answer_output: int | None
+    answer_text_tokens: int
+    after_answer_tokens: int
+    post_tokens: int | None
+    peak_tokens: int | None
+    returned_context_tokens: int | None
+    returned_total_tokens: int | None
+    tool_uses: int | None
+    summary_id: int | None
+    result_text: str | None
+    result_lines: int | None
+    result_chars: int | None
+    result_tokens: int | None
+    reply_text: str | None
+    file_mtime_ns: int | None
+    tool_use_id: str | None
+    """The tool call that started it."""
+    depth: int | None
+    """1 for an agent that the session itself started."""
+    input_tokens: int | None
+    """Spent by its own answers, as far as a file holds them; each answer counts for one agent."""
+    cache_creation_tokens: int | None
+    cache_read_tokens: int | None
+    output_tokens: int | None
+    estimated_next_tokens: int | None = None
+    """Estimate of its next request, where no answer follows its last boundary."""
+    has_returned: int = 0
+    """Something came back for it, if only that it was started elsewhere."""
+    prompted_skill: str | None = None
+    """Whose format its prompt asks for."""
+    progress_responses: int = 0
+    """Of its answers, those that only `progress` lines of its parent's file hold."""
+
+
+class SummaryRow(msgspec.Struct, frozen=True):
+    """A text that was returned or kept."""
+
+    summary_id: int
+    kind: str
+    session_id: str
+    agent_id: str | None
+    agent_type: str | None
+    description: str | None
+    at: int | None
+    lines: int
+    estimated_tokens: int | None
+    text: str
+
+
+class CompactionRow(msgspec.Struct, frozen=True):
+    """A boundary and the summary that follows it."""
+
+    session_id: str
+    agent_id: str | None
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    dropped_tokens: int | None
+    duration_ms: int | None
+    kept_messages: int | None
+    summary: str | None
+    report: str | None = None
+    """What core.told packed; None where nothing is told yet."""
+    next_tokens: int | None = None
+    """What the first answer after it held; None while there is none."""
+    estimated_next_tokens: int | None = None
+    """Estimate of that, while there is none."""
+
+
+class FillRow(msgspec.Struct, frozen=True):
+    """One step of a context's fill: an answer, or a boundary."""
+
+    at: int | None
+    tokens: int | None
+    is_compaction: int
+    path: str = ""
+    """Below projects/."""
+    offset: int = 0
+    mark: str = ""
+    """The answer's message id or the boundary's own: it stays when the file is written anew."""
+
+
+class UsageRow(msgspec.Struct, frozen=True):
+    """Tokens of a session's answers, each answer of the store counted in one session only."""
+
+    session_id: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    responses: int
+
+
+class ProblemRow(msgspec.Struct, frozen=True):
+    """Something that could not be read or stored."""
+
+    where: str
+    at: int
+    what: str
+    fix: str
+
+
+class SessionLinkRow(msgspec.Struct, frozen=True):
+    """What a line of one session says of another."""
+
+    session_id: str
+    kind: str
+    """One of `SessionLinkKind`."""
+    other_session_id: str
+    at: int | None
+    detail: str
+    offset: int
+
+
+class SharedAnswersRow(msgspec.Struct, frozen=True):
+    """Another session that holds some of the same answers."""
+
+    session_id: str
+    shared_answers: int
+    answers: int
+    """In that session's file at all."""
+    opened_at: int | None
+    forked_from: str | None
+
+
+class RequestRow(msgspec.Struct, frozen=True):
+    """One request to the API."""
+
+    file_id: int
+    request: int
+    offset: int
+    length: int
+    at: int | None
+    model: str | None
+    query_source: str | None
+    shape: int | None
+    """Key of its system prompt and tools."""
+    message_id: str | None
+    """The answer to it, where that is in the file."""
+
+
+class RequestPartRow(msgspec.Struct, frozen=True):
+    """Where a part of a request stands in its file: byte offset and length."""
+
+    part: int
+    offset: int
+    length: int
+    kind: str

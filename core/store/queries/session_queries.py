@@ -1,0 +1,531 @@
+"""Sessions, their compactions and fill, and the state of the store itself."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, Final
+
+from ...transcript.raw_lines import text_key
+from ..sql import fetch_records, in_condition
+from ..store_schema import MIGRATION_NAMES
+from .agent_queries import IS_WARMUP, WARMUP_PROMPT
+from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, SummaryRow
+from .summary_queries import SummaryConditions, fetch_summaries, find_summary_ids
+from .timeline_queries import NEXT_ANSWER_TOKENS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
+    """List every session, or only those named, in no particular order.
+
+    A session that stands in two folders (/cd moved it) is told by its newer file. One that a
+    client has open and that has no file yet is told by the client's registry.
+    """
+    where, values = in_condition("f.session_id", session_ids)
+    found = fetch_records(
+        SessionRow,
+        db,
+        _SESSIONS.format(
+            where=where,
+            begun=_HAS_CONTENT,
+            newest=_NEWEST_FILE,
+            **_EXISTS,
+            **_WARMUP,
+            **ADDED_TOKENS,
+        ),
+        values,
+    )
+    where, values = in_condition("v.session_id", values if session_ids is not None else None)
+    return found + [
+        _row_without_file(*row) for row in db.execute(_WITHOUT_FILE.format(where=where), values)
+    ]
+
+
+def _row_without_file(
+    session_id: str,
+    status: str,
+    name: str | None,
+    tmux: str | None,
+    cwd: str | None,
+    version: str | None,
+    started_at: int | None,
+) -> SessionRow:
+    """Make the row of a client that waits for its first prompt."""
+    row: dict[str, Any] = dict.fromkeys(SessionRow.__struct_fields__)
+    row |= dict.fromkeys(_ZERO_FIELDS, 0)
+    row |= {
+        "file_id": NO_FILE,
+        "session_id": session_id,
+        "path": "",
+        "project": "",
+        "started_at": started_at,
+        "last_at": started_at,
+        "cwd": cwd,
+        "client_version": version,
+        "live_status": status,
+        "live_name": name,
+        "tmux": tmux,
+        "mtime_ns": 0,
+        "is_unregistered": 0,
+    }
+    return SessionRow(**row)
+
+
+def estimated_next_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
+    """Estimate of a context's next request, where its file ends with a compaction, in tokens."""
+    row = db.execute(_ESTIMATED_NEXT, [file_id]).fetchone()
+    return None if row is None else row[0]
+
+
+def open_sessions(db: sqlite3.Connection) -> list[str]:
+    """Name the sessions that a client has open, as its registry says."""
+    return [str(row[0]) for row in db.execute("SELECT session_id FROM live ORDER BY session_id")]
+
+
+def newest_sessions(db: sqlite3.Connection) -> list[str]:
+    """Name every session, newest activity first, as `newest_session_order` sorts them."""
+    return [str(row[0]) for row in db.execute(_NEWEST_SESSIONS)]
+
+
+def summaries(
+    db: sqlite3.Connection,
+    *,
+    search: str = "",
+    session_id: str | None = None,
+    limit: int = -1,
+) -> list[SummaryRow]:
+    """List texts that were returned or kept, newest first; `search` finds words by prefix."""
+    sessions = None if session_id is None else (session_id,)
+    asked = SummaryConditions(match=fts_expression(search), sessions=sessions)
+    ids = [summary_id for summary_id, _ in find_summary_ids(db, asked, limit)]
+    found = {row.summary_id: row for row in fetch_summaries(db, ids)}
+    return [found[each] for each in ids]
+
+
+def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
+    """One summary whole; empty where it is no longer there."""
+    row = db.execute("SELECT text FROM summary WHERE summary_id = ?", [summary_id]).fetchone()
+    return str(row[0]) if row else ""
+
+
+def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
+    """List the boundaries, newest first, each once.
+
+    A fork has copied those of its history: they are its own where it is asked for alone,
+    and stand in the session that wrote them first where all are.
+    """
+    where, values = "f.session_id = ?", [session_id]
+    if session_id is None:
+        where, values = _WRITTEN_FIRST_HERE, []
+    return fetch_records(
+        CompactionRow, db, _COMPACTIONS.format(where=where, next_answer=NEXT_ANSWER_TOKENS), values
+    )
+
+
+def fill_history(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+) -> list[FillRow]:
+    """Replay one context's fill in the order of its file, from a byte offset on."""
+    values = {"session_id": session_id, "agent_id": agent_id, "since": since}
+    return fetch_records(FillRow, db, _FILL, values)
+
+
+def recent_fill_history(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
+    """Replay the last answers of a session's file, at most so many, and the boundaries there."""
+    rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
+    rows.reverse()
+    return rows
+
+
+def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
+    """Name the files of the sessions that grew last, newest first."""
+    rows = db.execute(
+        "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [limit]
+    )
+    return [int(row[0]) for row in rows]
+
+
+def store_counts(db: sqlite3.Connection) -> dict[str, int]:
+    """Count files, lines, bytes and rows of the whole store."""
+    row = db.execute(_COUNTS).fetchone()
+    return dict(zip(row.keys(), row, strict=True))
+
+
+def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
+    """Lines whose type, and hooks whose event this version does not know, by type."""
+    return {row[0]: row[1] for row in db.execute(_UNKNOWN_TYPES)}
+
+
+def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
+    """Lines whose type is known and becomes no rows, by type; line_types says why."""
+    return {row[0]: row[1] for row in db.execute(_IGNORED_TYPES)}
+
+
+def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
+    """List the bad lines that are kept: path, byte offset, length in bytes, reason."""
+    rows = db.execute(
+        "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
+        " ORDER BY path, b.offset"
+    )
+    return [(row[0], row[1], row[2], row[3]) for row in rows]
+
+
+def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
+    """Name the files of agents whose session has no transcript, newest first."""
+    return [str(row[0]) for row in db.execute(_ORPHANS)]
+
+
+def problems(db: sqlite3.Connection) -> list[ProblemRow]:
+    """List what could not be read or stored, newest first."""
+    return fetch_records(
+        ProblemRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
+    )
+
+
+def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
+    """Name the sessions whose id begins with `start`."""
+    rows = db.execute(
+        "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
+        f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}",
+        [prefix],
+    )
+    return [row[0] for row in rows]
+
+
+def summaries_fingerprint(db: sqlite3.Connection) -> tuple[int, int, int]:
+    """Mark that moves when summaries come, go or are counted."""
+    row = db.execute(
+        "SELECT COALESCE(MAX(summary_id), 0), COUNT(*), (SELECT COUNT(*) FROM estimate)"
+        " FROM summary"
+    ).fetchone()
+    return int(row[0]), int(row[1]), int(row[2])
+
+
+def claimed_folder(db: sqlite3.Connection) -> str | None:
+    """Name the Claude Code folder whose facts these are; None before the first scan."""
+    row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
+    return None if row is None else str(row[0])
+
+
+def schema_version(db: sqlite3.Connection) -> str:
+    """Name the newest migration that the store has."""
+    row = db.execute(
+        "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop' ORDER BY id DESC"
+    ).fetchone()
+    return str(row[0]) if row else "none"
+
+
+def unknown_migrations(db: sqlite3.Connection) -> list[str]:
+    """Name the migrations of a newer ctxtop that the store has."""
+    rows = db.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop'")
+    return sorted({str(row[0]) for row in rows} - set(MIGRATION_NAMES))
+
+
+def find_damaged_page(db: sqlite3.Connection) -> str | None:
+    """Look at every page of the store; say the first that is wrong, or None."""
+    found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if found == "ok" else found
+
+
+def has_full_text_search() -> bool:
+    """Say whether this Python's SQLite was built with FTS5."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        return bool(db.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
+
+
+def data_version(db: sqlite3.Connection) -> int:
+    """Change number that moves when another connection commits."""
+    return int(db.execute("PRAGMA data_version").fetchone()[0])
+
+
+def fts_expression(search: str) -> str:
+    """Quote a person's words for FTS5: all must occur, the last may be unfinished."""
+    words = ['"' + word.replace('"', '""') + '"' for word in search.split()]
+    return " ".join(words) + "*" if words else ""
+
+
+_ESTIMATED_NEXT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"
+
+_ZERO_FIELDS: Final = (
+    "gone",
+    "boundaries",
+    "answer_text_tokens",
+    "after_answer_tokens",
+    "agents",
+    "cleared_tokens",
+)
+"""Fields of a SessionRow that are 0 where there is nothing yet."""
+
+NO_FILE: Final = -1
+"""Stands for the file of a session that has none yet; no row of the store has it."""
+
+_UNKNOWN_TYPES: Final = """
+SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
+UNION ALL
+SELECT 'hook ' || event, COUNT(*) FROM hook_event WHERE known = 0 GROUP BY event
+ORDER BY 2 DESC, 1
+"""
+
+_IGNORED_TYPES: Final = """
+SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1
+"""
+
+_COUNTS: Final = """
+SELECT COUNT(*) AS files,
+    COALESCE(SUM(offset), 0) AS bytes,
+    COALESCE(SUM(lines), 0) AS lines,
+    COALESCE(SUM(bad_lines), 0) + (SELECT COALESCE(SUM(bad_lines), 0) FROM log_part) AS bad_lines,
+    (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
+FROM file
+"""
+
+_ORPHANS: Final = """
+SELECT a.path FROM file a WHERE a.kind = 'agent' AND NOT a.gone AND NOT EXISTS (
+    SELECT 1 FROM file s WHERE s.kind = 'session' AND s.session_id = a.session_id AND NOT s.gone)
+ORDER BY a.mtime_ns DESC, a.path
+"""
+
+_ADDED: Final = """
+    (SELECT COALESCE(SUM(a.tokens), 0) FROM addition a WHERE a.file_id = f.file_id
+        AND a.offset > COALESCE(cut, -1) AND a.message IS {who})
+"""
+
+_SHOWN_TOKENS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
+# SQLite stops at the first that holds, and almost every session meets the first.
+_HAS_CONTENT: Final = """(EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
+        AND COALESCE(s.last_at, s.first_prompt, s.leaf_uuid) IS NOT NULL)
+    OR EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
+    OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
+"""That a session's file holds more than nothing, or than what other sessions are called."""
+
+_NEWEST_FILE: Final = """NOT EXISTS (
+        SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
+            AND o.file_id <> f.file_id
+            AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))"""
+"""That no newer file holds the same session: it stands in two folders after /cd moved it."""
+
+_WARMUP: Final = {
+    "warmup": IS_WARMUP.format(file="a", said="q"),
+    "warmup_prompt": text_key(WARMUP_PROMPT),
+}
+
+ADDED_TOKENS: Final = {
+    "status": _SHOWN_TOKENS,
+    "said": _ADDED.format(who="NOT NULL"),
+    "added": _ADDED.format(who="NULL"),
+}
+
+# Most sessions have none of these: to look for one costs less than to set up a group or a union.
+_EXISTS: Final = {
+    "with_agents": """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND (
+        o.kind = 'agent' OR EXISTS (SELECT 1 FROM launch l WHERE l.file_id = o.file_id)))""",
+    "with_asides": "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)",
+    "with_copies": "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)",
+}
+
+# An open client tells its status line and its module what it holds. After /rewind that is an
+# earlier answer's context, which no line of the transcript says before the next prompt.
+# The last answer is looked for after the last boundary only: before it stands what
+# the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
+# another model saw tells nothing of this one's window. A refusal before ctxtop's last change
+# is of a transcript that is no more. `--fork-session` names the parent nowhere: it is the
+# session that was opened before and holds the most of the same answers.
+_SESSIONS: Final = """
+WITH base AS MATERIALIZED (
+    SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
+        (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
+            AS answered,
+        (SELECT MAX(offset) FROM api_error e WHERE e.file_id = f.file_id AND COALESCE(e.at, 0) >
+            COALESCE((SELECT c.at FROM changed_session c WHERE c.session_id = f.session_id), -1))
+            AS refused
+    FROM file f
+    WHERE f.kind = 'session' AND {where} AND {begun} AND {newest}
+)
+SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
+    s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
+    s.client_version, s.custom_title, s.ai_title,
+    COALESCE((SELECT t.title FROM leaf_title t WHERE t.leaf_uuid = s.leaf_uuid
+        ORDER BY t.file_id DESC LIMIT 1), s.summary_title), s.first_prompt, s.last_prompt, s.model,
+    b.at, b.post_tokens,
+    (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
+    IIF(answered > COALESCE(cut, -1), r.model, NULL),
+    IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
+    COALESCE(r.last_output_tokens, r.output_tokens),
+    r.model,
+    COALESCE(
+        (SELECT NULLIF(w.model, r.model) AS other FROM window_seen w
+            WHERE w.session_id = f.session_id AND w.at > r.at
+            ORDER BY w.at DESC, other LIMIT 1),
+        IIF(s.model_offset > answered, s.model, NULL)),
+    (SELECT peak_tokens FROM model_use u
+        WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
+    IIF(refused > COALESCE(answered, -1), e.kind, NULL),
+    IIF(refused > COALESCE(answered, -1), e.detail, NULL),
+    IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
+    IIF(refused > COALESCE(answered, -1), e.limit_tokens, NULL),
+    IIF(EXISTS (SELECT 1 FROM api_error l WHERE l.file_id = f.file_id),
+        (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
+            AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
+                WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
+        NULL),
+    {said}, {added},
+    c.model, IIF(c.offset > COALESCE(cut, -1), c.total_tokens, NULL),
+    c.window_tokens, c.buffer_tokens,
+    IIF({with_agents}, (SELECT COUNT(*) FROM (
+        SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
+            WHERE o.session_id = f.session_id
+        UNION
+        SELECT COALESCE(m.tool_use_id,
+            (SELECT t.tool_use_id FROM agent_return t
+                JOIN launch l ON l.file_id = t.file_id AND l.tool_use_id = t.tool_use_id
+                WHERE t.agent_id = a.agent_id LIMIT 1),
+            (SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
+                WHERE o.session_id = a.session_id AND l.prompt = q.prompt LIMIT 1),
+            a.agent_id)
+        FROM file a LEFT JOIN agent_meta m
+            ON m.session_id = a.session_id AND m.agent_id = a.agent_id
+        LEFT JOIN session q ON q.file_id = a.file_id
+        WHERE a.session_id = f.session_id AND a.kind = 'agent' AND NOT {warmup})), 0)
+        + IIF({with_asides}, (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
+            SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
+                WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
+            FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
+                AND (a.prompt IS NOT {warmup_prompt} OR EXISTS (SELECT 1 FROM launch l
+                    WHERE l.file_id = f.file_id AND l.prompt = a.prompt))
+            GROUP BY a.prompt)), 0),
+    v.status, v.name, v.tmux,
+    f.mtime_ns, COALESCE(s.forked_from, IIF({with_copies}, (
+        SELECT g.session_id FROM shared_response x JOIN shared_response y USING (message_id)
+            JOIN file g ON g.file_id = y.file_id AND g.kind = 'session'
+            JOIN session p ON p.file_id = g.file_id
+        WHERE x.file_id = f.file_id AND g.session_id <> f.session_id
+            AND COALESCE(p.opened_at, 0) < s.opened_at
+        GROUP BY g.session_id ORDER BY COUNT(*) DESC, MAX(p.opened_at), g.session_id
+            LIMIT 1), NULL)),
+    t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
+    IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
+        WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN NULLIF({status}, 0) ELSE m.context_tokens END,
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END,
+    (SELECT value FROM about WHERE key = 'registry') IS '1'
+        AND NOT EXISTS (SELECT 1 FROM left_open l WHERE l.session_id = f.session_id)
+FROM base f
+LEFT JOIN session s USING (file_id)
+LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
+LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
+LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
+LEFT JOIN live v ON v.session_id = f.session_id
+LEFT JOIN compaction_left t ON t.file_id = f.file_id AND t.offset = f.cut
+LEFT JOIN status_snapshot n ON v.session_id IS NOT NULL AND (n.part_id, n.offset) = (
+    SELECT x.part_id, x.offset FROM status_snapshot x WHERE x.session_id = f.session_id
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+    AND n.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND n.last_at >= COALESCE(v.started_at, 0)
+LEFT JOIN measurement m ON v.session_id IS NOT NULL AND (m.part_id, m.offset) = (
+    SELECT x.part_id, x.offset FROM measurement x
+    WHERE x.session_id = f.session_id AND x.agent_id IS NULL AND x.context_tokens IS NOT NULL
+    ORDER BY x.at DESC, x.part_id DESC, x.offset DESC LIMIT 1)
+    AND m.at > MAX(COALESCE(r.at, 0), COALESCE(b.at, 0)) AND m.at >= COALESCE(v.started_at, 0)
+LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
+    (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
+"""
+
+_WITHOUT_FILE: Final = """
+SELECT v.session_id, v.status, v.name, v.tmux, v.cwd, v.client_version, v.started_at
+FROM live v WHERE {where} AND NOT EXISTS (
+    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
+"""
+
+# Of a session that stands in two folders (/cd moved it) the newer file counts.
+_NEWEST_SESSIONS: Final = f"""
+SELECT session_id FROM (
+SELECT f.session_id,
+    COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
+FROM file f LEFT JOIN session s USING (file_id)
+WHERE f.kind = 'session' AND {_HAS_CONTENT} AND {_NEWEST_FILE}
+UNION ALL
+SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
+    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
+) ORDER BY active_at DESC, session_id
+"""
+
+# A session that stands in two folders (/cd moved it) has its boundaries twice.
+_COMPACTIONS: Final = """
+SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
+    b.dropped_tokens, b.duration_ms, b.kept_messages,
+    (SELECT s.text FROM summary s WHERE s.file_id = b.file_id AND s.kind = 'boundary'
+        AND s.offset > b.offset
+        AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
+            WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
+        ORDER BY s.offset LIMIT 1),
+    t.told, {next_answer}, l.tokens
+FROM boundary b JOIN file f USING (file_id)
+LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
+LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
+WHERE {where} AND NOT EXISTS (
+    SELECT 1 FROM boundary o JOIN file g USING (file_id)
+    WHERE o.uuid = b.uuid AND o.file_id <> b.file_id
+    AND g.session_id = f.session_id AND g.agent_id IS f.agent_id
+    AND (g.gone, -g.mtime_ns, g.path) < (f.gone, -f.mtime_ns, f.path))
+ORDER BY b.at DESC, f.path, b.offset DESC
+"""
+
+# What has no uuid is called after its place, which files of other sessions have too.
+_WRITTEN_FIRST_HERE: Final = """NOT EXISTS (
+    SELECT 1 FROM boundary o JOIN file g USING (file_id)
+    LEFT JOIN session a ON a.file_id = o.file_id
+    LEFT JOIN session c ON c.file_id = b.file_id
+    WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND g.session_id <> f.session_id
+    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
+        < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))
+"""
+
+_FILL: Final = """
+WITH chosen AS (
+    SELECT file_id FROM file WHERE session_id = :session_id
+        AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
+    ORDER BY gone, mtime_ns DESC, path LIMIT 1
+)
+SELECT at, tokens, compacted, path, x.offset, mark FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
+        FROM response
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
+        AND (sidechain = 0 OR :agent_id IS NOT NULL)
+    UNION ALL
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
+        1, file_id, offset, uuid FROM boundary
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
+    UNION ALL
+    SELECT s.at, s.context_tokens, 0, s.file_id, s.offset, s.message_id
+        FROM step s JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
+        AND NOT EXISTS (SELECT 1 FROM chosen)
+        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = f.kind AND o.agent_id IS f.agent_id
+            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
+    UNION ALL
+    SELECT r.at, r.context_tokens, 0, r.file_id, r.offset, r.message_id
+        FROM response r JOIN file f USING (file_id)
+        WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
+            SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
+            AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
+        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
+            AND o.kind = f.kind AND o.agent_id IS f.agent_id
+            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
+) x JOIN file USING (file_id) ORDER BY x.offset
+"""
+
+_RECENT_FILL: Final = """
+SELECT at, tokens, compacted FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
+        SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
+        ORDER BY offset DESC LIMIT ?2)
+    UNION ALL
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
+        1, offset FROM boundary WHERE file_id = ?1
+) ORDER BY offset DESC LIMIT ?2
+"""

@@ -1,0 +1,560 @@
+"""What a collector read of transcripts and of the files beside them, as it is stored.
+
+Each record names the byte offset that it came from. Times are milliseconds since 1970 (UTC),
+offsets and sizes are bytes, sizes of context are tokens. None means that the source did not say.
+Records of a transcript are array-like, because another process than the one that stores them may
+read them. The fields of a record are the columns of its table, by name.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+
+class MarkerOrigin(StrEnum):
+    """Where in an agent's transcript the marker of compressed results stands (R000-01)."""
+
+    ASSISTANT = "assistant"
+    TASK_PROMPT = "task_prompt"
+    HOOK_FEEDBACK = "hook_feedback"
+    TOOL_RESULT = "tool_result"
+    SKILL_TEXT = "skill_text"
+    INJECTED_CONTEXT = "injected_context"
+    """What a hook gave the agent, often an earlier agent's result."""
+    REQUEST_COPY = "request_copy"
+    """The client's own record of what it sent: what stands elsewhere too."""
+    OTHER = "other"
+
+
+class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A line of an agent's transcript that holds the marker."""
+
+    offset: int
+    line: str
+    """Its uuid, or its place where it has none."""
+    at: int | None
+    origin: MarkerOrigin
+    message_id: str | None = None
+    """Of an assistant's line."""
+    text: str | None = None
+    """Of an assistant's line: it may have been the compressed result."""
+
+
+class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a hook told an agent that wanted to stop: it was blocked."""
+
+    offset: int
+    line: str
+    at: int | None
+    text: str
+
+
+class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A skill whose text an agent was given."""
+
+    offset: int
+    line: str
+    at: int | None
+    name: str
+
+
+class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
+    """The line in which a session is told why a Stop hook kept it from ending."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    text: str
+    lines: int
+    chars: int
+    """Of the whole text; what is kept may be cut."""
+
+
+class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What the client wrote down of the Stop hooks of one end of a turn."""
+
+    offset: int
+    at: int | None
+    hooks: int
+    blocked: int
+    duration_ms: int | None
+    """Of the slowest, where the client told it."""
+    commands: str
+    """JSON, a list."""
+
+
+class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What claude-memory told at a prompt: that a save was done, or is not."""
+
+    offset: int
+    at: int | None
+    text: str
+
+
+class FileKind(StrEnum):
+    """What a transcript file records."""
+
+    SESSION = "session"
+    AGENT = "agent"
+    JOURNAL = "journal"
+    """What the agents of one workflow returned."""
+
+
+class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A transcript, named by its path below Claude Code's folder."""
+
+    path: str
+    kind: FileKind
+    project: str
+    session_id: str
+    agent_id: str | None = None
+
+
+class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """How far a file was read, and how to tell that it is still the same file."""
+
+    device: int = 0
+    inode: int = 0
+    offset: int = 0
+    anchor: str = ""
+    """Hash of what stands before `offset`."""
+    size: int = 0
+    mtime_ns: int = 0
+    ctime_ns: int = 0
+    """0 where it was not noted."""
+    places: str = ""
+    """Hash of what stands at some places before `offset`; empty where it was not noted."""
+
+
+class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An answer of the API; every line of one `message_id` is the same answer."""
+
+    offset: int
+    last_offset: int
+    """Of the last line that belongs to it."""
+    message_id: str
+    at: int | None
+    model: str
+    input_tokens: int
+    cache_creation_tokens: int
+    cache_read_tokens: int
+    output_tokens: int
+    context_tokens: int
+    """Input side of the last iteration: what the model saw."""
+    sidechain: bool
+    tools: str = ""
+    """Its tool calls, each once: the end of the call's id, and a comma after it."""
+    request: int | None = None
+    """Key of the `api-request` that it answers."""
+    last_output_tokens: int | None = None
+    """Output of the last iteration, where there were several."""
+    cache_1h_tokens: int = 0
+    """Of those that were written to the cache: for an hour, not for five minutes."""
+    lowered: bool = False
+    """`context_tokens` is the estimate that an edit of ctxtop wrote in the place of the API's."""
+
+
+MAX_TOOL_CALLS: Final = 1_000
+"""Tool calls of one answer that are counted; 60 were seen."""
+
+
+def join_tools(known: str, more: str) -> str:
+    """Add the tool calls that are not known yet; each ends with a comma (ResponseRecord.tools)."""
+    names = list(dict.fromkeys(f"{known}{more}".split(",")[:-1]))[:MAX_TOOL_CALLS]
+    return "".join(f"{name}," for name in names)
+
+
+class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A line after the last answer began: its own, or what the next request will add."""
+
+    offset: int
+    message: int | None
+    """Key of the answer's id in the answer's own lines, whose tokens the API reports."""
+    tokens: int
+    """By the client's own estimate."""
+
+
+class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What `/context` said; tokens, rounded where an older client wrote its text alone."""
+
+    offset: int
+    at: int | None
+    model: str
+    """As it was asked for, with its mark for a large window."""
+    total_tokens: int
+    window_tokens: int
+    """Where the client ends the window for its compaction."""
+    buffer_tokens: int | None
+    """Kept free below that; None where it compacts only when it must."""
+
+
+class PeakRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A context of a model, in tokens, that no answer's last line tells of."""
+
+    message_id: str
+    model: str
+    sidechain: bool
+    context_tokens: int
+
+
+class BoundaryRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A `compact_boundary`."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    post_tokens: int | None
+    dropped_tokens: int | None
+    duration_ms: int | None
+    kept_messages: int | None
+
+
+class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A `microcompact_boundary`: the client stopped sending some results and attachments."""
+
+    offset: int
+    uuid: str
+    at: int | None
+    trigger: str | None
+    pre_tokens: int | None
+    saved_tokens: int | None
+    results: int
+    """Tool results that were cleared."""
+    attachments: int
+
+
+class ApiErrorRecord(msgspec.Struct, frozen=True, array_like=True):
+    """An answer that the API refused."""
+
+    offset: int
+    at: int | None
+    kind: str
+    detail: str
+    uuid: str | None = None
+    prompt_tokens: int | None = None
+    """Size of a prompt that was too long."""
+    limit_tokens: int | None = None
+
+
+class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A tool call that starts an agent."""
+
+    offset: int
+    tool_use_id: str
+    at: int | None
+    agent_type: str
+    description: str
+    asked_model: str | None = None
+    prompt: int | None = None
+    """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
+    skill: str | None = None
+    """Whose format the prompt asks for."""
+
+
+class TurnState(StrEnum):
+    """Whose turn it is in a conversation, by its newest message."""
+
+    ASKED = "asked"
+    """A person or the client asked; the model has not answered."""
+    RESULT = "result"
+    """A tool's result came; the model has not answered."""
+    ANSWERED = "answered"
+    """The model said something, maybe a call."""
+    OVER = "over"
+    """It was refused or interrupted: nothing is in flight."""
+
+
+class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A tool call without a result."""
+
+    offset: int
+    tool_use_id: str
+    at: int | None
+    name: str
+    detail: str
+    """What tells it from others of its tool: a command, a file."""
+
+
+class SidechainLineRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A line of an agent that stands in its session's own file (clients up to 2.0)."""
+
+    offset: int
+    line: int
+    """Key of its uuid."""
+    parent: int | None
+    message_id: str | None
+    prompt: int | None
+    """Key of its text, where it can be what the agent was asked."""
+
+
+class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A line of an agent inside a `progress` line of its parent's file (clients up to 2.1.9x)."""
+
+    offset: int
+    agent_id: str
+    tool_use_id: str | None
+    at: int | None
+    answer: ResponseRecord | None
+    """The answer of the API that it holds."""
+
+
+class SessionLinkKind(StrEnum):
+    """How one session hangs together with another."""
+
+    FORKED_FROM = "forked-from"
+    IMPORTED_FROM = "imported-from"
+    COPIED_FROM = "copied-from"
+    """Lines name another session than their file does (resumes of clients before 2.0)."""
+    LINEAGE = "lineage"
+    """`session_id` beside `sessionId`: the session that this one was resumed from."""
+    CONTINUED_IN = "continued-in"
+    HISTORY_SUPPRESSED = "history-suppressed"
+    FORK_CONTEXT = "fork-context"
+    CLEARED = "cleared"
+    """It began with /clear; which session was cleared is not said."""
+    RESET = "reset"
+    RELOCATED = "relocated"
+
+
+class SessionLinkRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a line says of another session; the session's id is empty where it names none."""
+
+    offset: int
+    kind: SessionLinkKind
+    session_id: str
+    at: int | None
+    detail: str
+
+
+class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What was sent to the API: a request by the keys of its parts, not by their text."""
+
+    offset: int
+    length: int
+    request: int
+    """Key of its id."""
+    at: int | None
+    model: str | None
+    query_source: str | None
+    shape: int | None
+    """Key of its system prompt and tools."""
+    base: int | None
+    """Key of the request whose first `keep` messages it repeats."""
+    keep: int
+    tail: bytes
+    """Keys of the messages after those, eight bytes each, the first byte the highest."""
+
+
+class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Where a part of a request stands: a message as sent, or a shape."""
+
+    offset: int
+    length: int
+    part: int
+    """Key of its hash."""
+    kind: str
+
+
+OUTPUT_ID_PREFIX: Final = "output "
+"""How the id of a return begins that was asked for, and that may have come unasked before."""
+
+
+class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What came back of an agent into its parent."""
+
+    offset: int
+    uuid: str
+    agent_id: str
+    tool_use_id: str | None
+    at: int | None
+    status: str
+    model: str | None
+    context_tokens: int | None
+    """Input side of the agent's last request, where the return says it."""
+    total_tokens: int | None
+    """The same with its output, which is all that a notification says."""
+    tool_uses: int | None
+    duration_ms: int | None
+    input_tokens: int | None = None
+    cache_creation_tokens: int | None = None
+    cache_read_tokens: int | None = None
+    output_tokens: int | None = None
+    """What the agent's last request spent, where the return says it."""
+    name: str | None = None
+    """Of a teammate: its messages to the session that leads it say no id."""
+
+
+class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A text worth keeping: an agent's result, a compaction's summary, or a plan."""
+
+    offset: int
+    uuid: str
+    kind: str
+    agent_id: str | None
+    at: int | None
+    text: str
+    lines: int
+    chars: int
+
+
+class ReplyRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Text of an assistant's line; an agent's last one is its result."""
+
+    offset: int
+    message_id: str
+    at: int | None
+    text: str
+
+
+class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What the lines of one batch say of their file; None where they say nothing."""
+
+    started_at: int | None = None
+    last_at: int | None = None
+    opened_at: int | None = None
+    """Time of the first line that has one: of a fork, when it forked, not what it copied."""
+    forked_from: str | None = None
+    cwd: str | None = None
+    """Where the newest line was written: a session may walk into other folders."""
+    began_in: str | None = None
+    """Where the file's first line was written, if the session begins with it."""
+    launched_in: str | None = None
+    """The folder that the client named the project's folder after, if a line was written there."""
+    client_version: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    summary_title: str | None = None
+    first_prompt: str | None = None
+    last_prompt: str | None = None
+    model: str | None = None
+    """The model that was asked for, known before the first answer."""
+    model_offset: int | None = None
+    """Of the line that named it: what stands after the last answer is the next one's."""
+    turn: TurnState | None = None
+    """By the newest message of the main chain."""
+    turn_at: int | None = None
+    turn_offset: int | None = None
+    prompt: int | None = None
+    """Key of what an agent was asked, in its own file."""
+    cost_usd: float | None = None
+    """The client's own total of the session: with agents, and requests that no line records."""
+    cost_offset: int | None = None
+    leaf_uuid: str | None = None
+    """Of the newest line of the conversation: by it a summary names what it is of."""
+
+
+class LeafTitleRecord(msgspec.Struct, frozen=True, array_like=True):
+    """What a `summary` line calls the conversation that ends in a line, in whichever file."""
+
+    leaf_uuid: str
+    title: str
+
+
+MAX_BAD_LINES_PER_FILE: Final = 100
+"""Rows of one file: whoever looks for the cause finds it in the first; a file that is no
+transcript has a million."""
+
+
+class BadLine(msgspec.Struct, frozen=True, array_like=True):
+    """A line that was set aside, and why."""
+
+    offset: int
+    length: int
+    reason: str
+
+
+class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
+    """All that one run of lines of one file says."""
+
+    lines: int = 0
+    session: SessionRecord = SessionRecord()
+    responses: tuple[ResponseRecord, ...] = ()
+    peaks: tuple[PeakRecord, ...] = ()
+    boundaries: tuple[BoundaryRecord, ...] = ()
+    api_errors: tuple[ApiErrorRecord, ...] = ()
+    launches: tuple[LaunchRecord, ...] = ()
+    returns: tuple[AgentReturnRecord, ...] = ()
+    failed_calls: tuple[AgentReturnRecord, ...] = ()
+    """Tool calls that failed, of any tool: those that were to start an agent are its return."""
+    summaries: tuple[SummaryRecord, ...] = ()
+    replies: tuple[ReplyRecord, ...] = ()
+    sidechain_lines: tuple[SidechainLineRecord, ...] = ()
+    progress_lines: tuple[ProgressLineRecord, ...] = ()
+    session_links: tuple[SessionLinkRecord, ...] = ()
+    requests: tuple[RequestRecord, ...] = ()
+    request_parts: tuple[RequestPartRecord, ...] = ()
+    additions: tuple[AdditionRecord, ...] = ()
+    context_reports: tuple[ContextReportRecord, ...] = ()
+    markers: tuple[MarkerRecord, ...] = ()
+    stop_feedback: tuple[StopFeedbackRecord, ...] = ()
+    given_skills: tuple[GivenSkillRecord, ...] = ()
+    stop_blocks: tuple[StopBlockRecord, ...] = ()
+    stop_hooks: tuple[StopHookRecord, ...] = ()
+    memory_notes: tuple[MemoryNoteRecord, ...] = ()
+    leaf_titles: tuple[LeafTitleRecord, ...] = ()
+    open_calls: tuple[OpenCallRecord, ...] = ()
+    """Tool calls that have no result among these lines."""
+    ended_calls: tuple[str, ...] = ()
+    """Ids of calls whose results are among these lines; they may stand before them."""
+    microcompactions: tuple[MicrocompactionRecord, ...] = ()
+    bad: tuple[BadLine, ...] = ()
+    ignored_types: dict[str, int] = {}
+    """Lines by type that are known and not needed."""
+    unknown_types: dict[str, int] = {}
+    """Lines by type that this version does not know."""
+    bad_lines: int = 0
+    """Lines that were set aside; `bad` holds the first of them."""
+
+
+class AgentMeta(msgspec.Struct, frozen=True):
+    """What an agent's meta.json says of it."""
+
+    path: str
+    session_id: str
+    agent_id: str
+    agent_type: str
+    description: str
+    tool_use_id: str | None
+    parent_agent_id: str | None
+    depth: int
+    model: str | None
+    finished: bool | None
+    mtime_ns: int
+    name: str | None = None
+    """Of a teammate."""
+
+
+class LiveSession(msgspec.Struct, frozen=True):
+    """An entry of Claude Code's registry whose process is alive."""
+
+    session_id: str
+    pid: int
+    status: str
+    tmux: str | None
+    name: str | None
+    updated_at: int | None
+    waiting_for: str | None = None
+    """What a person is asked, where the status is waiting."""
+    kind: str | None = None
+    entrypoint: str | None = None
+    cwd: str | None = None
+    client_version: str | None = None
+    started_at: int | None = None
+    process_start: str | None = None
+    """As the system says it: clock ticks on Linux, a date on macOS."""
+
+
+class WindowRecord(msgspec.Struct, frozen=True):
+    """What the client itself said of a session's window."""
+
+    session_id: str
+    model: str
+    window_tokens: int
+    at: int
+    measured: bool = False
+    """The module inside the client was told; else the status line."""

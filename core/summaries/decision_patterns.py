@@ -1,0 +1,167 @@
+"""Patterns that find the sentences of a text which state a decision, a reason or a rule.
+
+The cue patterns are broad and cheap: "the prompt never warns" matches one. `find_rules` and
+`find_decisions` then keep only the sentences that lay down a rule or say what was decided;
+`tests/bench/bench_stated.py` measures them on labelled sentences of recorded sessions.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+DECISION_PATTERN: Final = re.compile(
+    r"\b(?:decided|decision|(?:we|I|you) chose|chosen|opted (?:for|to)|settled on|agreed (?:on|to)"
+    r"|instead of|rather than|going with|(?:let's|we'll|I'll|we will|I will) (?:use|go with|keep)"
+    r"|switched (?:to|from))\b"
+    r"|결정|하기로|대신|선택(?:했|하겠|함)",
+    re.IGNORECASE,
+)
+"""A decision (compaction.md 4.3: decided, chose, instead of); Korean beside English."""
+
+REASON_PATTERN: Final = re.compile(r"\b(?:because|the reason)\b|때문에|이므로", re.IGNORECASE)
+"""A reason, which is a decision's where the sentence names something (compaction.md 4.3)."""
+
+RULE_PATTERN: Final = re.compile(
+    r"\b(?:must(?:n't)?|never|always|only|do not|don[’']t|no longer|required to|forbidden"
+    r"|make sure|prefer)\b"
+    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
+    re.IGNORECASE,
+)
+"""A person's rule (compaction.md 4.2, Q8); Korean beside English."""
+
+MIN_SENTENCE_CHARS: Final = 8
+"""Characters: a shorter one ("Don't!") names nothing that a summary could hold."""
+
+MAX_SENTENCE_CHARS: Final = 500
+"""Characters: a longer run without an end is no sentence, but a table, a log or code."""
+
+QUOTE_CHARS: Final = 180
+"""Of a sentence that is shown: two lines of a terminal."""
+
+_FENCED: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
+_SENTENCE_END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]|\n")
+_LIST_MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")
+
+
+def find_sentences(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """Give the sentences of a text that hold a cue, in their order, each once; code is left out.
+
+    White space is made one space, and the marks of a list or a heading are taken off.
+    """
+    if not pattern.search(text):
+        return
+    if "```" in text:
+        text = _FENCED.sub("\n", text)
+    done = 0
+    for found in pattern.finditer(text):
+        if found.start() < done:
+            continue
+        begin, done = _sentence_bounds(text, found.start(), found.end())
+        if done - begin > MAX_SENTENCE_CHARS:
+            continue
+        sentence = " ".join(_LIST_MARKS.sub("", text[begin:done].strip()).replace("**", "").split())
+        if len(sentence) >= MIN_SENTENCE_CHARS:
+            yield sentence
+
+
+def quote_line(text: str, chars: int = QUOTE_CHARS) -> str:
+    """Cut a text to one short line."""
+    line = " ".join(text[: 4 * chars].split())
+    return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"
+
+
+def _sentence_bounds(text: str, start: int, end: int) -> tuple[int, int]:
+    # An end further away than the longest sentence makes it no sentence: so far is looked.
+    first = max(0, start - MAX_SENTENCE_CHARS - 1)
+    begin = first
+    for found in _SENTENCE_END.finditer(text, first, start):
+        begin = found.end()
+    after = _SENTENCE_END.search(text, end, end + MAX_SENTENCE_CHARS + 1)
+    return begin, after.end() if after else min(len(text), end + MAX_SENTENCE_CHARS + 1)
+
+
+# Where a command may begin: at the sentence's start, or after what introduces a clause.
+_CLAUSE_START: Final = (
+    r"(?:^|[,;:(—–]\s*|\b(?:and|but|so|or|then|please|also|just)\s+)"
+    r"(?:(?:and|but|so|or|then|please|also|just|you)\s+)*"
+)
+_NOT_COMMANDED: Final = r"(?:know|think|see|mind|care|remember|understand|believe|worry)\b"
+_MODAL_VERBS: Final = (
+    r"(?:must|should|shall|will|would|may|have to|has to|need to|needs to|ought to)"
+)
+
+_WE_WILL: Final = r"(?:let[’']s|we[’']ll|I[’']ll|we will|I will|let me)"
+
+_RULE: Final = re.compile(
+    rf"{_CLAUSE_START}(?:never|always|do not|don[’']t|prefer|make sure|(?:ensure|be sure)\b)"
+    rf"(?!\s+{_NOT_COMMANDED})(?=\s+\w)"
+    rf"|{_CLAUSE_START}only\s+(?!because|if\b|then|one\b|two\b|a\b|an\b)"
+    r"(?:\w+(?<!ed)(?<!s)\s+(?:(?:it|them|this|that)\s+)?(?:when|if|for|in|on|the|what|these|those|to)\b)"
+    r"|^(?!there|this|that|it|these|the|a|an|i|we|they|he|she)[a-z]+\s+only\b"
+    rf"|\b{_MODAL_VERBS}\s+(?:only|never|always|not)\b(?!\s+be\s+(?:able|possible))"
+    r"|\bmust(?:n[’']t)?\s+(?!have\b|admit\b)\w"
+    r"|\bonly\s+(?:the|this|that|these|those)\s[\w\s-]{1,40}?\b(?:should|must|may)\b"
+    r"|\bonly\s+(?:be\s+)?\w+ed\s+(?:when|if)\b|\bonly\s+(?:be\s+)?(?:shown|run|sent|built)\s+(?:when|if)\b"
+    r"|\b(?:make|keep|keeps?)\b[\w\s'’-]{1,60}?\balways\b"
+    r"|\bI(?:\s+\w+)?\s+prefer\b|\bno longer\s+(?:to\s+)?be\b.*\b(?:should|must)\b"
+    r"|\b(?:is|are)\s+(?:forbidden|required to|not allowed)\b|^forbidden\b"
+    r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
+    re.IGNORECASE,
+)
+"""A command, an obligation or a restriction, in the words of the person who lays it down."""
+
+_NOT_A_RULE: Final = re.compile(
+    r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
+    r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b",
+    re.IGNORECASE,
+)
+"""A question, a possibility, a fault that is described, and what somebody does not know."""
+
+_DECISION: Final = re.compile(
+    r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
+    r"(?:decided\b(?! whether)|chose\b|opted\b|settled\b|agreed\b|picked\b|made the call\b"
+    r"|went with\b)"
+    r"|^(?:decided (?:to|on|against|that)|chose|opted|settled on|agreed (?:on|to)|picked"
+    r"|accepted|kept|dropped|rejected|going with|went with|sticking with)\b"
+    r"|^(?:\w+\s+)?decision:\s*\S"
+    rf"|\b{_WE_WILL}\s+(?:use|go with|keep|stick with|switch)\b"
+    rf"|\b{_WE_WILL}\s[^.]*\b(?:instead of|rather than)\b"
+    r"|^rather than\b.*\b(?:I|we)(?:[’']ll| will)\b"
+    r"|\b(?:becomes?|stays?|is (?:deleted|kept|dropped|removed|replaced))\b[^.]*\brather than\b"
+    r"|^\w+ing\b.*\brather than\b.*\bwas right\b"
+    r"|\bnot (?:the|a|an)\b[^.,;]{1,60},?\s+because\b"
+    r"|\bdecided once\b|\bswitched (?:to|from)\b.*\b(?:because|so that|for)\b|^last stop because\b"
+    r"|결정(?:했|하였|함|됨|됐|되었|합니다|:)|하기로|선택(?:했|하겠|함)|대신.*(?:사용|쓰|하겠|합니다|했)",
+    re.IGNORECASE,
+)
+"""A choice that somebody says was made, or makes by saying it."""
+
+_NOT_A_DECISION: Final = re.compile(
+    r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b",
+    re.IGNORECASE,
+)
+"""A decision that is still to be made."""
+
+
+def find_rules(text: str) -> Iterator[str]:
+    """Yield the sentences of a person's text that lay down a rule, in their order."""
+    for sentence in find_sentences(RULE_PATTERN, text):
+        if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
+            yield sentence
+
+
+def find_decisions(text: str) -> Iterator[str]:
+    """Yield the sentences that say what was decided, in their order, each once."""
+    seen: set[str] = set()
+    for cue in (DECISION_PATTERN, REASON_PATTERN):
+        for sentence in find_sentences(cue, text):
+            if sentence in seen:
+                continue
+            seen.add(sentence)
+            if _DECISION.search(sentence) and not _NOT_A_DECISION.search(sentence):
+                yield sentence

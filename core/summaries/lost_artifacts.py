@@ -1,0 +1,154 @@
+"""Split what stood before a compaction into what it retained and what it lost."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from ..transcript.conversation import PartKind
+from .artifacts import (
+    Artifacts,
+    FileUse,
+    Quote,
+    Todo,
+    UsedName,
+    collect_artifacts,
+    input_texts,
+    parse_tool_input,
+)
+from .mentions import MentionIndex, split_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from ..transcript.conversation import Entry, MessagePart
+
+    _RetainedAndLost = tuple[tuple["ArtifactT", ...], tuple["ArtifactT", ...]]
+
+
+ArtifactT = TypeVar("ArtifactT")
+
+MAX_LOST_FILES: Final = 50
+MAX_LOST_NAMES: Final = 100
+MAX_LOST_DECISIONS: Final = 20
+MAX_LOST_TODOS: Final = 50
+MAX_LOST_CONSTRAINTS: Final = 50
+"""The most important of each kind are told, more than anybody reads of one compaction;
+`counts` has all of them."""
+
+_SPOKEN: Final = frozenset(
+    {PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY, PartKind.META, PartKind.AGENT_RETURN}
+)
+
+
+class ArtifactCounts(msgspec.Struct, frozen=True):
+    """How many of each kind."""
+
+    files: int = 0
+    identifiers: int = 0
+    decisions: int = 0
+    todos: int = 0
+    constraints: int = 0
+
+
+class LostArtifacts(msgspec.Struct, frozen=True):
+    """What was forgotten, the most important first, at most a named number of each kind."""
+
+    files: tuple[FileUse, ...] = ()
+    identifiers: tuple[UsedName, ...] = ()
+    decisions: tuple[Quote, ...] = ()
+    todos: tuple[Todo, ...] = ()
+    constraints: tuple[Quote, ...] = ()
+    counts: ArtifactCounts = ArtifactCounts()
+    """Of all that was forgotten."""
+
+
+def limit_lost_artifacts(lost: Artifacts) -> LostArtifacts:
+    """Tell the most important of what was lost (001-14; peers B.5)."""
+    return LostArtifacts(
+        files=lost.files[:MAX_LOST_FILES],
+        identifiers=lost.names[:MAX_LOST_NAMES],
+        decisions=lost.decisions[:MAX_LOST_DECISIONS],
+        todos=lost.todos[:MAX_LOST_TODOS],
+        constraints=lost.constraints[:MAX_LOST_CONSTRAINTS],
+        counts=count_artifacts(lost),
+    )
+
+
+def count_artifacts(artifacts: Artifacts) -> ArtifactCounts:
+    """Count what there is of each kind."""
+    return ArtifactCounts(
+        files=len(artifacts.files),
+        identifiers=len(artifacts.names),
+        decisions=len(artifacts.decisions),
+        todos=len(artifacts.todos),
+        constraints=len(artifacts.constraints),
+    )
+
+
+def split_retained_and_lost(
+    before: Artifacts,
+    summary: str,
+    kept_entries: Iterable[Entry],
+    attached_entries: Iterable[Entry] = (),
+) -> tuple[Artifacts, Artifacts]:
+    """Divide what stood before a compaction into what is still there and what is lost.
+
+    A file is there when its basename is named, with its folder where several files have that
+    basename; a name when it stands there whole, or a path by its last part, without regard
+    to capitals. Both are looked for in the summary, in all that the kept messages hold, and in
+    what the client `attached` to the summary: files that it read again, or told the model of.
+    A decision, a todo or a constraint is there when it is said word for word or when most of
+    its names and words stand together (`MentionIndex.has_sentence`), in the summary or in what
+    was said in the kept messages: a tool's result says nothing.
+    """
+    still = tuple(kept_entries)
+    pieces = [piece for entry in still for piece in entry.parts]
+    more = [piece for entry in attached_entries for piece in entry.parts]
+    everything = MentionIndex(
+        [summary, *(text for piece in (*pieces, *more) for text in _texts_of(piece))]
+    )
+    spoken = MentionIndex([summary, *(piece.text for piece in pieces if piece.kind in _SPOKEN)])
+    shared = shared_basenames(use.path for use in before.files)
+    listed = {todo.text for todo in collect_artifacts(still).todos}
+    files = _split(before.files, lambda use: everything.has_path(use.path, shared))
+    names = _split(before.names, lambda name: _mentions_name(everything, name.text))
+    decisions = _split(before.decisions, lambda said: spoken.has_sentence(said.text))
+    todos = _split(before.todos, lambda todo: todo.text in listed or spoken.has_sentence(todo.text))
+    constraints = _split(before.constraints, lambda said: spoken.has_sentence(said.text))
+    return (
+        Artifacts(files[0], names[0], decisions[0], todos[0], constraints[0]),
+        Artifacts(files[1], names[1], decisions[1], todos[1], constraints[1]),
+    )
+
+
+def _split(
+    items: Iterable[ArtifactT], is_there: Callable[[ArtifactT], bool]
+) -> _RetainedAndLost[ArtifactT]:
+    there: list[ArtifactT] = []
+    lost: list[ArtifactT] = []
+    for item in items:
+        (there if is_there(item) else lost).append(item)
+    return tuple(there), tuple(lost)
+
+
+def shared_basenames(paths: Iterable[str]) -> frozenset[str]:
+    """Name the basenames, casefolded, that several of the paths have."""
+    names = Counter(parts[-1].casefold() for path in paths if (parts := split_path(path)))
+    return frozenset(name for name, count in names.items() if count > 1)
+
+
+def _mentions_name(text: MentionIndex, name: str) -> bool:
+    return text.has_path(name) if "/" in name or "\\" in name else text.has_name(name)
+
+
+def _texts_of(piece: MessagePart) -> Iterator[str]:
+    if piece.kind is PartKind.TOOL_INPUT:
+        # As JSON a new line would stand before a word as the letter n.
+        yield from (text for _, text in input_texts(parse_tool_input(piece)))
+    else:
+        yield piece.text
+    if piece.path:
+        yield piece.path

@@ -1,0 +1,343 @@
+"""Searches agents' results and summaries: the query language, and the matches in the store.
+
+No query is an error: what is no filter is a word, and a filter with an invalid value is
+reported and left out.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..store.queries.query_rows import SummaryRow  # noqa: TC001 -- msgspec reads it
+from ..store.queries.summary_queries import (
+    MAX_SUMMARIES,
+    SummaryConditions,
+    fetch_summaries,
+    find_summary_ids,
+)
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+
+SUMMARY_KINDS: Final = ("agent", "boundary", "plan")
+"""Who wrote it: an agent, the client at a compaction, or ctxtop."""
+
+FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
+
+MAX_TERMS: Final = 32
+"""More are left out: nobody types them, and each is a search of its own."""
+
+MAX_HITS: Final = 5_000
+"""Of one text; more are neither marked nor counted."""
+
+DAY_MS: Final = 24 * 3600 * 1000
+_UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
+
+_QUERY_PART: Final = re.compile(
+    rf'(?P<no>-)?(?:(?P<name>{"|".join(FILTER_NAMES)}):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S*))'
+)
+_TOKEN: Final = re.compile(r"[^\W_]+")
+_TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
+_DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class SearchTerm(msgspec.Struct, frozen=True):
+    """A word by its beginning, or a phrase of whole words."""
+
+    text: str
+    matches_whole_words: bool = False
+    """Its last word is not the beginning of a longer one."""
+
+    @property
+    def fts_expression(self) -> str:
+        """Say it to FTS5."""
+        quoted = '"' + self.text.replace('"', '""') + '"'
+        return quoted if self.matches_whole_words else f"{quoted}*"
+
+    @property
+    def pattern(self) -> str:
+        """Find it in a folded text, as FTS5's tokenizer unicode61 does."""
+        words = [re.escape(word) for word in _TOKEN.findall(fold_text(self.text))]
+        end = r"(?![^\W_])" if self.matches_whole_words else r"[^\W_]*"
+        return r"(?<![^\W_])" + r"[\W_]+".join(words) + end
+
+
+class SummaryQuery(msgspec.Struct, frozen=True):
+    """What was typed, understood; everything in it must be met."""
+
+    terms: tuple[SearchTerm, ...] = ()
+    excluded: tuple[SearchTerm, ...] = ()
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    """Beginnings or parts of agent types; one of them is met."""
+    projects: tuple[str, ...] = ()
+    sessions: tuple[str, ...] = ()
+    """Beginnings of ids."""
+    since: int | None = None
+    """Milliseconds since 1970."""
+    problems: tuple[str, ...] = ()
+    """What was not understood, a line each."""
+
+    @property
+    def fts_match(self) -> str:
+        """Say what must be there to FTS5; empty where nothing must."""
+        return " AND ".join(term.fts_expression for term in self.terms)
+
+    @property
+    def fts_exclude(self) -> str:
+        """Say what must not be there to FTS5; empty where anything may."""
+        return " OR ".join(term.fts_expression for term in self.excluded)
+
+    def hits(self, text: str) -> list[tuple[int, int]]:
+        """Find where the text has what is searched, as start and end, at most HITS."""
+        if not self.terms:
+            return []
+        pattern = _hits_pattern(tuple(term.pattern for term in self.terms))
+        found: list[tuple[int, int]] = []
+        for hit in pattern.finditer(fold_text(text)):
+            found.append(hit.span())
+            if len(found) == MAX_HITS:
+                break
+        return found
+
+    def matches(self, text: str) -> bool:
+        """Say of a text that stands in no index whether it has all that it must."""
+        whole = fold_text(text)
+        return all(re.search(term.pattern, whole) for term in self.terms) and not any(
+            re.search(term.pattern, whole) for term in self.excluded
+        )
+
+
+def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
+    """Understand what was typed; `now_ms` is what `since:` counts from."""
+    terms: list[SearchTerm] = []
+    without: list[SearchTerm] = []
+    kept: dict[str, list[str]] = {name: [] for name in FILTER_NAMES}
+    notes: list[str] = []
+    since: int | None = None
+    # SQLite takes neither NUL nor half a character.
+    readable = typed.replace("\0", " ").encode("utf-8", "replace").decode()
+    for part in [each for each in _QUERY_PART.finditer(readable) if each.group()][:MAX_TERMS]:
+        name, value = part["name"], part["bare"] or part["quoted"] or ""
+        if name is None or part["no"]:
+            text = value if name is None else f"{name}:{value}"
+            if _TOKEN.search(text):
+                whole = part["quoted"] is not None
+                (without if part["no"] else terms).append(SearchTerm(text, whole))
+        elif not value:
+            # Its value is still being typed.
+            continue
+        elif name == "since":
+            at = _parse_time(value, now_ms)
+            notes += [] if at is not None else [_not_understood(name, value)]
+            since = at if since is None else max(since, at or since)
+        elif name == "kind" and not any(
+            kind.startswith(value.casefold()) for kind in SUMMARY_KINDS
+        ):
+            notes.append(_not_understood(name, value))
+        else:
+            kept[name].append(value.casefold())
+    return SummaryQuery(
+        terms=tuple(terms),
+        excluded=tuple(without),
+        kinds=tuple(
+            kind for kind in SUMMARY_KINDS if any(kind.startswith(each) for each in kept["kind"])
+        ),
+        types=tuple(kept["type"]),
+        projects=tuple(kept["project"]),
+        sessions=tuple(kept["session"]),
+        since=since,
+        problems=tuple(notes),
+    )
+
+
+def fold_text(text: str) -> str:
+    """Take capitals and accents away, character by character: every place stays what it is."""
+    return text.lower() if text.isascii() else "".join(map(_fold_character, text))
+
+
+def start_of_day(now_ms: int, days: int = 0) -> int:
+    """Say when the day of `now_ms` began here, or the one so many days before it."""
+    here = datetime.fromtimestamp(now_ms / 1000).astimezone()
+    day = here.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
+    return int(day.timestamp() * 1000)
+
+
+@lru_cache(maxsize=4096)
+def _fold_character(character: str) -> str:
+    return unicodedata.normalize("NFD", character)[0].lower()[0]
+
+
+@lru_cache(maxsize=8)
+def _hits_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    return re.compile("|".join(patterns))
+
+
+def _not_understood(name: str, value: str) -> str:
+    known = "today, 24h, 7d, 2w or 2026-11-30" if name == "since" else ", ".join(SUMMARY_KINDS)
+    return f"{name}:{value} says nothing: {known}"
+
+
+def _parse_time(value: str, now_ms: int) -> int | None:
+    return next(_time_readings(value.casefold(), now_ms), None)
+
+
+def _time_readings(value: str, now_ms: int) -> Iterator[int]:
+    if value in {"today", "yesterday"}:
+        yield start_of_day(now_ms, 0 if value == "today" else 1)
+    if span := _TIME_SPAN.fullmatch(value):
+        yield now_ms - int(span[1]) * _UNITS[span[2]]
+    if _DATE.fullmatch(value):
+        try:
+            yield int(datetime.fromisoformat(value).astimezone().timestamp() * 1000)
+        except (ValueError, OverflowError, OSError):
+            return
+
+
+PLAN_KIND: Final = "plan"
+"""The kind of what ctxtop wrote, which stands in a receipt, and of plans made in plan mode."""
+
+
+class PlanSummary(msgspec.Struct, frozen=True):
+    """A summary or a hand-off that a receipt holds."""
+
+    row: SummaryRow
+    """Its id is below 0: it is no row of the store."""
+    uuid: str
+    """Of the line that it became: where the store has that line too, it is shown once."""
+    receipt_id: str
+    operation_number: int
+    """Of its operation, counted from 0."""
+    strategy: str
+    undone: bool
+    transcript: str
+    """Path of what it was made of."""
+    base_bytes: int
+    """Of the transcript as it was."""
+    before_tokens: int
+    after_tokens: int
+    kept_uuids: tuple[str, ...] = ()
+    """Messages that it keeps as they are, by uuid."""
+    description: str = ""
+    """What its operation says of itself."""
+
+
+class SummaryCriteria(msgspec.Struct, frozen=True):
+    """What a person wants to see: what was typed, and what was chosen beside it."""
+
+    query: str = ""
+    kind: str | None = None
+    agent_type: str | None = None
+    project: str | None = None
+    since: int | None = None
+    """Milliseconds since 1970."""
+    session_id: str | None = None
+
+
+class SummaryMatches(msgspec.Struct, frozen=True):
+    """The places of all that is wanted, newest first, without their texts."""
+
+    search: SummaryQuery
+    places: tuple[tuple[int, int], ...] = ()
+    """Id, and time in ms since 1970 (0 where unknown); a plan's id is below 0."""
+    is_cut: bool = False
+    """There are more than PLACES."""
+
+    @property
+    def ids(self) -> list[int]:
+        """The ids alone."""
+        return [summary_id for summary_id, _ in self.places]
+
+
+def find_summaries(
+    db: sqlite3.Connection,
+    plans: Sequence[PlanSummary],
+    criteria: SummaryCriteria,
+    projects: Mapping[str, str],
+    now_ms: int,
+) -> SummaryMatches:
+    """Find what is wanted; `projects` names the project of every session.
+
+    The store answers for what it has. Plans are few: they are looked through one by one.
+    """
+    search = _add_criteria(parse_summary_query(criteria.query, now_ms), criteria)
+    sessions = _allowed_sessions(search, criteria, projects)
+    asked = SummaryConditions(
+        match=search.fts_match,
+        exclude=search.fts_exclude,
+        kinds=search.kinds,
+        agent_types=search.types,
+        sessions=sessions,
+        since_ms=search.since,
+        excluded_uuids=tuple(plan.uuid for plan in plans),
+    )
+    found = find_summary_ids(db, asked, MAX_SUMMARIES + 1)
+    ours = [
+        (plan.row.summary_id, plan.row.at or 0)
+        for plan in plans
+        if _matches_plan(plan.row, search, sessions)
+    ]
+    both = sorted([*found, *ours], key=lambda place: (-place[1], -place[0]))
+    return SummaryMatches(search, tuple(both[:MAX_SUMMARIES]), len(both) > MAX_SUMMARIES)
+
+
+def read_summary_rows(
+    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Iterable[int]
+) -> list[SummaryRow]:
+    """Give summaries whole, in the order of their ids; those that are gone are left out."""
+    wanted = list(ids)
+    found = {plan.row.summary_id: plan.row for plan in plans}
+    found |= {
+        row.summary_id: row for row in fetch_summaries(db, [each for each in wanted if each > 0])
+    }
+    return [found[each] for each in wanted if each in found]
+
+
+def _add_criteria(search: SummaryQuery, wanted: SummaryCriteria) -> SummaryQuery:
+    """Add what was chosen to what was typed: both must be met."""
+    kinds = search.kinds
+    if wanted.kind is not None:
+        kinds = (wanted.kind,) if not kinds or wanted.kind in kinds else ("nothing",)
+    since = max((each for each in (search.since, wanted.since) if each is not None), default=None)
+    types = search.types
+    if wanted.agent_type is not None:
+        chosen_type = wanted.agent_type.casefold()
+        met = not types or any(each in chosen_type for each in types)
+        types = (chosen_type,) if met else ("\0",)
+    return replace(search, kinds=kinds, since=since, types=types)
+
+
+def _allowed_sessions(
+    search: SummaryQuery, wanted: SummaryCriteria, projects: Mapping[str, str]
+) -> tuple[str, ...] | None:
+    """Name the sessions that may be shown; None for all, also for those nobody can name."""
+    if not (search.projects or search.sessions or wanted.project or wanted.session_id):
+        return None
+    return tuple(
+        session_id
+        for session_id, project in projects.items()
+        if (wanted.session_id is None or session_id == wanted.session_id)
+        and (wanted.project is None or project == wanted.project)
+        and (not search.projects or any(each in project.casefold() for each in search.projects))
+        and (not search.sessions or any(session_id.startswith(each) for each in search.sessions))
+    )
+
+
+def _matches_plan(row: SummaryRow, search: SummaryQuery, sessions: Sequence[str] | None) -> bool:
+    agent_type = (row.agent_type or "").casefold()
+    return (
+        (not search.kinds or row.kind in search.kinds)
+        and (not search.types or any(agent_type and each in agent_type for each in search.types))
+        and (sessions is None or row.session_id in sessions)
+        and (search.since is None or (row.at or 0) >= search.since)
+        and search.matches(row.text)
+    )

@@ -1,0 +1,1 @@
+"""Processes and addresses of this machine."""

@@ -1,0 +1,60 @@
+"""Starting other programs, and telling a running process from a later one with the same PID."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+_SESSION_VARIABLES: Final = ("CLAUDECODE", "CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID")
+"""Variables that a client sets for what it starts: a client that is run under them keeps no
+transcript (reference: claude-code-formats 4.2)."""
+
+
+def find_program(name: str, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the absolute path of a program on the PATH, or None.
+
+    Relative and empty entries of the PATH are skipped: they mean the folder that the program is
+    started in, which can be somebody else's repository.
+    """
+    entries = environ.get("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(name, path=os.pathsep.join(filter(os.path.isabs, entries)))
+
+
+def python_command(module: str, *words: str) -> list[str]:
+    """Return the command that runs a module with this interpreter.
+
+    Without -P, Python would import from the current folder before anything else: a cloned
+    repository needs no more than a file named ctxtop.py or json.py there.
+    """
+    return [sys.executable, "-P", "-m", module, *words]
+
+
+def client_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a run of the client that belongs to no running session."""
+    return {name: value for name, value in environ.items() if name not in _SESSION_VARIABLES}
+
+
+START_TOLERANCE_S: Final = 1.0
+"""Two readings of one process's start differ by less."""
+
+
+def process_start_time(pid: int) -> float | None:
+    """Say when a process began, in seconds since 1970; None where there is none."""
+    import psutil
+
+    try:
+        return float(psutil.Process(pid).create_time())
+    except (psutil.Error, ValueError, OverflowError):
+        return None
+
+
+def is_running(pid: int, start: float) -> bool:
+    """Say whether the process that began then under this number still runs."""
+    now = process_start_time(pid)
+    return now is not None and abs(now - start) < START_TOLERANCE_S

@@ -1,0 +1,1 @@
+"""A transcript's lines, and the conversation they hold."""

@@ -1,0 +1,78 @@
+"""Raw transcript lines: complete last lines, lone surrogates, and short keys for long ids."""
+
+from __future__ import annotations
+
+import json
+import re
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from re import Match
+
+
+KEY_BYTES: Final = 8
+"""SQLite's largest integer; two of a million ids in one file meet once in 37 million files."""
+
+
+def text_key(text: str) -> int:
+    """Make a signed 64-bit key of a text; equal texts have equal keys, on every machine."""
+    digest = blake2b(text.encode("utf-8", "replace"), digest_size=KEY_BYTES).digest()
+    return int.from_bytes(digest, "big", signed=True)
+
+
+_ESCAPE: Final = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+"""One escape, or the two of a whole pair."""
+
+_REPLACEMENT_ESCAPE: Final = r"\ufffd"
+"""As long as what it stands for: nothing else of a line moves."""
+
+
+def replace_lone_surrogates(json: str) -> str:
+    """Write U+FFFD for each half of a pair that JSON escapes: no strict reader takes it."""
+    return _ESCAPE.sub(_replacement, json)
+
+
+def _replacement(escape: Match[str]) -> str:
+    return _REPLACEMENT_ESCAPE if escape["half"] else escape[0]
+
+
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024
+"""Bytes; the longest line that was seen is 4.6 MB, and a line is held in memory whole."""
+
+
+LINE_PADDING: Final = b"\0 \t\r"
+"""What can stand around a line's text: a crash can leave NUL bytes (claude-code-formats 1.7)."""
+
+_object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def complete_line_length(data: bytes) -> int:
+    """Return how many bytes of a last line are a whole JSON object and what stands before it.
+
+    0 for half a line, and for any other value: `12` may be the beginning of `123`, but no object
+    is the beginning of another one.
+    """
+    line = data.rstrip(LINE_PADDING)
+    text = line.lstrip(LINE_PADDING)
+    if not (text.startswith(b"{") and text.endswith(b"}")):
+        return 0
+    return len(line) if _is_object(text) else 0
+
+
+def _is_object(text: bytes) -> bool:
+    try:
+        _object.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        # Half a sign or a byte that is no UTF-8 is read all the same.
+        try:
+            return isinstance(json.loads(text.decode("utf-8", "replace")), dict)
+        except (ValueError, RecursionError):
+            return False
+    return True

@@ -1,0 +1,161 @@
+"""Text from a transcript is data: whatever a terminal would act on is removed here, once."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Final
+
+MAX_TITLE_CHARS: Final = 200
+"""A title's length: no row shows more, and a prompt can hold a whole file."""
+
+MAX_TEXT_CHARS: Final = 200_000
+"""A kept text's length: 25 times the longest agent's result that was measured."""
+
+MAX_PATH_CHARS: Final = 4096
+"""A path's length: Linux knows no longer one."""
+
+MAX_ID_CHARS: Final = 128
+"""An id's length: a uuid has 36, a tool call's id about 30."""
+
+MAX_WORD_CHARS: Final = 40
+"""Of a field that holds one word of a few, as a compaction's trigger: the client's longest has
+about 20."""
+
+MAX_NAME_CHARS: Final = 80
+"""Of a name that is one of many, as a model's or a tool's: the client's tools have up to 64."""
+
+_TRUNCATION_NOTE: Final = "\n[… cut by ctxtop; the transcript has the rest]"
+
+_LINE_BREAKS: Final = {0x2028: "\n", 0x2029: "\n", 0x85: "\n"}
+_CONTROLS: Final = {
+    code: None
+    for code in (*range(0x20), *range(0x7F, 0xA0), 0xFEFF)
+    if code not in {0x09, 0x0A, 0x85}
+}
+# Marks, embeddings, overrides and isolates that turn the reading direction of what follows.
+_BIDI: Final = dict.fromkeys(
+    (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
+)
+_SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
+_TRANSLATION: Final = _CONTROLS | _BIDI | _LINE_BREAKS | _SURROGATES
+_WHITESPACE: Final = {0x09: " ", 0x0A: " "}
+# Most texts hold none of these, and to look for them is far quicker than to translate.
+_NEEDS_TRANSLATION: Final = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
+)
+
+# Characters that are not seen: in a terminal they hide what a text says from a person, and a
+# model reads them all the same. Three kinds are part of how people write, and stay where they do
+# their work: joiners between two emoji or two letters of a script that needs them, the choice of
+# a glyph right after what has several, and the tags that make a flag of a region.
+_EMOJI: Final = "\u00a9\u00ae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+_JOINING_SCRIPTS: Final = "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\ua840-\ua87f"
+_VIRAMA: Final = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
+_IDEOGRAPHS: Final = "\u1000-\u109f\u2200-\u22ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_JOINER: Final = "\u200d"
+_JOINERS: Final = f"\u200c{_JOINER}"
+_INVISIBLE: Final = (
+    "\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u2060-\u2065\u206a-\u206f\u3164"
+    "\ufe00-\ufe0f\uffa0\ufff0-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff"
+)
+_INVISIBLE_OR_JOINER: Final = re.compile(f"[{_INVISIBLE}{_JOINERS}]")
+_REMOVED_INVISIBLE: Final = re.compile(
+    "(\U0001f3f4[\U000e0030-\U000e0039\U000e0061-\U000e007a]{2,6}\U000e007f"
+    f"|(?<=[{_EMOJI}#*0-9])[\ufe0e\ufe0f]"
+    f"|(?<=[{_IDEOGRAPHS}])[\ufe00-\ufe0d\U000e0100-\U000e01ef]"
+    "|(?<=[\u1820-\u18aa])[\u180b-\u180d\u180f])"
+    f"|[{_INVISIBLE}]"
+)
+_LOOSE_JOINERS: Final = re.compile(
+    f"((?<=[{_EMOJI}\ufe0f]){_JOINER}(?=[{_EMOJI}])"
+    f"|(?<=[{_JOINING_SCRIPTS}])[{_JOINERS}](?=[{_JOINING_SCRIPTS}])"
+    f"|(?<=[{_VIRAMA}]){_JOINER})"
+    f"|[{_JOINERS}]"
+)
+
+
+def remove_invisible(text: str) -> str:
+    """Remove invisible characters, except those that writing systems need."""
+    if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
+        return text
+    # In this order: a joiner counts by what stays beside it.
+    seen = _REMOVED_INVISIBLE.sub(lambda found: found[1] or "", text)
+    return _LOOSE_JOINERS.sub(lambda found: found[1] or "", seen)
+
+
+def _strip(text: str) -> str:
+    """Remove control characters and invisible characters."""
+    return remove_invisible(
+        text.translate(_TRANSLATION) if _NEEDS_TRANSLATION.search(text) else text
+    )
+
+
+def sanitize_text(text: str) -> str:
+    """Strip what a terminal obeys, what turns the reading direction and what is hidden."""
+    cleaned = _strip(text.replace("\r\n", "\n"))
+    return (
+        cleaned if len(cleaned) <= MAX_TEXT_CHARS else cleaned[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
+    )
+
+
+def sanitize_title(text: str) -> str:
+    """Make one line of a text, at most TITLE_CHARS long."""
+    return _cached_title(text) if len(text) <= MAX_TITLE_CHARS else _to_title(text)
+
+
+def sanitize_path(text: str) -> str:
+    """Keep a path as it is, but for what a terminal could obey; such a one names no place."""
+    path = text[:MAX_PATH_CHARS]
+    return (
+        path if path.isprintable() else remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
+    )
+
+
+def sanitize_word(text: str) -> str:
+    """Make one short line of a field that holds one word of a few."""
+    return _truncated_title(text, MAX_WORD_CHARS)
+
+
+def sanitize_name(text: str) -> str:
+    """Make one line of a name, at most NAME_CHARS long."""
+    return _truncated_title(text, MAX_NAME_CHARS)
+
+
+def sanitize_id(text: str) -> str:
+    """Keep an id as it is; one that no client makes becomes harmless and as different as before."""
+    if len(text) <= MAX_ID_CHARS and text.isascii() and text.isprintable():
+        return text
+    cleaned = sanitize_title(text)
+    if len(cleaned) <= MAX_ID_CHARS and cleaned == text:
+        return text
+    mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{cleaned[: MAX_ID_CHARS - len(mark) - 1]}~{mark}"
+
+
+def _truncated_title(text: str, most: int) -> str:
+    title = sanitize_title(text)
+    return title if len(title) <= most else remove_invisible(title[:most]).rstrip()
+
+
+@lru_cache(maxsize=512)
+def _cached_title(text: str) -> str:
+    # The same few models, versions and folders stand in every line.
+    return _to_title(text)
+
+
+def _to_title(text: str) -> str:
+    title = " ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split())
+    # A cut may leave a joiner with nothing to join.
+    return (
+        title
+        if len(title) <= MAX_TITLE_CHARS
+        else remove_invisible(title[:MAX_TITLE_CHARS]).rstrip()
+    )
+
+
+def one_line(text: str) -> str:
+    """Take out of a file's name, or of what was pasted, what a terminal could obey."""
+    return " ".join(sanitize_text(text).split())

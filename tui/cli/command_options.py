@@ -1,0 +1,169 @@
+"""The options that every command shares, accepted before and after the command's name."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+import msgspec
+
+from ...collectors.policy_sources import PolicySources
+from ..dashboard_settings import asks_for_ascii
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+Command = TypeVar("Command", bound="Callable[..., Any]")
+
+
+class CommandOptions(msgspec.Struct):
+    """What was chosen, wherever it stood; None and False where nothing was said."""
+
+    config_dir: Path | None = None
+    db: Path | None = None
+    as_json: bool = False
+    no_scan: bool = False
+    no_mouse: bool = False
+    policy: list[tuple[str, str]] = []
+    """Keys and values of the policy."""
+
+
+def options_of(context: click.Context) -> CommandOptions:
+    """Return the options of this run; click hands one object down from the group."""
+    options: CommandOptions = context.ensure_object(CommandOptions)
+    return options
+
+
+def common_options(command: Command) -> Command:
+    """Add --config-dir, --db, --json and --ascii to a command."""
+    return _config_dir(_db(_json(_ascii(command))))
+
+
+def dashboard_options(command: Command) -> Command:
+    """Add what only the dashboard has a use for."""
+    return _no_mouse(command)
+
+
+def store_options(command: Command) -> Command:
+    """Add the common options, --no-scan and the policy's to a command that reads the store."""
+    return common_options(_no_scan(_preset(_set(command))))
+
+
+def wants_ascii(options: CommandOptions) -> bool:
+    """Say whether what is printed for people is to have ASCII's signs alone."""
+    return asks_for_ascii(PolicySources(tuple(options.policy), os.environ))
+
+
+def refuse_options(context: click.Context, **reasons: str) -> None:
+    """Raise a usage error where an option was given that this command has no use for."""
+    options = options_of(context)
+    for name, reason in reasons.items():
+        if getattr(options, name):
+            raise click.UsageError(reason, context)
+
+
+def _store_value(context: click.Context, parameter: click.Parameter, value: object) -> None:
+    # An option that was not given must not undo the one before the command's name.
+    if value:
+        setattr(options_of(context), parameter.name or "", value)
+
+
+def _store_preset(context: click.Context, _parameter: click.Parameter, value: str | None) -> None:
+    if value:
+        options_of(context).policy.append(("preset", value))
+
+
+def _store_ascii(context: click.Context, _parameter: click.Parameter, asked: object) -> None:
+    if asked:
+        options_of(context).policy.append(("ui.ascii", "true"))
+
+
+def _store_values(
+    context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+) -> None:
+    for said in values:
+        key, equals, value = said.partition("=")
+        if not (equals and key.strip()):
+            raise click.BadParameter(f"{said!r} is not KEY=VALUE; `ctxtop policy` lists the keys")
+        options_of(context).policy.append((key.strip(), value.strip()))
+
+
+class _PathParameter(click.ParamType[Path]):
+    """A path; an empty one is an unset variable, not the folder one stands in."""
+
+    name = "path"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Path:
+        if not str(value):
+            self.fail("it is empty", param, ctx)
+        return Path(str(value))
+
+
+_config_dir: Final = click.option(
+    "--config-dir",
+    type=_PathParameter(),
+    metavar="DIR",
+    help="Claude Code's folder.  [default: CTXTOP_CONFIG_DIR, CLAUDE_CONFIG_DIR or ~/.claude]",
+    expose_value=False,
+    callback=_store_value,
+)
+_db: Final = click.option(
+    "--db",
+    type=_PathParameter(),
+    metavar="FILE",
+    help="Where ctxtop keeps what it read.  [default: CTXTOP_DB or the user's state folder]",
+    expose_value=False,
+    callback=_store_value,
+)
+_json: Final = click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print for programs.",
+    expose_value=False,
+    callback=_store_value,
+)
+_ascii: Final = click.option(
+    "--ascii",
+    is_flag=True,
+    help="Draw with ASCII's signs alone.  [default: CTXTOP_ASCII]",
+    expose_value=False,
+    callback=_store_ascii,
+)
+_no_mouse: Final = click.option(
+    "--no-mouse",
+    is_flag=True,
+    help="Leave the mouse to the terminal, to select with.",
+    expose_value=False,
+    callback=_store_value,
+)
+_no_scan: Final = click.option(
+    "--no-scan",
+    is_flag=True,
+    help="Read the store as it is, without a look at the folder.",
+    expose_value=False,
+    callback=_store_value,
+)
+_preset: Final = click.option(
+    "--preset",
+    metavar="NAME",
+    help="The policy to begin with; `ctxtop policy` shows it.",
+    expose_value=False,
+    callback=_store_preset,
+)
+_set: Final = click.option(
+    "--set",
+    metavar="KEY=VALUE",
+    multiple=True,
+    help="Change one value of the policy; may be given again.",
+    expose_value=False,
+    callback=_store_values,
+)
+session_option: Final = click.option(
+    "--session", metavar="ID", help="Only this session; the start of its id is enough."
+)

@@ -1,0 +1,1 @@
+"""What `ctxtop doctor` checks."""

@@ -1,0 +1,90 @@
+"""The records of a store snapshot, as the commands print them and as an export holds them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
+
+from ....core.measure.activity import estimate_cost
+from ....core.measure.compaction_report import steering_outcomes
+from ....core.store.queries import activity_queries, session_queries
+from ....core.store.queries.injection_queries import answer_items
+from ...screens.agents.agent_details import injected_records, read_injected_context
+from . import json_records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ....core.model.agent import Agent
+    from ....core.model.session import Session
+    from ....core.store.queries.injection_queries import AnswerItemRow
+    from ....core.store.queries.query_rows import CompactionRow, UsageRow
+    from ..command_store import StoreSnapshot
+
+
+def steering_records(
+    rows: Sequence[CompactionRow], asked: Sequence[AnswerItemRow]
+) -> list[list[dict[str, Any]] | None]:
+    """Make the value of `steered` for each compaction, None where nothing was asked.
+
+    The rows stand newest first.
+    """
+    from ....core.measure.compaction_report import decode_report
+
+    found = steering_outcomes([(row, decode_report(row.report)) for row in rows], asked)
+    return [[asdict(item) for item in items] or None for items in found]
+
+
+Record = dict[str, Any]
+
+
+def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
+    """Return what each session's answers spent; each answer counts once."""
+    return {row.session_id: row for row in activity_queries.usage(found.db)}
+
+
+def session_records(found: StoreSnapshot, listed: Sequence[Session]) -> list[Record]:
+    """Give the records of `ctxtop sessions`."""
+    projects = found.places.folder.projects
+    return [json_records.session_record(each, projects, found.now_ms) for each in listed]
+
+
+def agent_records(
+    found: StoreSnapshot, listed: Sequence[Agent], session_id: str | None
+) -> list[Record]:
+    """Give the records of `ctxtop agents`."""
+    at_start = read_injected_context(found.db, session_id)
+    return [
+        json_records.agent_record(each)
+        | {"injected": injected_records(at_start.get((each.session_id, each.agent_id), ()))}
+        for each in listed
+    ]
+
+
+def compaction_records(
+    found: StoreSnapshot, listed: Sequence[CompactionRow], session_id: str | None
+) -> list[Record]:
+    """Give the records of `ctxtop compactions`."""
+    asked = steering_records(listed, answer_items(found.db, "steer", session_id))
+    return [
+        json_records.compaction_record(each) | {"steered": items}
+        for each, items in zip(listed, asked, strict=True)
+    ]
+
+
+def totals_of_snapshot(found: StoreSnapshot) -> Record:
+    """Give the record of `ctxtop totals`."""
+    prices = found.policies.common.strings_by_name("price")
+    spending = activity_queries.model_usage(found.db)
+    more = activity_queries.progress_model_usage(found.db)
+    sessions = session_queries.store_counts(found.db)["sessions"]
+    progress = activity_queries.progress_usage(found.db)
+    spent = list(spent_by_session(found).values())
+    return {
+        **json_records.totals_record(spent, sessions, estimate_cost(spending, prices)),
+        "agent_progress": json_records.sums_record(progress, estimate_cost(more, prices)),
+        "with_agent_progress": json_records.sums_record(
+            [*spent, *progress], estimate_cost([*spending, *more], prices)
+        ),
+    }

@@ -1,0 +1,162 @@
+"""Metrics in Prometheus' text format 0.0.4, and the server on this machine that it scrapes."""
+
+from __future__ import annotations
+
+import hmac
+import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Final
+
+from ...core.system.loopback import LOOPBACK, loopback_hosts
+from .metrics import MetricUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from .metrics import Labels, Metric
+
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+_UNIT_SUFFIXES: Final = {
+    MetricUnit.TOKENS: "_tokens",
+    MetricUnit.RATIO: "_ratio",
+    MetricUnit.COUNT: "",
+    MetricUnit.SECONDS: "_seconds",
+    MetricUnit.DOLLARS: "_dollars",
+}
+_WITHOUT_UNIT: Final = frozenset(
+    {"build.info", "session.live", "session.waiting", "session.cost.estimated"}
+)
+"""Of 0 and 1 only: they are no ratios to a reader."""
+
+
+def prometheus_text(metrics: Iterable[Metric]) -> str:
+    """Write metrics for a scrape or for the textfile collector of the node exporter.
+
+    Source: prometheus.io/docs, "Exposition formats" and "Metric and label naming".
+    """
+    lines: list[str] = []
+    for metric in metrics:
+        if not metric.samples:
+            continue
+        name = metric_name(metric)
+        lines.append(f"# HELP {name} {_escape(metric.help)}")
+        lines.append(f"# TYPE {name} {'counter' if metric.is_counter else 'gauge'}")
+        lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in metric.samples]
+    return "\n".join(lines) + "\n"
+
+
+def metric_name(metric: Metric) -> str:
+    """Name a metric with its base unit, and a total as one."""
+    unit = "" if metric.name in _WITHOUT_UNIT else _UNIT_SUFFIXES[metric.unit]
+    return f"ctxtop_{metric.name.replace('.', '_')}{unit}{'_total' if metric.is_counter else ''}"
+
+
+def _labels(labels: Labels) -> str:
+    said = ",".join(f'{name}="{_escape(value, quotes=True)}"' for name, value in labels)
+    return f"{{{said}}}" if said else ""
+
+
+def _escape(text: str, *, quotes: bool = False) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return escaped.replace('"', '\\"') if quotes else escaped
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+METRICS_PATH: Final = "/metrics"
+
+REQUEST_TIMEOUT_S: Final = 10.0
+"""How long a client may take to say what it wants: Prometheus' own limit of a scrape."""
+
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Answers scrapes, one at a time, until it is shut down."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        port: int,
+        token: str | None,
+        make_text: Callable[[], str],
+        report: Callable[[str], None],
+    ) -> None:
+        super().__init__((LOOPBACK, port), _ScrapeHandler)
+        self._token: Final = token
+        self._make: Final = make_text
+        self._tell: Final = report
+        self._turn: Final = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """Give the address that a scraper is told."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}{METRICS_PATH}"
+
+    def refusal_status(self, host: str, authorization: str) -> int | None:
+        """Give the status of a refusal, or None."""
+        if host not in loopback_hosts(self.server_address[1]):
+            return FORBIDDEN
+        if self._token is None:
+            return None
+        expected = f"Bearer {self._token}".encode()
+        is_known = hmac.compare_digest(authorization.encode("utf-8", "replace"), expected)
+        return None if is_known else UNAUTHORIZED
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say in one line what went wrong; a scraper that went away is nothing."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
+            self._tell(str(error))
+
+    def metrics(self) -> str:
+        """Make the text of one scrape; two at once wait for each other."""
+        with self._turn:
+            return self._make()
+
+
+class _ScrapeHandler(BaseHTTPRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+    server_version = "ctxtop"
+    sys_version = ""
+
+    def do_GET(self) -> None:
+        metrics = self.server
+        if not isinstance(metrics, MetricsServer):
+            raise TypeError(type(metrics))
+        host, said = self.headers.get("Host", ""), self.headers.get("Authorization", "")
+        refused = metrics.refusal_status(host, said)
+        if refused is not None:
+            self._answer(refused, "refused\n")
+        elif self.path.partition("?")[0] != METRICS_PATH:
+            self._answer(404, f"look at {METRICS_PATH}\n")
+        else:
+            try:
+                text = metrics.metrics()
+            except Exception as error:
+                # The scraper shows what it is told; the server goes on.
+                self._answer(500, f"{error}\n")
+                raise
+            self._answer(200, text)
+
+    def _answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if status == UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base's name
+        """Say nothing of each scrape."""

@@ -1,0 +1,270 @@
+"""A type of agent as a row, and its history as a text: compliance, result sizes, verdicts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ....core.compliance.codes import (
+    CODE_SENTENCES,
+    FAILED_VERDICTS,
+    ComplianceVerdict,
+    FindingCode,
+    ResultFormat,
+)
+from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
+from ...text.formats import NOTHING, fit_left, fit_right, iso_time, percent, tokens
+from ...text.meters import sparkline
+from ...text.text_lines import LABEL_CELLS, hanging_lines, labelled_line, section_heading
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from ....core.compliance.compliance_score import ComplianceScore
+    from ....core.measure.agent_compliance import AgentTypeCompliance, ComplianceDay
+
+
+RUNS_CELLS: Final = 6
+COMPLIANCE_CELLS: Final = 12
+SPARK_CELLS: Final = 8
+LINES_CELLS: Final = 11
+TOKENS_CELLS: Final = 8
+EXCESS_CELLS: Final = 9
+LAST_VERDICTS: Final = 8
+LAST_CELLS: Final = LAST_VERDICTS + 1
+MIN_NAME_CELLS: Final = 14
+
+_COLUMNS: Final = (
+    ("runs", "runs", RUNS_CELLS),
+    ("complied", "complied", COMPLIANCE_CELLS),
+    ("days", " by day", SPARK_CELLS + 1),
+    ("last", " last", LAST_CELLS),
+    ("lines", "lines  90%", LINES_CELLS),
+    ("tokens", "≈tokens", TOKENS_CELLS),
+    ("saved", "too many", EXCESS_CELLS),
+)
+"""What comes first stays longest where room is short."""
+
+_LEFT_ALIGNED: Final = frozenset({"days", "last"})
+
+
+def fitting_columns(width: int) -> list[tuple[str, str, int]]:
+    """Choose the columns that fit beside a name."""
+    room = width - MIN_NAME_CELLS
+    chosen = []
+    for column in _COLUMNS:
+        room -= column[2]
+        if room < 0:
+            break
+        chosen.append(column)
+    return chosen
+
+
+def types_header(width: int) -> Content:
+    """Name the columns."""
+    columns = fitting_columns(width)
+    name = fit_left("type", width - sum(cells for *_, cells in columns))
+    return Content(
+        name
+        + "".join(
+            fit_left(head, cells) if column in _LEFT_ALIGNED else fit_right(head, cells)
+            for column, head, cells in columns
+        )
+    )
+
+
+def type_line(part: AgentTypeCompliance, width: int) -> Content:
+    """Write a type's line for a width."""
+    columns = fitting_columns(width)
+    name = fit_left(part.name, width - sum(cells for *_, cells in columns))
+    parts: list[Content | tuple[str, str]] = [(name, "$foreground")]
+    for column, _, cells in columns:
+        words, style = _cell(column, part)
+        drawn = fit_left(words, cells) if column in _LEFT_ALIGNED else fit_right(words, cells)
+        parts.append((drawn, style))
+    return Content.assemble(*parts)
+
+
+def _cell(column: str, part: AgentTypeCompliance) -> tuple[str, str]:
+    score, sizes = part.score, part.sizes
+    if column == "runs":
+        return str(part.runs), "$foreground"
+    if column == "complied":
+        failed = noncompliant_count(score)
+        return compliance_share_text(score), "$level-warning" if failed else "$foreground"
+    if column == "days":
+        return f" {compliance_sparkline(part.days, SPARK_CELLS)}", "$accent"
+    if column == "last":
+        return f" {last_verdict_signs(part)}", "$foreground"
+    if column == "lines":
+        return (
+            f"{sizes.median_lines:>4}{sizes.p90_lines:>6}" if sizes.results else NOTHING
+        ), "$foreground"
+    if column == "tokens":
+        return (f"≈{tokens(part.cost.result_tokens)}" if sizes.results else NOTHING), "$foreground"
+    excess = part.cost.excess_tokens
+    return (f"≈{tokens(excess)}" if excess else ""), "$level-warning"
+
+
+def compliance_share_text(score: ComplianceScore) -> str:
+    """Say how many complied: a share of enough results, else the numbers themselves."""
+    if not score.judged_count:
+        return NOTHING
+    passed = score.judged_count - noncompliant_count(score)
+    if score.passed_share is None:
+        return f"{passed} of {score.judged_count}"
+    return f"{percent(score.passed_share)} of {score.judged_count}"
+
+
+def noncompliant_count(score: ComplianceScore) -> int:
+    """Count the results that did not comply."""
+    return sum(score.verdicts[each] for each in FAILED_VERDICTS)
+
+
+def compliance_sparkline(days: Sequence[ComplianceDay], cells: int) -> str:
+    """Draw the share that complied day by day, newest last; days without a result are left out."""
+    newest = days[-cells:]
+    shares = [
+        (day.score.judged_count - noncompliant_count(day.score)) / day.score.judged_count
+        if day.score.judged_count
+        else None
+        for day in newest
+    ]
+    return sparkline(shares, cells, 1.0)
+
+
+def last_verdict_signs(part: AgentTypeCompliance) -> str:
+    """Write the newest verdicts as signs, the newest last."""
+    return "".join(VERDICT_SIGNS[each] for each in reversed(part.last_verdicts[:LAST_VERDICTS]))
+
+
+MAX_DAYS: Final = 14
+"""Shown one by one; `ctxtop compliance --json` has them all."""
+
+REPORT_SPARK_CELLS: Final = 40
+BAR_CELLS: Final = 16
+
+
+def type_report(part: AgentTypeCompliance, least: int, width: int) -> Content:
+    """Write the history; `least` results there must be before a share is told."""
+    return Content("\n").join(
+        [
+            *_head(part, least, width),
+            *_sizes(part, width),
+            *_verdicts(part),
+            *_codes(part, width),
+            *_days(part),
+        ]
+    )
+
+
+def _head(part: AgentTypeCompliance, least: int, width: int) -> Iterator[Content]:
+    yield Content.styled(part.name, "bold $foreground")
+    score = part.score
+    running = f", {part.running} running" if part.running else ""
+    yield from labelled_line("runs", f"{part.runs}{running}", width)
+    formats = ", ".join(each.value for each in part.formats if each is not ResultFormat.NONE)
+    yield from labelled_line(
+        "expected", formats or "nothing: nobody asks for a compressed result", width
+    )
+    if part.drift is not None:
+        drifts = f"the policy's rules say {part.drift.value}, its definition does not"
+        yield from labelled_line("but", drifts, width, "$level-warning")
+    if not score.judged_count:
+        return
+    yield from labelled_line(
+        "complied",
+        compliance_share_text(score),
+        width,
+        "$level-warning" if noncompliant_count(score) else "$foreground",
+    )
+    if score.passed_share is None:
+        yield from labelled_line("", f"a share is told of {least} results or more", width, "$quiet")
+    if score.first_pass_share is not None:
+        first, forced = percent(score.first_pass_share), percent(score.forced_share)
+        yield from labelled_line("", f"{first} at once, {forced} after a block", width)
+    yield from labelled_line(
+        "by day", compliance_sparkline(part.days, REPORT_SPARK_CELLS), width, "$accent"
+    )
+    yield from labelled_line("last", f"{last_verdict_signs(part)}  the newest last", width)
+    grep = (
+        f"{score.grep_passed} of {score.judged_count} would pass, {score.grep_wrong} of them"
+        " wrongly"
+    )
+    yield from labelled_line("a grep", grep, width)
+
+
+def _sizes(part: AgentTypeCompliance, width: int) -> Iterator[Content]:
+    sizes, cost = part.sizes, part.cost
+    if not sizes.results:
+        return
+    yield from section_heading("What it puts into its parents")
+    yield from labelled_line("results", str(sizes.results), width)
+    yield from labelled_line(
+        "lines", f"half have at most {sizes.median_lines}, nine in ten {sizes.p90_lines}", width
+    )
+    half, large = tokens(sizes.median_tokens), tokens(sizes.p90_tokens)
+    yield from labelled_line("tokens", f"half have at most ≈{half}, nine in ten ≈{large}", width)
+    yield from labelled_line("in all", f"≈{tokens(cost.result_tokens)} tokens", width)
+    if cost.excess_tokens:
+        saved = f"≈{tokens(cost.excess_tokens)} tokens would not have been there had all complied"
+        yield from labelled_line("too many", saved, width, "$level-warning")
+    if cost.retry_tokens:
+        yield from labelled_line(
+            "blocks", f"{tokens(cost.retry_tokens)} tokens were spent after a block", width
+        )
+
+
+def _verdicts(part: AgentTypeCompliance) -> Iterator[Content]:
+    counted = [
+        (each, part.score.verdicts[each]) for each in ComplianceVerdict if part.score.verdicts[each]
+    ]
+    most = max((count for _, count in counted), default=0)
+    if not most:
+        return
+    yield from section_heading("Verdicts")
+    for each, count in counted:
+        cells = max(1, round(BAR_CELLS * count / most))
+        bad = VERDICT_SIGNS[each] == "✗"
+        yield Content.assemble(
+            (f"  {VERDICT_NAMES[each]:<{LABEL_CELLS}}", "$quiet"),
+            ("▄" * cells, "$level-warning" if bad else "$accent"),
+            ("▁" * (BAR_CELLS - cells), "$bar-track"),
+            (fit_right(str(count), 5), "$foreground"),
+        )
+
+
+def _codes(part: AgentTypeCompliance, width: int) -> Iterator[Content]:
+    if not part.score.codes:
+        return
+    yield from section_heading("What was wrong, in how many results")
+    for label, count in part.score.codes.items():
+        code = FindingCode(label.partition(":")[0])
+        style = "$level-warning" if code.is_violation else "$level-notice"
+        head = Content.assemble((f"{count:>5}  ", "$foreground"), (f"{label:<9}", style))
+        yield from hanging_lines(head, Content.styled(CODE_SENTENCES[code], "$quiet"), width)
+
+
+def _days(part: AgentTypeCompliance) -> Iterator[Content]:
+    if not part.days:
+        return
+    yield from section_heading("Day by day (UTC)")
+    for each in reversed(part.days[-MAX_DAYS:]):
+        yield _day_line(each)
+
+
+def _day_line(each: ComplianceDay) -> Content:
+    failed = noncompliant_count(each.score)
+    passed = each.score.judged_count - failed
+    cells = round(BAR_CELLS * passed / each.score.judged_count) if each.score.judged_count else 0
+    return Content.assemble(
+        (f"  {(iso_time(each.at) or NOTHING)[:10]:<{LABEL_CELLS}}", "$quiet"),
+        ("▄" * cells, "$accent"),
+        ("▁" * (BAR_CELLS - cells), "$bar-track"),
+        (f"  {passed} of {each.score.judged_count}", "$foreground"),
+        (
+            f"  ≈{tokens(each.cost.excess_tokens)} too many" if each.cost.excess_tokens else "",
+            "$level-warning",
+        ),
+    )

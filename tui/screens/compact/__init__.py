@@ -1,0 +1,1 @@
+"""The page that plans a compaction and applies it."""

@@ -1,0 +1,413 @@
+"""The compact page's panes: the options, the operations, and the buttons that apply them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from textual import on
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.message import Message
+from textual.widgets import Button, Static
+
+from ....core.actions.plan_options import (
+    BY_LEVEL,
+    CUT,
+    PLAN_STRATEGIES,
+    REVERT,
+    SUMMARISE,
+    PlanSliders,
+)
+from ....core.compaction.plan import target_tokens
+from ....core.transcript.sanitize import one_line
+from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens
+from ...text.plan_text import HARM_NAMES, screen_advice
+from ...widgets.choice_bar import Choice
+from ...widgets.row_list import Row, RowList
+from ...widgets.slider import Slider, SliderScale
+from .compaction_planner import operation_key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from textual import events
+    from textual.app import ComposeResult
+
+    from ....core.actions.plan_options import PromptChoice
+    from ....core.compaction.plan import CompactionPlan, Operation, ProtectedTokens, Refusal
+    from .compaction_planner import OperationKey, PlannedCompaction
+
+
+BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
+DEPENDENT_SIGN: Final = " + "
+"""The sign of what follows from the others and cannot be switched."""
+
+PROTECTED_SIGN: Final = " = "
+"""The sign of what no strategy touches."""
+
+BOX_CELLS: Final = 3
+"""A click within them switches."""
+
+_TOKENS_CELLS: Final = 9
+_LINE_CELLS: Final = 7
+_REASON_FROM_CELLS: Final = 96
+"""Cells from which on there is room for why each one goes."""
+
+MAX_CACHED_ROWS: Final = 20_000
+"""Rows that are kept drawn: a switch draws a few anew, and a plan has thousands."""
+
+
+@dataclass(frozen=True, slots=True)
+class OperationRow:
+    """One row: a strategy's head, an operation, or what stays."""
+
+    key: str
+    box: str
+    operations: tuple[Operation, ...] = ()
+    """What it switches, or shows."""
+    is_header: bool = False
+    protected: ProtectedTokens | None = None
+
+    @property
+    def can_switch(self) -> bool:
+        """It may be left out."""
+        return self.box in {BOX_ON, BOX_OFF, BOX_SOME}
+
+    @property
+    def keys(self) -> frozenset[OperationKey]:
+        """By which its operations are known again."""
+        return frozenset(operation_key(each) for each in self.operations)
+
+
+def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
+    """Lay a plan out: what can be switched by level and strategy, what follows, what stays."""
+    left_out = planned.request.left_out
+    ordered = sorted(planned.offered, key=lambda each: (each.level, each.strategy, each.line or 0))
+    items: list[OperationRow] = []
+    for strategy, group in groupby(ordered, key=lambda each: each.strategy):
+        own = tuple(group)
+        boxes = [BOX_OFF if operation_key(each) in left_out else BOX_ON for each in own]
+        box = boxes[0] if len(set(boxes)) == 1 else BOX_SOME
+        items.append(OperationRow(f"s:{strategy}", box, own, is_header=True))
+        items += [
+            OperationRow(f"o:{each.strategy}:{each.line}:{number}", box, (each,))
+            for number, (each, box) in enumerate(zip(own, boxes, strict=True))
+        ]
+    return [*items, *_dependent_rows(planned), *_protected_rows(planned.plan)]
+
+
+def _dependent_rows(planned: PlannedCompaction) -> Iterator[OperationRow]:
+    offered = set(map(operation_key, planned.offered))
+    bound = tuple(each for each in planned.plan.operations if operation_key(each) not in offered)
+    for number, each in enumerate(bound):
+        yield OperationRow(f"b:{each.strategy}:{number}", DEPENDENT_SIGN, (each,))
+
+
+def _protected_rows(plan: CompactionPlan) -> Iterator[OperationRow]:
+    for each in plan.protected:
+        yield OperationRow(f"p:{each.why}", PROTECTED_SIGN, protected=each)
+
+
+def operation_header(width: int) -> Content:
+    """Write the line above the rows."""
+    return Content.styled(
+        _operation_cells("on ", "line", "what", "tokens", "why it can go", width), "$quiet"
+    )
+
+
+@lru_cache(maxsize=MAX_CACHED_ROWS)
+def operation_row_line(item: OperationRow, width: int) -> Content:
+    """Write a row."""
+    if item.protected is not None:
+        said = _operation_cells(
+            PROTECTED_SIGN,
+            "",
+            f"protected: {item.protected.why}",
+            _count(item.protected.tokens),
+            "",
+            width,
+        )
+        return Content.styled(said, "$quiet")
+    if item.is_header:
+        return _strategy_line(item, width)
+    (operation,) = item.operations
+    line = "" if operation.line is None else f"{operation.line:,}"
+    freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
+    said = _operation_cells(f"{item.box}", line, f"  {operation.what}", freed, operation.why, width)
+    return Content.styled(said, "$quiet" if item.box == BOX_OFF else "$foreground")
+
+
+def _strategy_line(item: OperationRow, width: int) -> Content:
+    first = item.operations[0]
+    count = len(item.operations)
+    what = f"{first.strategy}: {count:,} {'operation' if count == 1 else 'operations'}"
+    why = f"level {int(first.level)}, {HARM_NAMES[first.level]}"
+    freed = _count(sum(each.tokens_saved for each in item.operations))
+    style = "$quiet" if item.box == BOX_OFF else "bold $level-calm"
+    return Content.styled(_operation_cells(item.box, "", what, freed, why, width), style)
+
+
+def _count(count: int) -> str:
+    return f"≈ {tokens(count)}" if count else "–"
+
+
+def _operation_cells(box: str, line: str, what: str, freed: str, why: str, width: int) -> str:
+    room = max(0, width - BOX_CELLS - _LINE_CELLS - _TOKENS_CELLS - 3)
+    if width < _REASON_FROM_CELLS:
+        return (
+            f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, room)}"
+            f" {fit_right(freed, _TOKENS_CELLS)}"
+        )
+    reason = room * 2 // 5
+    what_cells = room - reason - 2
+    return (
+        f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, what_cells)}"
+        f" {fit_right(freed, _TOKENS_CELLS)}"
+        f"  {fit_left(why, reason)}"
+    )
+
+
+def toggle_row(item: OperationRow, left_out: frozenset[OperationKey]) -> frozenset[OperationKey]:
+    """Switch a row: one operation, or all of a strategy; on where any of them is off."""
+    return left_out | item.keys if item.box == BOX_ON else left_out - item.keys
+
+
+def toggle_all(planned: PlannedCompaction) -> frozenset[OperationKey]:
+    """Leave all out, or where some are left out already take all in."""
+    return (
+        frozenset() if planned.request.left_out else frozenset(map(operation_key, planned.offered))
+    )
+
+
+class OperationPane(RowList):
+    """Shows items, and tells which of them is to be switched."""
+
+    @dataclass
+    class Switched(Message):
+        """A person wants a row on or off."""
+
+        item: OperationRow
+
+    def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
+        super().__init__(id=id, number="", name="Operations")
+        self._items: dict[str, OperationRow] = {}
+
+    @property
+    def marked(self) -> OperationRow | None:
+        """The marked row."""
+        return self._items.get(self.key or "")
+
+    def show(self, items: Sequence[OperationRow]) -> None:
+        """Draw these rows; those that say what they said are kept."""
+        width = self.row_width
+        self._items = {each.key: each for each in items}
+        self.show_header(operation_header(width))
+        self.show_rows([Row(each.key, operation_row_line(each, width)) for each in items])
+
+    def switch_marked(self) -> None:
+        """Tell that the marked row is to be switched."""
+        if self.marked is not None:
+            self.post_message(self.Switched(self.marked))
+
+    def on_click(self, event: events.Click) -> None:
+        """Switch where the click hit a box; the rows have marked the one below it."""
+        found = self.clicked(event)
+        if found and found[1] < BOX_CELLS:
+            self.switch_marked()
+
+
+MAX_KEPT: Final = 40
+MAX_TURNS: Final = 60
+"""Who wants to keep more makes nothing smaller."""
+
+_SLIDERS_BY_STRATEGY: Final = {
+    BY_LEVEL: ("level", "target", "keep"),
+    SUMMARISE: ("keep",),
+    CUT: ("turns",),
+    REVERT: ("back",),
+}
+
+
+class PlanOptionsBar(Vertical):
+    """Tells of every change of what is wanted."""
+
+    @dataclass
+    class Changed(Message):
+        """A person wants something else."""
+
+        sliders: PlanSliders
+
+    def __init__(self, sliders: PlanSliders, window_tokens: int) -> None:
+        super().__init__()
+        self._window: Final = window_tokens
+        self._prompts: tuple[PromptChoice, ...] = ()
+        self._sliders = sliders
+
+    def compose(self) -> ComposeResult:
+        """Lay out the strategies above the sliders."""
+        aims = self._sliders
+        yield Choice(PLAN_STRATEGIES, id="strategy", name="strategy")
+        with Horizontal(id="sliders"):
+            yield Slider(SliderScale(0, 6), aims.level, _level_label, id="level", name="level")
+            yield Slider(
+                SliderScale(0, 95, 5), aims.target, self._target_label, id="target", name="target"
+            )
+            kept, turns = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS)
+            yield Slider(kept, aims.keep, self._keep_label, id="keep", name="keep last")
+            yield Slider(turns, aims.keep_turns, _turns_label, id="turns", name="keep last")
+            yield Slider(
+                SliderScale(1, 2), aims.prompts_back, self._back_label, id="back", name="go back"
+            )
+
+    def on_mount(self) -> None:
+        """Show the sliders of the first strategy."""
+        self._show_sliders()
+
+    def move_slider(self, name: str, steps: int) -> None:
+        """Move a slider by some steps, where it is shown."""
+        slider = self.query_one(f"#{name}", Slider)
+        if slider.display:
+            slider.action_slide(steps)
+
+    def show_prompts(self, prompts: Sequence[PromptChoice]) -> None:
+        """Take the prompts that can be gone back to, oldest first; none where nobody looked."""
+        if prompts:
+            self._prompts = tuple(prompts)
+            # Before the first prompt nothing would be left, and with all turns nothing would go.
+            fewer = max(1, len(prompts) - 1)
+            self.query_one("#back", Slider).rescale(SliderScale(1, fewer))
+            self.query_one("#turns", Slider).rescale(SliderScale(1, min(fewer, MAX_TURNS)))
+
+    @on(Choice.Changed)
+    def _choose(self, event: Choice.Changed) -> None:
+        event.stop()
+        self._sliders = replace(self._sliders, strategy=event.value)
+        self._show_sliders()
+        self.post_message(self.Changed(self._sliders))
+
+    @on(Slider.Changed)
+    def _slide(self, event: Slider.Changed) -> None:
+        event.stop()
+        values = {each.id: each.value for each in self.query(Slider)}
+        self._sliders = PlanSliders(
+            strategy=self._sliders.strategy,
+            level=values["level"],
+            target=values["target"],
+            keep=values["keep"],
+            keep_turns=values["turns"],
+            prompts_back=values["back"],
+        )
+        self.post_message(self.Changed(self._sliders))
+
+    def _show_sliders(self) -> None:
+        shown = _SLIDERS_BY_STRATEGY.get(self._sliders.strategy, ())
+        for slider in self.query(Slider):
+            slider.display = slider.id in shown
+            slider.refresh()
+        self.query_one("#sliders").display = bool(shown)
+
+    def _target_label(self, share: int) -> str:
+        if not share:
+            return "all it allows"
+        return f"{share} % ≈ {tokens(target_tokens(self._window, share / 100))}"
+
+    def _keep_label(self, count: int) -> str:
+        return plural(count, "message" if self._sliders.strategy == SUMMARISE else "turn")
+
+    def _back_label(self, count: int) -> str:
+        known = self._prompts[-count:][:1] if count <= len(self._prompts) else ()
+        said = "".join(f", before “{each.text}”" for each in known)
+        return f"{plural(count, 'prompt')}{said}"
+
+
+def _level_label(level: int) -> str:
+    return f"{level} {HARM_NAMES[level]}"
+
+
+def _turns_label(count: int) -> str:
+    return plural(count, "turn")
+
+
+ASK_LABEL: Final = "Ask Claude Code to /compact"
+ASK_SHORT_LABEL: Final = "Ask to /compact"
+
+FULL_LABEL_CELLS: Final = 84
+"""Cells from which on there is room for all of it."""
+
+FOUR_BUTTONS_CELLS: Final = 72
+"""Cells from which on there is room for four buttons; Esc leaves it alone everywhere."""
+
+_STAGE_TEXTS: Final = {
+    "copy": ("keeping a copy", "copied"),
+    "write": ("writing", "written"),
+    "verify": ("verifying", "verified"),
+    "put": ("putting it in its place", "in its place"),
+}
+"""By the stage: while it goes on, and when it is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyState:
+    """What may be done now."""
+
+    can_apply: bool
+    in_place: Refusal | None
+    """Why not in the session itself; None where that may be."""
+    running: str | None
+    """What is being done already."""
+    stages: tuple[str, ...]
+    problem: str
+
+
+class ApplyBar(Vertical):
+    """Four buttons, and a line that says why one is grey or how far it has come."""
+
+    def compose(self) -> ComposeResult:
+        """Lay out the buttons above the line."""
+        with Horizontal(id="do"):
+            yield Button("Write a fork", id="fork", variant="primary", compact=True)
+            yield Button("Write in place", id="in_place", compact=True)
+            yield Button(ASK_LABEL, id="ask", compact=True)
+            yield Button("Leave it alone", id="leave", compact=True)
+        yield Static(id="why")
+
+    def on_resize(self) -> None:
+        """Say less where there is no room for all."""
+        width = self.size.width
+        self.query_one("#ask", Button).label = (
+            ASK_LABEL if width >= FULL_LABEL_CELLS else ASK_SHORT_LABEL
+        )
+        self.query_one("#leave", Button).display = width >= FOUR_BUTTONS_CELLS
+
+    def show(self, state: ApplyState) -> None:
+        """Show what may be done now."""
+        can = state.can_apply and state.running is None
+        self.query_one("#fork", Button).disabled = not can
+        self.query_one("#in_place", Button).disabled = not can or state.in_place is not None
+        self.query_one("#ask", Button).disabled = state.running is not None
+        self.query_one("#why", Static).update(apply_state_line(state, self.size.width - 2))
+
+
+def apply_state_line(state: ApplyState, width: int) -> Content:
+    """Say how far it has come, what went wrong, or why it is not to be done in place."""
+    if state.running is not None:
+        return _progress(state)
+    if state.problem:
+        return Content.styled(f"✗ {one_line(state.problem)}", "bold $level-warning")
+    if state.in_place is not None:
+        why = f"not in place: {state.in_place.why}; {screen_advice(state.in_place)}"
+        return Content.styled(shorten_middle(one_line(why), max(0, width)), "$quiet")
+    return Content("")
+
+
+def _progress(standing: ApplyState) -> Content:
+    if not standing.stages:
+        return Content.styled(f"{standing.running} …", "$accent")
+    *over, now = standing.stages
+    done = "".join(f"✓ {_STAGE_TEXTS[each][1]}  " for each in over)
+    return Content.styled(done, "$level-calm") + Content.styled(
+        f"… {_STAGE_TEXTS[now][0]}", "$accent"
+    )

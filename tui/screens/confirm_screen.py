@@ -1,0 +1,92 @@
+"""A question before something is changed: what will happen, with Cancel as the safe answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+    from textual.content import Content
+
+
+CANCEL_LABEL: Final = "Leave it alone"
+
+
+def dialog_bindings(leave: str) -> tuple[Binding, ...]:
+    """Bind the safe way out, and the arrows from one answer to the other."""
+    words = CANCEL_LABEL.casefold()
+    return (
+        Binding(leave, "leave", CANCEL_LABEL, key_display="Esc", tooltip=words, id="leave"),
+        Binding(
+            "left,up", "app.focus_previous", "Other", show=False, tooltip="before", id="previous"
+        ),
+        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the next", id="next"),
+    )
+
+
+class ConfirmScreen(ModalScreen[bool]):
+    """Answers True only where a person went to the button that names the action."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *dialog_bindings("escape,q"),
+        Binding(
+            "pagedown,ctrl+d",
+            "scroll('down')",
+            "Page down",
+            show=False,
+            tooltip="a page down",
+            id="page_down",
+        ),
+        Binding(
+            "pageup,ctrl+u",
+            "scroll('up')",
+            "Page up",
+            show=False,
+            tooltip="a page up",
+            id="page_up",
+        ),
+    ]
+
+    def __init__(
+        self, title: str, what: Content, action_label: str, cancel_label: str = CANCEL_LABEL
+    ) -> None:
+        """Ask with `what` will happen; `action` names it on the button that does it."""
+        super().__init__()
+        self._title: Final = title
+        self._what: Final = what
+        self._action: Final = action_label
+        self._safe: Final = cancel_label
+
+    def compose(self) -> ComposeResult:
+        """Lay out the words above two buttons."""
+        with Vertical(id="confirm"):
+            # What will happen can be long; the answers stay in sight.
+            with VerticalScroll(id="what", can_focus=False):
+                yield Static(self._what)
+            with Horizontal(id="answers"):
+                yield Button(self._safe, id="safe", compact=True)
+                yield Button(self._action, id="action", variant="warning", compact=True)
+
+    def on_mount(self) -> None:
+        """Let Enter be the safe answer."""
+        self.query_one("#confirm").border_title = self._title
+        self.query_one("#safe").focus()
+
+    @on(Button.Pressed)
+    def _answer(self, event: Button.Pressed) -> None:
+        event.stop()
+        self.dismiss(event.button.id == "action")
+
+    def action_scroll(self, where: str) -> None:
+        """Read on, or back."""
+        getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
+
+    def action_leave(self) -> None:
+        """Change nothing."""
+        self.dismiss(False)  # noqa: FBT003 -- the answer

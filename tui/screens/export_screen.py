@@ -1,0 +1,187 @@
+"""The export dialog: into a file that a person names, or into the clipboard."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import events, on
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Input, Static
+
+from ...core.transcript.sanitize import one_line
+from ..export.document_file import ExportError, FileThereError, parse_path, write_export
+from .confirm_screen import ConfirmScreen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from textual.app import ComposeResult
+
+    from ...core.model.problem import Problem
+    from ..dashboard import Dashboard
+
+
+@dataclass(frozen=True, slots=True)
+class ExportChoice:
+    """What can be exported."""
+
+    label: str
+    """As "the 3 marked"."""
+    description: str
+    """As "3 summaries"."""
+    make_parts: Callable[[], Iterable[str]]
+    """Makes the document; called outside the screen's thread."""
+
+
+class ExportScreen(ModalScreen[None]):
+    """Asks; what is there already is replaced only where a person says so once more."""
+
+    app: Dashboard
+
+    CSS_PATH = "export.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "escape", "leave", "Leave it", key_display="Esc", tooltip="write nothing", id="back"
+        ),
+        Binding(
+            "down,tab",
+            "scope(1)",
+            "What",
+            show=False,
+            tooltip="what to export",
+            priority=True,
+            id="down",
+        ),
+        Binding("up,shift+tab", "scope(-1)", "What", show=False, priority=True, id="up"),
+        Binding("ctrl+y", "copy", "Copy", tooltip="into the clipboard instead", id="copy"),
+    ]
+
+    def __init__(self, title: str, choices: Sequence[ExportChoice], name: str, now_ms: int) -> None:
+        """Offer to write one of `choices`, for which `name` begins a file's."""
+        super().__init__()
+        self._title: Final = title
+        self._choices: Final = choices
+        self._file_name: Final = name
+        self._now_ms: Final = now_ms
+        self._chosen = 0
+
+    def compose(self) -> ComposeResult:
+        """Lay out what is exported above the file's name."""
+        with Vertical(id="export"):
+            yield Static(id="scopes", markup=False)
+            yield Static("into the file", classes="label", markup=False)
+            yield Input(value=str(self._default()), id="file", compact=True, select_on_focus=False)
+            yield Static(id="said", markup=False)
+
+    def on_mount(self) -> None:
+        """Let the name be typed at once."""
+        box = self.query_one("#export")
+        box.border_title = Content(one_line(f"Export {self._title} as Markdown"))
+        box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc leave it"
+        self.query_one(Input).focus()
+        self._draw()
+
+    def _default(self) -> Path:
+        # Not the folder one stands in: that is often somebody's repository.
+        stamp = datetime.fromtimestamp(self._now_ms / 1000).astimezone()
+        return Path.home() / f"ctxtop-{self._file_name}-{stamp:%Y%m%d-%H%M%S}.md"
+
+    def _draw(self) -> None:
+        parts: list[Content] = []
+        for number, choice in enumerate(self._choices):
+            chosen = number == self._chosen
+            sign = "●" if chosen else "○"
+            parts.append(
+                Content.styled(f" {sign} {choice.label}", "bold $accent" if chosen else "$quiet")
+            )
+        self.query_one("#scopes", Static).update(Content("\n").join(parts))
+
+    def _show_status(self, words: str) -> None:
+        self.query_one("#said", Static).update(one_line(words))
+
+    def action_scope(self, by: int) -> None:
+        """Choose what to export."""
+        self._chosen = (self._chosen + by) % len(self._choices)
+        self._draw()
+
+    @on(events.Click, "#scopes")
+    def _choose(self, event: events.Click) -> None:
+        if 0 <= event.y < len(self._choices):
+            self._chosen = event.y
+            self._draw()
+
+    @on(Input.Changed)
+    def _forget(self, event: Input.Changed) -> None:
+        event.stop()
+        self._show_status("")
+
+    @on(Input.Submitted)
+    def _write(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._start(event.value, replacing=False)
+
+    def _start(self, typed: str, *, replacing: bool) -> None:
+        try:
+            path = parse_path(typed, Path.home())
+        except ExportError as error:
+            self._show_status(str(error))
+            return
+        choice = self._choices[self._chosen]
+
+        def work() -> int | ExportError:
+            try:
+                return write_export(path, choice.make_parts(), replacing=replacing)
+            except ExportError as error:
+                return error
+
+        def take(found: int | ExportError | Problem) -> None:
+            if isinstance(found, int):
+                self._done(path, choice, found)
+            elif isinstance(found, FileThereError) and self.is_attached:
+                self._ask(path, typed)
+            elif self.is_attached:
+                self._show_status(str(found))
+
+        self._show_status("writing …")
+        self.app.file_worker.submit(work, take)
+
+    def _done(self, path: Path, choice: ExportChoice, size: int) -> None:
+        said = f"{choice.description}, {size:,} bytes, for you alone"
+        self.app.notify(f"{one_line(str(path))}\n{said}", title="exported", markup=False)
+        if self.is_current:
+            self.dismiss()
+
+    def _ask(self, path: Path, typed: str) -> None:
+        self._show_status("")
+        what = Content.assemble(
+            (one_line(str(path)), "bold $foreground"),
+            "\nis there already. What is in it now is lost when it is replaced.",
+        )
+
+        def answered(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
+            if yes:
+                self._start(typed, replacing=True)
+
+        self.app.push_screen(ConfirmScreen("Replace a file", what, "Replace it"), answered)
+
+    def action_copy(self) -> None:
+        """Copy it and be done."""
+        choice = self._choices[self._chosen]
+
+        def take(found: str | Problem) -> None:
+            if isinstance(found, str):
+                self.app.copy(found, choice.description)
+            if self.is_current:
+                self.dismiss()
+
+        self.app.file_worker.submit(lambda: "".join(choice.make_parts()), take)
+
+    def action_leave(self) -> None:
+        """Write nothing."""
+        self.dismiss()

@@ -1,0 +1,1 @@
+"""The first page: every session, and its panes."""

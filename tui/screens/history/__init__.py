@@ -1,0 +1,1 @@
+"""The pages of receipts: what was changed, and undo."""

@@ -1,0 +1,352 @@
+"""The history of all actions, and each receipt's state, undo and checks in words."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ....core.compaction.plan import Refusal
+from ....core.compaction.receipts import ApplyMode, BackupStore, CompactionReceipt, ReceiptState
+from ....core.compaction.undo import find_undo_obstacle
+from ...text.formats import plural, tokens
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Collection, Iterator
+
+    from ....collectors.client_compact.request_receipts import ClientCompactReceipt
+    from ....core.compaction.plan import Operation
+    from ....core.store.automation_records import AutomaticRunRecord
+    from ...text.plan_text import OperationChange
+
+
+CHECK_TEXTS: Final = {
+    "V1": "every changed line is JSON",
+    "V2": "no line too many",
+    "V3": "untouched lines byte for byte",
+    "V4": "ids, roles and calls stay",
+    "V5": "the same lines are sent",
+    "V6": "no new roots or orphans",
+    "V7": "every call has its result",
+    "V8": "the API's own tools in pairs",
+    "V9": "nothing empty, types stay",
+    "V10": "thinking whole or gone",
+    "V11": "the last compaction stands",
+    "V12": "title and mode stand",
+    "V13": "roles in turn",
+    "V14": "prompts as the plan says",
+    "V15": "what is protected stays",
+    "V16": "what is sent is as planned",
+    "V17": "file no larger than planned",
+    "V18": "no character cut in half",
+    "V19": "images whole or a word",
+    "V20": "files beside it are there",
+    "V21": "taken back, the same bytes",
+    "V22": "done twice is done once",
+    "V23": "owner and rights kept",
+    "V24": "nobody wrote meanwhile",
+}
+"""By their codes, as receipts name them."""
+
+
+def check_text(check: str) -> str:
+    """Say what a check found to be so; its code alone where it is a newer one."""
+    return CHECK_TEXTS.get(check, check)
+
+
+MODE_NAMES: Final = {
+    ApplyMode.FORK: "fork",
+    ApplyMode.IN_PLACE: "in place",
+    ApplyMode.APPEND: "appended",
+}
+
+RECEIPT_STATE_TEXTS: Final = {
+    ReceiptState.OPEN: "interrupted",
+    ReceiptState.DONE: "can be undone",
+    ReceiptState.PARTLY_UNDONE: "partly undone",
+    ReceiptState.UNDONE: "undone",
+}
+
+
+def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
+    """Say why it cannot be taken back; None where it can. The copy's content is not read."""
+    if receipt.state is ReceiptState.UNDONE:
+        return "it is undone already"
+    if receipt.state is ReceiptState.OPEN:
+        return "it was interrupted: the next change of the session settles it"
+    if not Path(receipt.target).is_file():
+        return f"{receipt.target} is gone"
+    copy = BackupStore(state).path(receipt.backup) if receipt.backup else None
+    if copy is not None and not copy.is_file() and not Path(receipt.transcript).is_file():
+        return f"{copy} and {receipt.transcript} are gone"
+    return None
+
+
+def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
+    """Take one back into nowhere, and give what stands in its way; None where nothing does."""
+    try:
+        found = find_undo_obstacle(receipt, state)
+    except OSError as error:
+        why = f"{error.filename or receipt.target}: {error.strerror}"
+        return Refusal("file", why, "make it readable again")
+    return found.refusals[0] if found else None
+
+
+def strategies_text(receipt: CompactionReceipt) -> str:
+    """Count the operations and name their strategies."""
+    operations = receipt.plan.operations
+    names = dict.fromkeys(each.strategy for each in operations)
+    return f"{len(operations)}: {', '.join(names)}"
+
+
+def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
+    """Say how it stands; the copy's content is not read."""
+    if receipt.state in {ReceiptState.DONE, ReceiptState.PARTLY_UNDONE} and undo_obstacle(
+        receipt, state
+    ):
+        return "its file is gone"
+    return RECEIPT_STATE_TEXTS[receipt.state]
+
+
+def newest_undoable(store: Path) -> CompactionReceipt | None:
+    """Give the newest receipt that is not undone. Raises OSError."""
+    from ....collectors.actions.session_target import state_folder
+    from ....core.compaction.receipts import ReceiptStore
+
+    found = ReceiptStore(state_folder(store)).all()
+    return next((each for each in found if each.state is not ReceiptState.UNDONE), None)
+
+
+def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, title: str) -> str:
+    """Say what would be taken back, before a person confirms it."""
+    plan = receipt.plan
+    whole = len(plan.operations)
+    undone = receipt.now.undone if receipt.now else ()
+    left = [n for n in (range(whole) if numbers is None else numbers) if n not in undone]
+    freed = sum(plan.operations[n].tokens_saved for n in left)
+    count = f"{len(left)} of {whole}" if len(left) < whole else f"all {whole}"
+    where = {
+        ApplyMode.FORK: (
+            f"in its fork {receipt.new_session_id}. The session and the fork both stay."
+        ),
+        ApplyMode.IN_PLACE: "in the session itself. What was written since stays.",
+        ApplyMode.APPEND: "at the end of the session. What was written since stays.",
+    }[receipt.mode]
+    what = ", ".join(dict.fromkeys(plan.operations[n].strategy for n in left))
+    return (
+        f"“{title}”: {count} operations of receipt {receipt.receipt_id} are taken back, {where}\n\n"
+        f"{what}: ≈ {tokens(freed)} tokens come back into its context."
+    )
+
+
+def read_receipt(store: Path, receipt_id: str) -> tuple[CompactionReceipt | None, str | None]:
+    """Read a receipt, and what keeps it from being undone. Raises OSError."""
+    from ....collectors.actions.session_target import state_folder
+    from ....core.compaction.receipts import ReceiptStore
+
+    state = state_folder(store)
+    found = next(iter(ReceiptStore(state).find_by_prefix(receipt_id)), None)
+    return found, undo_obstacle(found, state) if found else None
+
+
+def read_applied_changes(
+    receipt: CompactionReceipt, operation: Operation, store: Path, max_changes: int
+) -> list[OperationChange]:
+    """Read what an operation changed when it was carried out. Raises OSError."""
+    from ....collectors.actions.session_target import state_folder
+    from ...text.plan_text import read_backup_changes, read_edit_changes
+
+    edits = operation.edits[:max_changes]
+    if receipt.backup is None:
+        return read_edit_changes(edits, Path(receipt.transcript))
+    with BackupStore(state_folder(store)).open_lines(receipt.backup) as lines:
+        return read_backup_changes(edits, lines)
+
+
+def check_all_receipts(store: Path) -> dict[str, str]:
+    """Try out of each receipt whether it can be taken back: "ok", or what stands in its way."""
+    from ....collectors.actions.session_target import state_folder
+    from ....core.compaction.receipts import ReceiptStore
+
+    state = state_folder(store)
+    found = {each.receipt_id: try_undo(each, state) for each in ReceiptStore(state).all()}
+    return {name: "ok" if why is None else why.check for name, why in found.items()}
+
+
+_MAX_INSTALL_RECEIPT_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryEntry:
+    """One of them; times in ms since 1970."""
+
+    key: str
+    at: int
+    session_id: str | None
+    mode: str
+    what: str
+    requested_by: str
+    """"you", or why ctxtop did it by itself."""
+    freed_tokens: int | None
+    freed_bytes: int | None
+    state: str
+    receipt_id: str | None = None
+    """Of what can be looked into, and taken back."""
+    undo_obstacle: str | None = None
+    """What keeps it from being undone; None where nothing does."""
+
+
+def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
+    """List them. Raises OSError where a book cannot be read."""
+    return sorted(_entries(db, store), key=lambda each: -each.at)
+
+
+def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
+    """Give what changes with every action: it is cheap to look at."""
+    from ....collectors.actions.session_target import state_folder
+    from ....collectors.install.install_receipts import install_folder
+    from ....collectors.plugin.compact_requests import request_history_folder
+    from ....core.store.automation_records import automatic_runs_fingerprint
+
+    asked = Path(request_history_folder(str(store)))
+    places = (state_folder(store) / "receipts", asked, install_folder(store))
+    return (*map(_modified_ns, places), *automatic_runs_fingerprint(db))
+
+
+def _modified_ns(place: Path) -> int | None:
+    try:
+        return place.stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
+    from ....collectors.actions.session_target import state_folder
+    from ....collectors.client_compact import request_receipts as asked
+    from ....core.compaction.receipts import ReceiptStore
+    from ....core.store.automation_records import read_automatic_runs, read_recoveries
+
+    state = state_folder(store)
+    mended = {run.receipt for run in read_recoveries(db) if run.receipt}
+    kept = ReceiptStore(state)
+    for receipt in kept.all():
+        yield _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in mended)
+    for path in kept.unreadable():
+        yield _unreadable_entry(path)
+    for request in asked.read_client_receipts(store, time.time_ns() // 1_000_000):
+        yield _client_compact_entry(request)
+    for run in read_automatic_runs(db, 0):
+        if run.receipt is None:
+            yield _automatic_entry(run)
+    yield from _install_entries(store)
+
+
+def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool) -> HistoryEntry:
+    plan = receipt.plan
+    return HistoryEntry(
+        key=f"receipt:{receipt.receipt_id}",
+        at=receipt.at,
+        session_id=receipt.session_id,
+        mode="recover" if is_recovery else MODE_NAMES[receipt.mode],
+        what=_operations_text(receipt),
+        requested_by=receipt.automatic or "you",
+        freed_tokens=plan.before_tokens - plan.after_tokens,
+        freed_bytes=plan.bytes_before - plan.bytes_after,
+        state="stands"
+        if receipt.state is ReceiptState.DONE
+        else receipt_state_text(receipt, state),
+        receipt_id=receipt.receipt_id,
+        undo_obstacle=undo_obstacle(receipt, state),
+    )
+
+
+def _operations_text(receipt: CompactionReceipt) -> str:
+    operations = receipt.plan.operations
+    names = ", ".join(dict.fromkeys(each.strategy for each in operations))
+    return f"{plural(len(operations), 'operation')}: {names}"
+
+
+def _unreadable_entry(path: Path) -> HistoryEntry:
+    return HistoryEntry(
+        key=f"unreadable:{path.name}",
+        at=path.stat().st_mtime_ns // 1_000_000,
+        session_id=None,
+        mode="?",
+        what=f"{path.name} or its plan is damaged",
+        requested_by="",
+        freed_tokens=None,
+        freed_bytes=None,
+        state="cannot be read",
+        undo_obstacle="put it back from a copy",
+    )
+
+
+def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
+    freed = None
+    if request.pre_tokens is not None and request.post_tokens is not None:
+        freed = request.pre_tokens - request.post_tokens
+    return HistoryEntry(
+        key=f"asked:{request.request}",
+        at=request.requested_at,
+        session_id=request.session_id,
+        mode=f"/compact, {request.via}",
+        what=request.why or _client_compact_text(request),
+        requested_by="you",
+        freed_tokens=freed,
+        freed_bytes=None,
+        state=request.state,
+        undo_obstacle="Claude Code did it: ctxtop cannot take that back",
+    )
+
+
+def _client_compact_text(request: ClientCompactReceipt) -> str:
+    if not request.command:
+        return "Claude Code was asked to compact it"
+    return f"ran {shlex.join(request.command)} in {request.folder}"
+
+
+def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
+    return HistoryEntry(
+        key=f"run:{run.session_id}:{run.at}",
+        at=run.at,
+        session_id=run.session_id,
+        mode="by itself",
+        what=run.outcome or "it is at work, or ctxtop was ended meanwhile",
+        requested_by=run.reason,
+        freed_tokens=None,
+        freed_bytes=None,
+        state="done" if run.left_tokens is not None else "nothing written",
+        undo_obstacle="nothing of ctxtop's was written",
+    )
+
+
+def _install_entries(store: Path) -> Iterator[HistoryEntry]:
+    import msgspec
+
+    from ....collectors.install.install_receipts import InstallReceipt, install_folder
+    from ....core.files.safe_open import open_regular
+
+    for path in sorted(install_folder(store).glob("*/receipt.json")):
+        try:
+            with open_regular(path) as file:
+                found = msgspec.json.decode(
+                    file.read(_MAX_INSTALL_RECEIPT_BYTES), type=InstallReceipt
+                )
+        except (OSError, msgspec.DecodeError):
+            yield _unreadable_entry(path)
+            continue
+        yield HistoryEntry(
+            key=f"install:{path.parent.name}",
+            at=found.at_ms,
+            session_id=None,
+            mode="hooks",
+            what=f"{found.form}: {', '.join(found.features)} in {found.settings}",
+            requested_by="you",
+            freed_tokens=None,
+            freed_bytes=None,
+            state="stands",
+            undo_obstacle="`ctxtop hooks uninstall` takes it back",
+        )

@@ -1,0 +1,1 @@
+"""The page of ctxtop's own log."""

@@ -1,0 +1,206 @@
+"""The events since ctxtop was started, and an event as a line of the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ....core.transcript.sanitize import one_line
+from ...cycle_enum import CycleEnum
+from ...notifications import EventSeverity
+from ...text.formats import NOTHING, fit_left, fit_right
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ....collectors.claude_code.scan_progress import ScanProgress
+    from ....core.model.problem import Problem
+
+
+MAX_EVENTS: Final = 1000
+"""Of what happened while this ctxtop ran: a line each, some hundred kilobytes in all."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogEvent:
+    """One entry of the log; its words hold nothing that a terminal could obey."""
+
+    key: str
+    at: int | None
+    """In ms since 1970; None where nothing says when."""
+    weight: EventSeverity
+    source: str
+    """Who tells it, in a word."""
+    where: str
+    text: str
+    detail: str = ""
+    """What else is known, line by line."""
+    session_id: str | None = None
+
+
+class EventLog:
+    """What happened while this ctxtop ran: the newest, as many as are kept."""
+
+    def __init__(self) -> None:
+        self._events: Final[deque[LogEvent]] = deque(maxlen=MAX_EVENTS)
+        self._count = 0
+
+    @property
+    def all(self) -> tuple[LogEvent, ...]:
+        """Oldest first."""
+        return tuple(self._events)
+
+    @property
+    def count(self) -> int:
+        """How many there ever were."""
+        return self._count
+
+    def add(
+        self,
+        at: int,
+        weight: EventSeverity,
+        source: str,
+        where: str,
+        text: str,
+        detail: str = "",
+    ) -> None:
+        """Keep another one; the oldest goes."""
+        self._count += 1
+        key = f"now {self._count}"
+        self._events.append(
+            LogEvent(key, at, weight, source, one_line(where), one_line(text), detail)
+        )
+
+    def add_problem(self, at: int, trouble: Problem) -> None:
+        """Note that something is in the way."""
+        self.add(at, EventSeverity.TROUBLE, "trouble", trouble.where, trouble.what, trouble.fix)
+
+    def resolve_problem(self, at: int, place: str) -> None:
+        """Note that a trouble is over."""
+        self.add(at, EventSeverity.NOTE, "trouble", place, "is over")
+
+    def add_notice(self, at: int, notice: Problem) -> None:
+        """Note what the collector tells."""
+        self.add(at, EventSeverity.NOTE, "noted", notice.where, notice.what, notice.fix)
+
+    def add_scan(self, at: int, progress: ScanProgress, seconds: float) -> None:
+        """Note that a scan has come to its end."""
+        read = f"{progress.bytes_read / 1e6:,.1f} MB in {seconds:.1f} s"
+        files = f"{progress.files_total:,} files"
+        self.add(at, EventSeverity.NOTE, "scan", files, f"read, {read}")
+
+
+def newest_events(happenings: Iterable[LogEvent], limit: int) -> list[LogEvent]:
+    """Put the newest last, at most so many; what has no time comes first."""
+    listed = sorted(happenings, key=lambda each: each.at or 0)
+    return listed[-limit:]
+
+
+_TIME_CELLS: Final = 12
+_SOURCE_CELLS: Final = 10
+_MIN_WHERE_CELLS: Final = 12
+_MAX_WHERE_CELLS: Final = 44
+
+SOURCE_FROM_CELLS: Final = 72
+"""Cells below which the source of an entry goes: its words say as much."""
+
+WEIGHT_SIGNS: Final = {
+    EventSeverity.NOTE: ("·", "$quiet"),
+    EventSeverity.WARNING: ("▲", "$level-warning"),
+    EventSeverity.TROUBLE: ("✗", "bold $level-emergency"),
+}
+"""How bad an entry is: never told by colour alone."""
+
+
+class LogLevel(CycleEnum):
+    """Which entries are shown."""
+
+    ALL = EventSeverity.NOTE
+    WARNINGS = EventSeverity.WARNING
+    TROUBLES = EventSeverity.TROUBLE
+
+    @property
+    def label(self) -> str:
+        """Name it for a person; empty for all."""
+        return "" if self is LogLevel.ALL else f"{self.name.lower()} only"
+
+
+def filter_events(entries: Iterable[LogEvent], filter_text: str, level: LogLevel) -> list[LogEvent]:
+    """Choose the entries that are bad enough and have all words; !word is one they have not."""
+    asked = filter_text.casefold().split()
+    return [each for each in entries if each.weight >= level.value and _matches(each, asked)]
+
+
+def _matches(entry: LogEvent, asked: list[str]) -> bool:
+    if not asked:
+        return True
+    text = f"{entry.source} {entry.where} {entry.text} {entry.detail}".casefold()
+    return all(
+        (word[1:] not in text) if word.startswith("!") and len(word) > 1 else word in text
+        for word in asked
+    )
+
+
+def event_header(width: int) -> Content:
+    """Write the line above the entries."""
+    where = _where_cells(width)
+    source = f"{fit_left('who', _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
+    return Content.styled(
+        f"{fit_left('when', _TIME_CELLS)}   {source}{fit_left('where', where)} what", "$quiet"
+    )
+
+
+def event_line(entry: LogEvent, width: int, now_ms: int) -> Content:
+    """Write an entry's line for so many cells."""
+    sign, style = WEIGHT_SIGNS[entry.weight]
+    where = _where_cells(width)
+    source = f"{fit_left(entry.source, _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
+    rest = max(0, width - _TIME_CELLS - 3 - len(source) - where - 1)
+    words = "$foreground" if entry.weight is EventSeverity.NOTE else style
+    return Content.assemble(
+        (fit_right(local_time(entry.at, now_ms), _TIME_CELLS), "$quiet"),
+        (f" {sign} ", style),
+        (source, "$quiet"),
+        (f"{fit_left(entry.where, where)} ", "bold"),
+        (fit_left(entry.text, rest), words),
+    )
+
+
+def _where_cells(width: int) -> int:
+    return min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3), _MAX_WHERE_CELLS)
+
+
+def local_time(at: int | None, now_ms: int) -> str:
+    """Write a moment in local time, as exact as it is near: 11:57:40, or 19 Nov 08:12."""
+    if at is None:
+        return NOTHING
+    moment, now = _local_datetime(at), _local_datetime(now_ms)
+    if moment.date() == now.date():
+        return f"{moment:%H:%M:%S}"
+    if moment.year == now.year:
+        return f"{moment.day} {moment:%b %H:%M}"
+    return f"{moment:%Y-%m-%d}"
+
+
+def event_details(entry: LogEvent) -> Content:
+    """Write all that is known of an entry."""
+    sign, style = WEIGHT_SIGNS[entry.weight]
+    at = NOTHING if entry.at is None else f"{_local_datetime(entry.at):%Y-%m-%d %H:%M:%S}"
+    return Content("\n").join(
+        [
+            Content.assemble((f"{sign} {entry.text}", style)),
+            Content(""),
+            Content.assemble(("when     ", "$quiet"), at),
+            Content.assemble(("who      ", "$quiet"), entry.source),
+            Content.assemble(("where    ", "$quiet"), entry.where),
+            *([Content(""), Content(entry.detail)] if entry.detail else []),
+        ]
+    )
+
+
+def _local_datetime(ms: int) -> datetime:
+    return datetime.fromtimestamp(ms / 1000, UTC).astimezone()

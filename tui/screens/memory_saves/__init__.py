@@ -1,0 +1,1 @@
+"""The page of claude-memory's saves."""

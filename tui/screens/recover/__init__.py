@@ -1,0 +1,1 @@
+"""The page that recovers a session whose prompt is too long."""

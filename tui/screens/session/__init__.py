@@ -1,0 +1,1 @@
+"""The pages of one session: timeline, breakdown, compactions, sources."""

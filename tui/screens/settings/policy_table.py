@@ -1,0 +1,233 @@
+"""The policy's values as rows by area, and one value in detail."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+from textual.content import Content
+
+from ....core.policy.policy import PolicyOrigin
+from ....core.policy.value_types import format_value
+from ....core.transcript.sanitize import one_line
+from ...text.formats import fit_left, shorten_middle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from ....core.policy.policy import IgnoredValue, Policy, PolicyNotice, ResolvedValue
+
+
+AREAS: Final = {
+    "": "how far ctxtop goes",
+    "usage": "how much is in a context",
+    "limit": "how large a window is",
+    "threshold": "where levels begin",
+    "rearm": "when a level is told again",
+    "absolute": "levels in tokens",
+    "compact": "how a session is made smaller",
+    "summary": "what a summary is",
+    "importance": "what is kept",
+    "recovery": "after a prompt that is too long",
+    "tools": "results of tools",
+    "compliance": "what an agent's result must be",
+    "injection": "what an agent that starts is given",
+    "steering": "what a compaction is told",
+    "prompts": "what the model is told",
+    "saveflow": "saves of claude-memory",
+    "notify": "notices",
+    "ui": "the dashboard",
+    "keys": "keys of your own",
+}
+"""The first part of a key's name, and what all of that area is about."""
+
+CHOSEN_SIGN: Final = "●"
+"""Before a value that somebody chose."""
+
+IGNORED_SIGN: Final = "▲ "
+"""Before a value of which the project's file says something else, in vain."""
+
+AREA_KEY_PREFIX: Final = "area "
+"""Begins the row of an area, which is no value."""
+
+_KEY_CELLS: Final = 26
+_ORIGIN_CELLS: Final = 14
+_MIN_VALUE_CELLS: Final = 12
+
+_ORIGIN_NAMES: Final = {
+    PolicyOrigin.COMMAND_LINE: "command line",
+    PolicyOrigin.ENVIRONMENT: "environment",
+    PolicyOrigin.PROJECT_FILE: "project's file",
+    PolicyOrigin.USER_FILE: "your file",
+    PolicyOrigin.PRESET: "preset",
+    PolicyOrigin.BUILT_IN: "built in",
+}
+
+_FIXED_REASONS: Final = {
+    PolicyOrigin.COMMAND_LINE: "the command line says it: start ctxtop without that option",
+    PolicyOrigin.ENVIRONMENT: "the environment says it: unset {where}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyLayout:
+    """The cells of a line's parts; 0 for what has no room."""
+
+    key: int
+    value: int
+    origin: int
+    about: int
+
+
+def lay_out_policy(width: int) -> PolicyLayout:
+    """Share a width: what a value is for goes first, then where it was said."""
+    rest = width - 2 - _KEY_CELLS - 1
+    origin = _ORIGIN_CELLS if rest >= _MIN_VALUE_CELLS + 1 + _ORIGIN_CELLS else 0
+    rest -= origin + 1 if origin else 0
+    value = rest
+    about = 0
+    if rest > 2 * _MIN_VALUE_CELLS + 12:
+        value = max(_MIN_VALUE_CELLS, rest * 2 // 5)
+        about = rest - value - 1
+    return PolicyLayout(_KEY_CELLS, max(1, value), origin, about)
+
+
+def policy_header(layout: PolicyLayout) -> Content:
+    """Write the line above the values."""
+    parts = [fit_left("  key", layout.key + 2), fit_left("value", layout.value)]
+    parts += [fit_left("said by", layout.origin)] if layout.origin else []
+    parts += [fit_left("what it is for", layout.about)] if layout.about else []
+    return Content.styled(" ".join(parts), "$quiet")
+
+
+def value_line(
+    found: ResolvedValue, layout: PolicyLayout, ignored: IgnoredValue | None = None
+) -> Content:
+    """Write a value's line: what somebody chose stands out, and has a sign.
+
+    `ignored` is what the project's file says of it in vain.
+    """
+    chosen = is_chosen(found)
+    sign = f"{CHOSEN_SIGN} " if chosen else "  "
+    parts = [
+        (IGNORED_SIGN if ignored else sign, "$level-warning" if ignored else "$accent"),
+        (f"{fit_left(found.key.name, layout.key)} ", "bold" if chosen else "$foreground"),
+        (fit_left(value_text(found), layout.value), "$accent" if chosen else "$foreground"),
+    ]
+    if layout.origin:
+        parts.append((f" {fit_left(_ORIGIN_NAMES[found.origin], layout.origin)}", "$quiet"))
+    if layout.about:
+        about = found.key.description
+        if ignored:
+            about = f"ignored: {one_line(ignored.value_text)} ({one_line(ignored.why)})"
+        parts.append(
+            (f" {fit_left(about, layout.about)}", "$level-warning" if ignored else "$quiet")
+        )
+    return Content.assemble(*parts)
+
+
+def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded: bool) -> Content:  # noqa: FBT001 -- a state
+    """Write the line above the values of an area, which says of folded ones how many are set."""
+    name = area or "ctxtop"
+    about = AREAS.get(area, "")
+    if is_folded:
+        chosen = sum(map(is_chosen, values))
+        counted = f"{len(values)} values" + (f", {chosen} {CHOSEN_SIGN} set" if chosen else "")
+        about = f"{about} · {counted}" if about else counted
+    return Content.assemble(
+        ("▸ " if is_folded else "▾ ", "$quiet"),
+        (name, "bold $primary"),
+        (f"  {shorten_middle(about, max(1, width - len(name) - 4))}", "$quiet"),
+    )
+
+
+def value_text(found: ResolvedValue) -> str:
+    """Write a value with its unit."""
+    value = found.value
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return one_line(format_value(value)) or "none"
+    said = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return f"{said} {found.key.unit}".strip()
+
+
+def is_chosen(found: ResolvedValue) -> bool:
+    """Say whether somebody set it; a preset's values were chosen with it."""
+    return found.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
+
+
+def area_of(found: ResolvedValue) -> str:
+    """Name the area that a value stands in; one alone stands with what is about all."""
+    area, dot, _ = found.key.name.partition(".")
+    return area if dot or area in AREAS else ""
+
+
+def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:
+    """Choose the values that have all words, or only those that somebody chose."""
+    parts = filter_text.casefold().split()
+    return [
+        each
+        for each in policy.values.values()
+        if (not chosen_only or is_chosen(each))
+        and all(part in _searchable_text(each) for part in parts)
+    ]
+
+
+def group_by_area(chosen: Iterable[ResolvedValue]) -> dict[str, list[ResolvedValue]]:
+    """Group values by their area, in the order of the areas."""
+    found: dict[str, list[ResolvedValue]] = {}
+    for each in chosen:
+        found.setdefault(area_of(each), []).append(each)
+    order = list(AREAS)
+    return dict(
+        sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
+    )
+
+
+def _searchable_text(found: ResolvedValue) -> str:
+    parts = (found.key.name, value_text(found), _ORIGIN_NAMES[found.origin], found.key.description)
+    return " ".join(parts).casefold()
+
+
+def value_details(found: ResolvedValue) -> Content:
+    """Write all that is known of a value."""
+    key = found.key
+    lines = [
+        Content(one_line(key.description)),
+        Content(""),
+        _labelled("value", value_text(found)),
+        _labelled("said by", origin_text(found)),
+        _labelled("built in", value_text(replace(found, value=key.default))),
+    ]
+    return Content("\n").join(lines)
+
+
+def origin_text(found: ResolvedValue) -> str:
+    """Name where a value was said; which file that is stands where it is written."""
+    is_file = found.origin in {PolicyOrigin.USER_FILE, PolicyOrigin.PROJECT_FILE}
+    where = "" if is_file or not found.where else f": {one_line(found.where)}"
+    return f"{_ORIGIN_NAMES[found.origin]}{where}"
+
+
+def fixed_reason(found: ResolvedValue) -> str:
+    """Say why a value cannot be changed in a file of ours; empty where it can."""
+    return _FIXED_REASONS.get(found.origin, "").format(where=one_line(found.where))
+
+
+def diff_content(path: str, lines: Sequence[str]) -> Content:
+    """Write what a file gains and loses, with the signs of a difference."""
+    styles = {"+": "$level-calm", "-": "$level-warning"}
+    shown = [Content.styled(line, styles.get(line[:1], "$quiet")) for line in lines]
+    return Content("\n").join([Content.styled(one_line(path), "bold"), Content(""), *shown])
+
+
+def notice_lines(notices: Sequence[PolicyNotice | str], width: int) -> list[Content]:
+    """Write what was said and does not hold."""
+    return [
+        Content.styled(shorten_middle(f"▲ {one_line(str(each))}", width), "$level-warning")
+        for each in notices
+    ]
+
+
+def _labelled(label: str, said: str) -> Content:
+    return Content.assemble((f"{label:<10}", "$quiet"), said)

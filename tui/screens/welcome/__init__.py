@@ -1,0 +1,1 @@
+"""The page that a new user sees first."""

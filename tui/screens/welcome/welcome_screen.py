@@ -1,0 +1,203 @@
+"""The first run: what ctxtop is, what it reads and writes, the demo, and installing the plugin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
+from textual.screen import Screen
+from textual.widgets import Button, Static
+
+from ....core.model.problem import Problem
+from ....core.transcript.sanitize import one_line
+from ...widgets.header_footer import KeyLine
+from ..confirm_screen import ConfirmScreen
+
+if TYPE_CHECKING:
+    from textual.app import ComposeResult
+
+    from ....collectors.install.install_plan import InstallPlan
+    from ....collectors.places import Places
+    from ...dashboard import Dashboard
+
+
+ALREADY_INSTALLED = "the plugin is installed already: `ctxtop hooks status` tells how it does"
+
+
+@dataclass(frozen=True, slots=True)
+class InstallOffer:
+    """What would be written, for a person to agree to."""
+
+    plan: InstallPlan
+    summary: str
+    diff: tuple[str, ...]
+
+
+def offer_install(places: Places) -> InstallOffer | str:
+    """Plan it for the user's own settings, without answers by hooks; a sentence if not possible.
+
+    Raises OSError.
+    """
+    from ....collectors.install.hook_settings import (
+        InstallOptions,
+        SettingsScope,
+        settings_location,
+    )
+    from ....collectors.install.install_plan import install_diff, plan_install
+    from ....collectors.install.settings_file import NotSafeError
+    from ...cli.output.hooks_output import install_plan_text
+
+    place = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
+    wanted = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
+    try:
+        plan = plan_install(place, places.config_dir, wanted)
+    except NotSafeError as error:
+        return str(error)
+    if plan.changes_nothing:
+        return ALREADY_INSTALLED
+    notes = "".join(f"\n{note}" for note in plan.notes)
+    return InstallOffer(plan, install_plan_text(plan) + notes, tuple(install_diff(plan)))
+
+
+def install_plugin(offer: InstallOffer, places: Places) -> str:
+    """Write it, and say where the settings of before are kept; raises OSError.
+
+    Where it is not safe any more, that is said instead.
+    """
+    from ....collectors.install.install_plan import apply_install
+    from ....collectors.install.settings_file import NotSafeError
+
+    try:
+        backup = apply_install(offer.plan, places.store)
+    except NotSafeError as error:
+        return f"nothing was written: {error}"
+    return f"backup {backup}" if backup else "there were no settings before"
+
+
+@dataclass(frozen=True, slots=True)
+class WelcomeChoice:
+    """Something that a person can begin with."""
+
+    title: str
+    what: str
+
+
+WELCOME_CHOICES: Final = {
+    "go_on": WelcomeChoice("Go on to my sessions", "Enter or Esc; this page is shown once"),
+    "demo": WelcomeChoice(
+        "Look at the demo", "made-up sessions that work by themselves; q comes back"
+    ),
+    "install": WelcomeChoice(
+        "Install the plugin", "shows what it would write, then asks; `ctxtop hooks` takes it out"
+    ),
+}
+
+INSTALL_QUESTION: Final = "Install the plugin?"
+INSTALLED_TEXT: Final = "Sessions that start from now on tell ctxtop what they do."
+INSTALLED_TITLE: Final = "The plugin is installed"
+
+INTRODUCTION: Final = (
+    "How full the context of every Claude Code session and agent is, what fills it, when it"
+    " overflows; and how it is made smaller, when you ask for that."
+)
+
+
+def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]:
+    """Say what it reads and keeps, and what it never does: a word, and the rest of it."""
+    return (
+        ("It reads", one_line(f"{config_dir}: transcripts, agents, settings")),
+        ("It keeps", one_line(f"{store}: what it read, readable by you alone")),
+        (
+            "It writes",
+            "nothing of Claude Code's, unless you ask by name: with backup, receipt and undo",
+        ),
+        ("It sends", "nothing to anybody; a model writes a summary only where you name it"),
+    )
+
+
+class WelcomeScreen(Screen[None]):
+    """Lies above the fleet once; Esc goes on, and nothing is done that was not chosen."""
+
+    app: Dashboard
+    CSS_PATH = "welcome.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "escape", "go_on", "Go on", key_display="Esc", tooltip="to the sessions", id="go_on"
+        ),
+        Binding("d", "demo", "Demo", tooltip=WELCOME_CHOICES["demo"].what, id="demo"),
+        Binding("i", "install", "Install", tooltip=WELCOME_CHOICES["install"].what, id="install"),
+        Binding("up,k", "app.focus_previous", "Up", show=False, tooltip="up", id="up"),
+        Binding("down,j", "app.focus_next", "Down", show=False, tooltip="down", id="down"),
+    ]
+
+    def compose(self) -> ComposeResult:
+        """Lay out the words above what one can begin with."""
+        places = self.app.places
+        with Vertical(id="welcome"):
+            yield Static(INTRODUCTION, markup=False)
+            with Vertical(id="touched"):
+                for label, words in access_summary(places.config_dir, places.store):
+                    yield Horizontal(Static(label), Static(words, markup=False, classes="words"))
+            with Vertical(id="choices"):
+                for name, choice in WELCOME_CHOICES.items():
+                    yield Button(choice.title, id=name, compact=True)
+                    yield Static(Content(choice.what), classes="what")
+        yield KeyLine()
+
+    def on_mount(self) -> None:
+        """Let Enter go on."""
+        self.query_one("#welcome").border_title = "Welcome to ctxtop"
+        self.query_one("#go_on").focus()
+
+    @on(Button.Pressed)
+    async def _choose(self, event: Button.Pressed) -> None:
+        event.stop()
+        await self.run_action(str(event.button.id))
+
+    def action_go_on(self) -> None:
+        """Show the sessions, and never this again by itself."""
+        self.app.update_ui_state(welcomed=True)
+        self.app.feed.may_act.set()
+        self.app.pop_screen()
+
+    def action_demo(self) -> None:
+        """Leave for the demo, which comes back here."""
+        self.app.update_ui_state(welcomed=True)
+        self.app.leave_for_demo()
+
+    def action_install(self) -> None:
+        """Work out what an installation would write, then ask."""
+        places = self.app.places
+        self.app.file_worker.submit(lambda: offer_install(places), self._ask)
+
+    def _ask(self, found: InstallOffer | Problem | str) -> None:
+        if not isinstance(found, InstallOffer):
+            self._notify(str(found))
+            return
+        lines = [Content(found.summary), Content(""), *(_diff_line(each) for each in found.diff)]
+        question = ConfirmScreen(INSTALL_QUESTION, Content("\n").join(lines), "Install it")
+        self.app.push_screen(question, lambda agreed: self._install(found) if agreed else None)
+
+    def _install(self, offer: InstallOffer) -> None:
+        places = self.app.places
+        self.app.file_worker.submit(lambda: install_plugin(offer, places), self._notify_installed)
+
+    def _notify_installed(self, found: str | Problem) -> None:
+        if isinstance(found, Problem):
+            self._notify(str(found))
+            return
+        self._notify(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)
+
+    def _notify(self, words: str, title: str = "") -> None:
+        self.app.notify(one_line(words), title=title, markup=False)
+
+
+def _diff_line(line: str) -> Content:
+    style = {"+": "$level-calm", "-": "$level-emergency"}.get(line[:1], "$quiet")
+    return Content.styled(line, style)

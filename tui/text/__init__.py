@@ -1,0 +1,1 @@
+"""What several pages and commands share of words and rows."""

@@ -1,0 +1,146 @@
+"""Compliance in words: verdicts' names, meanings and signs; reviewers' findings as Markdown."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from ...core.compliance.codes import FAILED_VERDICTS, ComplianceVerdict
+from ...core.compliance.findings import finding_labels
+from ...core.transcript.sanitize import one_line
+from .formats import date_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from ...core.compliance.run_verdict import RunVerdict
+    from ...core.measure.agent_compliance import FileFindings, GroupedFinding, SeverityFindings
+
+
+VERDICT_NAMES: Final = {
+    ComplianceVerdict.COMPLIANT: "compliant",
+    ComplianceVerdict.NON_COMPLIANT: "not compliant",
+    ComplianceVerdict.FORCED: "forced",
+    ComplianceVerdict.EXHAUSTED: "exhausted",
+    ComplianceVerdict.CLOBBERED: "clobbered",
+    ComplianceVerdict.NOT_REQUIRED: "not required",
+    ComplianceVerdict.UNKNOWN: "not judged",
+}
+
+VERDICT_MEANINGS: Final = {
+    ComplianceVerdict.COMPLIANT: "its final message follows the skill",
+    ComplianceVerdict.NON_COMPLIANT: "its final message does not follow the skill",
+    ComplianceVerdict.FORCED: "its final message follows the skill, after a block",
+    ComplianceVerdict.EXHAUSTED: "it was blocked once, and still does not follow the skill",
+    ComplianceVerdict.CLOBBERED: (
+        "an earlier message followed the skill, and the final one replaced it"
+    ),
+    ComplianceVerdict.NOT_REQUIRED: "no skill asks it to compress its result",
+    ComplianceVerdict.UNKNOWN: "it left no final message yet that could be judged",
+}
+
+VERDICT_SIGNS: Final = {
+    ComplianceVerdict.COMPLIANT: "✓",
+    ComplianceVerdict.FORCED: "✓",
+    ComplianceVerdict.NON_COMPLIANT: "✗",
+    ComplianceVerdict.EXHAUSTED: "✗",
+    ComplianceVerdict.CLOBBERED: "✗",
+    ComplianceVerdict.NOT_REQUIRED: " ",
+    ComplianceVerdict.UNKNOWN: " ",
+}
+
+
+def agent_count(agents: int, failed: int | None) -> str:
+    """Count a session's agents, and those that did not comply: `4 ✗1`."""
+    if not agents:
+        return ""
+    return f"{agents} ✗{failed}" if failed else str(agents)
+
+
+def short_verdict(ruling: RunVerdict | None) -> str:
+    """Say a verdict in a row: nothing where nothing is asked; of a review its own verdict too.
+
+    A failure names its first violation: `not compliant V01`.
+    """
+    if ruling is None or not VERDICT_SIGNS[ruling.verdict].strip():
+        return ""
+    if ruling.verdict is ComplianceVerdict.CLOBBERED:
+        return VERDICT_NAMES[ruling.verdict]
+    if ruling.verdict in FAILED_VERDICTS:
+        codes = finding_labels(ruling.violations)
+        more = f"+{len(codes) - 1}" if len(codes) > 1 else ""
+        return f"{_FAILURE_PREFIXES[ruling.verdict]} {codes[0].partition(':')[0]}{more}".strip()
+    if (review := review_verdict(ruling)) and ruling.verdict is ComplianceVerdict.COMPLIANT:
+        return review
+    return "" if ruling.verdict is ComplianceVerdict.COMPLIANT else VERDICT_NAMES[ruling.verdict]
+
+
+_FAILURE_PREFIXES: Final = {
+    ComplianceVerdict.NON_COMPLIANT: "",
+    ComplianceVerdict.EXHAUSTED: "exhausted",
+}
+
+
+def review_verdict(ruling: RunVerdict) -> str:
+    """Write a review's own verdict: PASS, or FAIL with critical and warning findings."""
+    judged = ruling.judgement
+    if judged.review_passes is None:
+        return ""
+    if judged.review_passes:
+        return "PASS"
+    counts = [
+        sum(each.severity == name for each in judged.review_findings)
+        for name in _COUNTED_SEVERITIES
+    ]
+    return "FAIL {}/{}".format(*counts)
+
+
+_COUNTED_SEVERITIES: Final = ("critical", "warning")
+
+
+FINDINGS_TITLE: Final = "Findings of reviewers"
+
+_MARKUP: Final = re.compile(r"[\[\]<>]")
+"""What begins a link, an image or HTML: a reviewer's words fetch and hide nothing."""
+
+
+def findings_markdown(groups: Iterable[SeverityFindings]) -> str:
+    """Write groups as a document; empty where there are none."""
+    lines = [line for group in groups for line in _severity_section(group)]
+    return "\n".join([f"# {FINDINGS_TITLE}", *lines, ""]) if lines else ""
+
+
+def finding_markdown(found: GroupedFinding) -> str:
+    """Write one thing as a line that stands for itself."""
+    return f"- **{found.finding.severity}** {_code(found.location)}: {_text_and_reviewers(found)}"
+
+
+def _severity_section(group: SeverityFindings) -> Iterator[str]:
+    yield from ("", f"## {escape_markup(group.severity).capitalize()} ({group.count})")
+    for each in group.files:
+        yield from _file_section(each)
+
+
+def _file_section(each: FileFindings) -> Iterator[str]:
+    where = f" in {escape_markup(each.project)}" if each.project else ""
+    yield from ("", f"### {_code(each.path)}{where}", "")
+    for found in each.findings:
+        place = found.location.removeprefix(found.finding.path).removeprefix(":")
+        yield f"- **{place}** {_text_and_reviewers(found)}"
+
+
+def _text_and_reviewers(found: GroupedFinding) -> str:
+    who = "; ".join(
+        f"{escape_markup(each.agent_type)}, {date_time(each.at)}" for each in found.reviews
+    )
+    return f"{escape_markup(found.finding.text)} _({who})_"
+
+
+def escape_markup(words: str) -> str:
+    """Write words so that Markdown makes no link, image or HTML of them."""
+    return _MARKUP.sub(lambda found: f"\\{found[0]}", one_line(words))
+
+
+def _code(words: str) -> str:
+    shown = one_line(words).replace("`", "'")
+    return f"`{shown}`"

@@ -1,0 +1,211 @@
+"""Numbers, times and titles as people and programs read them; screens and commands share them."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len, chop_cells
+
+from ...core.transcript.sanitize import one_line
+
+if TYPE_CHECKING:
+    from ...core.measure.forecast import Forecast
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SECOND_MS: Final = 1_000
+
+
+def iso_time(at_ms: int | None) -> str | None:
+    """Write milliseconds since 1970 as ISO 8601 in UTC."""
+    if at_ms is None:
+        return None
+    second, millisecond = divmod(at_ms, _SECOND_MS)
+    moment = _iso_second(second)
+    return None if moment is None else f"{moment}.{millisecond:03d}Z"
+
+
+@lru_cache(maxsize=4_096)  # what happened together is listed together
+def _iso_second(second: int) -> str | None:
+    try:
+        return (_EPOCH + timedelta(seconds=second)).isoformat()[:19]
+    except OverflowError:
+        return None
+
+
+NOTHING: Final = "–"
+"""What stands where nothing is known."""
+
+_JOINER: Final = "\u200d"
+
+_MAX_CHARS_PER_CELL: Final = 8
+"""Characters a cell: a sign with its marks and joiners has no more, and a text can have 4,000."""
+_THOUSAND: Final = 1_000
+_MILLION: Final = 1_000_000
+_TWO_DIGITS: Final = 100
+_MODEL: Final = re.compile(
+    r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
+    r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
+)
+
+
+def tokens(count: int | None) -> str:
+    """Round a token count: 950, 9.4 k, 172 k, 1 M, 1.05 M."""
+    if count is None:
+        return NOTHING
+    if count < _THOUSAND:
+        return str(count)
+    if count < 10 * _THOUSAND:
+        return f"{_without_zeros(count / _THOUSAND, 1)} k"
+    if round(count / _THOUSAND) < _THOUSAND:
+        return f"{round(count / _THOUSAND)} k"
+    return f"{_without_zeros(count / _MILLION, 2)} M"
+
+
+def tokens_after(answer: int | None, *estimates: int | None) -> str:
+    """Round what a compaction left: what the next answer held, else the best estimate there is."""
+    if answer is not None:
+        return tokens(answer)
+    estimate = next((each for each in estimates if each is not None), None)
+    return NOTHING if estimate is None else f"≈{tokens(estimate)}"
+
+
+def plural(count: int, thing: str) -> str:
+    """Write a number and its thing."""
+    return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
+
+
+def percent(ratio: float | None) -> str:
+    """Write a ratio of 1 as a whole percentage, never clamped; halves go up, as the client's do."""
+    return NOTHING if ratio is None else f"{int(ratio * 100 + 0.5)} %"
+
+
+def half_cell_bar(ratio: float | None, cells: int) -> str:
+    """Draw a ratio of 1 as the filled part of a bar of `cells` cells, exact to half a cell."""
+    halves = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 2)
+    if ratio and ratio > 0:
+        halves = max(halves, min(1, cells))
+    full, rest = divmod(halves, 2)
+    return "▄" * full + ("▖" if rest else "")
+
+
+def duration(milliseconds: int | None) -> str:
+    """Round a duration to its largest unit."""
+    if milliseconds is None:
+        return NOTHING
+    seconds = max(0, milliseconds // 1000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def date_time(at_ms: int | None) -> str:
+    """Write a time on this machine's clock."""
+    here = _local_time(at_ms)
+    return f"{here:%Y-%m-%d %H:%M}" if here else NOTHING
+
+
+def date_time_and_age(at: int | None, now_ms: int) -> str:
+    """Write a time here, and how long ago that is; both in ms since 1970."""
+    here = _local_time(at)
+    if at is None or here is None:
+        return NOTHING
+    return f"{here:%Y-%m-%d %H:%M:%S}, {duration(now_ms - at)} ago"
+
+
+def _local_time(at_ms: int | None) -> datetime | None:
+    if at_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def turns_left(forecast: Forecast | None) -> str:
+    """Write a forecast's 80 % interval of turns: ≈2–4, or one number where both are the same."""
+    if forecast is None:
+        return NOTHING
+    low, high = _two_digits(forecast.turns.low), _two_digits(forecast.turns.high)
+    return f"≈{low}" if low == high else f"≈{low}–{high}"
+
+
+def _two_digits(turns: float) -> int:
+    """Round to two digits: a forecast knows no more."""
+    step = 1
+    while turns >= _TWO_DIGITS * step:
+        step *= 10
+    return int(turns / step + 0.5) * step
+
+
+def model_name(name: str | None) -> str:
+    """Shorten a model's id to what people call it; an id of another form stays."""
+    if not name:
+        return NOTHING
+    found = _MODEL.match(name)
+    if not found:
+        return name
+    version = (found["version"] or found["old_version"]).replace("-", ".")
+    large = " 1M" if "[1m]" in found["rest"] else ""
+    return f"{found['family'] or found['old_family']} {version}{large}"
+
+
+def fit_left(text: str, cells: int) -> str:
+    """Cut or fill a text to exactly `cells` cells, at its left edge."""
+    cut = shorten_middle(text, cells)
+    return cut + " " * (cells - cell_len(cut))
+
+
+def fit_right(text: str, cells: int) -> str:
+    """Cut or fill a text to exactly `cells` cells, at its right edge."""
+    cut = shorten_middle(text, cells)
+    return " " * (cells - cell_len(cut)) + cut
+
+
+def shorten_middle(text: str, cells: int) -> str:
+    """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
+    if not text.isprintable():
+        # Most are; what is a file's name or path was cleaned by nobody yet.
+        text = one_line(text)
+    # At an end it would join what stands beside it, and take its cell.
+    text = text.strip(_JOINER)
+    if len(text) <= cells and text.isascii():
+        return text
+    if len(text) <= _MAX_CHARS_PER_CELL * max(1, cells) and cell_len(text) <= cells:
+        return text
+    if cells < 1:
+        return ""
+    head = cells // 2
+    tail = cells - 1 - head
+    return f"{_first_cells(text, head).rstrip(_JOINER)}…{_last_cells(text, tail).lstrip(_JOINER)}"
+
+
+def _first_cells(text: str, cells: int) -> str:
+    if cells < 1:
+        return ""
+    head = text[: _MAX_CHARS_PER_CELL * cells]
+    if head[:cells].isascii():
+        return head[:cells]
+    taken = next(iter(chop_cells(head, cells)), "")
+    return taken if cell_len(taken) <= cells else ""
+
+
+def _last_cells(text: str, cells: int) -> str:
+    if cells < 1:
+        return ""
+    if text[-cells:].isascii():
+        return text[-cells:]
+    taken = ""
+    for character in reversed(text):
+        if cell_len(character + taken) > cells:
+            break
+        taken = character + taken
+    return taken
+
+
+def _without_zeros(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")

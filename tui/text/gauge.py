@@ -1,0 +1,123 @@
+"""A context as a bar: how full it is, at which level, and where the levels begin."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from textual.content import Content
+
+from ...core.measure.levels import Level
+from .formats import NOTHING, fit_right, percent, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from ...core.measure.levels import PlacedThreshold
+    from ...core.model.context import Context
+
+
+MIN_GAUGE_CELLS: Final = 10
+"""Cells; a shorter bar tells nothing (design: screens)."""
+
+PERCENT_CELLS: Final = 6
+"""Room for ≈, three digits and the sign."""
+
+MARKED_LEVELS: Final = frozenset({Level.NOTICE, Level.WARNING})
+"""The levels whose beginning is marked: what follows is near the end of the bar."""
+
+LEVEL_MARK: Final = "┊"
+TRIGGER_MARK: Final = "▏"
+"""Where the client compacts by itself."""
+
+FULL_CELL: Final = "█"
+EIGHTHS: Final = " ▏▎▍▌▋▊▉"
+_HALF_CELL_EIGHTHS: Final = 4
+"""Eighths from which a cell counts as filled where a mark takes its place."""
+
+_ROUNDING_ERROR: Final = 1e-9
+"""0.7 of 30 cells is 20.999999999999996: a mark stands in the cell that its level fills first."""
+
+LEVEL_STYLES: Final = {
+    None: "$level-calm",
+    Level.NOTICE: "$level-notice",
+    Level.WARNING: "$level-warning",
+    Level.LIGHT: "$level-warning",
+    Level.MEDIUM: "$level-high",
+    Level.HIGH: "$level-high",
+    Level.AGGRESSIVE: "$level-emergency",
+    Level.EMERGENCY: "$level-emergency",
+    Level.OVERFLOW: "bold $level-emergency",
+}
+
+
+def gauge(context: Context, cells: int) -> Content:
+    """Draw the bar and its number; the number always stands beside the bar."""
+    style = LEVEL_STYLES[context.level]
+    number = fit_right(f"{estimate_sign(context)}{percent(context.ratio)}", PERCENT_CELLS)
+    shown = "$quiet" if context.ratio is None else style
+    return Content.assemble(*_gauge_bar(context, cells, style), (number, shown))
+
+
+def tokens_of_window(context: Context) -> str:
+    """Write tokens of window, with ≈ before an estimate."""
+    if context.tokens is None:
+        return f"{NOTHING} of {tokens(context.window.tokens)}"
+    return f"{estimate_sign(context)}{tokens(context.tokens)} of {tokens(context.window.tokens)}"
+
+
+def estimate_sign(context: Context) -> str:
+    """Mark what is not measured."""
+    return "≈" if context.state == "estimated" else ""
+
+
+def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
+    """Say in which cells of a bar the marked levels begin."""
+    return {
+        int(cells * line.at + _ROUNDING_ERROR): line
+        for line in lines
+        if line.level.severity in MARKED_LEVELS and line.at < 1
+    }
+
+
+def _gauge_bar(context: Context, cells: int, style: str) -> list[tuple[str, str]]:
+    """Draw cell by cell; a mark is cut out of the filled part, so that it never goes under."""
+    full, rest = divmod(_eighths(context.ratio, cells), 8)
+    marks = _marks(context, cells)
+    cut = f"$background on {style.removeprefix('bold ')}"
+    drawn: list[tuple[str, str]] = []
+    start = 0
+    for cell in sorted(marks):
+        sign, colour = marks[cell]
+        drawn += _unmarked_cells(start, cell, full, rest, style)
+        filled = cell < full or (cell == full and rest >= _HALF_CELL_EIGHTHS)
+        drawn.append((sign, cut if filled else colour))
+        start = cell + 1
+    return [*drawn, *_unmarked_cells(start, cells, full, rest, style)]
+
+
+def _unmarked_cells(
+    start: int, end: int, full: int, rest: int, style: str
+) -> list[tuple[str, str]]:
+    """Draw the cells between two marks."""
+    filled = max(0, min(full, end) - start)
+    part = EIGHTHS[rest] if rest and start <= full < end else ""
+    empty = end - start - filled - len(part)
+    return [(FULL_CELL * filled + part, style), (" " * empty, "")]
+
+
+def _eighths(ratio: float | None, cells: int) -> int:
+    """Measure the filled part: what is not empty is seen, what is over fills it."""
+    eighths = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8)
+    return max(eighths, 1) if ratio and ratio > 0 else eighths
+
+
+def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
+    marks: dict[int, tuple[str, str]] = {}
+    for cell in mark_cells(context.thresholds, cells):
+        marks[cell] = (LEVEL_MARK, "$bar-mark")
+    trigger = context.trigger.tokens if context.trigger else None
+    if trigger:
+        # In the last cell at the latest: a trigger beyond the bar is not shown nowhere.
+        place = min(int(cells * trigger / context.window.tokens + _ROUNDING_ERROR), cells - 1)
+        marks[place] = (TRIGGER_MARK, "$bar-trigger")
+    return marks

@@ -1,0 +1,220 @@
+"""A plan at a glance, and the text of one operation before and after."""
+
+from __future__ import annotations
+
+from textwrap import wrap
+from typing import TYPE_CHECKING, Final
+
+from msgspec.structs import replace
+from textual.content import Content
+
+from ...core.compaction.strategies import reasoning
+from ...core.model.context import ContextState
+from ...core.transcript.sanitize import one_line
+from .formats import fit_right, percent, plural, shorten_middle, tokens
+from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
+from .plan_text import (
+    HARM_DESCRIPTIONS,
+    HARM_NAMES,
+    NOTHING_TO_GAIN,
+    break_even_after,
+    screen_advice,
+    wrap_first_lines,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from ...core.compaction.plan import CompactionPlan, Operation, Refusal
+    from ...core.model.context import Context
+    from ...core.model.session import Session
+    from .plan_text import OperationChange
+
+
+BAR_LABEL_CELLS: Final = 7
+NUMBER_CELLS: Final = 9
+"""Room for ≈, the count and its unit."""
+
+MAX_BAR_CELLS: Final = 100
+"""Cells; a longer one is not read more exactly."""
+
+MAX_REFUSALS: Final = 2
+"""That are said; the first is what is to be done first."""
+
+QUESTION_TITLE_CELLS: Final = 60
+
+MAX_REFUSAL_LINES: Final = 2
+"""Of each one."""
+
+_KILO: Final = 1000
+
+
+def plan_lines(
+    plan: CompactionPlan | None,
+    context: Context,
+    width: int,
+    *,
+    is_stale: bool,
+    target_tokens: int | None,
+) -> Content:
+    """Draw it in lines of `width` cells; an old plan is dim until the next one is there.
+
+    `aimed` are the tokens that the context is to come to.
+    """
+    if plan is None:
+        now = context.tokens
+        return Content("\n").join([_bar("now", now, context, width), Content(""), Content("")])
+    lines = [
+        _bar("now", plan.before_tokens, context, width),
+        _bar("after", plan.after_tokens, context, width),
+        *(Content(shorten_middle(each, width)) for each in _facts(plan, width)),
+        *_refusal_lines(plan.refused, width),
+        *(Content(shorten_middle(each, width)) for each in _target_missed(plan, target_tokens)),
+    ]
+    drawn = Content("\n").join(lines)
+    return Content.styled(drawn.plain, "$quiet") if is_stale else drawn
+
+
+def savings_text(plan: CompactionPlan) -> str:
+    """Say what of the context it frees, and what of the file."""
+    freed = plan.before_tokens - plan.after_tokens
+    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
+    less = plan.bytes_before - plan.bytes_after
+    size = f"file {'−' if less >= 0 else '+'}{format_bytes(abs(less))}"
+    return f"frees ≈ {tokens(freed)} tokens, {share} · {size}"
+
+
+def break_even_text(plan: CompactionPlan) -> str:
+    """Say after how many requests it has paid for the cache that it makes cold."""
+    short, long = plan.break_even_requests, plan.break_even_requests_1h
+    if plan.before_tokens == plan.after_tokens:
+        return "the context stays, and so does its cache"
+    if short is None:
+        return "pays back never"
+    if max(short, long or 0.0) <= 0:
+        return "pays back at once"
+    hour = "" if long is None else f" (an hour's cache: {break_even_after(long)})"
+    return f"pays back {break_even_after(short)}{hour}"
+
+
+def harm_text(plan: CompactionPlan) -> str:
+    """Say the most that it takes from the model."""
+    if not plan.operations:
+        return "takes nothing"
+    own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
+    most = max(own, default=plan.harm)
+    said = f"takes level {int(plan.harm)}, {HARM_NAMES[plan.harm]}: {HARM_DESCRIPTIONS[most]}"
+    # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
+    return said if most == plan.harm else f"{said}, and the thoughts that are bound to it"
+
+
+def format_bytes(count: int) -> str:
+    """Round a number of bytes: 950 B, 21 kB, 3.4 MB."""
+    if count < _KILO:
+        return f"{count} B"
+    if count < _KILO * _KILO:
+        return f"{count / _KILO:.0f} kB"
+    return f"{count / _KILO / _KILO:.1f} MB"
+
+
+def refusal_text(refusal: Refusal) -> str:
+    """Say on the screen why it is refused, and what to do there."""
+    sign = "nothing to do" if refusal.check in NOTHING_TO_GAIN else "refused"
+    return one_line(f"{sign}: {refusal.why}; {screen_advice(refusal)}")
+
+
+def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
+    """Say what is about to be done to a session itself, before a person confirms it."""
+    freed = plan.before_tokens - plan.after_tokens
+    care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
+    if plan.only_appends:
+        care = "Nothing of it is rewritten: lines come to its end, and u takes them back."
+    return (
+        f"“{shorten_middle(session.title, QUESTION_TITLE_CELLS)}” itself is changed:"
+        f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(freed)} tokens less for the"
+        f" model.\n\n{one_line(str(projects / session.path))}\n\n{care}"
+    )
+
+
+def _bar(label: str, count: int | None, context: Context, width: int) -> Content:
+    cells = max(
+        MIN_GAUGE_CELLS, min(width - BAR_LABEL_CELLS - PERCENT_CELLS - NUMBER_CELLS, MAX_BAR_CELLS)
+    )
+    # The same marks as on the fleet's bar, for another fill.
+    shown = replace(context, tokens=count, state=ContextState.ESTIMATED)
+    number = fit_right(f"≈ {tokens(count)}", NUMBER_CELLS)
+    head = Content.styled(f"{label:<{BAR_LABEL_CELLS}}", "$quiet")
+    return head + gauge(shown, cells) + Content.styled(number, "bold $foreground")
+
+
+def _facts(plan: CompactionPlan, width: int) -> list[str]:
+    saved, price, harm = savings_text(plan), break_even_text(plan), harm_text(plan)
+    if len(saved) + len(price) + len(" · ") <= width:
+        return [f"{saved} · {price}", harm]
+    return [saved, price, harm]
+
+
+def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
+    """Say what keeps the plan from its target."""
+    if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
+        return []
+    stays = "".join(f"; ≈ {tokens(each.tokens)} stay: {each.why}" for each in plan.protected[:1])
+    return [f"short of the target, ≈ {tokens(target_tokens)}{stays}"]
+
+
+def _refusal_lines(refused: Sequence[Refusal], width: int) -> list[Content]:
+    said = [
+        wrap(f"✗ {refusal_text(each)}", max(width, MIN_GAUGE_CELLS))
+        for each in refused[:MAX_REFUSALS]
+    ]
+    lines = [line for each in said for line in each[:MAX_REFUSAL_LINES]]
+    return [Content.styled(shorten_middle(line, width), "bold $level-warning") for line in lines]
+
+
+MAX_CHANGES: Final = 10
+"""Changes of one operation that are shown; a way back removes hundreds of lines."""
+
+SHORT_TEXT_LINES: Final = 3
+"""Lines of a text beside the list."""
+
+FULL_TEXT_LINES: Final = 400
+"""Lines of a text that is read whole."""
+
+_CHANGE_HEADINGS: Final = {"replace": "changed", "remove": "removed", "append": "added"}
+
+
+def change_lines(
+    operation: Operation, found: Sequence[OperationChange], width: int, lines: int
+) -> Content:
+    """Show what an operation changes; of each text so many lines."""
+    parts = [
+        Content.styled(one_line(operation.what), "bold $foreground"),
+        Content.styled(
+            f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
+            f" · frees {operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes",
+            "$quiet",
+        ),
+    ]
+    for each in found[:MAX_CHANGES]:
+        parts += _change(each, width, lines)
+    count = len(operation.edits)
+    left = count - min(len(found), MAX_CHANGES)
+    if left > 0:
+        parts.append(Content.styled(f"… {left:,} more changes of this kind", "$quiet"))
+    return Content("\n").join(parts)
+
+
+def _change(change: OperationChange, width: int, lines: int) -> Iterator[Content]:
+    where = "at the end" if change.line is None else f"line {change.line:,}"
+    place = f"{where} {change.pointer}" if change.pointer else where
+    yield Content.styled(f"{_CHANGE_HEADINGS[change.do]} {one_line(place)}", "$accent")
+    if change.before is not None:
+        yield from _signed_lines("-", change.before, "$level-high", width, lines)
+    if change.after is not None:
+        yield from _signed_lines("+", change.after, "$level-calm", width, lines)
+
+
+def _signed_lines(sign: str, text: str, style: str, width: int, lines: int) -> Iterator[Content]:
+    for each in wrap_first_lines(text, lines, width - 4):
+        yield Content.styled(f"  {sign} {each}".rstrip(), style)

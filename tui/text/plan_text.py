@@ -1,0 +1,258 @@
+"""The text of plans and recoveries for screens and commands, and what an operation changes."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import textwrap
+from itertools import islice
+from math import ceil
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from ...core.compaction.plan import AppendLine, RemoveLine, ReplaceValue
+from ...core.compaction.recovery.limit_errors import LimitErrorType
+from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ...core.compaction.transcript_file import MAX_LINE_BYTES
+from ...core.files.file_operations import open_regular_file
+from ...core.files.json_spans import JsonPointerError, read_value
+from ...core.transcript.sanitize import sanitize_text
+from .formats import plural, tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from pathlib import Path
+
+    from ...core.actions.session_recovery import Recovery
+    from ...core.compaction.plan import Edit, Operation, Refusal
+    from ...core.compaction.recovery.recovery_steps import StepProposal
+
+
+HARM_NAMES: Final = (
+    "file only",
+    "lossless",
+    "superseded",
+    "masked",
+    "inputs",
+    "reasoning",
+    "prose",
+    "summary",
+    "cut",
+)
+
+NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})
+"""Checks that say that there is nothing to gain."""
+
+
+HARM_DESCRIPTIONS: Final = (
+    "the model sees what it saw",
+    "nothing is lost, it is said elsewhere in the context",
+    "what something newer says in its place",
+    "of old results a digest stays",
+    "of what tools were called with a digest stays",
+    "thinking goes",
+    "the model's words and long pastes are shortened",
+    "a summary stands in the place of what was",
+    "turns are gone",
+)
+"""What each level takes from the model."""
+
+_SCREEN_ADVICE: Final = {
+    "target": "move the target further down",
+    "live": "a fork can be made at any time",
+    "changed": "it is worked out again as soon as it rests",
+    "thinking": "let the session finish its turn first, or take level 0",
+    "file-size": "`ctxtop compact --force` takes it on",
+    "open": "close it there, or write a fork",
+    "agent": "wait until it rests, or write a fork",
+    "no_prompt": "choose another prompt",
+}
+"""What to do here, where a command would say its options."""
+
+
+_OPTION_HINT: Final = re.compile(r" \((?:a smaller )?--[^)]*\)")
+"""How a refusal names the option of a command behind what it says."""
+
+
+def screen_advice(refusal: Refusal) -> str:
+    """Say what to do about a refusal on the screen."""
+    return _SCREEN_ADVICE.get(refusal.check, _OPTION_HINT.sub("", refusal.what_to_do))
+
+
+def refusal_line(refusal: Refusal) -> str:
+    """Say a refusal in one line: what it is, why, what to do."""
+    label = "nothing to do" if refusal.check in NOTHING_TO_GAIN else refusal.check
+    return f"{label}: {refusal.why}; {refusal.what_to_do}"
+
+
+def appended_texts(operation: Operation) -> Iterator[str]:
+    """Give the words of the lines that an operation appends."""
+    for edit in operation.edits:
+        text = getattr(edit, "text", None)
+        if isinstance(text, str):
+            message = msgspec.json.decode(text).get("message")
+            if isinstance(message, dict):
+                yield str(message.get("content", ""))
+
+
+def break_even_after(requests: float) -> str:
+    """Say after how many requests a warm cache has paid for it."""
+    count = ceil(requests)
+    if count <= 0:
+        return "at once"
+    return f"after {count} requests" if count > 1 else "after 1 request"
+
+
+REFUSAL_CAUSES: Final = {
+    LimitErrorType.NON_EMPTY_CONTENT: "an empty message, which the API refuses",
+}
+
+
+def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
+    """Say what it ended in, in lines."""
+    found = recovery.found
+    what = REFUSAL_CAUSES.get(found.error_type, "a prompt that is too long")
+    yield f"session {found.session_id[:8]} ended in {what}"
+    if found.line is not None:
+        yield f"  line {found.line} of its transcript"
+    if found.current_tokens is not None and found.max_tokens is not None:
+        over = tokens(found.current_tokens - found.max_tokens)
+        sizes = f"{tokens(found.current_tokens)} of {tokens(found.max_tokens)}, {over} too many"
+        room = f"; with room for an answer it fits at {tokens(recovery.fits_at)}"
+        yield f"  {sizes}{room}"
+    elif found.message_index is not None:
+        yield f"  the API names message {found.message_index}"
+
+
+def step_hint(proposal: StepProposal) -> str:
+    """Say what else could be done where a step does not suffice."""
+    missing = proposal.insufficient
+    return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
+
+
+def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
+    """Say what the step that suffices does, and what that comes to."""
+    plan = recovery.choice.plan
+    if plan is None:
+        return ""
+    count = len(proposal.operations)
+    did = {
+        RecoveryStep.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
+        RecoveryStep.TRUNCATE: (
+            f"truncates the largest {'result' if count == 1 else f'{count} results'}"
+        ),
+        RecoveryStep.AGGRESSIVE: f"truncates {plural(count, 'result')}",
+        RecoveryStep.SUMMARIZE: "a summary takes the place of what was",
+        RecoveryStep.REVERT: "goes back before your last prompt",
+    }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
+    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
+    return f"{did}: {sizes}"
+
+
+def unused_step_text(recovery: Recovery) -> str:
+    """Say why a step was not looked at."""
+    return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
+
+
+MIN_WRAP_COLUMNS: Final = 20
+"""Columns that a text is wrapped to at the least."""
+
+LINE_IS_GONE: Final = "(this line is not there any more)"
+
+
+class OperationChange(msgspec.Struct, frozen=True):
+    """What happens to one value or line."""
+
+    do: str
+    """`replace`, `remove` or `append`."""
+    line: int | None
+    """Counted from 1; None for what is appended."""
+    pointer: str | None
+    """JSON pointer of the value; None for a whole line."""
+    before: str | None
+    after: str | None
+
+
+def read_changes(operation: Operation, transcript: Path) -> list[OperationChange]:
+    """Read what an operation changes. Raises OSError."""
+    return read_edit_changes(operation.edits, transcript)
+
+
+def read_edit_changes(edits: Iterable[Edit], transcript: Path) -> list[OperationChange]:
+    """Read what some edits change of a transcript that is still as it was. Raises OSError."""
+    with open_regular_file(transcript) as file:
+
+        def line_at(offset: int) -> bytes:
+            file.seek(offset)
+            return file.readline(MAX_LINE_BYTES)
+
+        return [_change(edit, line_at) for edit in edits]
+
+
+def read_backup_changes(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[OperationChange]:
+    """Read what some edits changed, from the lines of the copy of what was."""
+    wanted = {edit.line: edit.offset for edit in edits if not isinstance(edit, AppendLine)}
+    last = max(wanted, default=0)
+    numbered = enumerate(islice(lines, last), 1)
+    old = {wanted[number]: line for number, line in numbered if number in wanted}
+    return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
+
+
+def wrap_first_lines(text: str, max_lines: int, width: int) -> list[str]:
+    """Wrap a text to the width and keep its first lines; the rest is counted in one more."""
+    wrapped: list[str] = []
+    for line in text.split("\n"):
+        if len(wrapped) > max_lines:
+            break
+        said = sanitize_text(line.expandtabs(4))
+        wrapped += textwrap.wrap(
+            said,
+            max(width, MIN_WRAP_COLUMNS),
+            subsequent_indent="  ",
+            replace_whitespace=False,
+        ) or [""]
+    if len(wrapped) <= max_lines:
+        return wrapped
+    kept = wrapped[:max_lines]
+    left = len(sanitize_text(text)) - sum(len(each) for each in kept)
+    return [*kept, f"… {max(left, 1):,} more of {len(text):,} characters"]
+
+
+def _change(edit: Edit, line_at: Callable[[int], bytes]) -> OperationChange:
+    if isinstance(edit, AppendLine):
+        return OperationChange("append", None, None, None, _message_text(edit.text))
+    old = _old_text(line_at(edit.offset).rstrip(b"\n"), edit)
+    if isinstance(edit, RemoveLine):
+        return OperationChange("remove", edit.line, None, old, None)
+    return OperationChange("replace", edit.line, edit.pointer, old, _value_text(edit.value))
+
+
+def _old_text(line: bytes, edit: ReplaceValue | RemoveLine) -> str:
+    if hashlib.sha256(line).hexdigest() != edit.sha256:
+        return LINE_IS_GONE
+    if isinstance(edit, RemoveLine):
+        return _message_text(line.decode("utf-8", "replace"))
+    try:
+        return _value_text(read_value(line, edit.pointer).decode("utf-8", "replace"))
+    except JsonPointerError:
+        return LINE_IS_GONE
+
+
+def _value_text(text: str) -> str:
+    """Give a JSON text's words; what is no string stays JSON."""
+    try:
+        decoded = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        return text
+    return decoded if isinstance(decoded, str) else text
+
+
+def _message_text(line: str) -> str:
+    """Give what a line says where that is one text, else the line."""
+    try:
+        decoded = msgspec.json.decode(line)
+        content = decoded["message"]["content"]
+    except (msgspec.DecodeError, KeyError, TypeError):
+        return line
+    return content if isinstance(content, str) else line

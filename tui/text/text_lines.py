@@ -1,0 +1,137 @@
+"""Long texts as lines of a given width, and the lines that reports are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from rich.cells import cell_len, get_character_cell_size
+from textual.content import Content
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+TAB: Final = "    "
+"""A tab has no width of its own on a screen."""
+
+MIN_WRAP_CELLS: Final = 8
+"""Cells; for less nothing is worth wrapping."""
+
+TextSpan = tuple[int, int]
+"""Start and end within a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """Where a passage of a text stands on its lines."""
+
+    line: int
+    start: int
+    """Characters into the line."""
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedText:
+    """A text as lines, and where its passages begin."""
+
+    lines: tuple[Content, ...]
+    passages: tuple[Passage, ...] = ()
+
+
+def expand_tabs(text: str) -> str:
+    """Make a text's characters be cells: what is searched in it is searched in this."""
+    return text.replace("\t", TAB)
+
+
+def wrap_spans(text: str, width: int) -> Iterator[TextSpan]:
+    """Cut a text at its lines' ends, and between words where a line is too long."""
+    room = max(MIN_WRAP_CELLS, width)
+    start = 0
+    for line in text.split("\n"):
+        yield from ((start + a, start + b) for a, b in _wrapped_line(line, room))
+        start += len(line) + 1
+
+
+def wrap_text(
+    text: str,
+    width: int,
+    passages: Sequence[TextSpan] = (),
+    style: str = "",
+    base_style: str = "$foreground",
+) -> WrappedText:
+    """Wrap a text; its passages, in their order, are drawn in `style`."""
+    lines: list[Content] = []
+    places: list[Passage] = []
+    number = 0
+    begun = -1
+    for start, end in wrap_spans(text, width):
+        line = Content.styled(text[start:end], base_style)
+        while number < len(passages) and passages[number][0] < end:
+            from_, to = (min(max(each, start), end) - start for each in passages[number])
+            if from_ < to:
+                line = line.stylize(style, from_, to)
+                if begun != number:
+                    places.append(Passage(len(lines), from_, to))
+                    begun = number
+            if passages[number][1] > end:
+                # The rest of it stands on the next line.
+                break
+            number += 1
+        lines.append(line)
+    return WrappedText(tuple(lines), tuple(places))
+
+
+def _wrapped_line(line: str, room: int) -> Iterator[TextSpan]:
+    if len(line) <= room and (line.isascii() or cell_len(line) <= room):
+        yield 0, len(line)
+        return
+    cells = line.isascii()
+    start = 0
+    while start < len(line):
+        end = start + room if cells else _fitting_end(line, start, room)
+        if end >= len(line):
+            yield start, len(line)
+            return
+        cut = line.rfind(" ", start + 1, end + 1)
+        if cut <= start or not line[start:cut].strip():
+            yield start, end
+            start = end
+        else:
+            yield start, cut
+            start = cut + 1
+
+
+def _fitting_end(line: str, start: int, room: int) -> int:
+    used = 0
+    for place in range(start, len(line)):
+        used += get_character_cell_size(line[place])
+        if used > room:
+            return max(place, start + 1)
+    return len(line)
+
+
+LABEL_CELLS: Final = 14
+"""Cells of a label, with the space after it."""
+
+
+def section_heading(name: str) -> Iterator[Content]:
+    """Head what follows, with a blank line before it."""
+    yield Content("")
+    yield Content.styled(name, "bold $accent")
+
+
+def labelled_line(
+    label: str, text: str, width: int, style: str = "$foreground"
+) -> Iterator[Content]:
+    """Write a value beside its label."""
+    head = Content.styled(f"  {label:<{LABEL_CELLS}}", "$quiet")
+    yield from hanging_lines(head, Content.styled(text, style), width)
+
+
+def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content]:
+    """Break a long value between words; what follows stands below its beginning."""
+    indent = Content(" " * head.cell_length)
+    for place, part in enumerate(value.wrap(max(1, width - head.cell_length))):
+        yield (indent if place else head) + part

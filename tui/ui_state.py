@@ -1,0 +1,126 @@
+"""The state of the dashboard that survives a restart: theme, order, pinned sessions."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from ..core.model.problem import Problem
+    from .background_queries import WorkerThread
+
+
+MAX_STATE_BYTES: Final = 1 << 20
+"""Bytes; a larger file is not ours."""
+
+STATE_FILE_MODE: Final = 0o600
+STATE_FOLDER_MODE: Final = 0o700
+
+
+class UiState(msgspec.Struct, frozen=True):
+    """All of it; a field that is not in the file has its default."""
+
+    theme: str = ""
+    order: str = ""
+    grouped: bool = False
+    pins: tuple[str, ...] = ()
+    """Sessions that stay on top, the newest last."""
+    welcomed: bool = False
+    """The first-run screen was seen."""
+
+
+class UiStateFile:
+    """A file beside the store; every write is a whole file, and keeps what others wrote."""
+
+    def __init__(self, store: Path) -> None:
+        self._path: Final = store.with_name(f"{store.name}.screen.json")
+
+    def read(self) -> UiState:
+        """Read it; what is missing or cannot be understood is as on the first day."""
+        try:
+            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+            with os.fdopen(os.open(self._path, flags), "rb") as file:
+                return msgspec.json.decode(file.read(MAX_STATE_BYTES), type=UiState)
+        except (OSError, msgspec.DecodeError):
+            return UiState()
+
+    def write_changes(self, before: UiState, after: UiState) -> UiState:
+        """Write what a person changed into what the file has by now; raises OSError.
+
+        Another ctxtop may have written meanwhile: its pins stay, and what it changed beside.
+        """
+        self._path.parent.mkdir(mode=STATE_FOLDER_MODE, parents=True, exist_ok=True)
+        with self._locked():
+            merged = merge_state(self.read(), before, after)
+            self._write(merged)
+        return merged
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Let no other ctxtop read between our reading and our writing."""
+        try:
+            import fcntl
+        except ImportError:  # Windows: the last one to write wins
+            yield
+            return
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        descriptor = os.open(self._path.with_suffix(".lock"), flags, STATE_FILE_MODE)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _write(self, kept: UiState) -> None:
+        # A temporary file is 0600 from its first byte.
+        folder = self._path.parent
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".screen-", delete=False) as file:
+            file.write(msgspec.json.encode(kept))
+        Path(file.name).replace(self._path)
+
+
+class UiStateManager:
+    """Holds what is kept for the screen's thread; a worker reads and writes the file."""
+
+    def __init__(
+        self, file: UiStateFile, worker: WorkerThread, report: Callable[[Problem], None]
+    ) -> None:
+        self._file: Final = file
+        self._works: Final = worker
+        self._tell: Final = report
+        self.state = UiState()
+
+    def update(self, **changes: object) -> None:
+        """Take changes over at once, and write them behind the screen's back."""
+        before, self.state = self.state, replace(self.state, **changes)
+        after = self.state
+        if after != before:
+            self._works.submit(lambda: self._file.write_changes(before, after), self._check_result)
+
+    def _check_result(self, found: UiState | Problem) -> None:
+        # What is on the screen stays: a newer change may be on its way already.
+        if not isinstance(found, UiState):
+            self._tell(found)
+
+
+def merge_state(current: UiState, before: UiState, after: UiState) -> UiState:
+    """Apply the step from `before` to `after` to what holds now."""
+    was, will = asdict(before), asdict(after)
+    changes = {name: will[name] for name in will if will[name] != was[name]}
+    if "pins" in changes:
+        changes["pins"] = _merge_pins(current.pins, before.pins, after.pins)
+    return replace(current, **changes)
+
+
+def _merge_pins(now: Sequence[str], before: Sequence[str], after: Sequence[str]) -> tuple[str, ...]:
+    gone = set(before) - set(after)
+    stay = [pin for pin in now if pin not in gone]
+    return (*stay, *(pin for pin in after if pin not in before and pin not in stay))
