@@ -73,6 +73,9 @@ bench-accuracy: $(VENV)/.test ## Print how right the numbers are on recorded ses
 bench-compaction: $(VENV)/.test ## Print what compaction frees and keeps, beside the client's and cozempic (installed for it)
 	@$(BIN)/python -m tests.bench.bench_compaction
 
+metrics: $(VENV)/.test ## Print the size of the code, its folders, its cycles
+	@$(BIN)/python -m tests.metrics
+
 screenshots: $(VENV)/.check ## Make the pictures and the recording again from the demo's data
 	$(BIN)/python screenshots/make.py
 	$(BIN)/python screenshots/record.py
@@ -80,4 +83,4 @@ screenshots: $(VENV)/.check ## Make the pictures and the recording again from th
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine check bench bench-accuracy bench-compaction screenshots clean
+.PHONY: help run demo test test-client prove prove-engine check bench bench-accuracy bench-compaction metrics screenshots clean
