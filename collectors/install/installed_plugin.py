@@ -9,6 +9,7 @@ the folder's name for ever.
 from __future__ import annotations
 
 import json
+import os
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -102,7 +103,6 @@ def _read_files(folder: Path, names: Iterable[str]) -> tuple[dict[str, bytes], b
 
 
 def is_own_plugin(found: Mapping[str, bytes]) -> bool:
-    """Say whether these files are a plugin of ours."""
     return read_manifest(found).get("name") == PLUGIN_NAME
 
 
@@ -111,10 +111,12 @@ def _holds_only(folder: Path, names: Container[str]) -> bool:
 
     The manifest is written last and removed first.
     """
+    # The walk knows what is a folder when it lists it: another process may remove it meanwhile.
     return all(
-        each.relative_to(folder).as_posix() in names or TEMPORARY_NAME.fullmatch(each.name)
-        for each in folder.rglob("*")
-        if not each.is_dir()
+        (Path(place) / name).relative_to(folder).as_posix() in names
+        or TEMPORARY_NAME.fullmatch(name)
+        for place, _, found in os.walk(folder)
+        for name in found
     )
 
 
@@ -124,7 +126,7 @@ def read_manifest(found: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def read_hooks_text(found: Mapping[str, bytes]) -> str:
-    """Give the text that names the plugin's hooks; it has the form of a settings file."""
+    """Return the text of the plugin's hooks file; it has the form of a settings file."""
     return found.get(HOOKS_FILE, b"{}").decode("utf-8", "replace")
 
 
