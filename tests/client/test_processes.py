@@ -53,6 +53,16 @@ with closing(Writer(Path(store))) as writer:
 """
 
 
+_RUN = """
+import sys
+from pathlib import Path
+from ctxtop.collectors.client_compact import client_run
+config, root, prompt, session = sys.argv[1:]
+prepared = client_run.prepare_run(root, Path(config))
+print(prepared.run(prompt, session, 60).output)
+"""
+
+
 def run(lab: Lab, *argv: str, cwd: Path | None = None) -> Ended:
     tools = lab.root / "bin"
     if not tools.exists():
@@ -196,14 +206,8 @@ def test_a_prompt_that_looks_like_an_option_is_a_prompt(lab: Lab) -> None:
     mark.unlink()
     accept_trust_dialog(lab.config / ".claude.json", lab.project)
     lab.new_exchanges()
-    code = (
-        "import sys; from pathlib import Path; from ctxtop.collectors.client_compact import"
-        " client_run"
-    )
-    code += "; config, root, prompt, session = sys.argv[1:]; prepared = client_run.prepare_run"
-    code += "(root, Path(config)); print(prepared.run(prompt, session, 60).said)"
     words = [str(lab.config), str(lab.project), prompt, turn.session_id]
-    ended = run(lab, "-P", "-c", code, *words)
+    ended = run(lab, "-P", "-c", _RUN, *words)
     assert ended.code == 0, ended.err
     assert not mark.exists()
     (asked,) = [one for one in lab.new_exchanges() if one["what"] == "answer"]
