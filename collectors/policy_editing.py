@@ -124,7 +124,7 @@ class PolicyChangeHistory:
             raise
 
     def last(self) -> AppliedPolicyChange | None:
-        """Give the newest change that was not taken back."""
+        """Return the newest change that was not undone; None if there is none."""
         return next(reversed(self.all()), None)
 
     def plan_undo(self, applied: AppliedPolicyChange, roots: Sequence[Path]) -> PolicyFileChange:
@@ -166,7 +166,7 @@ def _sha256(data: bytes) -> str:
 
 
 def _toml_value(value: PolicyValue) -> object:
-    """Give a value as a file has it: thresholds as words, which are read more easily."""
+    """Convert a value for the file; thresholds become text, which is easier to read."""
     if isinstance(value, tuple) and any(isinstance(each, Threshold) for each in value):
         return [format_threshold(each) for each in value if isinstance(each, Threshold)]
     return to_json_value(value)

@@ -60,7 +60,10 @@ class _PolicyFile:
         """Of what was read."""
 
     def refresh(self) -> bool:
-        """Say whether it says something else by now; what cannot be read says nothing."""
+        """Read the file again if it changed; return whether what it sets or its notices changed.
+
+        A file that cannot be read sets nothing. A notice says why, unless the file is missing.
+        """
         before = self.values, self.notices, self.sha256
         try:
             mark = _file_stamp(self._path)
@@ -191,7 +194,7 @@ class PolicyFiles:
         return self._trust.refresh() or is_new
 
     def refresh_soon(self) -> None:
-        """Let the next look be at every file, however short the last one is ago; any thread may."""
+        """Make the next refresh check every file, however recent its last check. Thread-safe."""
         self._looked.clear()
 
     @property
@@ -260,7 +263,7 @@ def _variable_key(variable: str) -> str:
 
 
 def _sanitize_value(value: object) -> object:
-    """Take out of what a file holds what a terminal could obey; unknown kinds become words."""
+    """Sanitize every text in a TOML value; other types, such as dates, become text."""
     if isinstance(value, dict):
         return {sanitize_title(str(name)): _sanitize_value(each) for name, each in value.items()}
     if isinstance(value, list):

@@ -86,7 +86,7 @@ async def take(shot: Shot, theme: str, root: Path) -> str:
 
 
 def with_true_widths(svg: str) -> str:
-    """Give wide characters their two cells: Rich's export counts characters."""
+    """Widen wide characters to two cells: Rich's SVG export counts characters."""
 
     def widen(found: re.Match[str]) -> str:
         text = html.unescape(found["text"])

@@ -70,7 +70,7 @@ async def record(root: Path) -> list[Frame]:
 
 
 def lines(app: CtxtopApp) -> Iterator[tuple[Segment, ...]]:
-    """Give what stands on the screen, line by line."""
+    """Yield the screen's content line by line."""
     for strip in app.screen._compositor.render_strips():
         yield tuple(strip)
 

@@ -27,7 +27,7 @@ collect_ignore = ["client"]
 
 
 def pytest_report_header() -> str:
-    """Say how to repeat this run's random histories and kills."""
+    """Print the seed that repeats this run's random histories and kills."""
     return f"CTXTOP_SEED={SEED}"
 
 

@@ -62,7 +62,10 @@ class Fate(NamedTuple):
 
 
 def every_fate(root: Path) -> Iterator[Fate]:
-    """Give each call of each act of each story its crash, its failure and its writer."""
+    """Yield a crash, a failure and a concurrent client write at each call of every act.
+
+    "go on" acts are skipped: they are client writes themselves.
+    """
     seed = 0
     for mode, stories in STORIES.items():
         for acts in stories:
@@ -86,7 +89,10 @@ def random_fate(seed: int) -> Fate:
 
 
 def tell(fate: Fate, root: Path) -> Story:
-    """Tell one story. Raises CorruptedError where something is not as it should be."""
+    """Run one story.
+
+    Raises CorruptedError if the transcript is corrupted or a line is lost.
+    """
     story = Story(fate.seed, fate.mode, root)
     choose = story.random
 
@@ -104,7 +110,7 @@ def tell(fate: Fate, root: Path) -> Story:
 
 
 def told(fate: Fate, root: Path) -> Story:
-    """Tell one story; where it ends badly the error says which it was."""
+    """Run one story; a CorruptedError names the fate that caused it."""
     try:
         return tell(fate, root)
     except CorruptedError as error:

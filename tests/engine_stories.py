@@ -135,7 +135,10 @@ class Story:
     def tell(
         self, acts: Sequence[Act], faulty: int, befall: Callable[[Faults], None], *, soon: bool
     ) -> None:
-        """Let acts happen; one of them under faults. After that all is taken back, perhaps soon."""
+        """Run the acts, the one numbered `faulty` under faults, then undo everything.
+
+        If `soon` is set, the acts after the faulty one are skipped.
+        """
         for number, act in enumerate(acts):
             if act == "go on":
                 self.client_writes()

@@ -36,7 +36,10 @@ class Faults:
 
     @contextmanager
     def armed(self) -> Iterator[None]:
-        """Let every call in here be counted; nothing waits for a disk."""
+        """Count every call of CALLS in this block and inject the faults.
+
+        Calls that sync to disk return at once.
+        """
         try:
             for name in CALLS:
                 setattr(os, name, self._counting(name))

@@ -224,7 +224,7 @@ class _MortalWriter(Writer):
         self._live_on()
 
     def drop(self) -> None:
-        """Be gone as a process is: nothing is committed, nothing is tidied."""
+        """Close the connection as a killed process would: no commit, no cleanup."""
         self.connection.close()
 
 
@@ -270,7 +270,7 @@ class Folder:
         self._writer.drop()
 
     def step(self, name: str, file: str, given: Any) -> None:  # noqa: ANN401 -- as the step's name says
-        """Let one thing happen."""
+        """Run the step called `name`: the method `_name`, with `given` as its argument."""
         happens: Callable[[str, Any], None] = getattr(self, f"_{name}")
         happens(file, given)
 
@@ -386,7 +386,7 @@ class Folder:
 
 @contextmanager
 def cut(block_bytes: int, commit_bytes: int) -> Iterator[None]:
-    """Let every file be read, and every batch be committed, in pieces of these sizes."""
+    """Read files in blocks of `block_bytes` and commit in batches of `commit_bytes`."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(collector_thread, "COMMIT_BYTES", commit_bytes)
         patched.setattr(tail, "ANCHOR_BYTES", ANCHOR)

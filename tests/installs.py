@@ -25,7 +25,7 @@ def text(value: Any = SETTINGS, indent: int | str | None = 2) -> str:  # noqa: A
 
 
 def older(event: str, *features: str) -> dict[str, Any]:
-    """Give the handler of a ctxtop that stood elsewhere."""
+    """Return the hook handler of a ctxtop that was installed at another path."""
     place = "/old/lib/python3.11/site-packages/ctxtop/collectors/plugin/run.py"
     words = ["/old/bin/python", "-I", place, "hook", "/old/store.db", event, *features]
     return {"type": "command", "command": " ".join(words), "timeout": 10}

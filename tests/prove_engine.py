@@ -29,7 +29,10 @@ RANDOM: Final = 3_000
 
 
 def main() -> int:
-    """Tell all of them; 1 where one ended badly."""
+    """Run all stories and print the outcomes.
+
+    Returns 1 if a story ended badly or fewer than LEAST were run, else 0.
+    """
     ends, bad, count, begun = Counter[str](), list[str](), 0, time.process_time()
     with in_memory() as folder:
         for fate in _fates(folder / "c"):

@@ -94,7 +94,7 @@ def subject_of(transcript: Path, root: Path) -> CompactionTarget:
 
 
 def rest(path: Path) -> None:
-    """Let a file be as old as one that nobody writes to."""
+    """Set the file's modification time so far back that it counts as idle."""
     os.utime(path, (LONG_AGO_S, LONG_AGO_S))
 
 
@@ -116,7 +116,7 @@ def operation(
 
 
 def place(data: bytes, number: int) -> tuple[int, int, str]:
-    """Say which line it is, where it begins, and its hash."""
+    """Return the position of a line for an edit: its number (from 1), byte offset and SHA-256."""
     *before, line = data.split(b"\n")[:number]
     return number, sum(len(each) + 1 for each in before), hashlib.sha256(line).hexdigest()
 

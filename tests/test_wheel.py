@@ -112,7 +112,7 @@ def test_the_installed_command_runs_its_own_code_in_a_hostile_folder(hostile: Pa
 
 
 def _has_setuptools() -> bool:
-    """Say whether a wheel can be built without fetching anything."""
+    """Whether a wheel can be built without downloading setuptools."""
     script = "import setuptools; assert int(setuptools.__version__.split('.')[0]) >= 80"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=False)
     return done.returncode == 0

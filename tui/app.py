@@ -83,7 +83,7 @@ def freeze_long_lived_objects() -> None:
 
 
 def restore_garbage_collection() -> None:
-    """Let collections be as they were."""
+    """Undo `freeze_long_lived_objects`."""
     gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
     gc.unfreeze()
 
@@ -201,7 +201,7 @@ class CtxtopApp(NavigationApp):
         return self._kept_file.read(), read_dashboard_settings(self.settings)
 
     def _apply_state_and_settings(self, found: tuple[UiState, DashboardSettings] | Problem) -> None:
-        """Take over what a person arranged, then show the fleet: nothing changes under the eye."""
+        """Apply the saved state and the settings before the fleet opens, so nothing shifts."""
         if isinstance(found, tuple):
             self._keeper.state, settings = found
             self._plain_signs.enabled = settings.ascii
@@ -288,7 +288,7 @@ class CtxtopApp(NavigationApp):
         restore_garbage_collection()
 
     def now_ms(self) -> int:
-        """Tell the time, in milliseconds since 1970."""
+        """Return the time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
     # What the feed says.

@@ -46,15 +46,15 @@ class WorkerThread:
             self._thread.start()
 
     def call_in_app(self, deliver: Callable[[], None]) -> None:
-        """Let the screen's thread do something, as how far the work has come."""
+        """Run `deliver` on the app's thread, for example to report progress."""
         self._post(ResultReady(deliver))
 
     def stop(self) -> None:
-        """Take no more; returns at once."""
+        """Accept no more work; returns at once."""
         self._waiting.put(None)
 
     def finish(self, seconds: float) -> None:
-        """Take no more, and wait for what was taken, at most so long."""
+        """Accept no more work, and wait up to `seconds` for the work already submitted."""
         self.stop()
         if self._thread is not None:
             self._thread.join(seconds)
@@ -74,7 +74,7 @@ def _catch_errors(work: Callable[[], Answer]) -> Answer | Problem:
 
 
 def internal_error(error: Exception) -> Problem:
-    """Say what went wrong that must not, and where."""
+    """Turn an unexpected exception into a problem that names where it was raised."""
     import traceback
 
     from ..core.model.problem import Problem
@@ -105,7 +105,7 @@ class StoreQueryThread:
         self._worker.submit(lambda: self._run_query(question), take_found)
 
     def stop(self) -> None:
-        """Take no more; returns at once."""
+        """Accept no more queries; returns at once."""
         self._worker.stop()
 
     def _run_query(self, question: Callable[[sqlite3.Connection], Answer]) -> Answer | Problem:

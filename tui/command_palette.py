@@ -68,11 +68,10 @@ class PaletteProvider(Provider):
     """Finds offers by all the words that are typed."""
 
     def commands(self) -> Iterator[PaletteCommand]:
-        """Give all of them."""
         raise NotImplementedError
 
     def initial_commands(self) -> Iterator[PaletteCommand]:
-        """Give those that are shown before anything is typed."""
+        """Return the commands that are listed before the user types anything."""
         return self.commands()
 
     @property
@@ -195,6 +194,6 @@ class ThemeChooser(CommandPalette):
         self._is_chosen = True
 
     def on_unmount(self) -> None:
-        """Give back what there was, unless another one was chosen."""
+        """Restore the previous theme, unless the user chose another."""
         if not self._is_chosen:
             self.app.theme = self._before

@@ -34,7 +34,7 @@ _FIXES: Final = {
 
 
 def unchanged_message(error: OSError, path: Path) -> str:
-    """Say that nothing was changed, why, and what to do."""
+    """Format a file error: why nothing was changed, and what to do."""
     where = error.filename or path
     why = error.strerror or str(error)
     remedy = _FIXES.get(error.errno or 0, "try again")
@@ -65,12 +65,12 @@ def apply_compaction(
 
 
 def in_place_mode(plan: CompactionPlan) -> ApplyMode:
-    """Say how a plan is carried out in the session itself."""
+    """Return the mode that applies a plan to the session itself."""
     return ApplyMode.APPEND if plan.only_appends else ApplyMode.IN_PLACE
 
 
 def in_place_refusal(places: Places, session: Session) -> Refusal | None:
-    """Say why a session is not to be changed itself now; None where it may be. Raises OSError."""
+    """Return why a session cannot be changed in place now; None if it can. Raises OSError."""
     from ..core.compaction.compaction_target import require_idle
 
     subject = target_of_session(places, session)
@@ -84,7 +84,7 @@ def in_place_refusal(places: Places, session: Session) -> Refusal | None:
 def undo_receipt(
     places: Places, receipt: CompactionReceipt, numbers: Collection[int] | None
 ) -> UndoResult | ActionFailure:
-    """Take a receipt back, or some operations of it, numbered from 0."""
+    """Undo a receipt, or only the operations with these numbers, counted from 0."""
     from ..collectors.actions.session_target import compaction_target
     from ..core.compaction.undo import undo
 
@@ -102,7 +102,7 @@ def undo_receipt(
 def compact_with_client(
     places: Places, session: Session, instructions: str
 ) -> ClientCompactResult | ActionFailure:
-    """Let the client compact a session, and wait until it has."""
+    """Compact a session with the client, and wait until it is done."""
     from ..collectors.actions.session_target import run_folder
     from ..collectors.client_compact.client_compaction import ClientCompactTarget, ask_to_compact
     from ..collectors.client_compact.client_run import explicit_config_dir

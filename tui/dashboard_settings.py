@@ -43,7 +43,7 @@ def read_dashboard_settings(sources: PolicySources) -> DashboardSettings:
 
 
 def policy_keymap(policy: Policy) -> Keymap | None:
-    """Give the keys that a policy gives to bindings; None, and at once, where it gives none."""
+    """Return the policy's key bindings; None if it has none, without importing the keymap."""
     from ..core.policy.schema import KEY_BINDING_PREFIX
 
     if not policy.with_prefix(KEY_BINDING_PREFIX):
@@ -54,7 +54,10 @@ def policy_keymap(policy: Policy) -> Keymap | None:
 
 
 def asks_for_ascii(sources: PolicySources) -> bool:
-    """Say whether this run does: known before the first frame, without a look into a file."""
+    """Whether the command line or CTXTOP_ASCII asks for ASCII.
+
+    Reads no file, so the answer is known before the first frame.
+    """
     said = [value for key, value in sources.command_line if key == "ui.ascii"]
     said = said[-1:] or [sources.environ.get("CTXTOP_ASCII", "")]
     return said[0].lower() not in {"", "0", "no", "off", "false"}

@@ -29,7 +29,10 @@ class BellLock:
         self._descriptor: int | None = None
 
     def acquire(self) -> bool:
-        """Say whether this process is the one that rings; it stays so until it ends."""
+        """Try to become the one process that rings, until `release`; returns whether it is.
+
+        Also true if locks are unavailable: ringing twice is better than not at all.
+        """
         if self._descriptor is not None or sys.platform == "win32":
             return True
         import fcntl
@@ -52,7 +55,7 @@ class BellLock:
         return True
 
     def release(self) -> None:
-        """Let another one ring."""
+        """Allow another process to ring."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
@@ -121,7 +124,7 @@ def choose_channel(setting: str, environ: Mapping[str, str], platform: str = sys
 def desktop_notification(
     notice: Notification, channel: str, environ: Mapping[str, str]
 ) -> DesktopNotification | None:
-    """Say how to tell a notice that way; None for OFF."""
+    """Return how to send a notification over a channel; None for OFF."""
     title = _safe_text(f"ctxtop: {notice.title}", TITLE_CELLS)
     words = _safe_text(notice.body, BODY_CELLS)
     sequences = {
@@ -169,7 +172,7 @@ def run_program(program: NotificationProgram) -> str:
 
 
 def channel_hint(channel: str, environ: Mapping[str, str]) -> str:
-    """Say of a way what a person must know; empty where there is nothing."""
+    """Return what the user needs to know about a channel; empty if there is nothing."""
     return TMUX_PASSTHROUGH_HINT if channel.startswith("osc") and "TMUX" in environ else ""
 
 

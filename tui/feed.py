@@ -124,7 +124,7 @@ class Feed:
                 thread.join(STOP_TIMEOUT_S)
 
     def request_view(self, request: ViewRequest) -> None:
-        """Say what the next view is to hold."""
+        """Set what the next view contains."""
         with self._lock:
             if request == self._request:
                 return
@@ -139,7 +139,7 @@ class Feed:
         self._taken.set()
 
     def view_drawn(self) -> None:
-        """Say that the newest view stands on the screen: only then another one is worked out."""
+        """Note that the newest view is on screen; the reader waits for it before the next view."""
         self._drawn.set()
 
     def query(
@@ -341,7 +341,7 @@ class Feed:
         return self._policy_files.policies if self._policy_files else DEFAULT_POLICIES
 
     def reload_policy(self) -> None:
-        """Take what was changed in a policy's file over at the collector's next look."""
+        """Apply changes in the policy files at the collector's next poll."""
         if self._policy_files is not None:
             self._policy_files.refresh_soon()
 
@@ -362,7 +362,10 @@ class Feed:
 
 
 def _inode(path: Path) -> int | None:
-    """Tell one store from another that was made in its place."""
+    """Return the file's inode, which tells a store from one created later in its place.
+
+    None if it cannot be read.
+    """
     try:
         return path.stat().st_ino
     except OSError:
@@ -396,7 +399,7 @@ class _PaneReader:
         return self._agents
 
     def is_current(self, now_ms: int) -> bool:
-        """Say whether time alone has changed no save's state."""
+        """Whether no save's state has changed by the passing of time alone."""
         return self.saves.is_current(now_ms)
 
     def summaries(self, search: str) -> tuple[SummaryRow, ...]:

@@ -39,7 +39,7 @@ class KeyRow:
 
 
 def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
-    """Give one row an id, in the order in which they are declared."""
+    """Return one row for each binding id, in the order of declaration."""
     rows: dict[str, KeyRow] = {}
     for each in bindings:
         before = rows.get(each.id)

@@ -41,7 +41,7 @@ class DeclaredBinding:
         return tuple(key.strip() for key in self.binding.key.split(","))
 
     def conflicts_with(self, other: DeclaredBinding) -> bool:
-        """Say whether both can be asked for by the same key at the same moment."""
+        """Whether the same key could trigger both bindings at the same time."""
         if issubclass(self.declared_in, other.declared_in) or issubclass(
             other.declared_in, self.declared_in
         ):
@@ -94,7 +94,10 @@ class Keymap:
 
 
 def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
-    """Take over what can hold; an unknown id, an unknown key and a clash are one notice each."""
+    """Return the policy's valid key bindings.
+
+    An unknown id, an unknown key or a conflict is dropped and gives one notice.
+    """
     said = policy.with_prefix(KEY_BINDING_PREFIX)
     by_id: dict[str, list[DeclaredBinding]] = {}
     for each in bindings:

@@ -107,7 +107,7 @@ class NotificationSettings:
     quiet_hours: QuietHours | None
 
     def includes(self, notice: Notification) -> bool:
-        """Say whether a notice is one of those."""
+        """Whether these settings ask for the notification."""
         if notice.level is not None:
             return self.level is not None and not _is_lower_level(notice.level, self.level)
         switches = {
@@ -118,7 +118,7 @@ class NotificationSettings:
         return switches.get(notice.kind, True)
 
     def is_quiet(self, now: time) -> bool:
-        """Say whether bell and desktop are silent at this moment of the day."""
+        """Whether bell and desktop notifications are silenced at this time of day."""
         return self.quiet_hours is not None and self.quiet_hours.contains(now)
 
 
@@ -143,7 +143,6 @@ def _is_lower_level(level: Level, than: Level) -> bool:
 
 
 def level_notification(title: str, found: ContextWarning) -> Notification:
-    """Tell that a context reached a level."""
     warning = found.warning
     in_use = warning.point.tokens or 0
     whose = "an agent of " if found.agent_id else ""
@@ -163,7 +162,6 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
 
 
 def notice_notification(problem: Problem, kind: NotificationKind) -> Notification:
-    """Tell what the collector noted."""
     words = one_line(str(problem))
     return Notification(
         kind, words, one_line(problem.where), words, subject=one_line(problem.where)
@@ -173,7 +171,10 @@ def notice_notification(problem: Problem, kind: NotificationKind) -> Notificatio
 def action_notification(
     title: str, words: str, now_ms: int, severity: EventSeverity
 ) -> Notification:
-    """Tell that something a person began has ended; `now_ms` (since 1970) tells it from others."""
+    """Create the notification that an action the user started has ended.
+
+    `now_ms` (since 1970) makes its key unique.
+    """
     name, said = one_line(title), one_line(words)
     return Notification(NotificationKind.DONE, f"end {now_ms} {name}", name, said, severity, name)
 
@@ -186,7 +187,10 @@ def test_notification(now_ms: int) -> Notification:
 
 
 def channels_text(settings: NotificationSettings, desktop: str, hint: str) -> str:
-    """Say which ways a notice takes; `desktop` is the one that was chosen, `said` its condition."""
+    """List the channels a notification is sent to.
+
+    `desktop` is the channel that was chosen, `hint` the condition under which it works.
+    """
     ways = [name for name, is_on in (("toast", settings.toast), ("bell", settings.bell)) if is_on]
     if desktop != OFF:
         ways.append(f"{desktop} ({hint})" if hint else desktop)
@@ -295,7 +299,7 @@ class SentNotifications:
         self._keys: dict[str, None] = {}
 
     def take_new(self, notices: Iterable[Notification]) -> list[Notification]:
-        """Give those that were never told, and remember them; the oldest are forgotten."""
+        """Return the notifications not sent before, and remember them; the oldest are dropped."""
         found = []
         for each in notices:
             if each.key not in self._keys:

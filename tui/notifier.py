@@ -91,7 +91,10 @@ class Notifier:
             self.event_log.resolve_problem(self._app.now_ms(), place)
 
     def handle_notice(self, note: Problem) -> None:
-        """Tell what the collector notes: it did something by itself, or set something aside."""
+        """Notify about a notice of the collector.
+
+        Notices of automatic actions are not added to the event log here.
+        """
         from ..collectors.actions.automatic_runs import is_automatic_notice
 
         automatic = is_automatic_notice(note)
@@ -104,7 +107,6 @@ class Notifier:
         )
 
     def notify_level(self, title: str, found: ContextWarning) -> None:
-        """Tell that a context reached a level."""
         self.notify(notifications.level_notification(title, found))
 
     def log_feed_stopped(self) -> None:
@@ -113,7 +115,10 @@ class Notifier:
         self.event_log.add(self._app.now_ms(), EventSeverity.TROUBLE, "ctxtop", "feed", words)
 
     def log_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        """Tell outside of the page that something a person began has ended; the page said so."""
+        """Log that an action the user started has ended, and notify by bell and desktop.
+
+        Shows no toast: the page has already reported it.
+        """
         now_ms, weight = self._app.now_ms(), EventSeverity.WARNING if failed else EventSeverity.NOTE
         self.event_log.add(now_ms, weight, "you", title, words)
         notice = notifications.action_notification(title, words, now_ms, weight)
@@ -122,7 +127,10 @@ class Notifier:
     # Telling.
 
     def notify(self, notice: Notification) -> None:
-        """Tell it with what else comes now, where a person wants it."""
+        """Queue a notification; those that arrive within GROUPING_S are sent together.
+
+        Drops what the settings exclude and what was sent before.
+        """
         if not self._settings().includes(notice) or not self._sent.take_new([notice]):
             return
         self._waiting.append(notice)
@@ -130,7 +138,7 @@ class Notifier:
             self._app.set_timer(GROUPING_S, self._send_waiting)
 
     def send_test(self) -> None:
-        """Tell a notice for trying it, and which ways it took."""
+        """Send a test notification that lists the channels it used."""
         wanted, environ = self._settings(), desktop_notifications.terminal_environment()
         how = desktop_notifications.choose_channel(wanted.desktop, environ)
         words = notifications.channels_text(

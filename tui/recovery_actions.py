@@ -57,7 +57,10 @@ class RecoveryRequest(msgspec.Struct, frozen=True):
 
 
 def preview_recovery(request: RecoveryRequest) -> Recovery:
-    """Say what would be done; nothing is written. Raises what `plan_recovery` does, BusyError."""
+    """Return what a recovery would do, without writing anything.
+
+    Raises what `plan_recovery` raises, and SessionBusyError.
+    """
     return plan_recovery(_options(request), request.db)
 
 
@@ -104,7 +107,7 @@ def _resume(
 def try_preview_recovery(
     db: sqlite3.Connection, places: Places, session: Session, confirmed: frozenset[RecoveryStep]
 ) -> Recovery | ActionFailure:
-    """Say what would be done, or why nothing can be."""
+    """Preview a recovery; expected errors are returned as an ActionFailure."""
     try:
         return preview_recovery(_recovery_request(db, places, session, confirmed))
     except _EXPECTED_ERRORS as error:

@@ -44,7 +44,7 @@ class SessionActions:
         self._client_worker: Final = WorkerThread("ctxtop asks", app.post_message)
 
     def running(self, session_id: str) -> str | None:
-        """Say what is being done to a session; None where nothing is."""
+        """Return the action that is running on a session; None if there is none."""
         return self._running.get(session_id)
 
     def apply(
@@ -88,7 +88,7 @@ class SessionActions:
         instructions: str,
         on_done: Callable[[ClientCompactResult | ActionFailure | Problem], None],
     ) -> None:
-        """Let the client compact a session; it may take minutes."""
+        """Compact a session with the client; it may take minutes."""
         from .compaction_actions import compact_with_client
 
         app = self._app
@@ -170,7 +170,7 @@ class SessionActions:
         numbers: Collection[int] | None,
         on_done: Callable[[UndoResult | ActionFailure | Problem], None],
     ) -> None:
-        """Say what will be taken back, and do it where that is confirmed."""
+        """Show what would be undone, and undo it once the user confirms."""
         from ..collectors.actions.session_target import state_folder
         from .screens.confirm_screen import ConfirmScreen
         from .screens.history.receipt_history import undo_obstacle, undo_question

@@ -65,7 +65,7 @@ class UiStateFile:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Let no other ctxtop read between our reading and our writing."""
+        """Keep other ctxtop processes out between our read and our write."""
         try:
             import fcntl
         except ImportError:  # Windows: the last one to write wins
@@ -99,7 +99,7 @@ class UiStateManager:
         self.state = UiState()
 
     def update(self, **changes: object) -> None:
-        """Take changes over at once, and write them behind the screen's back."""
+        """Change the state at once, and write the file in the background."""
         before, self.state = self.state, replace(self.state, **changes)
         after = self.state
         if after != before:

@@ -69,7 +69,6 @@ class AutomaticAction(msgspec.Struct, frozen=True):
 
     @property
     def target(self) -> CompactionTarget:
-        """Give the session as what changes it needs it."""
         return compaction_target(
             self.folder,
             self.store,
@@ -206,7 +205,7 @@ def _compacted(
 
 
 def _compact_with_client(act: AutomaticAction) -> ActionResult:
-    """Let the client summarise: in the session where it is open, else in a run of our own."""
+    """Compact with the client: in the session if it is open, else in a run of our own."""
     from ..client_compact.client_compaction import ClientCompactTarget
     from ..client_compact.compact_outcome import CompactFailure, NotCompactedError
 

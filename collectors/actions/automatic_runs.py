@@ -221,7 +221,7 @@ class Automation:
         return True
 
     def _is_fork(self, session: Session) -> bool:
-        """Say whether it is a fork of ours that nobody has gone on with yet: it was dealt with."""
+        """Whether the session is a fork of ours, unused since: nothing more needs to be done."""
         from ...core.compaction.receipts import ReceiptStore
         from .session_target import state_folder
 
@@ -280,12 +280,12 @@ class Automation:
             self._runners.notify(notice)
 
     def _forget_notified(self, session_id: str) -> None:
-        """Tell anew of what stands in the way next time."""
+        """Forget which obstacles were reported, so that they are reported again next time."""
         self._notified = {each for each in self._notified if each[0] != session_id}
 
 
 def is_automatic_notice(notice: Problem) -> bool:
-    """Say whether a notice tells of an automatic run that did something."""
+    """Whether a notice reports an automatic run that took an action."""
     return notice.where.endswith(AUTOMATIC_SUFFIX)
 
 

@@ -74,9 +74,9 @@ class RunLocation(msgspec.Struct, frozen=True):
 
 
 def resume_prompt(mode: str, transcript: Path, reverted_prompt: str | None) -> str | None:
-    """Say what to ask (T-11); None where the policy wants nothing, or there is nothing.
+    """Return the prompt to resume with (T-11); None if the policy wants none or none is found.
 
-    `reverted` are the words that a revert took out. Raises OSError.
+    `reverted_prompt` is the prompt that a revert removed. Raises OSError.
     """
     if mode == "continue":
         return CONTINUE_PROMPT

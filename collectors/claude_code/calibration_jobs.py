@@ -142,7 +142,6 @@ class _CalibrationFile:
         return self.seen if self._steps.resume_offset is None else self._steps.resume_offset
 
     def mark_saved(self) -> None:
-        """Take over that everything was stored."""
         self.source = replace(self.source, resume_offset=self.resume, examined_to=self.seen)
         self.samples, self.save_at = [], time.monotonic() + SAVE_INTERVAL_S
 

@@ -131,7 +131,7 @@ class Collector:
         self.post_scan_jobs.evaluate_new_warnings()
 
     def is_known(self, relative: str) -> bool:
-        """Say whether a path below projects/ is a transcript that was read before."""
+        """Whether a path below projects/ is a transcript that was read before."""
         return relative in self._known
 
     def index_listing(self, listing: FolderListing) -> None:
@@ -285,7 +285,7 @@ class Collector:
             readers.wait()
 
     def _report_batch(self, batch: _CommitBatch) -> None:
-        """Take over what was committed, and tell of it."""
+        """Update the known files from a committed batch, and notify the listener."""
         self._known |= batch.tails
         self.post_scan_jobs.add_read_sessions(batch.touched)
         if batch.touched:
@@ -325,7 +325,7 @@ class Collector:
             self._resolve(found.relative)
 
     def _reload_known(self, batch: _CommitBatch) -> None:
-        """Take over what another ctxtop, which was faster, has stored: we would have the same."""
+        """Load what a faster ctxtop has stored; it is what we would have stored."""
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: FoundFile, batch: _CommitBatch) -> None:
@@ -343,7 +343,7 @@ class Collector:
             task.before = reading.after
 
     def _task(self, found: FoundFile, batch: _CommitBatch | None = None) -> ReadTask | None:
-        """Say where reading a file begins; None for what is no transcript (yet)."""
+        """Return the task that reads on in a file; None if it is not a transcript (yet)."""
         stands = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
         source, before = stands or (None, TailState())
         if source is None or before.offset == 0:
@@ -425,7 +425,7 @@ class Collector:
         batch.touched.add(known[0].session_id)
 
     def report(self, problem: Problem) -> None:
-        """Tell of a trouble once while it lasts, and keep it for doctor."""
+        """Report a problem once for as long as it lasts, and store it for doctor."""
         if self._problems.get(problem.where) == problem:
             return
         self._problems[problem.where] = problem

@@ -160,7 +160,10 @@ def measure_current_context(
 def _stored_context(
     transcript: Path, store: Path, policy: Policy, end: LatestAnswer, now_ms: int
 ) -> tuple[EvidenceRows, Context | None]:
-    """Take the window that the store knows of this session and model."""
+    """Return the stored evidence, and the context in the window the store has for the session.
+
+    The context is None if the store has no window for this session and model.
+    """
     facts, session_id = EvidenceRows(), transcript.stem.lower()
     try:
         with open_store_without_waiting(store) as db:

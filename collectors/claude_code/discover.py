@@ -53,7 +53,7 @@ def file_system_type(place: Path) -> str | None:
 
 
 def needs_polling(place: Path) -> bool:
-    """Say whether a folder's file system may not tell of changes, so that one must poll."""
+    """Whether a folder's file system may not report changes, so that it must be polled."""
     kind = file_system_type(place)
     return kind is not None and _SILENT_FILE_SYSTEMS.fullmatch(kind) is not None
 
@@ -148,9 +148,9 @@ def find_files(folder: ClaudeFolder, below: Path | None = None) -> FolderListing
 
 
 def classify_path(relative: str) -> SourceFile | None:
-    """Tell what a path below projects/ records, or None for what is no transcript.
+    """Return what a path below projects/ records; None if it is not a transcript.
 
-    An agent's file of the old layout does not name its session; that stands in its lines.
+    An agent's file in the old layout does not name its session; only its lines do.
     """
     parts = relative.split("/")
     name = parts[-1]

@@ -53,9 +53,9 @@ def read_essentials(transcript: Path, now_ms: int) -> tuple[Essential, ...]:
 
 
 def texts_since_compaction(transcript: Path) -> list[str]:
-    """Give all that is sent after the last compaction: its summary, what it kept, what came since.
+    """Return all texts in context since the last compaction: summary, kept and new entries.
 
-    Empty where there was none lately. Raises OSError where the transcript cannot be read.
+    Empty if there was none recently. Raises OSError if the transcript cannot be read.
     """
     entries = read_recent_entries(transcript)
     boundary = next((each.boundary for each in reversed(entries) if each.boundary), None)

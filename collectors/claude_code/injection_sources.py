@@ -113,10 +113,10 @@ class InjectionRequest(msgspec.Struct, frozen=True):
 def gather_injection_sources(
     request: InjectionRequest, db: sqlite3.Connection | None, limits: InjectionLimits
 ) -> tuple[StartingAgent, list[EarlierResult]]:
-    """Tell of the agent that starts, and of all earlier ones that could be of use to it.
+    """Return the starting agent and all earlier results that could help it.
 
-    What the files say comes before what the store says. Raises sqlite3.Error where the store
-    cannot answer.
+    What the files say takes precedence over the store. Raises sqlite3.Error if the store cannot
+    be queried.
     """
     session, project = request.transcript.stem.lower(), request.transcript.parent.name
     pasts = {past.key: past for past in _stored_agents(db, project, request.agent_type, limits)}

@@ -147,7 +147,7 @@ class StatusLineFiles:
 
 
 def status_line_record(session: Session) -> dict[str, object]:
-    """Say what the status line needs of a session, in the words of `ctxtop sessions --json`."""
+    """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
     context = session.context
     return {
         "v": STATUS_FILE_VERSION,
@@ -206,7 +206,7 @@ class PostScanJobs:
         self._estimator: Estimator | None = None
 
     def add_read_sessions(self, sessions: set[str]) -> None:
-        """Hear of sessions that were read further."""
+        """Queue sessions with newly read lines for evaluation."""
         self._pending_evaluation |= sessions
 
     def evaluate_all_warnings(self) -> None:
@@ -252,7 +252,7 @@ class PostScanJobs:
             self._report_change(counted)
 
     def report_compactions(self, seconds: float = REPORT_BUDGET_S) -> None:
-        """Tell of compactions, newest first, for about so long."""
+        """Report pending compactions, newest first, for about `seconds`."""
         told = self._compaction_reports.run(seconds)
         if told:
             self._report_change(told)

@@ -76,16 +76,16 @@ class ReaderPool:
 
     @property
     def is_busy(self) -> bool:
-        """Say whether an answer is still to come."""
+        """Whether an answer is queued or still expected."""
         return bool(self._answers) or any(reader.tasks for reader in self._readers)
 
     @property
     def wants_more(self) -> bool:
-        """Say whether a process has little left to read."""
+        """Whether a process has little left to read; `submit` needs one that has."""
         return any(reader.wants_more for reader in self._readers)
 
     def submit(self, task: ReadTask) -> None:
-        """Tell the process with the least to do of a file."""
+        """Send a task to the process with the fewest bytes queued."""
         ready = (reader for reader in self._readers if reader.wants_more)
         reader = min(ready, key=lambda each: each.queued_bytes)
         self._number += 1
@@ -101,7 +101,7 @@ class ReaderPool:
             self._drop_reader(reader)
 
     def next_answer(self) -> TaskAnswer | None:
-        """Take the next answer that is there, without waiting."""
+        """Return the next answer that is ready, without waiting; None if there is none."""
         if not self._answers:
             self._poll(0)
         return self._answers.popleft() if self._answers else None
@@ -165,7 +165,7 @@ class ReaderPool:
         self._answers.append(TaskAnswer(task, answer.reading))
 
     def _drop_reader(self, reader: _Reader) -> None:
-        """Give back what a process that ended has not answered."""
+        """Stop a reader that failed, and return its unanswered tasks with no block."""
         self._readers.remove(reader)
         self._answers += [TaskAnswer(task, None) for task in reader.tasks.values()]
         _stop_process(reader.process)

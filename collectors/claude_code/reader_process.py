@@ -73,7 +73,6 @@ class ReadAnswer(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_last(self) -> bool:
-        """Say whether the job is over."""
         return self.reading is None or not self.reading.has_more
 
 

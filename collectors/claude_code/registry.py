@@ -232,7 +232,7 @@ def _linux_start_time(pid: int) -> str | None:
 
 
 def linux_stat_field(pid: int, number: int) -> str | None:
-    """Take a field of /proc/PID/stat by its number in proc(5); None where the process ended."""
+    """Return a field of /proc/PID/stat by its number in proc(5); None if the process ended."""
     try:
         # A text layer would take three times as long, for each session every other second.
         with Path(f"/proc/{pid}/stat").open("rb", buffering=0) as file:

@@ -27,7 +27,7 @@ class ReadQueue:
     """Files that wait to be read: from the first on, or the largest before all others."""
 
     def __init__(self, waiting: list[FoundFile], known: Mapping[str, int]) -> None:
-        """Take the files, and how far each is known, in bytes."""
+        """Queue `waiting`; `known` has the bytes already read of a file, by its relative path."""
 
         def left(found: FoundFile) -> int:
             offset = known.get(found.relative, 0)
@@ -48,11 +48,10 @@ class ReadQueue:
 
     @property
     def has_waiting(self) -> bool:
-        """Say whether a file waits."""
         return self.taken_count < self.file_count
 
     def take_first(self) -> FoundFile | None:
-        """Take the first of those that are left."""
+        """Return the next file in the order given; None if none is left."""
         while self._first:
             found = self._first.popleft()
             if self._take(found):
@@ -60,7 +59,7 @@ class ReadQueue:
         return None
 
     def take_largest(self) -> FoundFile | None:
-        """Take the largest of those that are left."""
+        """Return the file with the most bytes left to read; None if none is left."""
         while self._by_size:
             found = self._by_size.pop()
             if self._take(found):

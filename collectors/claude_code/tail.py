@@ -113,7 +113,7 @@ def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_B
 
 
 def split_lines(block: LineBlock) -> list[RawLine]:
-    """Take a block apart into lines that hold anything, without what is no text around them."""
+    """Split a block into its non-empty lines, each with its byte offset and without padding."""
     lines, offset = [], block.offset
     for line in block.data[: block.size].split(b"\n"):
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).

@@ -68,13 +68,13 @@ def read_composition(
     max_whole_bytes: int = MAX_TRANSCRIPT_BYTES,
     tail_bytes: int = LARGE_TRANSCRIPT_TAIL_BYTES,
 ) -> Composition:
-    """Take the context of a session, or of one of its agents, apart as it is now.
+    """Break down the context of a session, or of one of its agents, by content.
 
-    Or as it was when the line at the byte offset `until` was its last. At most so many of the
-    largest items are named. Counted with what was learnt on this machine, where no other
-    counter is given. Of a transcript of more than `largest` bytes only the last `window` are
-    read, and its items have no line numbers.
-    Raises NothingToComposeError where it has no transcript, or one without a conversation.
+    As it is now, or as it was when the line at byte offset `until_offset` was the last one.
+    At most `max_items` of the largest items are named. Without a `counter`, tokens are counted
+    with what was calibrated on this machine. Of a transcript larger than `max_whole_bytes`, only
+    the last `tail_bytes` are read, and its items have no line numbers.
+    Raises TranscriptUnavailableError without a readable transcript that has a conversation.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
     found = request_queries.find_transcript(db, session_id, agent_id)
@@ -202,7 +202,10 @@ def _content_from_request(
     agent_id: str | None,
     session_id: str,
 ) -> ContextContent | None:
-    """Take the request apart that the last measured answer answered; None without its parts."""
+    """Return the content of the request behind the last measured answer.
+
+    None if the request is unknown or any of its parts is missing.
+    """
     if context.answer is None:
         return None
     answered = context.answer.message_id
@@ -247,7 +250,7 @@ def _content_from_transcript(context: _SplitConversation, counter: PartCounter) 
 
 
 def _estimate_overhead(context: _SplitConversation, counter: PartCounter) -> int:
-    """Take what the first request had beyond its messages: system prompt and tools."""
+    """Return the first request's tokens beyond its messages: system prompt and tools."""
     if context.is_partial:
         return 0
     first = next(

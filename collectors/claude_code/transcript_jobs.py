@@ -126,9 +126,9 @@ class CompactionReportJob:
         self._incomplete: dict[str, int] = {}
 
     def run(self, seconds: float) -> frozenset[str]:
-        """Tell of the newest compactions first, for about so long; name the sessions told of.
+        """Report pending compactions, newest first, for about `seconds`; return their session ids.
 
-        A file that cannot be read is a trouble, and is tried again at the next look.
+        A file that cannot be read is reported as a problem and retried on the next run.
         """
         from ...core.measure.compaction_report import (
             REPORT_VERSION,  # with all the rules: not before the first paint
@@ -191,7 +191,7 @@ class CompactionReportJob:
 
 
 def _sanitized(told: CompactionReport) -> CompactionReport:
-    """Take out of what was said what a terminal could obey."""
+    """Strip terminal control characters from every text of a report."""
     return msgspec.convert(_map_texts(sanitize_text, msgspec.to_builtins(told)), type(told))
 
 

@@ -1,1 +1,1 @@
-"""Let Claude Code itself compact a session: via the plugin, via tmux, or in a run of its own."""
+"""Have Claude Code itself compact a session: via the plugin, via tmux, or in a separate run."""

@@ -55,7 +55,7 @@ _NOTHING_MESSAGE: Final = "not enough messages"
 
 
 def is_plugin_alive(store: Path, live: LiveSession) -> bool:
-    """Say whether the module of this very process has said that it runs."""
+    """Whether the plugin's module in this very client process has reported that it runs."""
     path = (
         f"{compact_requests.request_history_folder(str(store))}/{live.pid}.{compact_requests.ALIVE}"
     )
@@ -101,7 +101,7 @@ def ask_via_plugin(request: CompactRequest, watch: BoundaryWatch) -> NewBoundary
 
 
 def _withdraw(path: Path) -> bool:
-    """Take the request back; False where it was taken at the last moment."""
+    """Withdraw the request; False if it was picked up at the last moment."""
     aside = path.with_suffix(f".{compact_requests.TAKEN}")
     try:
         path.rename(aside)

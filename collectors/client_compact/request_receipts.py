@@ -173,7 +173,7 @@ class CompactRequest:
         )
 
     def with_ids(self, more: dict[str, Any]) -> dict[str, Any]:
-        """Say whose request this is, and more."""
+        """Return `more` with the ids of the session and the request."""
         return {"session_id": self.session_id, "request": self.request_id} | more
 
     def _write_result(self, how: dict[str, Any]) -> None:

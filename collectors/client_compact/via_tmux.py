@@ -105,7 +105,7 @@ def _is_rule(line: str) -> bool:
 
 
 def _without_suggestions(lines: list[str]) -> list[str]:
-    """Take away what is dim, and the cursor's cell where a dim suggestion goes on after it."""
+    """Remove dim text, and the cursor's cell if a dim suggestion continues after it."""
     found: list[str] = []
     is_dim = is_reverse = False
     for line in lines:
@@ -223,7 +223,7 @@ def find_pane(pid: int) -> TmuxPane | None:
 
 
 def _terminal_device(pid: int) -> int | None:
-    """Say which device is a process's terminal."""
+    """Return the device number of a process's terminal; None if it has none."""
     if sys.platform == "linux":
         # psutil lists the terminals once: it does not know one that was opened since.
         field = linux_stat_field(pid, _TTY_FIELD)
@@ -339,7 +339,10 @@ def _without_blanks(text: str) -> str:
 
 
 def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
-    """Take back what we typed where nothing else stands there; Enter is not pressed."""
+    """Clear the line we typed if the prompt holds nothing else; Enter is not pressed.
+
+    Returns the error to raise.
+    """
     box = pane.read_prompt_box()
     if (
         box
@@ -386,5 +389,5 @@ def _wait_for_boundary(
 
 
 def _has_status(live: LiveSession | None, status: str) -> bool | None:
-    """Say that it is so; a client that has closed will never be anything else."""
+    """Return True if the client has this status or has closed, else None, to keep waiting."""
     return True if live is None or live.status == status else None

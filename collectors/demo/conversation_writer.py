@@ -207,11 +207,10 @@ class RequestLog:
     shape_hash: str = ""
 
     def add_message(self, message: DemoJson) -> None:
-        """Take one message into the next request."""
         self.pending.append(message)
 
     def add_answer(self, blocks: list[DemoJson]) -> None:
-        """Take an answer: the next request carries it."""
+        """Record an answer; the next request includes it."""
         self.unstored.append(content_digest({"role": "assistant", "content": blocks}))
 
     def reset(self) -> None:

@@ -106,7 +106,7 @@ _HOOK_EVENTS: Final = (
 
 
 def make_demo_history(folder: DemoFolder, store: Path, now: datetime) -> None:
-    """Let something have happened before: beside the demo's folder and in its store."""
+    """Create a past for the demo: bad lines, hook calls, automatic runs and a set-aside store."""
     sessions = {each.title: each for each in folder.sessions}
     for title, lines in (
         (

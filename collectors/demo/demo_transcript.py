@@ -198,7 +198,7 @@ class LineSink(Protocol):
     """Where the lines of one transcript go."""
 
     def line(self, content: DemoJson) -> None:
-        """Take one line."""
+        """Add a line."""
 
 
 @dataclass
@@ -211,7 +211,7 @@ class FileBuffer:
     last: datetime | None = None
 
     def line(self, content: DemoJson) -> None:
-        """Take one line and remember the time on it."""
+        """Add a line and remember its timestamp."""
         self.lines.append(content)
         self.chunks.append(encode_line(content))
         if isinstance(written := content.get("timestamp"), str):
@@ -270,7 +270,7 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def set_time(path: Path, moment: datetime) -> None:
-    """Give a file the time of what it tells."""
+    """Set a file's access and modification times to the time of its content."""
     nanos = to_millis(moment) * 1_000_000
     os.utime(path, ns=(nanos, nanos))
 

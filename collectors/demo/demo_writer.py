@@ -193,7 +193,7 @@ class GrowingSession:
     pending: PendingToolCall
 
     def update_status(self, status: str) -> None:
-        """Say in the registry what the session is doing."""
+        """Set the session's status in the registry, if it has an entry there."""
         if self.entry is not None:
             set_status(self.entry, status, self.builder.clock.at)
 

@@ -183,13 +183,13 @@ def _turn_steps(tokens: int, until: int, calls: int) -> list[int]:
 
 
 def write_tool_use(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
-    """Tell one exchange: a remark, a tool call, its result."""
+    """Write one exchange: a remark, a tool call and its result."""
     asked_by, tool_use_id, call = write_tool_request(stage, talk, tokens)
     talk.tool_result(tool_use_id, call, asked_by)
 
 
 def write_running_tests(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
-    """Tell an answer that runs the tests, which have not ended."""
+    """Write an answer that runs the tests, which have not finished."""
     wanted = stage.next_call(tokens - talk.tokens)
     tests = {"command": stage.spec.project.test, "description": "Run the tests"}
     call = replace(wanted, name="Bash", input=tests)
@@ -203,7 +203,7 @@ def write_running_tests(stage: SessionBuilder, talk: MainConversation, tokens: i
 def write_tool_request(
     stage: SessionBuilder, talk: MainConversation, tokens: int
 ) -> tuple[str, str, DemoToolCall]:
-    """Tell an answer that asks for a tool; return who asked, under which id, for what."""
+    """Write an answer that calls a tool; return its line's uuid, the tool use id and the call."""
     call = stage.next_call(tokens - talk.tokens)
     return *_write_tool_call(stage, talk, tokens, call), call
 
@@ -222,7 +222,7 @@ def _write_tool_call(
 def write_turn(
     stage: SessionBuilder, talk: MainConversation, prompt: str, until: int, calls: int
 ) -> None:
-    """Tell a whole turn: a prompt, some tool calls, an answer at `until` tokens."""
+    """Write a whole turn: a prompt, `calls` tool calls, and an answer at `until` tokens."""
     talk.prompt(prompt)
     began = stage.clock.at
     for tokens in _turn_steps(talk.tokens, until, calls):
@@ -299,7 +299,7 @@ def find_entry(folder: Path, session_id: str) -> Path | None:
 
 
 def set_status(path: Path, status: str, now: datetime) -> None:
-    """Say what a live session is doing now."""
+    """Set a live session's status in its registry file, unless it is already set."""
     content: DemoJson = json.loads(path.read_bytes())
     if content["status"] == status:
         return

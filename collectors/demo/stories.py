@@ -85,7 +85,7 @@ LAUNCHES = (
 
 
 def first_prompt(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that waits for its first answer."""
+    """Write a session that is waiting for its first answer."""
     talk = stage.new_conversation()
     talk.title = None
     talk.prompt(stage.spec.title)
@@ -139,7 +139,7 @@ def approved_plan(before: PromptTurn, prompt: str, plan: str, after: PromptTurn)
 
 
 def write_plan(stage: SessionBuilder, talk: MainConversation, plan: str) -> None:
-    """Tell a plan that is shown and approved, as 2.1.329 writes it."""
+    """Write a plan that is shown and approved, as 2.1.329 writes it."""
     began = stage.clock.at
     place = f"~/.claude/plans/{stage.origin.nickname}.md"
     said = (
@@ -184,7 +184,7 @@ def running_tests(first: PromptTurn, prompt: str, until: int) -> SessionStory:
 
 
 def agents_returned(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that gave work to four agents and got all of it back."""
+    """Write a session that started four agents and has all of their results."""
     talk = stage.new_conversation()
     api, page, review, survey = agent_tasks.WISHLIST
     talk.prompt(
@@ -205,7 +205,7 @@ def agents_returned(stage: SessionBuilder) -> SessionTruth:
 def write_agents(
     stage: SessionBuilder, talk: MainConversation, tasks: tuple[AgentTask, ...], say: str
 ) -> None:
-    """Tell agents from their launch to the answer that follows their return."""
+    """Write agents from their launch to the answer after their return."""
     started = launch_agents(talk, tasks, say, talk.tokens + 5_400)
     for one in started:
         acknowledge_launch(talk, one)
@@ -235,7 +235,7 @@ def write_agent(
     one: LaunchedAgent,
     parent: AgentConversation | None = None,
 ) -> AgentConversation:
-    """Tell an agent's whole work into its own file; `parent` is the agent that started it."""
+    """Write an agent's whole work to its own file; `parent` is the agent that started it."""
     place = agent_paths(stage.transcript, one.agent_id)
     sheet, sidecar = FileBuffer(place.transcript), FileBuffer(place.meta)
     began = stage.clock.at if parent is None else parent.chain.clock.at
@@ -261,7 +261,7 @@ def write_agent(
 
 
 def agents_launching(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that has one agent behind it and goes on to launch more."""
+    """Write a session with one finished agent that goes on to launch more."""
     talk = stage.new_conversation()
     talk.prompt("p95 of /search is 410 ms. Get it below 120 ms. Same results, same order.")
     for tokens in (FIRST_TOKENS, *rising_steps(FIRST_TOKENS, 187_500, 8)):
@@ -272,7 +272,7 @@ def agents_launching(stage: SessionBuilder) -> SessionTruth:
 
 
 def compacted_twice(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that was compacted by hand, then by itself, and goes on."""
+    """Write a session that was compacted manually, then automatically, and continues."""
     talk, path = stage.new_conversation(), stage.display_path
     write_turn(
         stage, talk, "What does the staging cluster consist of? List every resource.", 47_400, 6
@@ -293,7 +293,7 @@ def compacted_twice(stage: SessionBuilder) -> SessionTruth:
 
 
 def compacted(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that was compacted and has not answered since."""
+    """Write a session that was compacted and has not answered since."""
     talk = stage.new_conversation()
     write_turn(stage, talk, "Two devices, one note, both offline. Never lose a word.", 214_000, 4)
     write_turn(
@@ -305,7 +305,7 @@ def compacted(stage: SessionBuilder) -> SessionTruth:
 
 
 def prompt_too_long(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that was compacted twice, read too much at once and gave up."""
+    """Write a session that was compacted twice, then read too much at once and gave up."""
     talk, path = stage.new_conversation(), stage.display_path
     write_turn(stage, talk, "Read the whole invoice run and explain every rule in it.", 196_040, 7)
     talk.write_cost()
@@ -319,7 +319,7 @@ def prompt_too_long(stage: SessionBuilder) -> SessionTruth:
 
 
 def permission_prompt(stage: SessionBuilder) -> SessionTruth:
-    """Tell a session that asks for a permission and waits for the answer."""
+    """Write a session that is waiting at a permission prompt."""
     talk = stage.new_conversation()
     write_turn(
         stage,
@@ -362,7 +362,7 @@ def permission_call() -> DemoToolCall:
 def write_permission_prompt(
     stage: SessionBuilder, talk: MainConversation, tokens: int
 ) -> PendingToolCall:
-    """Tell an answer that asks for a permission."""
+    """Write an answer that asks for permission."""
     call, tool_use_id = permission_call(), stage.ids.tool_use()
     say = "The old and the new password are both valid for ten minutes. Rotating staging now."
     blocks = [text_block(say), tool_use_block(tool_use_id, call)]
@@ -435,7 +435,7 @@ def two_round_usage(before: int, last: int) -> tuple[AnswerUsage, AnswerUsage]:
 
 
 def older_inlined_agent(stage: SessionBuilder) -> SessionTruth:
-    """Tell a 2.1.45 session whose agent left nothing but progress lines."""
+    """Write a 2.1.45 session whose agent left only progress lines."""
     talk = OlderConversation(use_older_envelope(stage.new_chain()), stage.spec.model.id)
     talk.start()
     talk.prompt(stage.spec.title)
@@ -449,7 +449,7 @@ def older_inlined_agent(stage: SessionBuilder) -> SessionTruth:
 
 
 def older_sibling_agent(stage: SessionBuilder) -> SessionTruth:
-    """Tell a 2.1.45 session with an agent's file beside it and a bare boundary."""
+    """Write a 2.1.45 session with an agent's file beside it and a bare boundary."""
     talk = OlderConversation(use_older_envelope(stage.new_chain()), stage.spec.model.id)
     talk.start()
     talk.prompt(stage.spec.title)

@@ -158,11 +158,10 @@ def parse_hook_settings(text: str) -> HookSettings:
 
 
 def with_hooks(text: str, handlers: Mapping[str, HookHandler]) -> str:
-    """Let our hooks be those that are wanted; whatever else is there stays as it is.
+    """Make `handlers` (by event) our only hooks; everything else is left unchanged.
 
-    A hook of ours that a person moved or gave another timeout stays where and as it is,
-    only its command is brought up to date. Raises NotSafeError where the settings have
-    another form than the client's.
+    A hook of ours that the user moved or gave another timeout keeps both: only its command is
+    updated. Raises NotSafeError if the settings have another form than the client's.
     """
     text = _editable_text(text)
     settings = parse_hook_settings(text)
@@ -180,15 +179,15 @@ def with_hooks(text: str, handlers: Mapping[str, HookHandler]) -> str:
 
 
 def without_hooks(text: str, original: Mapping[str, Any]) -> str:
-    """Take our hooks out, and what is empty then; what `original` had as empty stays."""
+    """Remove our hooks and the containers left empty, except those that `original` has."""
     return _without_own_hooks(text, lambda _: True, original)
 
 
 def with_status_line(text: str, make_command: Callable[[str | None], str]) -> str:
-    """Let the status line be ours; one that is there is wrapped, with all that it has besides.
+    """Make the status line ours; an existing one is wrapped and keeps its other fields.
 
-    `wanted` writes our command from the one that it is to run. Raises NotSafeError where
-    the status line is something else than a command.
+    `make_command` builds our command from the one it wraps, None if there is none. Raises
+    NotSafeError if the existing status line is not a command.
     """
     text = _editable_text(text)
     settings = parse_hook_settings(text)
@@ -213,7 +212,7 @@ def with_status_line(text: str, make_command: Callable[[str | None], str]) -> st
 
 
 def without_status_line(text: str) -> str:
-    """Give the status line back to the command that ours runs, or take it out."""
+    """Restore the status line command that ours wraps, or remove ours if it wraps none."""
     line = parse_hook_settings(text).own_status_command
     if line is None:
         return text
@@ -251,7 +250,7 @@ def _with_group(text: str, event: str, group: dict[str, Any]) -> str:
 def _without_own_hooks(
     text: str, is_unwanted: Callable[[HookEntry], bool], original: Mapping[str, Any]
 ) -> str:
-    """Take hooks of ours out, the last one first: the paths of the others stay right."""
+    """Remove unwanted hooks of ours, last first, so that the paths of the others stay valid."""
     for hook in reversed(parse_hook_settings(text).hooks):
         if hook.own_command and is_unwanted(hook):
             text = _without_hook(text, hook.path, original)
@@ -259,7 +258,7 @@ def _without_own_hooks(
 
 
 def _without_hook(text: str, path: JsonPath, original: Mapping[str, Any]) -> str:
-    """Take out a hook, and with it the group, the event and all hooks if nothing else is there."""
+    """Remove a hook, and its group, event and `hooks` as far as that leaves them empty."""
     value = parse_json_text(text).root.value
     event, group = value[HOOKS_KEY][path[1]], value[HOOKS_KEY][path[1]][path[2]]
     if len(group[HOOKS_KEY]) > 1 or set(group) - {"matcher", HOOKS_KEY}:
@@ -280,7 +279,7 @@ def _has_path(value: Any, path: JsonPath) -> bool:  # noqa: ANN401 -- any JSON
 
 
 def _editable_text(text: str) -> str:
-    """Give a text that can be edited: an empty file has no object yet."""
+    """Return the text, or an empty JSON object if the text is blank; keeps a BOM."""
     if text.removeprefix(BOM).strip():
         return text
     return (BOM if text.startswith(BOM) else "") + "{}\n"

@@ -134,9 +134,9 @@ class InstallPlan:
 def plan_install(
     location: SettingsLocation, config_dir: Path, options: InstallOptions
 ) -> InstallPlan:
-    """Say what an installation would do.
+    """Plan an installation; nothing is written.
 
-    Raises NotSafeError where it would not be safe, OSError where something cannot be read.
+    Raises NotSafeError if it would not be safe, OSError if something cannot be read.
     """
     if options.as_plugin and location.scope is not SettingsScope.USER:
         raise NotSafeError("a plugin is for all of a user's projects: give --as hooks here")
@@ -170,9 +170,9 @@ def plan_install(
 
 
 def plan_uninstall(location: SettingsLocation, config_dir: Path, store: Path) -> InstallPlan:
-    """Say what taking ctxtop out would do; raises as plan_install does.
+    """Plan the removal of ctxtop; nothing is written. Raises as plan_install does.
 
-    Where nothing else changed, the settings are as they were, byte for byte.
+    If nothing else has changed, the settings are restored byte for byte.
     """
     now = _CurrentInstall(location, config_dir, store)
     return now.plan(now.original(), {}, None, None)
@@ -209,7 +209,10 @@ class _CurrentInstall:
         return (*before, *(str(folder) for folder in needed if not folder.exists()))
 
     def original(self) -> bytes | None:
-        """Give what stood there before ctxtop: from the backup, or without what is ours."""
+        """Return the settings file before ctxtop: the backup, or the file without our entries.
+
+        None if there was no file.
+        """
         receipt = self.receipt
         data = self.file.data
         if receipt and receipt.after == (sha256(data) if data is not None else ""):
@@ -265,7 +268,7 @@ class _CurrentInstall:
         return {}
 
     def _notes(self, receipt: InstallReceipt | None, line: str | None) -> list[str]:
-        """Say what a person may not expect; `line` is the status line's command to come."""
+        """List what the user may not expect; `line` is the new status line command, if any."""
         path, is_link = self.file.path, self.file.is_link
         notes = [f"{path} is a link: {self.file.real} is written"] if is_link else []
         if receipt is None:

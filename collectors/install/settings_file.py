@@ -197,7 +197,7 @@ def resolve_links(path: Path) -> Path:
 
 
 def _is_below_link(path: Path, roots: Sequence[Path]) -> bool:
-    """Say whether a folder between a root and the file is a link."""
+    """Whether a folder between the file and the nearest root is a symlink."""
     for parent in path.parents:
         if parent in roots:
             return False

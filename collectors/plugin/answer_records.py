@@ -53,7 +53,7 @@ class ThresholdAnnouncement:
         self._number = self._last()
 
     def announced_at(self) -> int | None:
-        """Say when it was said (ms since 1970); None where it was not, or may be again."""
+        """Return when it was announced (ms since 1970); None if never, or if rearmed since."""
         if not self._number or os.path.lexists(self._file(self._number) + _REARMED_SUFFIX):
             return None
         try:
@@ -62,12 +62,12 @@ class ThresholdAnnouncement:
             return None
 
     def rearm(self) -> None:
-        """Let it be said again."""
+        """Allow the threshold to be announced again."""
         if self._number:
             self._make(self._file(self._number) + _REARMED_SUFFIX, 0)
 
     def claim(self) -> bool:
-        """Say whether it is ours to say: another hook may have been faster."""
+        """Record the announcement as made; False if another hook was faster."""
         try:
             self._make(self._file(self._number + 1), os.O_EXCL)
         except FileExistsError:

@@ -80,7 +80,7 @@ def request_file_name(session_id: str, request: str, kind: str) -> str:
 
 
 def parse_request_file_name(name: str) -> tuple[str, str, str] | None:
-    """Take a name apart into session, request and kind; None where it is no such name."""
+    """Split a file name into session id, request id and kind; None if it is not such a name."""
     parts = name.split(".")
     if len(parts) != 3 or not (is_session_id(parts[0]) and _is_request_id(parts[1])):
         return None
@@ -88,7 +88,7 @@ def parse_request_file_name(name: str) -> tuple[str, str, str] | None:
 
 
 def is_session_id(session_id: str) -> bool:
-    """Say whether this is an id as the client makes them."""
+    """Whether this is a UUID, as the client's session ids are."""
     groups = session_id.split("-")
     return tuple(map(len, groups)) == _UUID_GROUPS and all(
         _HEX_DIGITS.issuperset(part) for part in groups
@@ -100,7 +100,7 @@ def _is_request_id(request: str) -> bool:
 
 
 def instruction_problem(text: str) -> str | None:
-    """Say why a text cannot be handed over as instructions; None where it can."""
+    """Explain why a text cannot be passed as instructions; None if it can."""
     if len(text) > MAX_INSTRUCTION_CHARS:
         return f"the text has {len(text):,} characters, more than {MAX_INSTRUCTION_CHARS:,}"
     if text and not text.isprintable():

@@ -37,7 +37,7 @@ class HookReply:
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str:
-    """Give a field that is a text, else the empty one."""
+    """Return a text field; empty if the field is missing or not text."""
     value = fields.get(name)
     return value if isinstance(value, str) else ""
 

@@ -55,7 +55,10 @@ def find_preloaded_skills(transcript: Path) -> list[str]:
 
 
 def was_blocked_before(transcript: Path) -> bool:
-    """Say whether a hook held the agent up before; raises OSError or UnknownRunError."""
+    """Whether a hook has already blocked the agent from stopping.
+
+    Raises OSError or TranscriptTooLargeError.
+    """
     with _open_transcript(transcript) as file:
         return any(
             text.partition("hook feedback:")[0].endswith("top ") and "hook feedback:" in text
@@ -65,13 +68,16 @@ def was_blocked_before(transcript: Path) -> bool:
 
 
 def contains_text(transcript: Path, text: bytes) -> bool:
-    """Say whether any line holds a text, as a grep does; raises OSError or UnknownRunError."""
+    """Whether any line contains `text`, as grep would; raises OSError, TranscriptTooLargeError."""
     with _open_transcript(transcript) as file:
         return bool(_lines_with(file, text))
 
 
 def read_last_message(transcript: Path) -> str | None:
-    """Give the text of the last assistant message that has one; raises OSError."""
+    """Return the text of the last assistant message that has any; raises OSError.
+
+    None if the last `TAIL_BYTES` hold no such message.
+    """
     with _open_transcript(transcript) as file:
         size = file.seek(0, 2)
         file.seek(max(0, size - TAIL_BYTES))

@@ -68,7 +68,6 @@ def statusline_command(store: Path, wrapped: str | None = None) -> str:
 
 
 def is_own_command(command: str) -> bool:
-    """Say whether a command of the settings is ctxtop's."""
     return parse_command(command) is not None
 
 
@@ -98,7 +97,7 @@ def _guarded(flags: list[str], words: list[str], gone: str) -> str:
 
 
 def _split_call(command: str) -> list[str]:
-    """Take the words of the call out of its guard; raises ValueError where a quote is open."""
+    """Split the call into words, without its shell guard; raises ValueError for an open quote."""
     words = shlex.shlex(command, posix=True, punctuation_chars=";")
     words.whitespace_split = True
     found = list(words)

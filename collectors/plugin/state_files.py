@@ -57,7 +57,6 @@ def leave_note(store: Path, name: str, content: bytes) -> None:
 
 
 def has_note(store: Path, name: str) -> bool:
-    """Say whether there is a note of this name."""
     return os.path.lexists(_note_path(store, name))
 
 

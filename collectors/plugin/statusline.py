@@ -81,10 +81,11 @@ _LARGE_WINDOW_SUFFIX: Final = "[1m]"
 
 
 def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) -> str:
-    """Say in one line what the client tells of a session, and what the reader kept of it.
+    """Render the status line from the client's `snapshot` and what the reader `saved`.
 
-    The client's own numbers are the newest. What was kept holds for the model and window
-    that it was worked out for; a forecast is brought up to now by what was added since.
+    The client's own numbers are the newest, so they win. The saved trigger and forecast apply
+    only to the model and context window they were computed for, and the forecast is reduced by
+    the tokens added since.
     """
     told = _fields(snapshot, "context_window")
     window = _count(told.get("context_window_size"))

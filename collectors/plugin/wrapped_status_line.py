@@ -61,10 +61,10 @@ def run_wrapped_command(command: str, stdin_data: bytes) -> bytes:
 def _pump_pipes(
     pid: int, ends: tuple[int, int], given: bytes, deadline: float
 ) -> tuple[bytes, bool]:
-    """Give and take until the shell has ended or the time is over; close both ends.
+    """Feed the shell and read its output until it ends or time runs out; close both pipes.
 
-    The second value says whether it ended by itself: what it left behind to work on, maybe
-    with our pipe as its stdout, is then left alone.
+    The second value is whether it ended by itself: then any background processes it left,
+    which may still hold our pipe as their stdout, are left alone. `deadline` is monotonic time.
     """
     feed, output = ends
     found: list[bytes] = []

@@ -148,7 +148,10 @@ def _unreadable(context: PlanContext, error: OSError) -> NotPlannedError:
 
 
 def selection_aim(session: Session, options: PlanOptions) -> SelectionOptions:
-    """Say what a plan by level aims at: half of the effective window where nothing was said."""
+    """Return the selection options of a plan by level.
+
+    The target is half of the effective window if no target, level or strategy was chosen.
+    """
     from ..compaction.operation_selection import SelectionOptions
 
     chose = options.level is not None or bool(options.strategies)

@@ -64,7 +64,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
 
 def check_options(options: PlanOptions, *, in_place: bool) -> str | None:
-    """Say what does not go together, and what to do; None where all does."""
+    """Return which options conflict and how to fix it; None if they fit together."""
     whole = options.whole_strategy
     if whole and len(options.strategies) > 1:
         return f"--strategy {whole} goes alone: leave the others out"
@@ -130,13 +130,13 @@ class PlanSliders:
     """Prompts to go back; 1 is the newest."""
 
     def target_tokens(self, window_tokens: int) -> int | None:
-        """Give what the context is to come to; None where no target is aimed at."""
+        """Return the target size of the context; None if there is no target."""
         if self.strategy != BY_LEVEL or not self.target:
             return None
         return target_tokens(window_tokens, self.target / 100)
 
     def options(self, prompts: Sequence[PromptChoice] = ()) -> PlanOptions:
-        """Say it as `ctxtop compact` is asked; `prompts` are the session's, oldest first."""
+        """Convert to the options of `ctxtop compact`; `prompts` are the session's, oldest first."""
         if self.strategy == SUMMARISE:
             return PlanOptions(strategies=(SUMMARISE,), keep=self.keep)
         if self.strategy == CUT:

@@ -93,9 +93,9 @@ class Recovery(msgspec.Struct, frozen=True):
 
 
 def plan_recovery(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
-    """Say what would be done; nothing is written.
+    """Plan a recovery without writing anything.
 
-    Raises NothingToMendError, and OSError where the transcript cannot be read.
+    Raises NothingToRecoverError, and OSError if the transcript cannot be read.
     """
     run = read_recovery(db, options.target.session_id)
     counters = run.counters if run else RecoveryCounters()
@@ -146,7 +146,6 @@ def recovery_options(
     settings: RecoverySettings,
     confirmed: frozenset[RecoveryStep] = frozenset(),
 ) -> RecoveryOptions:
-    """Say what a policy lets recovery do to a session."""
     window = session.context.window
     summary = read_summary_settings(policy)
     return RecoveryOptions(

@@ -44,9 +44,9 @@ def whole_operation_maker(
     cache: Path,
     on_message: Callable[[str], None],
 ) -> Make:
-    """Give what plans it; `tell` hears what a model has to say.
+    """Return the function that plans the operation; `on_message` receives a model's warnings.
 
-    Raises NotPlannedError where a model would have to be named.
+    Raises NotPlannedError if a model has to be named.
     """
     template = settings.template
     if options.template is not None:

@@ -65,7 +65,7 @@ ReportStage = Callable[[ApplyStage], object]
 
 
 def ignore_stage(stage: ApplyStage) -> None:
-    """Tell nobody."""
+    """Do nothing: the default of `report_stage`."""
 
 
 PLAN_AGAIN: Final = "plan again"

@@ -44,13 +44,13 @@ class WriteLease:
 
     @property
     def has_waiting_writer(self) -> bool:
-        """Say whether somebody waits to open the file for writing."""
+        """Whether another process is waiting to open the file for writing."""
         if sys.platform != "linux" or self._descriptor is None:
             return False
         return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
     def release(self) -> None:
-        """Let those go on who wait; whoever opens the file of us may do so from here on."""
+        """Release the lease: waiting and later writers can open the file from now on."""
         if sys.platform == "linux" and self._descriptor is not None:
             fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
             self._descriptor = None
@@ -148,14 +148,17 @@ def _require_quiet(old: Path, target: Path, size: int, watch: _LateWriteWatch) -
 
 
 def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
-    """Say whether a file was neither replaced nor written between two looks."""
+    """Whether a file was neither replaced nor written between two `stat` calls."""
     return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
         other.st_dev, other.st_ino, other.st_size, other.st_mtime_ns,
     )  # fmt: skip
 
 
 def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) -> None:
-    """Give the old file its place back; what the new one gained behind `size` goes along."""
+    """Put the old file back in place, with the lines added to the new one appended to it.
+
+    `size` is the new file's size in bytes without those lines.
+    """
     with open_regular_file(target) as new:
         size = _append_tail(new.fileno(), size, old, whole_lines=True)
         old.replace(target)
@@ -185,7 +188,7 @@ def _append_late_lines(old: Path, size: int, target: Path) -> None:
 
 
 def _sees_late_write(path: Path, watch: _LateWriteWatch) -> bool:
-    """Say whether somebody wrote to a file, or waits to; after some time nobody will."""
+    """Whether the file is written, or a writer waits for it, within `quiet_s` seconds."""
     deadline = time.monotonic() + watch.wait_times.quiet_s
     while True:
         if watch.lease.has_waiting_writer or path.stat().st_size != watch.size:

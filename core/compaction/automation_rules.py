@@ -77,7 +77,7 @@ class AutomationDecision(msgspec.Struct, frozen=True):
 
     @property
     def is_reported(self) -> bool:
-        """Say whether a person should hear of it."""
+        """Whether the user should be notified."""
         return not self.allowed and self.check in REPORTED_CHECKS
 
 
@@ -111,7 +111,7 @@ class AutomationInput(msgspec.Struct, frozen=True):
 
     @property
     def idle_ms(self) -> int:
-        """Say for how long nothing was written; 0 where that is not known."""
+        """Milliseconds since the last write; 0 if that is not known."""
         return 0 if self.last_written_at is None else self.now_ms - self.last_written_at
 
 
@@ -152,7 +152,7 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
 
 
 def check_idle(state: AutomationInput) -> AutomationDecision:
-    """Say whether nobody is, or may be, at work in a session."""
+    """Check that nobody is working, or may be working, in a session."""
     if state.is_run_active:
         return _deny("running", "a run is under way")
     rests = SessionStatus.IDLE if state.is_open else SessionStatus.ENDED
@@ -206,7 +206,7 @@ def automatic_target(policy: Policy, context: Context) -> int:
 
 
 def check_break_even(requests: float | None, state: AutomationInput) -> AutomationDecision:
-    """Say whether a change that breaks even after so many requests is worth it now."""
+    """Check that a change which breaks even after `requests` pays off; None means never."""
     ratio = state.context.ratio
     if ratio is not None and ratio >= URGENT_SHARE:
         return _allow("price", "it is urgent")
@@ -221,18 +221,18 @@ def check_break_even(requests: float | None, state: AutomationInput) -> Automati
 def client_break_even(
     tokens: int, left: int = CLIENT_SUMMARY_TOKENS, model: str | None = None
 ) -> float | None:
-    """Say after how many requests the client's own compaction has paid for itself.
+    """Return the requests after which the client's own compaction breaks even; None if never.
 
-    The summary is written, and put into the cache by the next request, which reads no old
-    context any more, while the one that summarised did; each later request of `model` reads less.
-    None where it never pays.
+    Its cost is that the summary is written, and then written to the cache by the next request.
+    That request no longer reads the old context, while the one that summarised did; each later
+    request of `model` reads fewer tokens.
     """
     saved = cache_read_factor(model) * (tokens - left)
     return left * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR) / saved if saved > 0 else None
 
 
 def breaker_ends_at(runs: Iterable[int]) -> int | None:
-    """Say until when nothing is done, where too many runs came too fast; None where not."""
+    """Return until when (ms) automation pauses after too many runs; None for no pause."""
     began = sorted(runs)
     until = None
     for first, last in zip(began, began[MAX_BURST_RUNS - 1 :], strict=False):

@@ -29,9 +29,9 @@ MAX_TRIES: Final = 20
 
 
 def remove_appended(target: Path, plan: CompactionPlan) -> None:
-    """Take a plan's lines out of what stands behind its base, whole or cut off; the rest stays.
+    """Remove a plan's appended lines from behind its base, complete or partly written.
 
-    Raises OSError, NotAppliedError where a client writes without a pause.
+    All other lines stay. Raises OSError, and CompactionRefusedError if a client keeps writing.
     """
     edits = [edit for each in plan.operations for edit in each.edits]
     added = b"".join(appended_line(edit) for edit in edits if isinstance(edit, AppendLine))
@@ -97,7 +97,7 @@ def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path)
 def _recovered_receipt(
     receipt: CompactionReceipt, pending: WrittenVersion
 ) -> CompactionReceipt | None:
-    """Say how a receipt stands; None where nothing came about."""
+    """Return the receipt as the file shows it now; None if nothing was written."""
     target = Path(receipt.target)
     recover_leftovers(target)
     if receipt.now is None:
@@ -119,7 +119,10 @@ def _recovered_receipt(
 
 
 def begins_with_version(path: Path, version: WrittenVersion) -> bool:
-    """Say whether a file is there and begins with what we wrote. Raises other OSErrors."""
+    """Whether a file exists and begins with what we wrote.
+
+    Raises OSErrors other than FileNotFoundError.
+    """
     try:
         return hash_file(path, version.size) == (version.sha256, version.size)
     except FileNotFoundError:

@@ -64,7 +64,7 @@ class CompactionTarget:
     """Why ctxtop changes it by itself; None where a person asked."""
 
     def resume_command(self, session_id: str) -> str:
-        """Say how a person goes on with a session; the client finds it only from its folder."""
+        """Return the shell command that resumes a session, from the session's folder."""
         command = f"claude --resume {shlex.quote(session_id)}"
         return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
 

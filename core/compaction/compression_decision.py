@@ -183,7 +183,7 @@ _DEFAULT_TRIGGER: Final = TriggerSettings()
 def should_compress(
     usage_ratio: float, threshold: float = _DEFAULT_TRIGGER.usage_threshold
 ) -> bool:
-    """Say whether a share of the limit (0..1 and above) has reached the threshold (003-14)."""
+    """Whether a share of the limit (0..1 and above) has reached the threshold (003-14)."""
     return usage_ratio >= threshold
 
 

@@ -116,7 +116,7 @@ class _PartTokens:
         return short
 
     def tokens_of(self, piece: MessagePart) -> int:
-        """Give what was counted, or count."""
+        """Return the count of the uncut text if it is known, else count this one."""
         known = self._known.get(piece)
         if known is None:
             known = self._known[piece] = self._count(piece)
@@ -154,7 +154,7 @@ def _read_conversation(path: Path, read: EntryReader, view: TranscriptView) -> C
 
 
 def _is_tool_output(piece: MessagePart) -> bool:
-    """Tell what is put in or comes out of a tool: the most of a conversation, by far."""
+    """Whether it is a tool's output or attached text: by far the most of a conversation."""
     if piece.kind is PartKind.TOOL_RESULT:
         # Of what failed its end counts, and of a running task what it says of its state.
         return not piece.failed and piece.name not in OUTPUT_TOOLS

@@ -48,9 +48,9 @@ class ReplacedText(msgspec.Struct, frozen=True):
 def replace_result(
     view: TranscriptView, slot: VisibleBlock, reason: OperationReason, text: str
 ) -> Operation | None:
-    """Give a tool's result another text; a string stays a string, a list a list.
+    """Replace the text of a tool's result; a string stays a string, a list a list.
 
-    None where the line does not hold it as any client writes it, or nothing is gained.
+    None if the line's format is unknown, or if nothing is gained.
     """
     place = _find_block(view, slot)
     if place is None:
@@ -71,7 +71,7 @@ def replace_result(
 def replace_inputs(
     view: TranscriptView, slot: VisibleBlock, reason: OperationReason, texts: Mapping[str, Any]
 ) -> Operation | None:
-    """Give values of a call's input others, by their pointers inside it; its keys stay."""
+    """Replace values of a call's input by their pointers inside it; its keys stay."""
     place = _find_block(view, slot)
     if place is None or not texts:
         return None
@@ -90,7 +90,7 @@ def replace_inputs(
 def replace_text(
     view: TranscriptView, block: VisibleBlock, reason: OperationReason, text: str
 ) -> Operation | None:
-    """Give a block of words another text; None where the line holds it in another way."""
+    """Replace a text block's text; None if the line holds it in an unknown format."""
     pointer = find_text_pointer(view, block)
     if pointer is None:
         return None
@@ -125,7 +125,7 @@ def read_text(view: TranscriptView, block: VisibleBlock) -> str | None:
 
 
 def read_tool_input(view: TranscriptView, block: VisibleBlock) -> dict[str, Any]:
-    """Give what a call was given, all of it; empty where it is no object."""
+    """Read a call's complete input; empty if it is not an object."""
     place = _find_block(view, block)
     asked = place[1].get("input") if place else None
     return asked if isinstance(asked, dict) else {}
@@ -154,7 +154,7 @@ def find_text_pointer(view: TranscriptView, block: VisibleBlock) -> str | None:
 
 
 def iter_strings(value: object, pointer: str) -> Iterator[tuple[str, str]]:
-    """Give every text inside a JSON value with its pointer."""
+    """Yield every string inside a JSON value with its pointer."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, list):
@@ -205,7 +205,7 @@ def _printable(text: str) -> str:
 
 
 def is_worth_a_stub(view: TranscriptView, slot: VisibleBlock, replacement: str) -> bool:
-    """Say whether a slot's text is worth a stub; it is read for that."""
+    """Whether a block's text is long enough for a stub; reads the text from the file."""
     text = read_text(view, slot)
     return text is not None and is_worth_stubbing(text, replacement)
 
@@ -338,7 +338,7 @@ def _replacements_in_copy(
 
 
 def count_saved_bytes(view: TranscriptView, edits: Sequence[Edit]) -> int:
-    """Give the bytes by which a file shrinks; a line that goes takes its line end along."""
+    """Return the bytes by which a file shrinks; a removed line counts with its line end."""
     saved = 0
     for edit in edits:
         if isinstance(edit, RemoveLine):

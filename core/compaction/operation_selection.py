@@ -160,7 +160,7 @@ class _ClaimedValues:
 
 
 def _changed_values(operation: Operation) -> Iterator[tuple[int, str]]:
-    """Give the blocks that an operation changes, or values outside of a message."""
+    """Yield the blocks that an operation changes, or values outside of a message."""
     for edit in _line_edits(operation):
         pointer = edit.pointer if isinstance(edit, ReplaceValue) else ""
         yield edit.line, "/".join(pointer.split("/")[:4])
@@ -211,7 +211,7 @@ def _add_bound_thinking(
 
 
 def _put_first(first: list[Operation], others: list[Operation]) -> list[Operation]:
-    """Let some operations go before others, which give way where they change the same."""
+    """Put some operations first; others that change the same values are dropped."""
     claimed = _ClaimedValues()
     return [*claimed.unclaimed(first), *claimed.unclaimed(others)]
 

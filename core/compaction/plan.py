@@ -43,7 +43,7 @@ class Severity(IntEnum):
 
 
 class ReplaceValue(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
-    """Give one JSON value of a line another text; every other byte of the line stays."""
+    """Replace one JSON value of a line; every other byte of the line stays the same."""
 
     line: int
     """Counted from 1, in the file that `CompactionPlan.base_sha256` is of."""
@@ -187,7 +187,7 @@ def compute_plan_id(base_sha256: str, operations: tuple[Operation, ...]) -> str:
 
 
 def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
-    """Say a plan for programs (commands.md, `ctxtop compact`); edits stay inside."""
+    """Convert a plan to JSON types without its edits (commands.md, `ctxtop compact`)."""
     record: dict[str, Any] = msgspec.to_builtins(plan)
     record["operations"] = [
         {"op": number} | {key: value for key, value in each.items() if key != "edits"}
@@ -238,12 +238,12 @@ DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS
 
 
 def effective_window(window_tokens: int) -> int:
-    """Give the tokens of a window that a conversation can fill before the client compacts it."""
+    """Return the tokens that a conversation can fill before the client compacts it."""
     return window_tokens - OUTPUT_RESERVE - TRIGGER_BUFFER
 
 
 def target_tokens(window_tokens: int, window_share: float = DEFAULT_TARGET_SHARE) -> int:
-    """Give the tokens that a share (0..1) of the effective window is."""
+    """Convert a share of the effective window (0..1) to tokens."""
     return round(window_share * effective_window(window_tokens))
 
 

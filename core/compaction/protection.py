@@ -75,7 +75,10 @@ def mark_protected(
     retained_uuids: set[str],
     limits: ProtectionLimits = DEFAULT_PROTECTION,
 ) -> list[VisibleBlock]:
-    """Say of each slot why it stays; `kept` are the uuids that a boundary keeps."""
+    """Return the blocks with the reason why each is protected, None for the others.
+
+    `retained_uuids` are the uuids that a boundary retains.
+    """
     head, tail = _first_answer(blocks), _tail_start(blocks, limits)
     todo = _last_todo_call(blocks)
     return [
@@ -119,7 +122,7 @@ def find_protected_lines(
 def _protection_reason(
     block: VisibleBlock, retained_uuids: set[str], last_todo: str | None
 ) -> str | None:
-    """Say why a slot stays wherever it stands."""
+    """Return why a block is protected regardless of its position; None if it is not."""
     piece, entry = block.part, block.entry
     if entry.uuid in retained_uuids:
         return "kept by a compaction"
@@ -157,18 +160,21 @@ def _tool_protection(block: VisibleBlock, last_todo: str | None) -> str | None:
 
 
 def _is_command_output(text: str, name: str) -> bool:
-    """Tell what a command printed from what the model is told to do."""
+    """Whether a text is a command's output and not an instruction to the model."""
     return name == "local_command" or text.startswith(("<local-command-stdout>", "<bash-stdout>"))
 
 
 def _first_answer(blocks: Sequence[VisibleBlock]) -> int:
-    """Give the place of the first answer: the first prompt and what came with it stays."""
+    """Return the index of the first answer; all blocks before it are protected."""
     answers = (each.index for each in blocks if each.entry.role is Role.ASSISTANT)
     return next(answers, len(blocks))
 
 
 def _tail_start(blocks: Sequence[VisibleBlock], limits: ProtectionLimits) -> int:
-    """Give the place from which everything stays: turns, tokens and the last prompt together."""
+    """Return the index of the first protected block at the end.
+
+    The newest turns, the newest tokens and the last prompt set it together.
+    """
     prompt = max((each.index for each in blocks if each.part.kind is PartKind.PROMPT), default=0)
     task = max(prompt, _tokens_start(blocks, limits.max_task_tokens))
     return min(task, _turns_start(blocks, limits), _tokens_start(blocks, limits.min_tail_tokens))

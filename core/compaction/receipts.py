@@ -113,7 +113,6 @@ class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
 
     @property
     def state(self) -> ReceiptState:
-        """Say how it stands."""
         if self.pending is not None or self.now is None:
             return ReceiptState.OPEN
         if not self.now.undone:
@@ -123,7 +122,7 @@ class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
 
     @property
     def needs_backup(self) -> bool:
-        """Say whether it cannot be taken back without its copy."""
+        """Whether it cannot be undone without its backup."""
         return self.backup is not None and self.state is not ReceiptState.UNDONE
 
 
@@ -218,7 +217,10 @@ def new_receipt_id() -> str:
 
 
 def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
-    """Say a receipt for programs (commands.md, `ctxtop receipts`): nothing that a session says."""
+    """Convert a receipt to JSON types (commands.md, `ctxtop receipts`).
+
+    It holds none of the session's text.
+    """
     undone = receipt.now.undone if receipt.now else ()
     operations = [
         {
@@ -271,7 +273,7 @@ class BackupStore(BlobStore):
 
     @contextmanager
     def open_lines(self, name: str) -> Iterator[Iterator[bytes]]:
-        """Give a copy's lines, checked first. Raises ContentError."""
+        """Read a backup's lines after checking its hash. Raises BlobError."""
         with self.open_blocks(name) as blocks:
             yield _split_lines(blocks)
 
@@ -298,9 +300,9 @@ class BackupStore(BlobStore):
 
 
 def is_irreplaceable(receipt: CompactionReceipt) -> bool:
-    """Say whether a receipt cannot be taken back without its copy.
+    """Whether a receipt cannot be undone without its backup.
 
-    A fork's can: from the session that it came from, while that still begins as it did.
+    A fork's can: from the session that it was made of, while that still begins as it did.
     """
     if not receipt.needs_backup:
         return False

@@ -130,7 +130,7 @@ def _newest_answer_lines(view: TranscriptView, taken: set[int]) -> list[Entry]:
 
 
 def _is_seen_by(operation: Operation, answer: Sequence[Entry]) -> bool:
-    """Say whether the answer saw what an operation changes."""
+    """Whether the line that an operation changes comes before the answer."""
     return operation.line is not None and any(operation.line < each.line for each in answer)
 
 
@@ -161,6 +161,6 @@ def _usage_edits(view: TranscriptView, number: int, left: int) -> Iterator[Edit]
 
 
 def _last_output_tokens(usage: dict[str, Any]) -> int:
-    """Take the last step's output where there were several, as the client does."""
+    """Return the output tokens of the last step, if there are several, as the client does."""
     steps = usage.get(_ITERATIONS) or [usage]
     return int(steps[-1].get("output_tokens") or 0)

@@ -91,7 +91,7 @@ def _safe_start(messages: Sequence[ConversationMessage], start: int) -> int:
 
 
 def _is_result(kind: PartKind, tool_use_id: str | None) -> bool:
-    """Tell a result, which answers a call; a notification of an agent answers none."""
+    """Whether a part is a result that answers a call; an agent's notification answers none."""
     return kind in _RESULT_KINDS and tool_use_id is not None
 
 
@@ -133,7 +133,7 @@ def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
 
 
 def has_prompt(message: ConversationMessage) -> bool:
-    """Say whether a message is a person's, and so begins a turn."""
+    """Whether a message holds a user's prompt, and so begins a turn."""
     return any(piece.kind is PartKind.PROMPT for piece in message.parts)
 
 
@@ -177,10 +177,10 @@ def _count_leading_results(entries: Sequence[Entry]) -> int:
 
 
 def _retains_thinking(kept: Sequence[Entry]) -> bool:
-    """Say whether thoughts are kept: where calls are open, and no model binds them.
+    """Whether thinking is retained: if a call is open and the model does not bind thinking.
 
-    A thought is bound to all that stands before it, by models that see earlier ones; other
-    models want the one of the turn at hand while a call is open (compaction.md 2.5).
+    Models that see earlier thinking bind it to everything before it; other models need the
+    current turn's thinking while a call is open (compaction.md 2.5).
     """
     model = next((each.model for each in reversed(kept) if each.model), None)
     last = next((each for each in reversed(kept) if each.type != "attachment"), None)

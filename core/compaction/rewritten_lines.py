@@ -33,7 +33,6 @@ class RewrittenLine(msgspec.Struct, frozen=True):
 
 
 def unchanged_line(line: bytes) -> bytes:
-    """Let a line stand as it is."""
     return line
 
 
@@ -54,7 +53,10 @@ def rewrite_lines(
     operations: Sequence[Operation],
     transform: LineTransform = NO_TRANSFORM,
 ) -> Iterator[RewrittenLine]:
-    """Give every line before and after; lines end at b"\\n" alone. Raises MismatchError."""
+    r"""Yield every line before and after the operations. Raises EditMismatchError.
+
+    Only b"\n" ends a line.
+    """
     by_line: dict[int, list[ReplaceValue | RemoveLine]] = {}
     added: list[AppendLine] = []
     for operation in operations:
@@ -88,12 +90,15 @@ def rewrite_lines(
 
 
 def lines_after(lines: Iterable[RewrittenLine]) -> Iterator[bytes]:
-    """Give the bytes of the file as it will be."""
+    """Yield the lines of the file after the operations."""
     return (line.after for line in lines if line.after is not None)
 
 
 def appended_line(edit: AppendLine) -> bytes:
-    """Give the line that is added. Raises MismatchError where it is none."""
+    """Encode the line to append, with its line end.
+
+    Raises EditMismatchError if it is not a JSON object on one line.
+    """
     try:
         line = edit.text.encode()
         whole = isinstance(json.loads(line), dict) and b"\n" not in line

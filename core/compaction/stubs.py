@@ -34,20 +34,20 @@ _STUB_START: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{MARK_HEX_CHARS}}}: ")
 
 
 def has_stub(text: str) -> bool:
-    """Say whether a text holds a stub already: such a one is left as it is."""
+    """Whether a text contains a stub already; such a text is left as it is."""
     return _STUB_START.search(text) is not None
 
 
 def text_mark(text: str) -> str:
-    """Give the hash by which a stub names the text that it stands for: the same in any plan."""
+    """Return the hash by which a stub identifies the text it replaces; equal in every plan."""
     return hash_text(text, MARK_HEX_CHARS)
 
 
 def make_stub(text: str, description: str, restore_hint: str, names: Iterable[str] = ()) -> str:
-    """Say what a text was, how to get it back, and what it named.
+    """Write a stub: what a text was, how to restore it, and which names it held.
 
-    `what` is the tool with its path or command, range and status; `names` are what stands
-    nowhere else, as much of it as DIGEST_CHARS hold.
+    `description` is the tool with its path or command, range and status; `names` are those found
+    nowhere else, up to MAX_NAMES_CHARS.
     """
     return f"{_stub_head(text, description, restore_hint)}{_names_suffix(names)}]"
 
@@ -82,9 +82,9 @@ def _stub_head(text: str, description: str, restore_hint: str) -> str:
 
 
 def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
-    """Say in POINTER_BYTES that a text stands elsewhere, or was overtaken.
+    """Write a stub of SHORT_STUB_BYTES for a text that is repeated elsewhere or superseded.
 
-    Where `names` stand nowhere else they come after it, as in a stub.
+    `names` that are found nowhere else are added after it, as in a stub.
     """
     start = f"[ctxtop {text_mark(text)}: "
     room = SHORT_STUB_BYTES - len(start) - 1
@@ -97,7 +97,7 @@ def _names_suffix(names: Iterable[str]) -> str:
 
 
 def is_worth_stubbing(text: str, replacement: str) -> bool:
-    """Say whether a text is long enough to be replaced, and no stub itself."""
+    """Whether a text is long enough to be replaced and contains no stub yet."""
     return (
         len(text) >= MIN_STUBBED_CHARS
         and len(text) > MIN_STUB_RATIO * len(replacement)

@@ -145,7 +145,7 @@ class Conversation(msgspec.Struct, frozen=True):
 
 
 def newest_entry(entries: Sequence[Entry]) -> Entry | None:
-    """Give the newest line that others can follow: the last with a uuid, of no agent's."""
+    """Return the last entry that has a uuid and is no agent's: new lines are attached to it."""
     return next((each for each in reversed(entries) if each.uuid and not each.sidechain), None)
 
 
@@ -196,10 +196,10 @@ def make_boundary_operation(
 
 
 def read_common_fields(last: Mapping[str, Any]) -> CommonLineFields:
-    """Take from a decoded line what all lines of its session repeat.
+    """Read the fields that all lines of a session repeat from a decoded line.
 
-    The time is the line's own: nothing has happened in the session since, and a plan that is
-    made again is the same plan.
+    The timestamp is the line's own: nothing has happened in the session since, and planning
+    again gives the same plan.
     """
     return CommonLineFields(
         session_id=str(last.get("sessionId") or ""),

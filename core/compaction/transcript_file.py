@@ -87,7 +87,7 @@ class OpenTranscript:
         return TranscriptScan(tuple(lines), torn, hashed.hexdigest(), offset, longest, before)
 
     def read_line(self, line: FileLine) -> bytes:
-        """Give a line's bytes without the line end; raises OSError."""
+        """Read a line's bytes without the line end; raises OSError."""
         # Not through the buffer, which would be filled anew for each line.
         return os.pread(self._file.fileno(), line.content_bytes, line.offset)
 
@@ -97,7 +97,7 @@ class OpenTranscript:
         return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
 
     def has_changed(self, scan: TranscriptScan) -> bool:
-        """Say whether somebody wrote to the file since a scan of it began."""
+        """Whether the file was written since a scan of it began."""
         return self._state() != scan.size_and_mtime
 
     def _state(self) -> tuple[int, int]:
@@ -141,7 +141,7 @@ _MB: Final = 1_000_000
 
 
 def large_transcript_note(size: int) -> str | None:
-    """Say that a transcript is large, in one line; None where it is not. `size` is in bytes."""
+    """Return a one-line note for a large transcript, else None. `size` is in bytes."""
     if size <= LARGE_TRANSCRIPT_BYTES:
         return None
     return f"the transcript has {size / _MB:,.0f} MB: planning and applying take a while"

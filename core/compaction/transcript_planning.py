@@ -56,7 +56,7 @@ class EntryReader(Protocol):
     """Who reads the entries of a transcript."""
 
     def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
-        """Give entries in the file's order from a line's byte offset on: that is line 1."""
+        """Read entries in file order from a line's byte offset on; that line has number 1."""
         ...
 
 
@@ -353,7 +353,7 @@ class _MeasuredCounter:
         self._counter: Final = counter
 
     def tokens(self, part: MessagePart) -> int:
-        """Give what was counted, or count."""
+        """Return the measured count if there is one, else count."""
         known = self._tokens.get(part)
         return self._counter.tokens(part) if known is None else known
 
@@ -406,9 +406,9 @@ def _make_blocks(
 
 
 def _first_visible_thinking(sent: Sequence[Entry]) -> int:
-    """Give the entry from which on thoughts are seen by a model that sees no earlier turn's.
+    """Return the first entry whose thinking is visible to a model that drops earlier turns'.
 
-    A turn that is over is an earlier one to whatever is sent next.
+    A turn that is over counts as an earlier one for the next request.
     """
     said = [each for each in sent if each.type in {"user", "assistant"}]
     if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].parts)):
@@ -430,7 +430,7 @@ TRANSCRIPT_CHANGED: Final = Refusal(
 def refusals_after_reading(
     file: OpenTranscript, scan: TranscriptScan, max_bytes: int
 ) -> Iterator[Refusal]:
-    """Say why a plan that was made is not to be carried out."""
+    """Yield the reasons for not applying a finished plan."""
     too_large = check_scan_size(scan, max_bytes)
     if too_large:
         yield too_large
@@ -441,7 +441,10 @@ def refusals_after_reading(
 def refusals_before_planning(
     view: TranscriptView, scan: TranscriptScan, open_in: str | None
 ) -> Iterator[Refusal]:
-    """Say why nothing is planned for a transcript at all; `live` says who has it open."""
+    """Yield the reasons for planning nothing at all.
+
+    `open_in` names what has the session open; None if nothing has.
+    """
     too_long = check_line_size(scan)
     if too_long:
         yield too_long

@@ -24,7 +24,7 @@ HASH_CHUNK_CHARS: Final = 1 << 16
 
 
 def hash_text(text: str, hex_digits: int) -> str:
-    """Give the first hex digits of the SHA-256 of a text in UTF-8, half signs as they are."""
+    """Return the first hex digits of a text's SHA-256 (UTF-8, lone surrogates as they are)."""
     hashed = hashlib.sha256()
     for start in range(0, len(text), HASH_CHUNK_CHARS):
         hashed.update(text[start : start + HASH_CHUNK_CHARS].encode("utf-8", "surrogatepass"))
@@ -100,7 +100,7 @@ class LineReader(Protocol):
     """Who reads lines of the transcript again."""
 
     def read_line(self, line: FileLine) -> bytes:
-        """Give a line's bytes without the line end; raises OSError."""
+        """Read a line's bytes without the line end; raises OSError."""
         ...
 
 
@@ -193,11 +193,11 @@ class TranscriptView:
         return NameIndex(self._texts())
 
     def call_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        """Give the call that a result answers."""
+        """Return the call that a result answers; None if there is none."""
         return self._calls.get(block.call_id or "")
 
     def result_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        """Give the result of a call."""
+        """Return the result of a call; None if there is none."""
         return self._results.get(block.call_id or "")
 
     def copies_of(self, number: int) -> tuple[int, ...]:
@@ -205,16 +205,16 @@ class TranscriptView:
         return self._copies.get(number, ())
 
     def changeable_blocks(self) -> Iterator[VisibleBlock]:
-        """Give what may be changed: not protected, and sent as its line holds it."""
+        """Yield the blocks that are unprotected and sent exactly as their line holds them."""
         return (each for each in self.blocks if self.is_changeable(each))
 
     def is_changeable(self, block: VisibleBlock) -> bool:
-        """Say whether a slot may be changed, and none of the operations so far does."""
+        """Whether a block may be changed and its line has no operation yet."""
         free = block.protected_reason is None and not block.is_replaced
         return free and block.line not in self._lines_changed
 
     def is_changed(self, block: VisibleBlock) -> bool:
-        """Say whether an operation was found that changes a slot: no other one can."""
+        """Whether an operation changes a block already; no second one may."""
         return block.index in self._blocks_changed
 
     def record_change(self, block: VisibleBlock, before: str, after: str) -> None:
@@ -321,7 +321,7 @@ def shorten_part(part: MessagePart, chars: int = INDEXED_CHARS) -> MessagePart:
 
 
 def text_digest(text: str) -> str:
-    """Give the hash by which equal texts are known."""
+    """Return the hash that identifies equal texts."""
     return hash_text(text, DIGEST_HEX_CHARS)
 
 

@@ -61,9 +61,9 @@ class _OldValue(msgspec.Struct, frozen=True):
 def lines_with_old_values(
     target: Path, base: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform
 ) -> Iterator[bytes]:
-    """Give a file's lines with old values put back, found by uuid, pointer and what we put there.
+    """Yield a file's lines with old values restored where they still hold the value we wrote.
 
-    Raises NotAppliedError where one of them is not there any more.
+    Values are found by uuid and pointer. Raises CompactionRefusedError if one is missing.
     """
     wanted = _expected_values(base, operations, transform)
     missing = {(uuid, each.pointer) for uuid, found in wanted.items() for each in found}
@@ -80,10 +80,10 @@ def lines_with_old_values(
 
 
 def lines_without_appended(target: Path, operations: Sequence[Operation]) -> Iterator[bytes]:
-    """Give a file's lines without those that operations appended, wherever they stand by now.
+    """Yield a file's lines without those that operations appended, wherever they are now.
 
-    Nothing of the file before them is needed, for they changed nothing there. Raises
-    NotAppliedError where one of them is not there any more.
+    The base is not needed, since appending changed nothing in it. Raises CompactionRefusedError
+    if an appended line is missing.
     """
     edits = [edit for each in operations for edit in each.edits]
     missing = {appended_line(edit) for edit in edits if isinstance(edit, AppendLine)}
@@ -156,11 +156,12 @@ def _value_or_none(line: bytes, pointer: str) -> bytes | None:
 
 
 def new_parents(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str | None]:
-    """Say where lines go that were written since, when operations are taken back.
+    """Map uuids to the parents that later lines get when operations are undone.
 
-    Children of a line that was appended go behind what stood before it. Where all that
-    followed a line was removed, and stands again, its new children go behind the end of that:
-    else the client would leave out what came back, for it follows the newest line upwards.
+    Children of an appended line are attached to the line before it. If everything after a line
+    was removed and is restored, the line's new children are attached to the end of the restored
+    part: the client follows the newest line upwards, and would leave out the restored lines
+    otherwise.
     """
     return _parents_of_restored(base, operations) | _parents_of_appended(operations)
 
@@ -236,9 +237,9 @@ class UndoResult(msgspec.Struct, frozen=True):
 def undo(
     receipt_id: str, operations: int | Collection[int] | None, session: CompactionTarget
 ) -> UndoResult:
-    """Take a receipt back, or some operations of it; `subject` is the session that it wrote.
+    """Undo a receipt or some of its operations; `session` is the session that it wrote.
 
-    Raises NotAppliedError where a check says no, OSError; then nothing has changed.
+    Raises CompactionRefusedError if a check fails, and OSError; then nothing has changed.
     """
     receipts = ReceiptStore(session.state_folder)
     receipt = next(iter(receipts.find_by_prefix(receipt_id)), None)
@@ -282,9 +283,9 @@ def _operations_to_undo(
 def find_undo_obstacle(
     receipt: CompactionReceipt, state_folder: Path
 ) -> CompactionRefusedError | None:
-    """Take a receipt back into nowhere: give what stands in its way, None where nothing does.
+    """Undo a receipt without writing; return what prevents it, None if nothing does.
 
-    A session that is at work stands in no way: it ends. Raises OSError.
+    A session that is at work is no obstacle, because it will end. Raises OSError.
     """
     try:
         chosen = _operations_to_undo(receipt, None)
@@ -349,9 +350,9 @@ def _undo_operations(
 
 
 def _own_version(receipt: CompactionReceipt, state_folder: Path) -> WrittenVersion | None:
-    """Say what of a file is the image of the operations that are left; None where it is none.
+    """Return the version that the remaining operations produce; None if the file differs.
 
-    What others changed may be taken back by now: so it is looked at again.
+    Other changes in it may have been undone since, so a file with such changes is checked again.
     """
     target, now = Path(receipt.target), receipt.now
     if now is None or not target.exists():
@@ -375,7 +376,7 @@ def _restored_chunks(
     *,
     has_other_changes: bool,
 ) -> Iterator[Iterator[bytes]]:
-    """Give a file without some operations; `has_other_changes` where others changed it too."""
+    """Read a file without some operations; `has_other_changes` if others changed it too."""
     target = Path(receipt.target)
     if receipt.now is None or not target.exists():
         raise _gone(target)
@@ -424,7 +425,7 @@ def _transform_of(receipt: CompactionReceipt) -> LineTransform:
 
 @contextmanager
 def _base_lines(receipt: CompactionReceipt, state_folder: Path) -> Iterator[Iterator[bytes]]:
-    """Give the lines that the plan was made for: from the copy, or where they still stand."""
+    """Read the lines that the plan was made for: from the backup, or from the transcript."""
     plan, transcript = receipt.plan, Path(receipt.transcript)
     backups = BackupStore(state_folder)
     if receipt.backup is not None and backups.is_intact(receipt.backup):

@@ -312,7 +312,10 @@ def verify_permissions(path: Path, original_status: os.stat_result) -> Iterator[
 
 
 def undo_line_edits(line: RewrittenLine) -> bytes:
-    """Give an edited line with its old values, taken from the line before. Raises PointerError."""
+    """Return an edited line with its old values, taken from the line before the edits.
+
+    Raises JsonPointerError.
+    """
     before, after = line.before or b"", line.after or b""
     spans = [(find_span(after, each.pointer), each) for each in line.replacements]
     for span, edit in sorted(spans, key=lambda each: -each[0].start):
@@ -321,7 +324,7 @@ def undo_line_edits(line: RewrittenLine) -> bytes:
 
 
 def repeat_line_edits(line: RewrittenLine) -> bytes:
-    """Give an edited line after the same edits once more. Raises MismatchError."""
+    """Apply the same edits to an edited line once more. Raises EditMismatchError."""
     after = line.after or b""
     body = after.removesuffix(b"\n")
     return apply_replacements(body, line.replacements) + after[len(body) :]

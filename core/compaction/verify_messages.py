@@ -256,7 +256,7 @@ def check_protected(compared: TranscriptComparison) -> str | None:
 
 
 def _first_lost(compared: TranscriptComparison, kinds: Collection[PartKind]) -> Entry | None:
-    """Give the first entry of which a piece of these kinds is not sent as it was."""
+    """Return the first entry with a part of these kinds that is not sent unchanged."""
     new = {(each.uuid, piece) for each in compared.visible_after for piece in each.parts}
     return next(
         (

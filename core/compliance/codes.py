@@ -74,7 +74,6 @@ class FindingCode(StrEnum):
 
     @property
     def is_violation(self) -> bool:
-        """Say whether a text with it does not comply."""
         return self.value.startswith("V")
 
 

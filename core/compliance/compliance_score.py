@@ -45,7 +45,7 @@ class ComplianceCost:
 def typical_result_tokens(
     results: Iterable[WeighedResult], limits: ResultLimits
 ) -> dict[ResultFormat, int]:
-    """Say how long a result that complies is: the median by format, else the soft limit's."""
+    """Return a compliant result's typical tokens: the median by format, else the soft limit's."""
     found: dict[ResultFormat, list[int]] = {}
     for each in results:
         if each.run_verdict.verdict in PASSED_VERDICTS:
@@ -67,14 +67,14 @@ def sum_cost(results: Sequence[WeighedResult], typical: dict[ResultFormat, int])
 
 
 def excess_tokens(result: WeighedResult, typical: dict[ResultFormat, int]) -> int:
-    """Give the tokens that a result has above one that complies; 0 of one that does."""
+    """Return how many tokens a noncompliant result has above a typical compliant one, else 0."""
     if result.run_verdict.verdict not in FAILED_VERDICTS:
         return 0
     return max(0, result.tokens - typical[result.run_verdict.expected.format])
 
 
 def is_review_too_wide(ruling: RunVerdict, limits: ResultLimits) -> bool:
-    """Say whether a review took on more files than it holds well (000-50)."""
+    """Whether a review covered more files than it can handle well (000-50)."""
     return ruling.judgement.reviewed_files > limits.review_files
 
 
@@ -130,5 +130,5 @@ def make_score(run_verdicts: Iterable[RunVerdict], least: int) -> ComplianceScor
 
 
 def day_start(at_ms: int) -> int:
-    """Give the beginning of a moment's day in UTC, in milliseconds since 1970."""
+    """Return the start of a moment's day in UTC, in milliseconds since 1970."""
     return at_ms - at_ms % MS_PER_DAY

@@ -89,7 +89,6 @@ _DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
 
 
 def compliance_settings(policy: Policy) -> ComplianceSettings:
-    """Take compliance out of a policy."""
     found = policy.values["compliance.rules"]
     rules = {
         name: ResultFormat(each)

@@ -152,7 +152,7 @@ def _in_other_format(below: Iterable[ResultLine], expected: ResultFormat) -> Res
 
 
 def _line_over_limit(read: ResultText, place: int) -> ResultLine:
-    """Give the first line that is too many, or the last one that was read."""
+    """Return the first line over the limit, or the last one that was read."""
     number = read.first.number + place
     return next((line for line in read.lines if line.number == number), read.last)
 
@@ -183,7 +183,7 @@ _MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
 def block_reason(
     judged: Judgement, expected: ResultFormat, agent_type: str, limits: ResultLimits
 ) -> str:
-    """Say in at most five lines why a result was not taken, never with the marker itself."""
+    """Explain in at most five lines why a result was rejected, without the marker itself."""
     most = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
     named = judged.violations[:MAX_NAMED_FINDINGS]
     more = len(judged.violations) - len(named)

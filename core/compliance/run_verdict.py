@@ -58,9 +58,9 @@ def best_marker_location(
 
 
 def grep_would_pass(lines: Iterable[MarkerLine], until: int | None) -> bool:
-    """Say what a grep over the whole transcript said when the agent first stopped (000-16).
+    """Whether a grep of the whole transcript passed when the agent first stopped (000-16).
 
-    `until` is the byte offset of the first block; None where there was none.
+    `until` is the byte offset of the first block; None if there was none.
     """
     return any(until is None or place.offset < until for place in lines)
 

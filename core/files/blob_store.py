@@ -60,11 +60,10 @@ class BlobStore:
         return name
 
     def path(self, name: str) -> Path:
-        """Say where a content stands."""
         return self.folder / f"{name}.z"
 
     def is_intact(self, name: str) -> bool:
-        """Say whether a content is there and is what its name says."""
+        """Whether a blob exists and its content matches its name."""
         try:
             return _hash_of_blob(self.path(name)) == name
         except OSError:
@@ -72,7 +71,7 @@ class BlobStore:
 
     @contextmanager
     def open_blocks(self, name: str) -> Iterator[Iterator[bytes]]:
-        """Give a content, checked first. Raises ContentError."""
+        """Read a blob's content after checking its hash. Raises BlobError."""
         if not self.is_intact(name):
             raise BlobError(0, "the copy is gone or damaged", str(self.path(name)))
         with open_regular_file(self.path(name)) as file:

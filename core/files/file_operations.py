@@ -160,7 +160,7 @@ def remove_if_present(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Let a folder's names reach the disk."""
+    """Flush a folder's names to the disk, where the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # Some file systems cannot; the name is there all the same.

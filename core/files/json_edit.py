@@ -285,7 +285,7 @@ def replace_value(text: str, path: JsonPath, value: object) -> str:
 
 
 def remove_value(text: str, path: JsonPath) -> str:
-    """Take a member or an item out, its comma and its line; raises KeyError where it is not."""
+    """Remove a member or an item with its comma and line; raises KeyError if it is missing."""
     document = parse_json_text(text)
     parent = find_value(document.root, path[:-1])
     element = _element(parent, path[-1]) if parent else None
@@ -369,7 +369,7 @@ def _cut_last(text: str, element: JsonElement, since: int) -> _Splice:
 
 
 def _cut_line(text: str, element: JsonElement, since: int) -> _Splice:
-    """Take its line too, where nothing else stands there that needs one."""
+    """Remove the element's line too, unless something else is on it."""
     lead = _blank_before(text, element.start)
     behind = _match_end(_BLANK, text, element.end)
     if text[behind] in "\r\n":
@@ -415,14 +415,14 @@ class _Style:
         self.tab = _DEFAULT_INDENT if first is None else self.line_indent(first)
 
     def has_lines(self, node: JsonNode) -> bool:
-        """Say whether what is in it begins on a line of its own."""
+        """Whether the elements of a node begin on their own lines."""
         if not node.elements:
             return self.is_spread
         between = self.document.text[node.start : node.elements[0].start]
         return _LINE_END.search(between) is not None
 
     def line_indent(self, place: int) -> str:
-        """Give the blanks with which the line of a place begins."""
+        """Return the white space that begins the line at `place`."""
         text = self.document.text
         start = max(text.rfind("\n", 0, place), text.rfind("\r", 0, place)) + 1
         return text[start : _match_end(_BLANK, text, start)]

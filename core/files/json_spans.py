@@ -60,13 +60,13 @@ def replace_value(line: bytes, pointer: str, value: bytes) -> bytes:
 
 
 def read_value(line: bytes, pointer: str) -> bytes:
-    """Give the JSON text of a value as it stands in the line. Raises PointerError."""
+    """Return the JSON text of a value exactly as it is in the line. Raises JsonPointerError."""
     span = find_span(line, pointer)
     return line[span.start : span.end]
 
 
 def member_spans(line: bytes) -> dict[str, JsonSpan]:
-    """Give the spans of an object's values by name, in one walk. Raises PointerError."""
+    """Map the names of an object's members to value spans. Raises JsonPointerError."""
     start = _skip_space(line, 0)
     if line[start : start + 1] != b"{":
         raise JsonPointerError("the line is no JSON object")
@@ -87,7 +87,10 @@ def _tokens(pointer: str) -> list[str]:
 
 
 def _walk(line: bytes, start: int, tokens: Sequence[str]) -> tuple[JsonSpan | None, int]:
-    """Give where tokens lead to inside a value, and the place behind it: no byte is met twice."""
+    """Return the span that the tokens lead to inside a value, and the offset after the value.
+
+    The span is None if there is none. No byte is read twice.
+    """
     if not tokens:
         end = _end(line, start)
         return JsonSpan(start, end), end
@@ -144,7 +147,10 @@ def _members(line: bytes, start: int) -> Iterator[tuple[str, int, int]]:
 
 
 def _first_item(line: bytes, start: int, closing: bytes) -> tuple[int, bool]:
-    """Give the place of the first member or item, or the one behind a container without any."""
+    """Return the offset of the first member or item, and True.
+
+    For an empty container return the offset after it, and False.
+    """
     place = _skip_space(line, start + 1)
     if line[place : place + 1] == closing:
         return place + 1, False
@@ -152,13 +158,16 @@ def _first_item(line: bytes, start: int, closing: bytes) -> tuple[int, bool]:
 
 
 def _member_name(line: bytes, place: int) -> tuple[str, int]:
-    """Give the name of a member, and where its value begins."""
+    """Return the name of a member, and the offset of its value."""
     after = _end_of_string(line, place)
     return _name(line[place:after]), _skip_space(line, _expect(line, after, b":"))
 
 
 def _next_item(line: bytes, end: int, closing: bytes) -> tuple[int, bool]:
-    """Give the place of the next member or item, or the one behind the container's end."""
+    """Return the offset of the next member or item, and True.
+
+    After the last one return the offset after the container, and False.
+    """
     place = _skip_space(line, end)
     if line[place : place + 1] == closing:
         return place + 1, False
@@ -166,7 +175,7 @@ def _next_item(line: bytes, end: int, closing: bytes) -> tuple[int, bool]:
 
 
 def _end(line: bytes, start: int) -> int:
-    """Give the place behind a value."""
+    """Return the offset after a value."""
     first = line[start : start + 1]
     if first == b'"':
         return _end_of_string(line, start)

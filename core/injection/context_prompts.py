@@ -76,7 +76,7 @@ def is_rearmed(
     compacted_at: int | None,
     now_ms: int,
 ) -> bool:
-    """Say whether what was said at a line (ms since 1970) may be said there again (T-09)."""
+    """Whether a threshold that prompted at `prompted_at` (ms since 1970) may do so again (T-09)."""
     if rearm.is_once:
         return False
     if rearm.cooldown_ms is not None and now_ms - prompted_at >= rearm.cooldown_ms:

@@ -50,7 +50,7 @@ OUTCOME_FIELDS: Final = LASTING_FIELDS | {"Result", "Verdict"}
 
 
 def extract_fields(text: str, wanted: frozenset[str]) -> str:
-    """Take fields of a compressed result (requirements 3) out of it; empty where it has none."""
+    """Extract fields of a compressed result (requirements 3); empty if it has none."""
     found: list[str] = []
     key = ""
     for line in text.splitlines():
@@ -63,7 +63,7 @@ def extract_fields(text: str, wanted: frozenset[str]) -> str:
 
 
 def brief_outcome(text: str) -> str:
-    """Say in short how a run ended: its fields for that, else how its text begins."""
+    """Summarize how a run ended: its fields for that, else the start of its text."""
     return (
         extract_fields(text, OUTCOME_FIELDS)
         or " ".join(text[: 4 * BRIEF_CHARS].split())[:BRIEF_CHARS]
@@ -250,7 +250,7 @@ class _Selection:
         return found
 
     def take(self, choice: StageSelector, pasts: list[EarlierResult], most: int) -> None:
-        """Let one stage pick of what no earlier one has picked."""
+        """Add what one stage selects of the results that no earlier stage took."""
         own = [past for past in pasts if past.project == self._start.project]
         allowed = pasts if choice is select_same_type else own
         count = 0

@@ -202,7 +202,6 @@ _RUNNING_STATUSES: Final = frozenset({"message"})
 
 
 def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
-    """Say of a row what it means."""
     return EarlierResult(
         agent_id=row.agent_id,
         session_id=row.session_id,
@@ -217,7 +216,10 @@ def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
 
 
 def outcome_of_status(status: str | None) -> RunOutcome:
-    """Say how a run ended by the client's word for it; clients without one returned once."""
+    """Return how a run ended, by the client's status.
+
+    Clients without a status return a result only once: None means finished.
+    """
     if status is None or status in {"completed", "shut_down"}:
         return RunOutcome.FINISHED
     return RunOutcome.RUNNING if status in _RUNNING_STATUSES else RunOutcome.FAILED

@@ -50,7 +50,7 @@ class PromptCache(msgspec.Struct, frozen=True):
     """Worked out from the answer's time and the cache's lifetime; else the client said so."""
 
     def is_warm(self, now_ms: int) -> bool | None:
-        """Say whether the next request is still read from it; None where nothing is known."""
+        """Whether the next request would still be read from the cache; None if unknown."""
         return None if self.expires_at is None else now_ms < self.expires_at
 
 
@@ -101,10 +101,10 @@ _PERMISSION_NOTICES: Final = frozenset({"permission_prompt", "worker_permission_
 
 
 def find_activity(row: ActivityRow) -> Activity | None:
-    """Say what a live session is at; None where nothing is in flight, or nobody can tell.
+    """Return what a live session is doing; None if nothing is in flight, or if it is unknown.
 
-    The client's registry says best whether it waits for a person; the transcript says which
-    tool runs. Of two words that differ the newer one counts.
+    The client's registry is the best source for whether it waits for a person, the transcript
+    for which tool is running. If they disagree, the newer one wins.
     """
     call = _running_call(row)
     if row.live_status == _WAITING:
@@ -130,10 +130,10 @@ def find_activity(row: ActivityRow) -> Activity | None:
 
 
 def find_prompt_cache(row: ActivityRow) -> PromptCache:
-    """Say until when the next request is read from the cache of the last answer.
+    """Return until when the next request is read from the last answer's cache.
 
-    The client's word counts where it is the newest; else it is the answer's time and the
-    lifetime of what was last written. A compaction leaves nothing to read.
+    The client's report is used if it is the newest; else it is the answer's time plus the
+    lifetime of what was last written. After a compaction there is nothing to read.
     """
     if row.answer_at is None:
         return UNKNOWN_CACHE

@@ -325,7 +325,7 @@ class _JudgedAgent:
 
 
 def _judged_agents(agents: Iterable[Agent]) -> list[_JudgedAgent]:
-    """Take the agents that have a ruling, the newest first."""
+    """Return the agents that have a ruling, newest first."""
     found = [
         _JudgedAgent(each, each.compliance, _weigh_result(each, each.compliance))
         for each in agents

@@ -93,7 +93,7 @@ def read_assessed_claims(
 
 
 def assess_claims(subject: ClaimSubject, claims: Sequence[Claim]) -> Iterator[AssessedClaim]:
-    """Say how claims stand that are in the order of their strength."""
+    """Yield the status of each claim; `claims` must be sorted, strongest first."""
     verdict = choose_claim(claims)
     for place, claim in enumerate(claims):
         if place == 0:

@@ -86,18 +86,18 @@ class _Answer(msgspec.Struct):
 
 
 def find_thrash(refill: Refill | None, turns: int = THRASH_TURNS) -> Refill | None:
-    """Say whether a compaction came fewer than `turns` answers after the one before.
+    """Return `refill` if the compaction came fewer than `turns` answers after the one before.
 
-    Whoever asked for it, the context was given up twice; that a person asked is told by the
-    boundary. None where it came later, or first.
+    It counts as thrash even if a person asked for it (the boundary says so): the context was
+    lost twice. None if it came later, or was the first.
     """
     return refill if refill and refill.turns_since_last < turns else None
 
 
 def find_refill(between: Iterable[Entry], boundary: Boundary) -> Refill:
-    """Say what filled a context again; `between` are the entries since the last boundary.
+    """Find what filled a context again; `between` are the entries since the last boundary.
 
-    Each line is given once, and no agent's.
+    It must hold each line once, and no agent's lines.
     """
     answers, last = _group_answers(between)
     return Refill(len(answers), _find_culprit(answers, last, boundary.pre_tokens))
@@ -233,12 +233,12 @@ class ClearedMessage(msgspec.Struct, frozen=True):
 def report_compactions(
     entries: Iterable[Entry], shown: Sequence[ClearedMessage] = ()
 ) -> Iterator[tuple[Entry, CompactionReport]]:
-    """Tell of every compaction of one context, in the order of its lines.
+    """Yield a report on every compaction of one context, in the order of its lines.
 
-    What a compaction kept stands before the next one too. Of what comes after a compaction
-    its summary is used, and what the client attached before the next answer: once that answer
-    is there, it is told for good. A cleared result counts once, in the segment where it shows
-    first.
+    What a compaction kept is still there before the next one. Of what follows a compaction,
+    only its summary is used and what the client attached before the next answer: once that
+    answer exists, the report is final. A cleared result counts once, in the segment where it
+    first shows as cleared.
     """
     standing = Artifacts()
     counted: set[str] = set()

@@ -215,7 +215,7 @@ def _item_name(piece: MessagePart, place: tuple[str, ...]) -> str:
 
 
 def describe_input(text: str) -> str:
-    """Say what a call's input, as JSON, is about; what is no object is said whole."""
+    """Return the descriptive field of a call's JSON input, else the input as it is."""
     try:
         given = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError):
@@ -279,12 +279,12 @@ class _Leaf(msgspec.Struct, frozen=True):
 def break_down_context(
     content: ContextContent, counter: PartCounter, max_items: int = MAX_ITEMS
 ) -> Composition:
-    """Take a context apart.
+    """Break a context down by category.
 
-    What was really sent is scaled so that it adds up to what the API measured. What was put
-    together from the transcript is only ever scaled down: what is missing of the total is
-    shown as unexplained. Where nothing was measured the total is the estimate: the one that is
-    given, else what the parts add up to. At most so many of the largest items are named.
+    The parts of a real request are scaled so that they add up to what the API measured. Parts
+    reconstructed from the transcript are only ever scaled down: what is missing from the total
+    is shown as unexplained. If nothing was measured, the total is the content's own estimate,
+    else the sum of the parts. At most `max_items` of the largest items are named.
     """
     once = CachedPartCounter(counter)
     leaves = [*_overhead_leaves(content, once), *(_leaf(part, once) for part in content.parts)]

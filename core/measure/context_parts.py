@@ -44,7 +44,6 @@ class CachedPartCounter:
         self._known: dict[MessagePart, int] = {}
 
     def tokens(self, part: MessagePart) -> int:
-        """Give what was counted, or count."""
         found = self._known.get(part)
         if found is None:
             found = self._known[part] = self._counter.tokens(part)
@@ -84,7 +83,7 @@ class ContextContent(msgspec.Struct, frozen=True):
 def context_parts(
     entries: Iterable[Entry], thinking: dict[str | None, ThinkingTokens]
 ) -> list[ContextPart]:
-    """Take the entries of a conversation apart; thoughts are those of `measure_thinking`."""
+    """Split a conversation's entries into parts; `thinking` comes from `measure_thinking`."""
     return [context_part(piece, entry, thinking) for entry in entries for piece in entry.parts]
 
 
@@ -108,10 +107,11 @@ class ThinkingTokens(msgspec.Struct, frozen=True):
 def measure_thinking(
     entries: Sequence[Entry], counter: PartCounter
 ) -> dict[str | None, ThinkingTokens]:
-    """Tell the tokens of thinking by answer: what the API told, else what its text does not say.
+    """Measure by message id what each thinking part of an answer takes.
 
-    The texts of thoughts are not written down any more: what is left of the answer's output
-    after its words and calls is what was thought (claude-code-formats 2.4, 2.5).
+    The API's count is used if there is one. Else, as clients no longer write the text of
+    thinking, it is what is left of the answer's output after its text and calls
+    (claude-code-formats 2.4, 2.5).
     """
     answers: dict[str, list[Entry]] = {}
     for entry in entries:
@@ -133,7 +133,6 @@ def measure_thinking(
 
 
 def is_thinking(part: MessagePart) -> bool:
-    """Say whether a piece is thinking."""
     return part.kind == "thinking"
 
 
@@ -154,7 +153,6 @@ class ReadRange(msgspec.Struct):
     limit: float | None = None
 
     def covers(self, other: ReadRange) -> bool:
-        """Say whether it asks for all lines that another asks for."""
         return self._start <= other._start and self._end >= other._end
 
     @property
@@ -176,10 +174,10 @@ class _FileAccess(msgspec.Struct, frozen=True):
 
 
 def find_superseded(parts: Sequence[ContextPart]) -> dict[int, str]:
-    """Say by the part's place what overtook it, with the line at which that stands.
+    """Map the index of each superseded part to what superseded it, and at which line.
 
-    A Read is overtaken by a Read of the same lines or more, and by any change of its file; a
-    Write by the next one; a result by that of the same call later, or by the same text.
+    A Read is superseded by a Read of the same lines or more, and by any change of its file; a
+    Write by the next one; a result by a later result of the same call, or by the same text.
     """
     calls: dict[str | None, int] = {
         part.content.tool_use_id: place

@@ -148,7 +148,7 @@ class Evidence:
         self._common: dict[tuple[object, ...], SharedLimits] = {}
 
     def is_equivalent_to(self, other: Evidence) -> bool:
-        """Say whether every context is judged as by the other."""
+        """Whether both lead to the same result for every context."""
         return (self._facts, self._policies) == (other._facts, other._policies)
 
     def measure(self, context: ContextEvidence, stored: StoredTokenCounts) -> Context:

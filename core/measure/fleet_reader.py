@@ -258,7 +258,7 @@ def add_compliance(
     only: Iterable[str] | None,
     policies: Policies,
 ) -> list[Agent]:
-    """Say of each agent whether it compressed its result."""
+    """Return the agents with their compliance, i.e. whether they compressed their results."""
     if not agents:
         return agents
     from .agent_compliance import ComplianceReader  # only where there are agents

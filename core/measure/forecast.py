@@ -161,10 +161,10 @@ def make_prior(sessions: Iterable[Sequence[FillRow]]) -> GrowthPrior:
 def make_forecast(
     rows: Sequence[FillRow], target_tokens: int, prior: GrowthPrior | None = None
 ) -> Forecast | None:
-    """Say how long until a context, filled as `fill_history` tells, reaches `target_tokens`.
+    """Forecast how long until a context with this `fill_history` reaches `target_tokens`.
 
-    None right after a compaction, when nobody knows what is in the context, and where fewer
-    than three turns have grown and no prior tells of others.
+    None right after a compaction, when the context's size is unknown, and if fewer than three
+    turns have grown and there is no prior from other sessions.
     """
     last = rows[-1] if rows else None
     if last is not None and not last.is_compaction and last.tokens is not None:
@@ -285,7 +285,7 @@ def _pace(rows: Sequence[FillRow], others_ms: float | None) -> float | None:
 
 
 def _minute_interval(turns: Interval, pace_ms: float) -> Interval:
-    """Tell turns in minutes; the pace may be off as well, and neither knows of the other."""
+    """Convert turns to minutes; the pace has its own error, independent of the turns' error."""
     middle = turns.p50 * pace_ms / 60_000
 
     def at(bound: float, deviations: float) -> float:

@@ -69,7 +69,7 @@ class Threshold(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Tell it from the other thresholds; the same for every window and policy."""
+        """Identifier among the thresholds, the same for every window and policy."""
         sign = "" if self.op is ThresholdOp.AT_LEAST else self.op.value
         return f"{sign}{self.at:.12g}" + ("" if self.of is ThresholdBase.WINDOW else f"@{self.of}")
 
@@ -90,7 +90,7 @@ class PlacedThreshold(msgspec.Struct, frozen=True):
         return ThresholdBase(self.name.partition("@")[2] or ThresholdBase.WINDOW)
 
     def is_reached(self, ratio: float) -> bool:
-        """Say whether a ratio of the window is at the line, or over it where that is asked."""
+        """Whether a ratio of the window is at the threshold, or above it if `op` says so."""
         return ratio > self.at if self.op is ThresholdOp.ABOVE else ratio >= self.at
 
 

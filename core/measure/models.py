@@ -119,7 +119,7 @@ def model_family(model: str) -> str | None:
 
 
 def matches_model(key: str, model: str) -> bool:
-    """Say whether a setting's key means this model: its id, or its family's alias."""
+    """Whether a setting's key means this model: by its id, or by its family's alias."""
     plain = model.removesuffix(LARGE_WINDOW_SUFFIX)
     if key.removesuffix(LARGE_WINDOW_SUFFIX) == plain:
         return True
@@ -152,11 +152,11 @@ def max_output_tokens(model: str | None) -> int:
 
 
 def is_armed(model: str | None, version: ClientVersion | None, window: int) -> bool:
-    """Say whether a session compacts by itself although nothing is set (formats 3.5).
+    """Whether a session auto-compacts although nothing is set (formats 3.5).
 
-    Tried on 2.1.329 with every model of the table: those with a native 1M window do, the
-    4.6 ones at 200K, and ids that it does not know; the 4.5 ones do not, and neither does
-    a 4.6 one with its mark for the large window.
+    Tried on 2.1.329 with every model of the table: those with a native 1M window do, the 4.6
+    models do at 200K, and so do unknown ids; the 4.5 models do not, and neither does a 4.6
+    model with the large-window suffix.
     """
     if version and version < ALWAYS_ARMED_BEFORE:
         return True
@@ -258,7 +258,7 @@ _PRICES_BY_PROMPT_LENGTH: Final[Mapping[str, tuple[TokenPrice, TokenPrice, Token
 
 
 def cache_read_factor(model: str | None) -> float:
-    """Give the price of a model's cached token in its tokens of input; READ where none is known."""
+    """Return the price of a cached token in input tokens; CACHE_READ_FACTOR if unknown."""
     found = find_price(model, 0, {}) if model else None
     return found.read / found.input if found and found.input else CACHE_READ_FACTOR
 

@@ -13,7 +13,7 @@ Number = TypeVar("Number", int, float)
 
 
 def nearest_rank(ordered: Sequence[Number], share: float) -> Number:
-    """Give the percentile of ordered numbers: the one at the rank of its share, rounded up."""
+    """Return a percentile of sorted numbers: the one at the rank of its share, rounded up."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 

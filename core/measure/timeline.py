@@ -166,7 +166,7 @@ def bucket_turns(timeline: Timeline, start: int, stop: int, count: int) -> list[
 
 
 def is_continuation(timeline: Timeline, previous: Timeline) -> bool:
-    """Say whether a timeline begins with all turns of the one that was read before."""
+    """Whether a timeline starts with all turns of the one that was read before."""
     count = len(previous.turns)
     return timeline.turns[: count - 1] == previous.turns[: count - 1] and (
         not count or (len(timeline.turns) >= count and _is_same_turn(timeline, previous, count - 1))
@@ -180,11 +180,11 @@ def _is_same_turn(timeline: Timeline, before: Timeline, place: int) -> bool:
 def with_current_context(
     timeline: Timeline, current: Context | None = None, known_to: int | None = None
 ) -> Timeline:
-    """Let a timeline end with what is in context now.
+    """Return the timeline, ending with what is in context now.
 
-    After a compaction that no answer follows that is an estimate of the next request. Where
-    the client went back, or cleared something, it is what `now` holds, which knows of nothing
-    later than `known_to`.
+    After a compaction with no answer yet, that is an estimate of the next request. If the
+    client rewound or cleared something, it is `current`, which knows of nothing later than
+    `known_to`.
     """
     cut = timeline.compactions[-1] if timeline.compactions else None
     last = timeline.turns[-1] if timeline.turns else None

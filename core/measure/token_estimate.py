@@ -61,7 +61,7 @@ class GrowthTracker:
         return self._open.first.offset if self._open else None
 
     def add(self, entry: Entry) -> GrowthStep | None:
-        """Take the next entry; the step that it ends, if it ends one."""
+        """Add the next entry, and return the step that it ends, if any."""
         now = self._open
         if entry.boundary is not None or entry.replaced_results or entry.microcompaction:
             self._open = None
@@ -162,7 +162,6 @@ class TokenFactors(msgspec.Struct, frozen=True):
     origin: FactorOrigin
 
     def factor(self, kind: ContentKind) -> float:
-        """Give the factor of one kind."""
         return self.by_kind[_KIND_INDEX[kind]]
 
     def apply(self, by_kind: Sequence[int], fixed: float = 0) -> int:
@@ -193,7 +192,7 @@ def make_sample(step: GrowthStep, count_text: CountText) -> CalibrationSample | 
 
 
 def is_output_reported(output_tokens: int, answer: PartCount) -> bool:
-    """Say whether an answer's output is what the API told, and not a placeholder."""
+    """Whether an answer's output is what the API reported, and not a placeholder."""
     return output_tokens >= MIN_OUTPUT_SHARE * (sum(answer.by_kind) + answer.fixed)
 
 
@@ -299,7 +298,7 @@ class Estimator:
         self._of_models: dict[str | None, ModelEstimator] = {}
 
     def for_model(self, model: str | None) -> ModelEstimator:
-        """Give the estimator of one model; its factors are fitted when it is first asked for."""
+        """Return the estimator of one model; its factors are fitted on first use."""
         if model not in self._of_models:
             factors = choose_factors(model, self._samples)
             self._of_models[model] = ModelEstimator(model_tokenizer(model), factors, self._count)

@@ -44,19 +44,19 @@ def estimate_tokens(text: str) -> int:
 
 
 def encode_in_chunks(text: str) -> Iterator[list[int]]:
-    """Give the ids of a text's tokens in cl100k_base, in chunks that no text slows down."""
+    """Yield the ids of a text's tokens in cl100k_base, in chunks of `CHUNK_CHARS` characters."""
     encoding = _encoding()
     for start in range(0, len(text), CHUNK_CHARS):
         yield encoding.encode_ordinary(text[start : start + CHUNK_CHARS])
 
 
 def token_bytes(token: int) -> bytes:
-    """Give what one token of cl100k_base stands for."""
+    """Return the bytes of one cl100k_base token."""
     return _encoding().decode_single_token_bytes(token)
 
 
 def tokens_or_estimate(estimated: int | None, text: str) -> int:
-    """Give the estimate of a text's tokens, made now where nobody has made it yet."""
+    """Return `estimated`, or estimate the text's tokens now if it is None."""
     return estimate_tokens(text) if estimated is None else estimated
 
 
@@ -104,7 +104,7 @@ class ContentKind(StrEnum):
 
 
 def content_kind_of(text: str) -> ContentKind:
-    """Say which kind a text is, by its first characters alone."""
+    """Classify a text by its first characters alone."""
     seen = text[:SAMPLE_CHARS].strip()
     if _is_other_script(seen):
         return ContentKind.OTHER
@@ -168,7 +168,6 @@ def count_token_classes(text: str) -> ClassCounts:
 
 
 def token_class(token: bytes) -> TokenClass:
-    """Say which class a token is of."""
     if any(byte > _LAST_OF_ASCII for byte in token):
         return TokenClass.OTHER
     text = token.decode("ascii")
@@ -225,7 +224,7 @@ _OLDER_MODELS: Final = frozenset(
 
 
 def model_tokenizer(model: str | None) -> Tokenizer:
-    """Say which generation counts for a model; what is not known is new (formats 9)."""
+    """Return a model's generation of tokenizers; an unknown model counts as new (formats 9)."""
     older = model is not None and model_family(model) in _OLDER_MODELS
     return Tokenizer.OLDER if older else Tokenizer.NEWER
 
@@ -304,7 +303,6 @@ class TextCount(msgspec.Struct, frozen=True):
     newer: int
 
     def for_tokenizer(self, tokenizer: Tokenizer) -> int:
-        """Give the tokens that a generation of tokenizers makes of it."""
         return self.older if tokenizer is Tokenizer.OLDER else self.newer
 
 
@@ -336,10 +334,10 @@ class PartCount(msgspec.Struct, frozen=True):
 
 
 def model_text(part: MessagePart) -> tuple[str, int]:
-    """Give a piece's text as a model reads or writes it, and the parameters of a call.
+    """Return a part's text as a model reads or writes it, and a call's number of parameters.
 
-    A call is a name and its parameters' names and values, and not JSON: measured, texts
-    with their escapes undone are met better (reference: claude-code-formats 2.4).
+    A call becomes its name and its parameters' names and values, not JSON: measured, estimates
+    are better with the escapes undone (reference: claude-code-formats 2.4).
     """
     if part.name in TASK_REMINDERS:
         return part.text.rstrip(" "), 0

@@ -148,7 +148,7 @@ def learn_trigger(
 
 
 def never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
-    """Say whether a session passed by its trigger and compacted only at the window's end."""
+    """Whether a session ran past its trigger and compacted only at the end of the window."""
     told = [each for each in observed if each.high > window * MIN_TRIGGER_SHARE]
     return bool(told) and all(
         each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in told
@@ -156,13 +156,13 @@ def never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) 
 
 
 def explains_compactions(observed: Iterable[AutoCompaction], tokens: int) -> bool:
-    """Say whether automatic compactions are as a trigger of so many tokens makes them."""
+    """Whether the automatic compactions are consistent with a trigger at `tokens`."""
     told = list(observed)
     return bool(told) and all(each.low < tokens <= each.high for each in told)
 
 
 def trigger_claims(evidence: TriggerEvidence) -> Iterable[Claim]:
-    """Give what is claimed of the trigger, in tokens, the strongest first."""
+    """Yield the claims about the trigger, in tokens, strongest first."""
     setup, window = evidence.config, evidence.window
     expected = _expected_trigger(evidence, window)
     causes: tuple[int, ...] = (expected,)

@@ -127,7 +127,7 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
 def _pending_rows(
     db: sqlite3.Connection, key: ContextKey, stand: EvaluatedContextRow | None
 ) -> list[FillRow]:
-    """Give the fill after the last point that was judged, wherever that stands by now."""
+    """Return the fill after the last evaluated point, even if that point has moved since."""
     if stand is None:
         return session_queries.fill_history(db, *key)
     rows = session_queries.fill_history(db, *key, since=stand.offset)
@@ -157,7 +157,7 @@ def _fill_point(row: FillRow, window: int) -> FillPoint:
 
 
 def _earlier_warning(row: WarningRow, window: int) -> LevelWarning:
-    """Give a row as the replay has it: its line as a ratio of the window that is known now."""
+    """Convert a row for the replay: its line becomes a ratio of the window known now."""
     at = row.line_ratio
     if window != row.window_tokens:
         at = at * row.window_tokens / window

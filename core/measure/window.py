@@ -356,7 +356,7 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
 
 
 def requested_large_model(asked: str | None, model: str | None) -> str | None:
-    """Take the client's own name of the model where it asks for the large window of the same."""
+    """Return `asked` if it asks for the large window of `model`, else None."""
     if (
         asked
         and asked.endswith(LARGE_WINDOW_SUFFIX)

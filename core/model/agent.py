@@ -104,7 +104,6 @@ class Agent(msgspec.Struct, frozen=True):
 
 
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
-    """Say of an agent's row what it means, in a session that is live or not."""
     status = _status(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
     # All that a notification says is the last request with its output: close, not exact.

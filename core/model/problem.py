@@ -28,7 +28,6 @@ def printable_path(place: str) -> str:
 
 
 def unreadable_problem(where: str, error: OSError) -> Problem:
-    """Say in one line why a place could not be read."""
     return Problem(
         printable_path(where),
         f"cannot be read ({error.strerror or error})",
@@ -45,11 +44,11 @@ class ProblemReporter(msgspec.Struct, frozen=True):
     """Of what happened, once."""
 
     def report_unreadable(self, where: str, error: OSError) -> None:
-        """Tell that a place could not be read this time; it is tried again."""
+        """Report that a place could not be read; it is tried again later."""
         self.report(unreadable_problem(where, error))
 
     def report_or_resolve(self, where: str, problem: str | None, fix: str) -> None:
-        """Tell what is wrong with a place, or that nothing is."""
+        """Report a problem with a place, or resolve it if `problem` is None."""
         if problem is None:
             self.resolve(where)
         else:

@@ -93,7 +93,6 @@ class Session(msgspec.Struct, frozen=True):
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
-    """Say of a session's row what it means at `now_ms`."""
     seen = context_evidence(row)
     status = _status(row, now_ms)
     return Session(
@@ -143,7 +142,7 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
 
 
 def context_evidence(row: SessionRow) -> ContextEvidence:
-    """Say what a session itself shows of its window and trigger."""
+    """Collect what a session itself shows about its window and trigger."""
     asked, model = _models(row)
     return ContextEvidence(
         session_id=row.session_id,
@@ -174,7 +173,7 @@ def _models(row: SessionRow) -> tuple[str | None, str | None]:
 
 
 def _window_report(row: SessionRow, model: str | None) -> ReportedWindow | None:
-    """Take what `/context` said of the model that is in use."""
+    """Return the window that `/context` reported, if it did so for the current model."""
     named = (row.report_model or "").removesuffix(LARGE_WINDOW_SUFFIX)
     if row.report_window is None or named != model:
         return None
@@ -241,5 +240,5 @@ _WORKING_STATUSES: Final = frozenset({SessionStatus.WAITING, SessionStatus.BUSY}
 
 
 def _last_activity(row: SessionRow) -> int | None:
-    """Take the last line's own time; a copied folder has new file times."""
+    """Return the time of the last line: the file's own time changes when its folder is copied."""
     return row.last_at or (row.mtime_ns // 1_000_000 if row.mtime_ns else None)

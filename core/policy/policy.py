@@ -259,41 +259,41 @@ class Policy(msgspec.Struct, frozen=True):
     """Of the project's file; None where there is none."""
 
     def value(self, name: str) -> PolicyValue:
-        """Give any value; raises KeyError for a name that the schema does not have."""
+        """Return any value; raises KeyError for a name that is not in the schema."""
         return self.values[name].value
 
     def flag(self, name: str) -> bool:
-        """Give a value that is true or false; TypeError for a key of another kind."""
+        """Return a boolean; raises TypeError if the key has another type."""
         return _checked_type(name, self.value(name), bool)
 
     def integer(self, name: str) -> int | None:
-        """Give a whole number, None for the word that stands for none; TypeError as above."""
+        """Return an integer, None for the word that means none; raises TypeError like `flag`."""
         value = self.value(name)
         return None if isinstance(value, str) else _checked_type(name, value, int)
 
     def number(self, name: str) -> float | None:
-        """Give a number, None for the word that stands for none; TypeError as above."""
+        """Return a number, None for the word that means none; raises TypeError like `flag`."""
         value = self.value(name)
         return None if isinstance(value, str) else float(_checked_type(name, value, (int, float)))
 
     def text(self, name: str) -> str:
-        """Give a word or a text; TypeError as above."""
+        """Return a string; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), str)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Give a list of words; TypeError as above."""
+        """Return a list of strings; raises TypeError like `flag`."""
         return tuple(str(each) for each in _checked_type(name, self.value(name), tuple))
 
     def tokens_by_model(self, name: str) -> Mapping[str, int]:
-        """Give tokens by model; TypeError as above."""
+        """Return tokens by model; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), Mapping)
 
     def strings_by_name(self, name: str) -> Mapping[str, str]:
-        """Give words by name; TypeError as above."""
+        """Return strings by name; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), Mapping)
 
     def with_prefix(self, prefix: str) -> Mapping[str, ResolvedValue]:
-        """Give the values whose names begin so, by the rest of their names."""
+        """Return the values whose names start with `prefix`, keyed by the rest of the name."""
         found = {name: each for name, each in self.values.items() if name.startswith(prefix)}
         return {name.removeprefix(prefix): each for name, each in found.items()}
 
@@ -303,7 +303,7 @@ class Policy(msgspec.Struct, frozen=True):
         return self.text("preset")
 
     def effective_window(self, window: Window) -> int | None:
-        """Say which window in tokens the thresholds are meant for, None for none.
+        """Return the window in tokens that the thresholds apply to; None if there is none.
 
         Requirements 2.1 T-26; R002-05 (unknown is null), R003-03 (80 % of the real one).
         """

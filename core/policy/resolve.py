@@ -96,7 +96,7 @@ class RawValue(msgspec.Struct, frozen=True):
 
 
 def flatten_tables(table: Mapping[str, object], root: str = "") -> dict[str, object]:
-    """Give a file's tables as dotted keys; what a known key holds stays whole."""
+    """Flatten a file's tables into dotted keys; the value of a known key is kept whole."""
     found: dict[str, object] = {}
     for name, value in table.items():
         key = f"{root}.{name}" if root else name

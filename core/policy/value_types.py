@@ -32,7 +32,7 @@ class QuietHours(msgspec.Struct, frozen=True):
         return f"{_format_time_of_day(self.start)}-{_format_time_of_day(self.end)}"
 
     def contains(self, now: time) -> bool:
-        """Say whether this moment of the day is one of them."""
+        """Whether a time of day is in the quiet hours, which may run past midnight."""
         minute = now.hour * _MINUTES_PER_HOUR + now.minute
         if self.start <= self.end:
             return self.start <= minute < self.end
@@ -280,7 +280,7 @@ _PRICES_EXPECTED: Final = (
 
 
 def _table_items(said: object, allowed: str) -> list[tuple[str, object]]:
-    """Take a table, or name=value with commas, apart."""
+    """Split a table, or comma-separated name=value pairs, into pairs."""
     if isinstance(said, str):
         named = [str(each).rpartition("=") for each in _list_items(said)]
         pairs: list[tuple[object, object]] = [(name, value) for name, _, value in named]
@@ -389,7 +389,7 @@ def _or_word(word: str) -> str:
 
 
 def to_json_value(value: PolicyValue) -> object:
-    """Give a value as JSON and TOML have it."""
+    """Convert a value to the types of JSON and TOML."""
     if isinstance(value, tuple):
         return [msgspec.to_builtins(each) for each in value]
     return dict(value) if isinstance(value, Mapping) else value

@@ -33,7 +33,6 @@ class SaveLimits(msgspec.Struct, frozen=True):
 
 
 def save_limits(policy: Policy) -> SaveLimits:
-    """Take a project's values out of its policy."""
     return SaveLimits(
         orphan_after_s=policy.integer("saveflow.orphan_after_s") or 0,
         fresh_for_s=policy.integer("saveflow.fresh_for_s") or 0,
@@ -139,12 +138,12 @@ def owning_project(file: SaveFileRecord) -> str | None:
 
 
 def written_ms(file: SaveFileRecord) -> int:
-    """Say when a file was written, in milliseconds since 1970: by the file system's clock."""
+    """Return a file's modification time in ms since 1970, by the file system's clock."""
     return file.mark.mtime_ns // _NS_PER_MS
 
 
 def content_of(file: SaveFileRecord) -> SaveFileContent:
-    """Give what a file says; nothing where it could not be read."""
+    """Return a file's content; empty if it could not be read."""
     return file.content or SaveFileContent()
 
 
@@ -155,7 +154,7 @@ _STATE_KINDS: Final = frozenset(
 
 
 def _with_problem_if_empty(file: SaveFileRecord) -> SaveFileRecord:
-    """Take a result without a word of any schema for what it is: torn."""
+    """Mark a result as torn if it has no field of any known schema."""
     content = file.content
     if file.kind is not SaveFileKind.RESULT or file.problem or content is None:
         return file

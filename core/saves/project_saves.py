@@ -129,7 +129,7 @@ def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
 
 
 def group_by_project(rows: SaveRows) -> SavesByProject:
-    """Give each row to its project; a block's is the folder that its session works in."""
+    """Group the rows by project; a block belongs to the folder that its session works in."""
     found: dict[str, ProjectRows] = {}
 
     def own(name: str) -> ProjectRows:
@@ -242,7 +242,6 @@ def read_saves(
     now_ms: int,
     policies: Policies = DEFAULT_POLICIES,
 ) -> SavesReport:
-    """Say what is known of every project's saves at `now_ms`."""
     return make_saves_report(read_save_rows(db), sessions, now_ms, policies)
 
 
@@ -252,7 +251,7 @@ def make_saves_report(
     now_ms: int,
     policies: Policies = DEFAULT_POLICIES,
 ) -> SavesReport:
-    """Say what rows mean at `now_ms`; a project whose policy leaves them out is left out."""
+    """Evaluate the rows at `now_ms`; projects whose policy disables saves are left out."""
     at_work: dict[str | None, list[Session]] = {}
     for session in sessions:
         if session.live:
@@ -375,7 +374,10 @@ def _is_fresh(standing: SaveStatus, now_ms: int, limits: SaveLimits) -> bool:
 def _was_confirmed(
     flow: ProjectSaveFiles, standing: SaveStatus, confirmed_at: int | None
 ) -> bool | None:
-    """Say whether a prompt was told: by its own words, or because the result is gone (004-52)."""
+    """Whether a prompt reported the save; None if unknown.
+
+    It did if it was seen to, or if the result file is gone (004-52).
+    """
     result = standing.source_file
     if standing.state is SaveState.PARTIAL and flow.result:
         # What was saved is told of beside what is pending (004-57).

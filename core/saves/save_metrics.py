@@ -34,7 +34,6 @@ class IntRange(msgspec.Struct, frozen=True):
     high: int | None = None
 
     def position_of(self, number: int) -> BandPosition:
-        """Say where a number stands."""
         if number < self.low:
             return BandPosition.BELOW
         return (
@@ -152,7 +151,7 @@ class TriggerCrossing(msgspec.Struct, frozen=True):
 
 
 def expected_cost(saves: Sequence[SaveNoise]) -> ExpectedSaveCost:
-    """Take the mean of the saves that were measured, whole tokens, or the reference of 004-07."""
+    """Return the mean tokens of the measured saves, rounded; the reference of 004-07 for none."""
     if not saves:
         return ExpectedSaveCost(DEFAULT_SAVE_TOKENS, 0)
     return ExpectedSaveCost(round(sum(each.tokens for each in saves) / len(saves)), len(saves))
@@ -251,7 +250,7 @@ def trigger_rates(triggered: Sequence[Iterable[str]]) -> dict[str, Rate]:
 
 
 def phase_means(phases: Iterable[Mapping[str, float]]) -> dict[str, float]:
-    """Take the mean of each phase of some saves, in milliseconds (R004-11)."""
+    """Return the mean of each phase of some saves, in milliseconds (R004-11)."""
     taken: dict[str, list[float]] = {}
     for each in phases:
         for name, value in each.items():
@@ -293,7 +292,7 @@ def compare_before_after(saves: Iterable[SaveNoise]) -> BeforeAfter:
 
 
 def average_save(saves: Sequence[SaveNoise]) -> AverageSave | None:
-    """Take the mean of some saves; None of none."""
+    """Return the mean of some saves; None if there are none."""
     if not saves:
         return None
     count = len(saves)

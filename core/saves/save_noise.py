@@ -138,7 +138,7 @@ def measure_noise(
 
 
 def _ends_save(entry: Entry) -> bool:
-    """Say whether an entry is a person's next word, or the hook's next block."""
+    """Whether an entry is the user's next prompt, or the hook's next block."""
     if entry.sidechain or entry.type != "user":
         return False
     first = entry.parts[0] if entry.parts else None

@@ -103,7 +103,7 @@ class PluginMessage(msgspec.Struct, frozen=True):
 
 
 def next_plugin_message(flow: ProjectSaveFiles, status: SaveStatus) -> PluginMessage:
-    """Say what the plugin will tell at the next prompt (004-58, 004-60, 004-63)."""
+    """Predict the plugin's message at the next prompt (004-58, 004-60, 004-63)."""
     if flow.pending:
         named = content_of(flow.pending).categories or ()
         if not named:

@@ -123,7 +123,7 @@ NO_SIGNS: Final = TranscriptSigns()
 def find_save_status(
     flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, signs: TranscriptSigns = NO_SIGNS
 ) -> SaveStatus:
-    """Say where a project's save stands at `now_ms`; its files come before what was heard.
+    """Return the status of a project's save at `now_ms`; its files outrank the transcript's signs.
 
     Sources: requirements 2.2.3, 004-59 to 004-66, R004-03, R004-06 to R004-09.
     """
@@ -140,7 +140,7 @@ def find_save_status(
 
 
 def ends_current_save(result: SaveFileRecord, flow: ProjectSaveFiles) -> bool:
-    """Say whether a result is the end of the save that the triage data began (R004-08)."""
+    """Whether a result ends the save that the triage data started (R004-08)."""
     triage, handled = flow.triage, flow.handled
     if triage is None:
         return True
@@ -263,7 +263,7 @@ def _after_triage(
 def _without_triage(
     flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, heard: TranscriptSigns
 ) -> SaveStatus:
-    """Say what is known where no save is under way."""
+    """Return the status when there is neither a pending file nor triage data."""
     ended = flow.result or (flow.earlier_results[0] if flow.earlier_results else None)
     handled, told = flow.handled, heard.confirmation
     if told and told.at >= max(written_ms(each) if each else 0 for each in (ended, handled)):
@@ -300,7 +300,7 @@ def _without_triage(
 
 
 def _without_files(now_ms: int, limits: SaveLimits, heard: TranscriptSigns) -> SaveStatus:
-    """Say what is known where no file of a save was ever seen."""
+    """Return the status when no file of a save was ever seen."""
     if heard.last_sign_ms is None:
         return SaveStatus(SaveState.NONE, "no save was seen")
     end = heard.last_sign_ms + limits.orphan_after_s * MS_PER_SECOND
@@ -338,7 +338,7 @@ def _of_result(result: SaveFileRecord) -> SaveStatus:
 
 
 def _named_time_ms(file: SaveFileRecord) -> int:
-    """Take the time that a file names; one after it was written is not believed."""
+    """Return the time that a file names, unless it is later than the file's modification time."""
     at, written = content_of(file).at, written_ms(file)
     return at if at is not None and at <= written + MS_PER_SECOND else written
 
@@ -349,7 +349,7 @@ def _of_corrupt_file(file: SaveFileRecord) -> SaveStatus:
 
 
 def _is_outdated(flow: ProjectSaveFiles, torn: SaveFileRecord) -> bool:
-    """Say whether something valid was written after a torn file."""
+    """Whether a valid file was written after a torn one."""
     later = (flow.result, flow.handled, *flow.earlier_results)
     return any(each and written_ms(each) > written_ms(torn) for each in later)
 

@@ -66,7 +66,7 @@ class TriageBlock(msgspec.Struct, frozen=True):
 
 
 def parse_triage_block(text: str) -> TriageBlock | None:
-    """Take the plugin's reason apart; None for what another Stop hook said."""
+    """Parse the plugin's reason for a block; None if another Stop hook wrote it."""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
         return None
     named = _FILE_TAG.search(text)

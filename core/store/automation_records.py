@@ -93,7 +93,7 @@ _RUN_COLUMNS: Final = ", ".join(AutomaticRunRecord.__struct_fields__)
 
 
 def read_recovery(db: sqlite3.Connection, session_id: str) -> RecoveryRun | None:
-    """Give a session's recovery; None where there is none, or none that this version reads."""
+    """Return a session's recovery; None if there is none, or if this version cannot read it."""
     row = db.execute("SELECT run FROM recovery_run WHERE session_id = ?", [session_id]).fetchone()
     return _decode_run(row[0]) if row else None
 
@@ -150,7 +150,7 @@ def read_automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[Automatic
 
 
 def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
-    """Give what changes with every automatic run: how many, and when one began and ended last."""
+    """Return what changes with every automatic run: their count, last start and last end."""
     row = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
     return row[0], row[1], row[2]
 
@@ -186,9 +186,9 @@ def end_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord) -> None:
 def context_range_since(
     db: sqlite3.Connection, session_id: str, since_ms: int
 ) -> tuple[int | None, int | None]:
-    """Give the least and the newest context of a session's answers since then, in tokens.
+    """Return the smallest and the newest context of a session's answers since then, in tokens.
 
-    None where there was no answer.
+    Both are None if there was no answer.
     """
     found = [row[0] for row in db.execute(_CONTEXTS_SINCE, [session_id, since_ms])]
     return (min(found), found[-1]) if found else (None, None)

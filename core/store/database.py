@@ -262,12 +262,12 @@ def _earlier_asides(path: Path) -> list[tuple[str, int]]:
 
 
 def explain_error(error: sqlite3.Error) -> tuple[str, str]:
-    """Say what SQLite's error means, and what to do."""
+    """Return what an SQLite error means, and what to do about it."""
     return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
 
 
 def is_transient(error: sqlite3.Error) -> bool:
-    """Say whether trying again later can help (a lock, a full disk)."""
+    """Whether trying again later can help (a lock, a full disk)."""
     return _primary_code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
 
 
@@ -299,7 +299,7 @@ def _primary_code(error: Exception) -> int:
 
 
 def _has_no_tables(error: sqlite3.Error) -> bool:
-    """Say whether the store is being made: its file is there before its tables are."""
+    """Whether the store is still being created: its file exists before its tables do."""
     return _primary_code(error) == sqlite3.SQLITE_ERROR and "no such table" in str(error)
 
 

@@ -41,7 +41,7 @@ class UnlearnedTranscript(msgspec.Struct, frozen=True):
 
 
 def read_samples(db: sqlite3.Connection) -> dict[str, list[CalibrationSample]]:
-    """Give what was learnt by model, newest first; an answer that files share counts once."""
+    """Return the samples by model, newest first; an answer that files share counts once."""
     found: dict[str, list[CalibrationSample]] = defaultdict(list)
     for model, prose, code, json, other, fixed, growth in db.execute(_SAMPLES):
         found[model].append(CalibrationSample(model, (prose, code, json, other), fixed, growth))
@@ -57,7 +57,7 @@ def unlearned_transcripts(db: sqlite3.Connection, limit: int) -> list[UnlearnedT
 
 
 def count_text_with_store(db: sqlite3.Connection, text: str) -> TextCount:
-    """Give a text's count as it was stored; one that is not there is made now, and not stored."""
+    """Return a text's stored token count; if there is none, count it now without storing it."""
     if len(text) < CACHED_FROM_CHARS:
         return count_text(text)
     return read_text_count(db, text_key(text)) or count_text(text)

@@ -90,7 +90,7 @@ def context_warnings(
 
 
 def last_warning_id(db: sqlite3.Connection) -> int:
-    """Give the number of the newest row."""
+    """Return the id of the newest row, 0 if there is none."""
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
@@ -108,7 +108,7 @@ def logged_by_context(
 def evaluated_contexts(
     db: sqlite3.Connection, session_ids: Iterable[str]
 ) -> dict[ContextKey, EvaluatedContextRow]:
-    """Say how far the contexts of sessions and their agents were judged."""
+    """Return the last evaluated point of each context of these sessions and their agents."""
     where, values = in_condition("session_id", session_ids)
     rows = fetch_records(EvaluatedContextRow, db, f"{_EVALUATED} WHERE {where}", values)
     return {(row.session_id, row.agent_id): row for row in rows}

@@ -100,7 +100,7 @@ class Writer:
         return self._connection
 
     def close(self) -> None:
-        """Let SQLite note what it learnt of the tables, and close."""
+        """Close the connection, after SQLite has updated its table statistics."""
         try:
             self._connection.execute("PRAGMA optimize")
         except sqlite3.Error as error:
@@ -115,7 +115,7 @@ class Writer:
         self._connection.execute("PRAGMA shrink_memory")
 
     def report_damage(self, error: Exception) -> None:
-        """Hear from a reader in another thread that the store is damaged."""
+        """Record that a reader in another thread found the store damaged; see `check_usable`."""
         self._reported_damage = error
 
     def check_usable(self) -> None:
@@ -427,7 +427,7 @@ class Writer:
         self._connection.executemany(LINE_COUNT_UPSERT, _line_counts(file_id, facts))
 
     def _known_sidechains(self, file_id: int, facts: TranscriptRecords) -> dict[str, bool]:
-        """Say of answers that earlier lines began whether those stood in a side chain."""
+        """Return by id whether answers that began on earlier lines are in a sidechain."""
         if not facts.responses:
             return {}
         names = json.dumps([each.message_id for each in facts.responses])

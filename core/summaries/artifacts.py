@@ -60,7 +60,7 @@ class TodoList:
         return tuple(todo for todo in self._todos.values() if todo.status in DONE_STATUSES)
 
     def apply_call(self, tool: str, asked: dict[str, Any], call_id: str | None, line: int) -> None:
-        """Take in a call; what is of another form than any client's says nothing."""
+        """Update the list from a call; a call in an unknown format is ignored."""
         if tool == "TodoWrite" and isinstance(asked.get("todos"), list):
             self._write([each for each in asked["todos"] if isinstance(each, dict)], line)
         elif tool == "TaskCreate" and asked.get("subject"):
@@ -184,7 +184,7 @@ def collect_artifacts(entries: Iterable[Entry], earlier: Artifacts = _NOTHING) -
 
 
 def prompt_excerpt(text: str) -> str:
-    """Give a person's own words of a prompt: of a long paste its beginning and end."""
+    """Return a prompt's text; of a long paste only its beginning and end."""
     if len(text) <= LONG_PROMPT_CHARS:
         return text
     return f"{text[:EDGE_CHARS]}\n{text[-EDGE_CHARS:]}"
@@ -200,7 +200,7 @@ def parse_tool_input(piece: MessagePart) -> dict[str, Any]:
 
 
 def input_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give the texts of a tool's input, each with the name of the field that holds it."""
+    """Yield the texts of a tool's input, each after the name of the field that holds it."""
     waiting: list[tuple[str, Any]] = [("", tool_input)]
     while waiting:
         name, held = waiting.pop()

@@ -49,9 +49,9 @@ _LIST_MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+
 
 
 def find_sentences(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Give the sentences of a text that hold a cue, in their order, each once; code is left out.
+    """Yield the sentences that match a pattern, in their order, each once; code is left out.
 
-    White space is made one space, and the marks of a list or a heading are taken off.
+    White space is collapsed to one space, and list and heading marks are removed.
     """
     if not pattern.search(text):
         return

@@ -173,10 +173,10 @@ class ExtractionSource(msgspec.Struct, frozen=True):
 def extract_facts(
     source: ExtractionSource, previous_facts: Sequence[SummaryFact] = ()
 ) -> tuple[SummaryFact, ...]:
-    """Take all facts from a conversation; those of an earlier summary are merged, not summed up.
+    """Extract all facts of a conversation, and merge those of an earlier summary unchanged.
 
-    The state of files, todos, errors and running things is the one at the end, the kept tail's
-    doings in it: nothing is listed as open that the tail finishes (compaction.md 4.2, Q13).
+    The state of files, todos, errors and running jobs is the one at the end, including the
+    retained tail: what the tail finishes is not listed as open (compaction.md 4.2, Q13).
     """
     entries = source.entries
     away = [entry for entry in entries if entry.offset not in source.kept_offsets]
@@ -315,7 +315,7 @@ def _todo_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
 
 
 def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
-    """Tell how each command that verifies the work went the last time."""
+    """Return the last outcome of each command that verifies the work."""
     asked: dict[str | None, str] = {}
     last: dict[str, SummaryFact] = {}
     for entry in entries:
@@ -343,7 +343,7 @@ def _running_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
 
 
 def _anchor_facts(away: Sequence[Entry], settings: AnchorSettings) -> list[SummaryFact]:
-    """Give the words of the anchors that no other list holds: the model's own (003-28)."""
+    """Return the text of the model's own anchors, which no other list holds (003-28)."""
     found = []
     own = [
         message
@@ -423,7 +423,7 @@ def _words_in(text: str) -> Iterable[str]:
 
 
 def _piece_text(piece: MessagePart) -> str:
-    """Give a piece's words; of a call its values, without the escapes of JSON."""
+    """Return a part's text; of a call the values of its input, without JSON escapes."""
     if piece.kind is not PartKind.TOOL_INPUT:
         return piece.text
     return "\n".join(text for _, text in input_texts(parse_tool_input(piece)))

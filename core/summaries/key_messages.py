@@ -108,7 +108,7 @@ def assess_importance(
 
 
 def has_anchor_marker(message: ConversationMessage, marker: str = ANCHOR_MARKER) -> bool:
-    """Say whether a person or the model marked a message as one to keep (003-05)."""
+    """Whether the user or the model marked a message as one to keep (003-05)."""
     return any(marker in piece.text for piece in message.parts if piece.kind in SPOKEN_KINDS)
 
 
@@ -194,7 +194,7 @@ def typed_command(text: str) -> str | None:
 
 
 def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
-    """Give a person's messages word for word, oldest first, without what the client put in."""
+    """Return the user's messages word for word, oldest first, without the client's additions."""
     found: list[SummaryFact] = []
     for entry in entries:
         said = [piece.text for piece in entry.parts if piece.kind is PartKind.PROMPT]
@@ -206,9 +206,9 @@ def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
 
 
 def constraint_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
-    """Give the sentences in which a person rules something (Q8), the newest first, each once.
+    """Return the sentences in which the user sets a rule (Q8), newest first, each once.
 
-    A sentence that holds what looks like a key is left out: it stands in its message.
+    A sentence that holds what looks like a key is left out; its message still holds it.
     """
     found: dict[str, SummaryFact] = {}
     for prompt in prompts:

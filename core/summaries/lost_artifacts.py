@@ -66,7 +66,7 @@ class LostArtifacts(msgspec.Struct, frozen=True):
 
 
 def limit_lost_artifacts(lost: Artifacts) -> LostArtifacts:
-    """Tell the most important of what was lost (001-14; peers B.5)."""
+    """Select the most important of what was lost (001-14; peers B.5)."""
     return LostArtifacts(
         files=lost.files[:MAX_LOST_FILES],
         identifiers=lost.names[:MAX_LOST_NAMES],

@@ -86,7 +86,7 @@ def strip_pasted_text(text: str) -> str:
 
 
 def find_names_in_order(text: str) -> Iterator[str]:
-    """Give the names of `find_names` in the order in which they first stand in a text."""
+    """Yield the names of `find_names` in the order in which they first occur."""
     seen: set[str] = set()
     for found in _TOKEN.finditer(strip_paste_tags(text)):
         name = _name_of_token(found[0])
@@ -101,7 +101,7 @@ def find_declarations(text: str) -> set[str]:
 
 
 def contains_secret(text: str) -> bool:
-    """Say whether a text holds what looks like a key: such a one is not kept."""
+    """Whether a text holds what looks like a key; such a text is not kept."""
     return any(
         _SECRET.match(token) or _is_random(token.rpartition("=")[2])
         for token in re.split(r"[\s'\"`(),;=]+", text)
@@ -110,7 +110,7 @@ def contains_secret(text: str) -> bool:
 
 
 def split_path(path: str) -> list[str]:
-    """Take a path apart, of whichever system it is."""
+    """Split a path of any operating system into its parts."""
     return [part for part in re.split(r"[/\\]+", path) if part not in {"", "."}]
 
 
@@ -195,14 +195,14 @@ class MentionIndex:
         self._text: Final = "\n".join(texts).casefold()
 
     def has_name(self, name: str) -> bool:
-        """Say whether a name stands there whole: not as a part of a longer word."""
+        """Whether the text holds a name as a whole word."""
         return _contains_word(self._text, name.casefold())
 
     def has_path(self, path: str, shared: frozenset[str] = frozenset()) -> bool:
-        """Say whether a file is named: by its basename, or with its folder where it needs that.
+        """Whether a file is named: by its basename, or with its folder if that is ambiguous.
 
-        `shared` are the basenames (casefolded) that several files have: `index.ts` alone
-        does not say which.
+        `shared` are the basenames (casefolded) that several files have: `index.ts` alone does not
+        identify one of them.
         """
         parts = split_path(path)
         if not parts:
@@ -212,11 +212,11 @@ class MentionIndex:
         return self.has_name("/".join(parts[-2:])) or self.has_name("\\".join(parts[-2:]))
 
     def has_sentence(self, sentence: str) -> bool:
-        """Say whether a sentence is kept: word for word, or most of it in one passage.
+        """Whether the text holds a sentence: word for word, or most of it in one passage.
 
-        Names and quoted words weigh ENTITY_WEIGHT, other words 1 and empty words nothing;
-        in some PASSAGE of the text there must be more than MOST of the whole weight.
-        A sentence of empty words alone is kept only word for word.
+        Names and quoted words weigh ENTITY_WEIGHT, other words 1 and stop words nothing; a passage
+        of PASSAGE_LINES must hold more than MIN_SENTENCE_SHARE of the whole weight.
+        A sentence of stop words alone must occur word for word.
         """
         plain = " ".join(sentence.casefold().split())
         if plain.rstrip(".!?…") in self._flat:

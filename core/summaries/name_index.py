@@ -78,12 +78,12 @@ class NameIndex:
         return sorted(found, key=lambda shown: -self._ever[found[shown]])
 
     def allows_loss(self, before: str, after: str, saved_tokens: int) -> bool:
-        """Say whether what a change makes unnamed is little beside the tokens that it frees."""
+        """Whether a change loses few enough names for the tokens that it frees."""
         lost = sum(max(1, self._ever[word]) for word in self._found(before, after).values())
         return lost <= _MAX_LOST_PER_TOKEN * saved_tokens
 
     def _found(self, text: str, kept: str) -> dict[str, str]:
-        """Give what stands only here, as it is shown, with the word by which it is counted."""
+        """Map each name or fact found only in this text, as displayed, to its counted word."""
         still = split_words(kept)
         lone = {word for word in split_words(text) if self._held[word] <= 1} - still
         if not lone:
@@ -99,7 +99,7 @@ class NameIndex:
 
 @lru_cache(maxsize=16)
 def split_words(text: str) -> frozenset[str]:
-    """Take a text apart into what a name can be; what is joined also into its parts."""
+    """Split a text into possible names; joined words are also split into their parts."""
     found = {_strip_word(word) for word in set(_WORD.findall(text))}
     parts = (_WORD_JOINTS.split(word) for word in found if _WORD_JOINTS.search(word))
     return frozenset(found.union(*parts))
@@ -112,9 +112,9 @@ def _strip_word(word: str) -> str:
 
 
 def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
-    """Give which of a text's words are facts or names, as they are shown, facts first.
+    """Find which words are facts or names: as displayed, facts first.
 
-    With each the word by which it is counted.
+    Each is mapped to the word under which it is counted.
     """
     facts: dict[str, str] = {}
     names: dict[str, str] = {}
@@ -179,7 +179,7 @@ def _is_word_character(sign: str) -> bool:
 
 
 def _fact_at(text: str, place: int, word: str) -> str | None:
-    """Give a fact as a digest says it; None for what is none."""
+    """Return the fact as a stub displays it; None if the word is no fact."""
     scheme = next((each for each in _SCHEMES if text.endswith(each, 0, place)), None)
     if scheme:
         address = _URL.match(text, place)
@@ -197,7 +197,7 @@ def _fact_at(text: str, place: int, word: str) -> str | None:
 
 
 def _fact_with_context(text: str, start: int, end: int) -> str:
-    """Give an opaque fact with the words around it in its line."""
+    """Return an opaque fact with the words around it on its line."""
     first = max(text.rfind("\n", 0, start) + 1, start - FACT_CONTEXT_CHARS)
     before, after = text[first:start], ""
     if first and text[first - 1] != "\n":

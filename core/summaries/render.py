@@ -77,7 +77,7 @@ def render_facts(facts: Iterable[SummaryFact]) -> list[str]:
 
 
 def parse_summary(text: str) -> tuple[SummaryFact, ...]:
-    """Give the facts of a summary of ours; nothing of any other text.
+    """Parse the facts of a summary that ctxtop wrote; any other text gives none.
 
     A quoted text cannot pass for a heading or an item: each of its lines begins with a mark.
     """
@@ -117,7 +117,7 @@ def _parsed_fact(part: FactKind, text: str, line: int) -> SummaryFact:
 
 
 def _fact_key(part: FactKind, text: str, line: int) -> str | None:
-    """Give the key that `gather` gives, so that a fact is known again."""
+    """Return the key that `extract_facts` gives, so that a fact is recognised again."""
     if part is FactKind.PROMPT:
         return f"{line}:{text}"
     if part is FactKind.WRITTEN:
@@ -167,11 +167,11 @@ _EPILOGUE: Final = "If you need specific details from before compaction"
 
 
 def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
-    """Give what the newest earlier summary holds and nothing else does.
+    """Return the facts that only the newest earlier summary still holds.
 
-    Of one of ours its facts, where the lines that it was made of are gone (while they are
-    there they are read themselves); one of the client's own is quoted, never summed up again,
-    and matters more where it is all that is left.
+    Facts of our own summary count only if the lines it was made of are gone; otherwise those
+    lines are read themselves. The client's summary is quoted, never summarised again, and weighs
+    more if it is all that is left.
     """
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]

@@ -71,7 +71,7 @@ def collect_current_artifacts(entries: Iterable[Entry]) -> Artifacts:
 
 
 def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Give what follows the last compaction, its summary first."""
+    """Return the entries after the last compaction, beginning with its summary."""
     ends = [number for number, entry in enumerate(entries) if entry.boundary]
     return entries[ends[-1] + 1 :] if ends else entries
 
@@ -170,7 +170,7 @@ def list_essentials(
 
 
 def describe_file_use(use: FileUse, failing_files: Collection[str]) -> str:
-    """Say what was done to a file, and whether something fails with it."""
+    """Describe what was done to a file, and whether something fails with it."""
     done = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
     said = [f"{what} {count}×" if count > 1 else what for what, count in done if count]
     return ", ".join(said + (["failing"] if use.path in failing_files else [])) or "touched"

@@ -59,7 +59,7 @@ class Summary(msgspec.Struct, frozen=True):
 
 
 def default_budget(source_tokens: int) -> SummaryBudget:
-    """Give the default budget of what has so many tokens."""
+    """Return SOURCE_SHARE of the source, MAX_SUMMARY_TOKENS at most."""
     return SummaryBudget(min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS))
 
 
@@ -186,10 +186,10 @@ def summarise_in_levels(
     estimate: EstimateTokens = estimate_tokens,
     preface: str = PREFACE,
 ) -> tuple[Summary, ...]:
-    """Give one summary for each level, each in half the budget of the one before (003-20).
+    """Build one summary for each level, each with half the budget of the previous (003-20).
 
-    Each is chosen from what the one before it holds, so that nothing comes back that was left
-    out, and no summary's words are summed up.
+    Each is selected from the facts of the previous one, so that nothing that was left out comes
+    back, and no summary's text is summarised again.
     """
     found: list[Summary] = []
     left = tuple(facts)

@@ -40,9 +40,9 @@ class SummaryFlaw(msgspec.Struct, frozen=True):
 def find_summary_flaws(
     text: str, tokens: int, source_tokens: int, facts: Iterable[SummaryFact], min_share: float = 1.0
 ) -> tuple[SummaryFlaw, ...]:
-    """Say what is wrong with a summary of these facts; nothing where it may be used.
+    """Return what is wrong with a summary of these facts; empty if it can be used.
 
-    `least` is the share of changed files and of constraints that must be named, 0..1.
+    `min_share` is the share of changed files and of constraints that must be named, 0..1.
     """
     if not text.strip():
         return (SummaryFlaw("empty", "the summary says nothing"),)
@@ -63,7 +63,7 @@ def find_summary_flaws(
 
 
 def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
-    """Give the facts that a model's words do not hold; quotes and states are always among them."""
+    """Return the facts that a model's text lacks; quotes and states are always included."""
     said = MentionIndex([text])
     shared = shared_basenames(each.key for each in facts if each.kind is FactKind.FILE)
     exact = {FactKind.PROMPT, FactKind.TODO, FactKind.RUNNING, FactKind.HINT, FactKind.CONSTRAINT}

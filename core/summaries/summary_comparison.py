@@ -280,9 +280,10 @@ class ReplacedContent(msgspec.Struct, frozen=True):
 def compare_boundary_summary(
     entries: Sequence[Entry], summary_offset: int, summary: str
 ) -> ReplacedContent | None:
-    """Tell what a boundary's summary stands for; None where nothing stands before it.
+    """Compare a boundary's summary with what it replaced; None if nothing came before it.
 
-    `entries` are of one context, whole; `summary_offset` is the byte at which its line begins.
+    `entries` are a context's complete entries; `summary_offset` is the byte at which the
+    summary's line begins.
     """
     standing = Artifacts()
     found = None
@@ -303,7 +304,10 @@ def compare_boundary_summary(
 def compare_plan_summary(
     entries: Sequence[Entry], kept_uuids: Sequence[str], summary: str
 ) -> ReplacedContent:
-    """Tell what a plan's text stands for: all that the model saw, but what `stays` names."""
+    """Compare a plan's summary with what it replaces.
+
+    That is all that the model saw, except for the entries in `kept_uuids`.
+    """
     chain = drop_repeated_entries(entries)
     standing = Artifacts()
     start = 0
@@ -320,7 +324,7 @@ def compare_plan_summary(
 
 
 def compare_agent_result(entries: Sequence[Entry], result: str) -> ReplacedContent:
-    """Tell what an agent did and found, beside what its result says of it."""
+    """Compare what an agent did and found with what its result reports."""
     seen = [entry for entry in drop_repeated_entries(entries) if not _ends_with(entry, result)]
     return _compare(collect_artifacts(seen), seen, (), result)
 
@@ -428,7 +432,7 @@ class _QuotedRuns:
         }
 
     def found_in(self, text: str) -> Iterator[tuple[int, int]]:
-        """Give start and end of each passage that consists of such runs."""
+        """Yield start and end of each passage that consists of quoted runs."""
         words = [(each.group(), *each.span()) for each in _WORD_TOKEN.finditer(fold_text(text))]
         start = end = -1
         for place in range(len(words) - QUOTE_WORDS + 1):

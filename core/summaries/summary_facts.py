@@ -79,7 +79,7 @@ def truncate_line(text: str, chars: int = FACT_CHARS) -> str:
 
 
 def replace_angle_brackets(text: str) -> str:
-    """Take from a program's or a page's text what a model could take for its own frame's marks."""
+    """Replace angle brackets, which a model could read as tags of its own prompt."""
     return text.replace("<", "‹").replace(">", "›")
 
 
@@ -217,5 +217,5 @@ TEMPLATES: Final = {
 
 
 def find_template(name: str) -> SummaryTemplate:
-    """Give a template by its name; the four-section one for `none` and unknown names."""
+    """Find a template by name; `none` and unknown names give the four-section one."""
     return TEMPLATES.get(name, FOUR_SECTIONS)

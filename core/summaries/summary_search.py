@@ -59,7 +59,6 @@ class SearchTerm(msgspec.Struct, frozen=True):
 
     @property
     def fts_expression(self) -> str:
-        """Say it to FTS5."""
         quoted = '"' + self.text.replace('"', '""') + '"'
         return quoted if self.matches_whole_words else f"{quoted}*"
 
@@ -89,12 +88,12 @@ class SummaryQuery(msgspec.Struct, frozen=True):
 
     @property
     def fts_match(self) -> str:
-        """Say what must be there to FTS5; empty where nothing must."""
+        """The FTS5 expression of the required terms; empty if there are none."""
         return " AND ".join(term.fts_expression for term in self.terms)
 
     @property
     def fts_exclude(self) -> str:
-        """Say what must not be there to FTS5; empty where anything may."""
+        """The FTS5 expression of the excluded terms; empty if there are none."""
         return " OR ".join(term.fts_expression for term in self.excluded)
 
     def hits(self, text: str) -> list[tuple[int, int]]:
@@ -110,7 +109,7 @@ class SummaryQuery(msgspec.Struct, frozen=True):
         return found
 
     def matches(self, text: str) -> bool:
-        """Say of a text that stands in no index whether it has all that it must."""
+        """Whether a text that is not indexed has all required terms and no excluded ones."""
         whole = fold_text(text)
         return all(re.search(term.pattern, whole) for term in self.terms) and not any(
             re.search(term.pattern, whole) for term in self.excluded
@@ -161,12 +160,12 @@ def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
 
 
 def fold_text(text: str) -> str:
-    """Take capitals and accents away, character by character: every place stays what it is."""
+    """Remove case and accents character by character, so that all offsets stay valid."""
     return text.lower() if text.isascii() else "".join(map(_fold_character, text))
 
 
 def start_of_day(now_ms: int, days: int = 0) -> int:
-    """Say when the day of `now_ms` began here, or the one so many days before it."""
+    """Return the start of the local day of `now_ms`, or of `days` before it, in ms since 1970."""
     here = datetime.fromtimestamp(now_ms / 1000).astimezone()
     day = here.replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=days)
     return int(day.timestamp() * 1000)
@@ -293,7 +292,7 @@ def find_summaries(
 def read_summary_rows(
     db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Iterable[int]
 ) -> list[SummaryRow]:
-    """Give summaries whole, in the order of their ids; those that are gone are left out."""
+    """Read complete summaries in the order of their ids; missing ones are left out."""
     wanted = list(ids)
     found = {plan.row.summary_id: plan.row for plan in plans}
     found |= {

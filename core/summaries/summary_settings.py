@@ -38,7 +38,6 @@ class FactSelection(msgspec.Struct, frozen=True):
     """Summaries of summaries: each has half the budget of the one before (003-20)."""
 
     def select(self, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
-        """Give the facts that may be in it."""
         return tuple(each for each in facts if each.kind not in self.excluded_kinds)
 
     def build_summary(
@@ -81,7 +80,6 @@ class SummarySettings(msgspec.Struct, frozen=True):
 
 
 def read_summary_settings(policy: Policy) -> SummarySettings:
-    """Take what concerns summaries from a policy."""
     size = policy.value("summary.max_tokens")
     left_out = set() if policy.flag("summary.preserve_decisions") else {FactKind.DECISION}
     if not policy.flag("summary.preserve_tool_results"):

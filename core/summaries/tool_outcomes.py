@@ -79,7 +79,7 @@ def list_file_activity(
 
 
 def describe_file(state: FileActivity) -> str:
-    """Say what was done to a file, in words that `heard` reads again."""
+    """Describe what was done to a file, in a form that `parse_file_description` reads."""
     flags = (("created", state.created), ("deleted", state.deleted))
     done = [word for word, is_so in flags if is_so]
     counted = (("edited", state.edits), ("written", state.writes), ("read", state.reads))
@@ -149,7 +149,7 @@ def _apply_shell_command(files: dict[str, FileActivity], command: str, line: int
 
 
 def _is_path_end(words: set[str], parts: list[str]) -> bool:
-    """Say whether one of the words is a path's end, part by part."""
+    """Whether a word is the end of a path, compared part by part."""
     return any((own := split_path(word)) and parts[-len(own) :] == own for word in words)
 
 
@@ -239,7 +239,7 @@ def list_failed_calls(entries: Iterable[Entry]) -> tuple[FailedCall, ...]:
 
 
 def find_error_line(text: str) -> str:
-    """Give the line that says what failed: the last that has such a word, else the last."""
+    """Return the last line with an error word, else the last line."""
     lines = [line.strip() for line in text[-RESULT_TAIL_CHARS:].splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if _ERROR_WORD.search(line)), None)
     return truncate_line(
@@ -248,7 +248,6 @@ def find_error_line(text: str) -> str:
 
 
 def describe_failure(mishap: FailedCall) -> str:
-    """Say what failed, and how it ended."""
     said = f"{mishap.call}: {mishap.error_line}"
     if mishap.resolved_line is None:
         return f"{said} → still open"

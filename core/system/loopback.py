@@ -12,7 +12,7 @@ _LOOPBACK_NAMES: Final = (LOOPBACK, "localhost")
 
 
 def is_loopback(host: str) -> bool:
-    """Say whether a name or an address always leads to this machine (RFC 6761, RFC 5735)."""
+    """Whether a name or an address always leads to this machine (RFC 6761, RFC 5735)."""
     if host == "localhost":
         return True
     try:
@@ -22,8 +22,8 @@ def is_loopback(host: str) -> bool:
 
 
 def loopback_hosts(port: int) -> tuple[str, ...]:
-    """Give what a request to a port of this machine names as its host.
+    """Return the Host headers that a request to a port of this machine may have.
 
-    A page of another site whose name was made to lead here names its own.
+    After DNS rebinding, a page of another site sends its own name instead.
     """
     return tuple(f"{name}:{port}" for name in _LOOPBACK_NAMES)

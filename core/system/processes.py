@@ -45,7 +45,7 @@ START_TOLERANCE_S: Final = 1.0
 
 
 def process_start_time(pid: int) -> float | None:
-    """Say when a process began, in seconds since 1970; None where there is none."""
+    """Return when a process started, in seconds since 1970; None if it does not exist."""
     import psutil
 
     try:
@@ -55,6 +55,6 @@ def process_start_time(pid: int) -> float | None:
 
 
 def is_running(pid: int, start: float) -> bool:
-    """Say whether the process that began then under this number still runs."""
+    """Whether the process with this id is still the one that started at `start`."""
     now = process_start_time(pid)
     return now is not None and abs(now - start) < START_TOLERANCE_S

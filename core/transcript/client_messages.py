@@ -56,7 +56,11 @@ def find_tag(text: str, name: str) -> str | None:
 
 
 def split_result(text: str) -> tuple[str | None, str]:
-    """Take out all between the first <result> and the last </result>: it may name any tag."""
+    """Split off the text between the first <result> and the last </result>.
+
+    A result may itself contain any tag. Returns the result, None if there is none, and the
+    rest of the text.
+    """
     start, end = text.find("<result>"), text.rfind("</result>")
     if not 0 <= start < end:
         return None, text
@@ -279,7 +283,10 @@ def _tool_as_sent(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def iter_json_strings(value: Any) -> Iterable[str]:  # noqa: ANN401 -- any JSON
-    """Give the texts of a value in their order, without the names of its fields."""
+    """Yield the strings of a value in order.
+
+    Of an object only `content` is searched, else `text`, else `file`.
+    """
     if isinstance(value, str):
         if value:
             yield value

@@ -404,14 +404,14 @@ and the Haikus before 5.5 (claude-code-formats 3.4)."""
 
 
 def drops_thinking(model: str | None) -> bool:
-    """Say whether a model sees no thoughts of earlier turns; one that is not known does."""
+    """Whether a model does not see the thinking of earlier turns; an unknown model does."""
     return model is not None and _DROPS_THINKING.match(model) is not None
 
 
 def is_from_other_model(entry: Entry, model: str | None) -> bool:
-    """Say whether an answer is another model's: none is sent what another thought.
+    """Whether another model wrote an answer: a model never gets another model's thinking.
 
-    Source: client 2.1.329, which sends a model its own thoughts again once it is back.
+    Source: client 2.1.329, which sends a model its own thinking again once it is back in use.
     """
     return model is not None and entry.model is not None and entry.model != model
 

@@ -89,9 +89,9 @@ _file_input_decoder: Final = msgspec.json.Decoder(_FileInput)
 def decode_parts(
     content: list[MessageBlock] | str | None, kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> tuple[MessagePart, ...]:
-    """Take a message's content apart; its texts are of `kind`, unless the client wrote them.
+    """Decode a message's content; its texts are of `kind`, unless the client wrote them.
 
-    `calls` learns the tool calls that it meets, by id, and names the results of earlier ones.
+    Tool calls are added to `calls` by id; results of earlier calls get their names from it.
     """
     if isinstance(content, str):
         content = [MessageBlock(type="text", text=content)]
@@ -99,7 +99,7 @@ def decode_parts(
 
 
 def local_command_parts(content: Raw | UnsetType) -> tuple[MessagePart, ...]:
-    """Take in what a local command printed, which the client sends as the person's words."""
+    """Decode the output of a local command, which the client sends as a user message."""
     try:
         text = decode_string(content)
     except NotJsonError:
@@ -265,10 +265,10 @@ def read_entries(path: Path, start: int = 0) -> list[Entry]:
 
 
 def iter_entries(path: Path, start: int = 0) -> Iterator[Entry]:
-    """Give the entries from a line's byte offset on; that line counts as the first.
+    """Yield the entries from a line's byte offset on; that line counts as line 1.
 
-    A result whose call stands before it has no name. Raises OSError where the file cannot
-    be read.
+    A result whose call is before that line has no name. Raises OSError if the file cannot be
+    read.
     """
     calls: dict[str, NamedToolCall] = {}
     for offset, number, data in iter_lines(path, start):
@@ -281,10 +281,10 @@ def iter_entries(path: Path, start: int = 0) -> Iterator[Entry]:
 
 
 def iter_lines(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
-    """Give the whole lines of a file from a byte offset on, each with its offset and number.
+    """Yield the offset, number and bytes of each whole line from a byte offset on.
 
-    The first one counts as line 1. The last one may have no line end. Raises OSError where the
-    file cannot be read.
+    The first line is number 1. The last one may have no line end. Raises OSError if the file
+    cannot be read.
     """
     with open_regular(path) as raw:
         file, offset, number = io.BufferedReader(raw, 1 << 20), start, 0  # type: ignore[type-var]

@@ -421,7 +421,7 @@ def _to_token_usage(counts: UsageIteration) -> TokenUsage:
 
 
 def _cache_creation_tokens(counts: UsageIteration) -> int:
-    """Take the larger of the flat and the nested form: clients before 2.1.152 wrote a flat 0."""
+    """Return the larger of the flat and nested counts: clients before 2.1.152 wrote a flat 0."""
     flat, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
     if nested is None:
         return flat

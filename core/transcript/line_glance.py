@@ -79,7 +79,6 @@ def glance(line: bytes) -> LineGlance:
 
 
 def starts_with_tool_result(message: MessageGlance) -> bool:
-    """Say whether a user's message begins with a tool's result."""
     content = message.content
     first = content[0] if type(content) is list and content else None
     return type(first) is BlockGlance and first.type == "tool_result"
@@ -106,7 +105,7 @@ def list_tool_calls(message: MessageGlance) -> list[BlockGlance]:
 
 
 def has_agent_result(line: LineGlance) -> bool:
-    """Say whether a tool's result names an agent."""
+    """Whether a tool's result has one of the fields that refer to an agent."""
     result = line.tool_use_result
     return type(result) is ResultGlance and not (
         result.agent_id is UNSET

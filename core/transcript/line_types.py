@@ -345,7 +345,7 @@ _IGNORED_ASSISTANT: Final = {
 
 
 def why_ignored(name: str) -> str | None:
-    """Say why lines that are counted under `name` become no rows; None for an unknown name."""
+    """Return why lines counted under `name` produce no rows; None for an unknown name."""
     kind, _, detail = name.partition("/")
     tables = {
         "attachment": IGNORED_ATTACHMENTS,

@@ -105,7 +105,7 @@ def _find_leaf(lines: EntriesByUuid, last_prompt_uuid: str | None) -> str | None
 
 
 def _calling_answer(entry: Entry, lines: EntriesByUuid) -> Entry:
-    """Give the answer whose tool call a line answers; a line that answers none is given back."""
+    """Return the answer whose tool call a line answers, or the line itself if there is none."""
     is_result = entry.role is Role.USER and any(each.tool_use_id for each in entry.parts)
     return lines.get(entry.parent or "", entry) if is_result else entry
 
@@ -201,12 +201,12 @@ def _time(entry: Entry) -> int:
 
 
 def _is_before(entry: Entry, sibling: Entry) -> bool:
-    """Say whether a line was written before another; of the same time an answer's lines were."""
+    """Whether a line was written before a sibling; on a tie, a line of an answer was."""
     return _time(entry) < _time(sibling) + _is_answer(entry)
 
 
 def _last_attachment(chain: list[Entry], place: int) -> int:
-    """Give the place of the last of what was attached to a line of the chain."""
+    """Return the index of the last attachment of a line, or the line's own if it has none."""
     while place + 1 < len(chain) and chain[place + 1].type == "attachment":
         place += 1
     return place

@@ -157,5 +157,5 @@ def _to_title(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Take out of a file's name, or of what was pasted, what a terminal could obey."""
+    """Sanitize a file name or pasted text for the terminal, and join it into one line."""
     return " ".join(sanitize_text(text).split())

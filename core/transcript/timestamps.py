@@ -22,7 +22,10 @@ def timestamp_to_ms(timestamp: str | None) -> int | None:
 
 
 def time_span(timestamps: list[str]) -> tuple[int | None, int | None, int | None]:
-    """Tell the first of these times, the earliest and the latest, in milliseconds since 1970."""
+    """Return the first, the earliest and the latest of these times, in ms since 1970.
+
+    All are None if no time can be read.
+    """
     if not timestamps:
         return None, None, None
     moments = [

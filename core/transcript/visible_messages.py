@@ -32,19 +32,17 @@ def visible_entries(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def is_result(piece: MessagePart) -> bool:
-    """Say whether a piece answers a tool's call."""
     return piece.tool_use_id is not None and piece.kind is not PartKind.TOOL_INPUT
 
 
 def is_call(piece: MessagePart) -> bool:
-    """Say whether a piece calls a tool."""
     return piece.tool_use_id is not None and piece.kind is PartKind.TOOL_INPUT
 
 
 def waits_for_model(sent: Iterable[Entry]) -> bool:
-    """Say whether results that no answer followed yet are at the end of what is sent.
+    """Whether what is sent ends in tool results that have no answer yet.
 
-    Words of a person may follow them: they go into the same message.
+    A prompt may follow the results: it goes into the same message.
     """
     newest = takewhile(lambda each: each.role is not Role.ASSISTANT, reversed([*sent]))
     return any(is_result(piece) for each in newest for piece in each.parts)
@@ -71,9 +69,9 @@ def _only_thinks(entry: Entry) -> bool:
 
 
 def _attachments_first(entries: list[Entry]) -> list[Entry]:
-    """Let attachments stand before the prompt that they came with.
+    """Move attachments before the prompt that they came with.
 
-    They move up to the answer or the tool's result before them, and keep their order.
+    They move up to the preceding answer or tool result, and keep their order.
     """
     moved: list[Entry] = []
     floor = 0
@@ -153,7 +151,7 @@ def _open_answer(entries: list[Entry]) -> str | None:
 
 
 def _ends_in_results(entries: list[Entry]) -> bool:
-    """Say whether no words stand since the last answer."""
+    """Whether only tool results and attachments follow the last answer."""
     for entry in reversed(entries):
         if entry.role is Role.ASSISTANT:
             return True

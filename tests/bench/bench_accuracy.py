@@ -168,7 +168,7 @@ def automatic(lines: Iterable[bytes]) -> Iterable[tuple[int, Json]]:
 
 
 def read_answers(lines: Iterable[bytes]) -> Iterable[Answer]:
-    """Give the lines of the main conversation's answers."""
+    """Yield the answers of the main conversation that report usage."""
     for number, data in enumerate(lines, 1):
         line = decoded(data)
         message = line.get("message")

@@ -104,7 +104,7 @@ def show(what: str, commands: list[list[str]], given: bytes) -> None:
 
 
 def worked_s() -> float:
-    """Say how long the processor worked for all that was run so far."""
+    """Return the CPU time of all ended child processes, in seconds."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 

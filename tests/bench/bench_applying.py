@@ -99,7 +99,7 @@ def verify(path: Path) -> None:
 
 
 def take_back(path: Path) -> None:
-    """Take the newest receipt back."""
+    """Undo the newest receipt."""
     subject = subject_of(path)
     newest = max(ReceiptStore(subject.state_folder).all(), key=lambda each: each.at)
     undo(newest.receipt_id, None, subject)

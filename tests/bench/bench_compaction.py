@@ -202,7 +202,7 @@ def transcripts() -> list[Path]:
 
 
 def peer_ways(folder: Path) -> Iterable[tuple[str, Compact]]:
-    """Give cozempic's prescriptions, where it can be installed."""
+    """Yield cozempic's prescriptions; nothing if it cannot be installed."""
     try:
         peer = Cozempic(folder / "cozempic")
     except RefusedError as error:
@@ -271,7 +271,6 @@ def our_summary(budget: int, case: Case) -> str:
 
 
 def print_cases(group: str, cases: Sequence[Case]) -> None:
-    """Say what is measured."""
     print(f"\n{group}: {len(cases)}")
     for case in cases:
         print(
@@ -292,7 +291,6 @@ def head() -> str:
 
 
 def row(name: str, result: Result) -> str:
-    """Say all figures of one way."""
     figures, replayed = result.figures(), result.replayed()
     cells = "".join(f"{percent(of(figures)):>8}" for _, of in COLUMNS)
     paid, denser = figures.paid_after, figures.denser
@@ -305,7 +303,7 @@ def row(name: str, result: Result) -> str:
 
 
 def print_targets(done: Mapping[str, Result]) -> None:
-    """Say which of the issue's targets are met, over the sessions that each is about."""
+    """Print which targets of the issue are met, each over the sessions it applies to."""
     for target in TARGETS:
         for way, result in done.items():
             if not way.startswith("level ") or int(way.split()[1]) != target.level:

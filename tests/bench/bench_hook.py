@@ -44,7 +44,7 @@ GIVEN = {
 
 
 def call(command: str) -> list[str]:
-    """Take the call out of a command's guard: the same without a shell."""
+    """Return the call inside a hook command's shell guard, to run it without a shell."""
     return shlex.split(command.partition("; then ")[2].partition("; else")[0])
 
 

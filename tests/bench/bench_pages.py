@@ -85,7 +85,7 @@ async def measure(root: Path, marked: str, command: list[str]) -> None:
 
 
 def said(name: str, openings: list[float], waited: Waited) -> str:
-    """Tell the figures of a page."""
+    """Format the figures of a page; times are in milliseconds."""
     every = [each for found in waited.values() for each in found]
     p50, p95 = (quantile([ms for ms, _ in every], share) for share in (0.5, 0.95))
     worked = quantile([ms for _, ms in every], 0.95)

@@ -110,7 +110,7 @@ async def until(met: Callable[[], object]) -> None:
 
 
 def shows(screen: SummariesScreen, words: str) -> bool:
-    """Say whether what was searched for is listed."""
+    """Whether the results for this search are listed."""
     return screen._listing is not None and screen._listing.query.query == words
 
 

@@ -118,7 +118,7 @@ class Way(msgspec.Struct, frozen=True):
 
 @contextmanager
 def measured_as(tokenizer: Tokenizer, measured: TokenizerProfile) -> Iterator[None]:
-    """Let the product count with other constants."""
+    """Replace the tokenizer's profile in this block."""
     kept = TOKENIZER_PROFILES[tokenizer]
     TOKENIZER_PROFILES[tokenizer] = measured
     try:
@@ -173,7 +173,10 @@ def predict(held_out: Sequence[GrowthStep], others: Sequence[GrowthStep]) -> lis
 
 
 def _ratios(steps: Iterable[GrowthStep]) -> Iterator[float]:
-    """Say how many tokens one of tiktoken's is, by step; thoughts are not all in their text."""
+    """Yield each step's ratio of actual tokens to tiktoken's.
+
+    Steps with thinking are skipped: the transcript does not hold all of its text.
+    """
     for step in steps:
         if all(piece.kind is not PartKind.THINKING for piece in step.answer_parts):
             plain = _sum((*step.added_parts, *step.answer_parts), estimate_tokens)
@@ -199,7 +202,7 @@ def _whole(piece: MessagePart) -> str:
 
 
 def errors(turns: Iterable[Sequence[Predicted]], way: str) -> list[float]:
-    """Give each turn's error as a share of its growth; a known output is taken as it is."""
+    """Return each turn's error as a share of its growth; known outputs are used as they are."""
     found = []
     for turn in turns:
         actual = sum(each.step.growth for each in turn)
@@ -214,7 +217,10 @@ def errors(turns: Iterable[Sequence[Predicted]], way: str) -> list[float]:
 
 
 def errors_of_side(steps: Iterable[Predicted], way: str) -> list[float]:
-    """Give the errors of what was added alone, where the answer's own tokens are known."""
+    """Return the errors of the added input alone, for steps whose output tokens are known.
+
+    Steps that added fewer than SMALL_SIDE tokens are skipped.
+    """
     found = []
     for each in steps:
         actual = each.step.growth - each.output
@@ -224,9 +230,9 @@ def errors_of_side(steps: Iterable[Predicted], way: str) -> list[float]:
 
 
 def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
-    """Give the errors where nothing is taken as known: every text of a step is counted.
+    """Return the errors if no output is known and all texts of a step are counted.
 
-    Only of steps without a thought, whose text is not what was thought.
+    Steps with thinking are skipped: the recorded text is not all that was thought.
     """
     return [
         abs(sum(each.sides[way]) - each.step.growth) / each.step.growth
@@ -237,7 +243,7 @@ def errors_of_texts(steps: Iterable[Predicted], way: str) -> list[float]:
 
 
 def by_prompt(steps: Sequence[Predicted]) -> list[list[Predicted]]:
-    """Take the steps from one person's prompt to the next together."""
+    """Group the steps into turns, each from one user prompt to the next."""
     turns: list[list[Predicted]] = [[]]
     for each in steps:
         turns[-1].append(each)
@@ -258,7 +264,7 @@ def line(name: str, found: dict[str, list[float]]) -> str:
 
 
 def speed(steps: Sequence[GrowthStep]) -> None:
-    """Say how fast texts are counted, beside the plain count."""
+    """Print the speed of counting texts, compared with plain tiktoken."""
     texts = [
         model_text(piece)[0] for step in steps for piece in (*step.answer_parts, *step.added_parts)
     ]

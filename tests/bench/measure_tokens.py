@@ -51,7 +51,7 @@ def counts_of(text: str) -> tuple[int, ...]:
 
 
 def features(pieces: Iterable[MessagePart]) -> list[float]:
-    """Say what pieces consist of, one number a coefficient."""
+    """Return the feature counts of these parts, in the order of the coefficients in PRIOR."""
     row = [0.0] * len(PRIOR)
     for piece in pieces:
         text, parameters = model_text(piece)
@@ -74,9 +74,10 @@ def features(pieces: Iterable[MessagePart]) -> list[float]:
 
 
 def rows_of(step: GrowthStep) -> list[Row]:
-    """Say what a step tells: of its two sides where its output is known, else of both at once.
+    """Return the step's rows for the fit.
 
-    An image's tokens are not known, and the corpus has too few to measure them.
+    One row for each side if its output is known, else one row for both. No rows for a step
+    with an image: its tokens are not known, and the corpus has too few images to measure them.
     """
     if any(piece.media for piece in step.added_parts):
         return []

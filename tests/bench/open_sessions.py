@@ -49,7 +49,7 @@ def make(root: Path, count: int) -> list[Path]:
 
 
 def environ(top: Path, root: Path) -> dict[str, str]:
-    """Give a surrounding that knows nothing of this machine's own folders."""
+    """Return environment variables that refer to none of this machine's own folders."""
     return {
         "PATH": os.environ["PATH"],
         "HOME": str(top),

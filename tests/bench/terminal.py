@@ -33,7 +33,7 @@ class Terminal:
         """Reads that brought something."""
 
     def wait(self, seconds: float) -> None:
-        """Let it run, and read what it writes."""
+        """Read the output for some seconds, so that the process never blocks on a full terminal."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
             ready, _, _ = select.select([self._terminal], [], [], left)
@@ -43,7 +43,7 @@ class Terminal:
                 del self.written[:-65536]
 
     def wait_for(self, words: bytes, seconds: float = 60.0) -> None:
-        """Let it run until it has written some words."""
+        """Wait until the process has written these words; raises TimeoutError after `seconds`."""
         end = time.monotonic() + seconds
         while words not in self.written:
             if time.monotonic() > end:

@@ -122,7 +122,7 @@ def repeated(at: Path, number: int) -> list[str]:
 
 
 def said_twice(_at: Path, number: int) -> list[str]:
-    """Let two other commands print the same."""
+    """Run two different commands that print the same."""
     return [f"bash:seq {number} {number + 500}", f"bash:seq {number} 1 {number + 500}"]
 
 
@@ -184,7 +184,7 @@ def talked(_at: Path, number: int) -> list[str]:
 
 
 def delegated(_at: Path, number: int) -> list[str]:
-    """Tell an agent much; its own file holds what it did."""
+    """Delegate to a subagent with a long prompt; the subagent has its own transcript."""
     return [f"agent:worker|{sentences(number, 120)} <<say:Built {number}.>>"]
 
 

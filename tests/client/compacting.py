@@ -73,7 +73,7 @@ class ApiCounter:
 
 
 def subject_of(lab: Lab, path: Path) -> CompactionTarget:
-    """Say what is edited; nobody else writes in a lab."""
+    """Return a target without wait times or session holder: nobody else writes in a lab."""
     return CompactionTarget(
         session_id=path.stem,
         transcript=path,

@@ -38,7 +38,6 @@ class Table:
         self.titles.setdefault(title, []).append("  ".join(map(str, cells)))
 
     def lines(self) -> list[str]:
-        """Give the titles, each with its rows."""
         return [line for title, rows in self.titles.items() for line in (title, *rows)]
 
 

@@ -37,12 +37,12 @@ print(json.dumps({{"hookSpecificOutput": said}}))
 
 
 def one_by_one(steps: Iterable[list[str]]) -> list[str]:
-    """Let each answer make one call."""
+    """Arrange the steps so that each answer makes one call."""
     return [step for each in steps for step in each]
 
 
 def side_by_side(steps: Iterable[list[str]]) -> list[str]:
-    """Let each answer go a step on with everything."""
+    """Arrange the steps so that each answer makes the next call of every act in parallel."""
     return ["&&&".join(filter(None, each)) for each in zip_longest(*steps)]
 
 
@@ -65,7 +65,7 @@ class Worker:
         return path_of(self.lab, self.session_id)
 
     def says(self, prompt: str) -> None:
-        """Let the client run a prompt."""
+        """Run a prompt, starting the session if needed, and check that nothing was refused."""
         named = {"resume": self.session_id} if self.begun else {"session": self.session_id}
         turn = self.lab.turn(prompt, model=self.model, more=TOOLS, **named)
         assert turn.code == 0, turn.out
@@ -73,7 +73,7 @@ class Worker:
         self.begun = True
 
     def does(self, what: str, answers: Iterable[str]) -> None:
-        """Let the model give some answers."""
+        """Run a prompt that makes the model give these scripted answers."""
         begins = self.pace + (f"think:{what} it is.&&&" if self.thinks else "")
         self.says(f"{what}. {' '.join(f'[[{begins}{each}]]' for each in answers)} [[say:ok]]")
 
@@ -95,7 +95,7 @@ class Worker:
         self.path.write_text(edited(self.path, edit), encoding="utf-8")
 
     def _hooked(self, number: int) -> None:
-        """Let a hook say the same beside several calls."""
+        """Make several calls while a hook adds the same context to each."""
         script = self.lab.root / "context.py"
         script.write_text(_HOOK, encoding="utf-8")
         command = shlex.join([sys.executable, "-I", str(script)])

@@ -26,7 +26,7 @@ def write_edited(path: Path, edit: Callable[[Lines], Lines], tail: bytes = b"") 
 
 
 def edited(path: Path, edit: Callable[[Lines], Lines]) -> str:
-    """Give a transcript's text after an edit, written as the client writes it."""
+    """Return the edited transcript's text, formatted as the client writes it."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     texts = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in edit(lines))
     return "".join(f"{each}\n" for each in texts)
@@ -63,7 +63,7 @@ def without(lines: Lines, gone: Json) -> Lines:
 
 
 def without_reparented(lines: Lines, gone: Json) -> Lines:
-    """Take a line out, and hang what followed it behind what it followed."""
+    """Remove a line and attach its children to its parent."""
     for line in lines:
         if line.get("parentUuid") == gone["uuid"]:
             line["parentUuid"] = gone["parentUuid"]
@@ -80,7 +80,7 @@ def remembering_nothing(lines: Lines) -> Lines:
 
 
 def remembering(lines: Lines, line: Json) -> Lines:
-    """Let the client's last word on where it stood be this line."""
+    """Append a `last-prompt` line that names this line as the conversation's leaf."""
     hint = {"type": "last-prompt", "lastPrompt": "x", "leafUuid": line["uuid"]}
     return [*lines, hint | {"sessionId": line["sessionId"]}]
 

@@ -19,7 +19,10 @@ def hook_command(lab: Lab, event: str, *features: str) -> dict[str, Any]:
 
 
 def install(lab: Lab, **features: str) -> None:
-    """Let the client run our hooks: an event, and the features by name, with spaces between."""
+    """Install our hooks in the client.
+
+    Each keyword is an event; its value lists the features, separated by spaces.
+    """
     hooks = {
         event: [{"hooks": [hook_command(lab, event, *named.split())]}]
         for event, named in features.items()

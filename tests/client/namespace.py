@@ -56,7 +56,7 @@ def find_client() -> Path | None:
 
 
 def why_not() -> str | None:
-    """Say what this machine lacks for a namespace; None where there can be one."""
+    """Return why this machine cannot create a network namespace; None if it can."""
     for program in ("unshare", "ip"):
         if shutil.which(program) is None:
             return f"there is no `{program}`"

@@ -132,7 +132,7 @@ class Day:
         self._states = 0
 
     def before(self) -> Json:
-        """Give the request that the client sends of the session as it was made."""
+        """Return the request that the client sends for the unedited session (cached)."""
         if self._before is None:
             self._before = self.resume(self.path, "before")
             self.put_back()
@@ -145,7 +145,7 @@ class Day:
         return asked
 
     def put_back(self) -> None:
-        """Let the session be what it was when it was made."""
+        """Restore the transcript as it was first written."""
         self.path.write_bytes(self.made)
 
     def plan(self, strategy: str) -> CompactionPlan:
@@ -163,7 +163,6 @@ class Day:
         return msgspec.structs.replace(plan, refused=())
 
     def subject(self, path: Path) -> CompactionTarget:
-        """Say what is edited."""
         return subject_of(self.lab, path)
 
 

@@ -25,7 +25,7 @@ class Proofs:
     held: dict[Pair, Proof] = field(default_factory=dict)
 
     def table(self) -> Iterator[str]:
-        """Tell each strategy that was tried: over all of its sessions and modes."""
+        """Yield a header and a row for each tried strategy, summed over its sessions and modes."""
         if not self.tried:
             return
         heads = ("strategy", "level", "sessions", "modes", "operations", "tokens freed")

@@ -85,7 +85,7 @@ class Screen:
         self.press("Enter")
 
     def _shows(self, text: str) -> bool:
-        """Say whether the line that is typed begins as it should (`!` goes into the margin)."""
+        """Whether the input line begins with `text`; a leading `!` is shown in the margin."""
         typed = self.text().rpartition("❯")[2]
         return text.lstrip("!")[:_BEGINNING] in typed
 

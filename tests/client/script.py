@@ -84,7 +84,7 @@ def steps_of(text: str) -> list[Step]:
 
 
 def has_script(text: str) -> bool:
-    """Say whether a text carries a script at all."""
+    """Whether a text contains any script step."""
     return _STEP.search(text) is not None
 
 

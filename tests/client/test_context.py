@@ -67,7 +67,10 @@ MAPPED: Final = {
 
 
 def asked(lab: Lab, session_id: str, more: tuple[str, ...] = ()) -> ContextReport:
-    """Let the client say what fills the context; its text and its figures agree."""
+    """Run `/context` and return its exact report.
+
+    Checks that the report's text agrees with its figures.
+    """
     lab.turn("/context", resume=session_id, more=more)
     (line,) = [one for one in lab.transcript(session_id) if "contextUsage" in one][-1:]
     exact = parse_context_usage(msgspec.Raw(json.dumps(line["contextUsage"]).encode()))
@@ -98,7 +101,7 @@ def ours(lab: Lab, session_id: str) -> Composition:
 
 
 def bare(lab: Lab, session_id: str) -> Composition:
-    """Take the same context apart without what the client wrote down as sent."""
+    """Break down the same context without the recorded API requests."""
     folder = lab.root / "bare"
     (path,) = lab.config.glob(f"projects/*/{session_id}.jsonl")
     copied = folder / "projects" / path.parent.name / path.name

@@ -95,7 +95,7 @@ class Edited:
         return [one for one in turn.exchanges if one["path"].endswith("/messages")]
 
     def change(self, edit: Callable[[Lines], Lines], tail: bytes = b"") -> tuple[list[str], Json]:
-        """Say what an edit took out and put in, block by block, and give the one request."""
+        """Send a request after an edit; return the diff of its blocks and the exchange."""
         (exchange,) = self.sent(edit, tail=tail)
         return self.against(exchange), exchange
 

@@ -22,7 +22,7 @@ WORKER = (
 
 
 def first_request(exchanges: list[dict[str, Any]], kind: str) -> str:
-    """Give the messages of the first request of an agent of this type."""
+    """Return the messages, as JSON, of the first request of a subagent of this type."""
     for exchange in exchanges:
         if f"You are {kind}." in json.dumps(exchange["body"].get("system")):
             return json.dumps(exchange["body"]["messages"])

@@ -192,7 +192,10 @@ def test_a_summary_at_the_session_s_own_end(lab: Lab) -> None:
 
 
 def too_long(lab: Lab, talk: str, model: str) -> str:
-    """Let a copy of a session end in a prompt that is too long: results of 26,000 characters."""
+    """Write a copy of a session that ends in a "prompt is too long" error.
+
+    Its last turn adds results of 26,000 characters each. Returns the copy's session ID.
+    """
     (lab.project / "long.txt").write_text("nothing that matters here\n" * 1000, encoding="utf-8")
     session_id = write_edited(path_of(lab, talk), lambda lines: lines)
     turns = " ".join(["[[bash:cat long.txt]]"] * 6)
@@ -201,7 +204,10 @@ def too_long(lab: Lab, talk: str, model: str) -> str:
 
 
 def emptied(lab: Lab, talk: str, model: str) -> str:
-    """Let a copy end in a refusal of an empty message: its last prompt and answer say nothing."""
+    """Write a copy that the API refuses because of an empty message.
+
+    The text of its last prompt and answer is empty. Returns the copy's session ID.
+    """
 
     def empty(lines: Lines) -> Lines:
         prompts = [line for line in spoken(lines) if isinstance(line["message"]["content"], str)]
@@ -230,7 +236,10 @@ def mended(lab: Lab, path: Path, step: RecoveryStep) -> Recovery:
 
 
 def edited(lab: Lab, path: Path, recovery: Recovery) -> Edited:
-    """Say what became of the session: a fork, of which the step's words are known."""
+    """Return the forked session after a recovery.
+
+    Checks that the fork contains the placeholder text of the chosen step and of no other.
+    """
     plan, receipt, chosen = recovery.choice.plan, recovery.receipt, recovery.choice.chosen
     assert plan
     assert chosen

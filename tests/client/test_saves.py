@@ -68,7 +68,7 @@ print("1\\n2\\n3\\n4\\nSaved: decision (create)")
 
 
 def install(lab: Lab) -> str:
-    """Give the lab's client the plugin's hooks; return the command that saves."""
+    """Install the plugin's hooks in the lab's client; return the command that saves."""
     staging = str(lab.project / ".claude/memory/.staging")
     commands = {}
     for name, text in (("stop", _STOP), ("prompt", _PROMPT), ("memory_orchestrate", _SAVE)):

@@ -40,7 +40,7 @@ EVENTS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SubagentSto
 
 
 def install(lab: Lab, store: str, *events: str) -> None:
-    """Let the client write a store's own logs, beside the lab's."""
+    """Make the client write a store's plugin logs in addition to the lab's."""
     script = lab.root / "hook.py"
     script.write_text(_HOOK, encoding="utf-8")
     folder = str(Path(plugin_log.__file__).parent)

@@ -35,7 +35,7 @@ def every_pair() -> list[Pair]:
 
 
 def one_of_each() -> list[Pair]:
-    """Take one pair a strategy, so that every session and both modes come up."""
+    """Pick one pair for each strategy, so that every session and both modes occur."""
     found = []
     for number, each in enumerate(ALL):
         days = days_of(each)

@@ -81,7 +81,7 @@ class Thoughts:
             self._begun |= {block["id"] for block in blocks if block["type"] == "tool_use"}
 
     def refusals(self, body: Json) -> Iterator[str]:
-        """Say which thinking is not what was handed out, or is missing where it must stand."""
+        """Yield an error for each thinking block that was changed, moved or is missing."""
         messages: list[Json] = body.get("messages", [])
         answers = [place for place, one in enumerate(messages) if one["role"] == "assistant"]
         latest = answers[-1] if answers else None
@@ -102,10 +102,10 @@ class Thoughts:
                 )
 
     def unbound(self, body: Json) -> Iterator[str]:
-        """Say which thinking is bound to something else than what stands before it here.
+        """Yield an error for each thinking block whose preceding context has changed.
 
-        The real API refuses it or leaves it out, by model and account; models that do not
-        preserve thinking have no such check.
+        The real API refuses such a request or drops the block, depending on model and
+        account. Models that do not preserve thinking have no such check.
         """
         if not PRESERVING.match(str(body.get("model"))):
             return
@@ -156,7 +156,10 @@ def _thinking(messages: list[Json]) -> Iterator[tuple[int, int, Json]]:
 def _said(
     messages: list[Json], until: int | None = None, number: int = 0
 ) -> Iterator[tuple[str, Json]]:
-    """Give the blocks before a place with who spoke them, thinking apart."""
+    """Yield the role and content of all blocks before a position, except thinking.
+
+    The position is block `number` of message `until`; None means the end.
+    """
     for place, message in enumerate(messages):
         blocks = blocks_of(message.get("content"))
         if place == until:

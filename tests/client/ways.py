@@ -94,7 +94,7 @@ class Talk:
         return receipt, path_of(self.lab, receipt.new_session_id or path.stem)
 
     def undo(self, receipt: CompactionReceipt, written: Path, operation: int | None = None) -> None:
-        """Take a receipt back, or one operation of it."""
+        """Undo a receipt, or one operation of it."""
         undo(receipt.receipt_id, operation, subject_of(self.lab, written))
 
     def says_what_it_said(self, path: Path) -> bool:
@@ -154,7 +154,7 @@ def as_whole(
 
 
 def worth_it(plan: CompactionPlan) -> CompactionPlan:
-    """Let a plan be carried out that frees too little to pay off."""
+    """Remove the refusal of plans that free too little to break even."""
     refused = tuple(each for each in plan.refused if each.check != "futile")
     return msgspec.structs.replace(plan, refused=refused)
 

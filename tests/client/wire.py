@@ -52,7 +52,7 @@ class Said:
 
 
 def received(messages: Iterable[Json]) -> list[str]:
-    """Tell a request's messages."""
+    """Return a request's messages in a form that compares with `told`."""
     return [repr(said) for said in _each_received(messages)]
 
 
@@ -77,7 +77,7 @@ def blocks_sent(body: Json) -> list[str]:
 
 
 def told(entries: Sequence[Entry]) -> list[str]:
-    """Tell the messages that we say are sent."""
+    """Return the messages that we expect to be sent, in the form of `received`."""
     return [repr(said) for said in _each_told(entries)]
 
 
@@ -97,17 +97,18 @@ def _each_told(entries: Sequence[Entry]) -> list[Said]:
 
 
 def lines_received(messages: Iterable[Json]) -> list[str]:
-    """Tell a request's messages where some are the system's.
+    """Return a request's messages if some of them have the system role.
 
-    To a model that takes them the client sends what it puts in by itself behind the prompt, and
-    without the tags that set it apart: line for line it is the same.
+    For models that accept such messages, the client puts the context that it adds itself after the
+    prompt and omits the tags around it. The lines are otherwise the same, so they are compared in
+    any order.
     """
     users = ({**one, "role": "user"} if one["role"] == "system" else one for one in messages)
     return [_in_any_order(each) for each in _each_received(users)]
 
 
 def lines_told(entries: Sequence[Entry]) -> list[str]:
-    """Tell the messages that we say are sent, for `lines_received`."""
+    """Return the messages that we expect to be sent, in the form of `lines_received`."""
     return [_in_any_order(each) for each in _each_told(entries)]
 
 

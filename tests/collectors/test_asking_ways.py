@@ -62,7 +62,7 @@ def entry_of(pid: int, **more: object) -> dict[str, object]:
 
 
 def register(subject: ClientCompactTarget, **more: object) -> None:
-    """Say that this very process has the session open."""
+    """Register this test process as having the session open."""
     subject.folder.sessions.mkdir(parents=True, exist_ok=True)
     path = subject.folder.sessions / "1.json"
     path.write_text(json.dumps(entry_of(os.getpid()) | more), encoding="utf-8")

@@ -130,7 +130,7 @@ def session(path: Path, project: Path) -> Callable[..., None]:
 
 
 def opened(claude: ClaudeFolder, status: str) -> None:
-    """Let this process have the session open."""
+    """Register this process as having the session open."""
     began = int(psutil.Process().create_time() * 1000)
     entry = {"pid": os.getpid(), "sessionId": SESSION, "startedAt": began, "status": status}
     claude.sessions.mkdir(exist_ok=True)

@@ -59,7 +59,7 @@ class Letters:
 
 
 def linked(*lines: JsonLine) -> list[JsonLine]:
-    """Let each line of the conversation follow the one before it."""
+    """Set each line's `parentUuid` to the line before it; a compaction boundary keeps its own."""
     before: str | None = None
     for line in lines:
         if "uuid" in line:

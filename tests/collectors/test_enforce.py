@@ -78,7 +78,7 @@ class Stop:
         } | fields
 
     def asked(self, **fields: object) -> str:
-        """Say why the agent is held up; empty where it goes."""
+        """Return the reason why the agent is blocked; empty if it may stop."""
         reply = answer(HookCall("SubagentStop", self.given(**fields), self.store, 0))
         return reply.block_reason if reply else ""
 

@@ -282,7 +282,7 @@ def test_one_that_hangs_is_ended_and_costs_nothing_else(
 
 
 def alive(group: int) -> bool:
-    """Say whether anything but a dead shell is left in a group."""
+    """Whether a process group has members other than its exited shell."""
     try:
         os.killpg(group, 0)
         ended = os.waitpid(group, os.WNOHANG)[0] == group

@@ -59,7 +59,7 @@ print("said to the terminal", file=sys.stderr)
 
 @pytest.fixture(autouse=True)
 def much(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a few files be much to read, on any machine."""
+    """Use the reader pool for small files too, with three cores on any machine."""
     monkeypatch.setattr(reader_pool, "MIN_POOL_BYTES", 1)
     monkeypatch.setattr(reader_pool, "READER_TIMEOUT_S", 2.0)
     monkeypatch.setattr(reader_pool, "_usable_cores", lambda: 3)

@@ -39,7 +39,7 @@ def furnish(folder: Path, word: str = "x") -> None:
 
 
 def is_bare(store: Path) -> bool:
-    """Say that the store knows no file of the surroundings that is there."""
+    """Whether the store has recorded no client settings, definitions or saves."""
     return not (settings_of(store) or definitions_of(store) or saves_of(store))
 
 

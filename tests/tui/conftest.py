@@ -59,7 +59,10 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let no key wait until the processor is idle: tests wait for what they want to see."""
+    """Skip Textual's wait for an idle processor after each key.
+
+    Tests wait for what they want to see instead.
+    """
 
     async def soon(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
         await asyncio.sleep(0)

@@ -41,7 +41,7 @@ async def go(it: Opened, way: Way) -> bool:
 
 
 def is_there(it: Opened) -> bool:
-    """Say whether a page is open and drawn."""
+    """Whether a page is open and drawn."""
     screen = it.app.screen
     return isinstance(screen, Page) and screen.is_mounted and bool(it.lines[0].strip())
 

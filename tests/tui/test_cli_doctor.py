@@ -421,7 +421,7 @@ def install(places: Places, command: str, **more: object) -> None:
 
 
 def answered(places: Places) -> None:
-    """Let a session begin and be answered."""
+    """Write a new session with one prompt and one answer."""
     write(places.folder.projects / PROJECT / "later.jsonl", [user(), assistant()])
 
 

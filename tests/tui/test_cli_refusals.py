@@ -43,7 +43,7 @@ def transcript(tmp_path: Path) -> Path:
 
 
 def open_it(transcript: Path) -> None:
-    """Let the client's registry say that this process has the session open."""
+    """Register this process in Claude Code's session registry as having the session open."""
     began = int(psutil.Process().create_time() * 1000)
     entry = {"pid": os.getpid(), "sessionId": made.SESSION, "startedAt": began, "updatedAt": began}
     sessions = transcript.parents[2] / "sessions"

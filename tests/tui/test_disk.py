@@ -71,7 +71,7 @@ class Disk:
         self.out.mkdir()
 
     def shell(self, script: str) -> tuple[list[str], list[str]]:
-        """Give back what was said, and what was complained of."""
+        """Run a script in the disk's namespace; return its lines of stdout and stderr."""
         places = [str(self.mount), str(self.out), sys.executable]
         paths = os.pathsep.join(path for path in sys.path if path)
         ended = subprocess.run(

@@ -179,7 +179,7 @@ async def test_the_place_is_kept_while_data_changes(demo: Stage) -> None:
 
 
 def standing(focused: Widget) -> object:
-    """Say where a person stands: on which row, else how far down."""
+    """Return the reading position: the row's key, the summary ID or the scroll offset."""
     if isinstance(focused, Rows):
         marked = focused.highlighted
         return None if marked is None else focused.shown[marked].key
@@ -205,7 +205,7 @@ def write_titles(stage: Stage) -> None:
 
 
 def starts(line: str, sign: str) -> int:
-    """Give the cell at which something stands in a line."""
+    """Return the cell (not the character) at which `sign` starts."""
     return cell_len(line[: line.index(sign)])
 
 
@@ -226,7 +226,7 @@ async def test_columns_begin_at_the_same_cell_whatever_the_title(
 
 
 def cells(line: str) -> list[str]:
-    """Give what stands in each cell: a wide character stands in two."""
+    """Return the character in each cell; a wide character fills two."""
     found: list[str] = []
     for each in line:
         # What has no width of its own belongs to the cell before it.
@@ -235,7 +235,7 @@ def cells(line: str) -> list[str]:
 
 
 def columns(head: str) -> list[tuple[int, int]]:
-    """Give the cells of each word over the rows, where two blanks part it from the next."""
+    """Return the start and end of each column title; two spaces separate titles."""
     return [match.span() for match in re.finditer(r"\S+(?: \S+)*", head)]
 
 

@@ -217,7 +217,7 @@ def test_otlp_follows_its_json_encoding() -> None:
 
 
 def check_metrics(body: Any) -> list[Any]:  # noqa: ANN401 -- any JSON
-    """Take a request apart as a collector does."""
+    """Check an OTLP request's structure as a collector would, and return its metrics."""
     assert list(body) == ["resourceMetrics"]
     (resource,) = body["resourceMetrics"]
     assert {"resource", "scopeMetrics"} == set(resource)

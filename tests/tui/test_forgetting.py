@@ -20,7 +20,7 @@ DRAWN_SINCE = 20
 
 
 async def forget(it: Opened) -> None:
-    """Let go what the test itself holds."""
+    """Drop the references that the test itself holds, and collect garbage."""
     await it.settle()
     it.messages.clear()
     gc.collect()

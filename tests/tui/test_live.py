@@ -295,6 +295,6 @@ async def told(it: Opened, *levels: str) -> None:
 
 
 async def nothing_more(it: Opened) -> None:
-    """Give a toast that must not come the time to come."""
+    """Wait long enough for an unwanted toast to appear."""
     await asyncio.sleep(0.3)
     await it.calm()

@@ -330,7 +330,7 @@ async def test_without_a_file_it_says_so(demo: Stage) -> None:
 
 
 def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Give the file a name that is the same in every run."""
+    """Use a relative settings path, so that snapshots do not depend on the temporary folder."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "config.toml").write_text(SAID)
     give(demo, type(tmp_path)("config.toml"))

@@ -453,7 +453,7 @@ async def test_every_size_fills_its_lines_and_cuts_no_number(
 
 
 def fits(it: Opened) -> bool:
-    """Say whether every row has exactly the list's room, and the picture its own."""
+    """Whether no row is wider than the list and every line of the graph fills its width."""
     rows = page(it).query_one("#rows", RowList)
     view = graph(it)
     drawn = view.render().split("\n")

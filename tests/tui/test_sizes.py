@@ -23,7 +23,7 @@ NUMBERED = re.compile(r"[█▏▎▍▌▋▊▉┊ ]{10,46} (≈?\d+ %|–)")
 
 
 def fits(it: Opened) -> bool:
-    """Say whether every row of every pane that is seen has exactly the pane's room."""
+    """Whether every row of every visible pane has exactly the pane's width."""
     panes = [it.pane(name) for name in ("sessions", "agents", "summaries")]
     return all(
         line.cell_length == pane.row_width

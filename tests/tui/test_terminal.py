@@ -251,7 +251,7 @@ def test_ascii_alone(terminal: Terminal) -> None:
 
 
 def is_running(pid: int) -> bool:
-    """Say whether a process does anything: one that nobody has buried yet does not."""
+    """Whether a process is running; a zombie is not."""
     try:
         return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -122,7 +122,6 @@ def _uuid(number: int) -> str:
 
 
 def edit(number: int, pointer: str, value: object, level: Severity = Severity.MASKED) -> Operation:
-    """Give one value another one."""
     change = ReplaceValue(*place(DATA, number), pointer, json.dumps(value))
     return operation(change, line=number, level=level)
 

@@ -118,7 +118,7 @@ def test_an_earlier_summary_is_not_summed_up_again() -> None:
 
 
 def chained(entries: list[Entry]) -> list[Entry]:
-    """Let each line follow the one before it, and a boundary nothing."""
+    """Set each entry's parent to the entry before it; a compaction boundary has none."""
     from msgspec.structs import replace
 
     found: list[Entry] = []

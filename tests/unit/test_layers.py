@@ -114,5 +114,5 @@ def test_what_claude_code_waits_for_loads_next_to_nothing(tmp_path: Path) -> Non
 
     # The rest (os, stat, time) Python loads by itself. json alone would take as long
     # as Python takes to start.
-    assert set(done.stdout.split()) == {"__future__", "_json", "log"}
+    assert set(done.stdout.split()) == {"__future__", "_json", "plugin_log"}
     assert (tmp_path / "hooks.jsonl").stat().st_size

@@ -50,20 +50,20 @@ def run_guarded(run: Callable[[], int]) -> int:
 
 
 def print_error(message: str) -> None:
-    """Tell a person one line beside the output."""
+    """Print a message to stderr as one sanitized line."""
     from ...core.transcript.sanitize import sanitize_text
 
     print("ctxtop:", " ".join(sanitize_text(message).split()), file=sys.stderr)
 
 
 def print_errors(messages: Iterable[object]) -> None:
-    """Tell a person several lines beside the output."""
+    """Print each message to stderr as one sanitized line."""
     for message in messages:
         print_error(str(message))
 
 
 def error_text(error: Exception) -> str:
-    """Say what an expected failure means, in one line."""
+    """Format an expected error as one line."""
     import sqlite3
 
     from ...core.store.database import explain_error

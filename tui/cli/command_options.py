@@ -53,7 +53,7 @@ def store_options(command: Command) -> Command:
 
 
 def wants_ascii(options: CommandOptions) -> bool:
-    """Say whether what is printed for people is to have ASCII's signs alone."""
+    """Whether output for people should use ASCII characters only."""
     return asks_for_ascii(PolicySources(tuple(options.policy), os.environ))
 
 

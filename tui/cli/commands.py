@@ -94,7 +94,10 @@ def serve(context: click.Context, *, port: int) -> int:
 
 
 def dashboard_command(places: Places) -> list[str]:
-    """Give the command that opens the dashboard; each page runs it."""
+    """Return the command that opens the dashboard, or its demo if there is no client folder.
+
+    Each page of the web server runs it.
+    """
     if not places.exists:
         return python_command("ctxtop", "demo")
     where = ("--config-dir", str(places.config_dir), "--db", str(places.store))

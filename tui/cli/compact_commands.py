@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def print_file_error(error: OSError, path: Path) -> int:
-    """Say that nothing was changed, and why; gives the exit code."""
+    """Print that nothing was changed and why; returns the exit code."""
     print_error(unchanged_message(error, path))
     return FAILED
 
@@ -61,13 +61,13 @@ VERIFICATION_FAILED: Final = 5
 
 
 def exit_code(stop: RefusalKind) -> int:
-    """Give the code that a kind of refusal ends a command with (commands.md)."""
+    """Return the exit code for a kind of refusal (commands.md)."""
     codes = {"nothing": USAGE, "live": LIVE, "unsafe": UNSAFE, "unverified": VERIFICATION_FAILED}
     return codes[stop.value]
 
 
 def print_refusals(error: CompactionRefusedError) -> int:
-    """Say every check that said no, one line each, and give the exit code."""
+    """Print one line for each check that failed; returns the exit code."""
     for each in error.refusals:
         print_error(f"{each.check}: {each.why}: {each.what_to_do}")
     return exit_code(error.kind)
@@ -203,7 +203,7 @@ def plan_options(command: ClickCommand) -> ClickCommand:
 
 
 def parse_plan_options(context: click.Context) -> PlanOptions:
-    """Give what was said in them."""
+    """Collect the options that `plan_options` adds to a command."""
     names = PlanOptions.__struct_fields__
     return msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
 
@@ -308,7 +308,7 @@ def _plan_context(found: StoreSnapshot, session: Session, live: str | None) -> P
 
 
 def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
-    """Say why nothing is done; programs get the plan with its refusals."""
+    """Print why a plan is refused; `--json` prints the plan with its refusals."""
     from ..text.plan_text import refusal_line
 
     print_errors(refusal_line(each) for each in plan.refused)

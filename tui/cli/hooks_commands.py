@@ -278,7 +278,10 @@ def _managed_settings() -> Path:
 
 
 def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
-    """Say when each event, and the status line, last came, and what went wrong in them."""
+    """Return when each event and the status line last arrived, and what failed in them.
+
+    Times are in milliseconds since 1970; None if one never arrived.
+    """
     from ...core.store.database import open_reader
     from ...core.store.queries import log_queries
     from .command_store import update_and_report

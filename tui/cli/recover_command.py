@@ -58,7 +58,7 @@ _WORKS, _FAILS = TextCell("✓", "ok"), TextCell("✗", "quiet")
 
 
 def recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> dict[str, Any]:
-    """Say a recovery for programs (commands.md)."""
+    """Return a recovery as a JSON record (commands.md)."""
     found, choice, run = recovery.found, recovery.choice, recovery.run
     chosen = choice.chosen
     return {
@@ -93,7 +93,6 @@ def recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> dict[st
 
 
 def recovery_lines(recovery: Recovery, resumed: ResumeResult | None) -> list[str]:
-    """Say a recovery for a person."""
     return [
         *recovery_cause_lines(recovery),
         "",

@@ -110,7 +110,7 @@ def read_summaries(
 
 
 def summary_records(listed: ListedSummaries) -> list[dict[str, Any]]:
-    """Say them for programs (commands.md)."""
+    """Return the summaries as JSON records (commands.md)."""
     return [
         json_records.summary_record(each, summary_name(each, listed.plans)) for each in listed.rows
     ]

@@ -69,7 +69,7 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
 
 
 def outcome_record(outcome: ClientCompactResult) -> dict[str, Any]:
-    """Say a compaction for programs (commands.md)."""
+    """Return a compaction's outcome as a JSON record (commands.md)."""
     return {
         "via": outcome.via.value,
         "requested_at": iso_time(outcome.requested_at),

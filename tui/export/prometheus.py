@@ -97,11 +97,11 @@ class MetricsServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Give the address that a scraper is told."""
+        """Return the URL to scrape."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{METRICS_PATH}"
 
     def refusal_status(self, host: str, authorization: str) -> int | None:
-        """Give the status of a refusal, or None."""
+        """Return the HTTP status to refuse a request with; None if it is allowed."""
         if host not in loopback_hosts(self.server_address[1]):
             return FORBIDDEN
         if self._token is None:
@@ -111,7 +111,7 @@ class MetricsServer(ThreadingHTTPServer):
         return None if is_known else UNAUTHORIZED
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say in one line what went wrong; a scraper that went away is nothing."""
+        """Report an error in one line; ignore scrapers that disconnect."""
         error = sys.exc_info()[1]
         if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
             self._tell(str(error))
@@ -159,4 +159,4 @@ class _ScrapeHandler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base's name
-        """Say nothing of each scrape."""
+        """Do not log each scrape."""

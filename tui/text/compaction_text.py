@@ -36,7 +36,7 @@ _CULPRIT_KINDS: Final = {
 
 
 def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tuple[str, str]]:
-    """Tell all of it as labels and texts, a list of names wrapped at `room` cells."""
+    """Yield the report as pairs of label and text; names are wrapped at `room` cells."""
     lost = report.forgotten
     found = compaction_report.find_thrash(report.refill)
     if found:
@@ -59,7 +59,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
 
 
 def steering_lines(items: Sequence[SteeringOutcome]) -> Iterator[tuple[str, str]]:
-    """Tell what a compaction was asked to keep, and what of it was not kept."""
+    """Yield what a compaction was asked to keep, and what of it was lost."""
     if items:
         lost = [one_line(item.text) for item in items if item.kept is False]
         said = plural(len(items), "thing") + (f", {len(lost)} not kept" if lost else "")
@@ -88,13 +88,13 @@ def _file_line(use: FileUse) -> str:
 
 
 def file_use_text(use: FileUse) -> str:
-    """Say what was done with a file, and how often."""
+    """Format how often a file was written, edited and read."""
     done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
     return ", ".join(f"{what} {count}×" for what, count in done if count)
 
 
 def refill_text(culprit: Culprit | None) -> str:
-    """Say what filled the context again; empty where nothing did."""
+    """Format what refilled the context most after a compaction; empty if nothing did."""
     if culprit is None:
         return ""
     kind = _CULPRIT_KINDS.get(culprit.kind, culprit.kind)

@@ -58,9 +58,9 @@ def agent_count(agents: int, failed: int | None) -> str:
 
 
 def short_verdict(ruling: RunVerdict | None) -> str:
-    """Say a verdict in a row: nothing where nothing is asked; of a review its own verdict too.
+    """Shorten a verdict for a table row; empty if no verdict applies.
 
-    A failure names its first violation: `not compliant V01`.
+    A failure names its first violation (`V01`), a compliant review its own verdict (`PASS`).
     """
     if ruling is None or not VERDICT_SIGNS[ruling.verdict].strip():
         return ""

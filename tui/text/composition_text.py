@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def read_context_composition(
     db: sqlite3.Connection, projects: Path, session_id: str
 ) -> Composition | Problem:
-    """Take a session's context apart; it reads the transcript."""
+    """Break down a session's context into categories; reads the transcript."""
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
         read_composition,
@@ -42,7 +42,7 @@ SHARE_CELLS: Final = 24
 
 
 def composition_total_text(found: Composition) -> str:
-    """Say how much there is in all, and how it was taken apart."""
+    """Format the total tokens, whether they were measured, and the breakdown's source."""
     sure = "estimated: nothing was measured yet" if found.estimated else "measured"
     how = (
         "as its requests were sent"

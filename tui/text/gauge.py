@@ -71,7 +71,7 @@ def estimate_sign(context: Context) -> str:
 
 
 def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
-    """Say in which cells of a bar the marked levels begin."""
+    """Map cells of a bar to the marked levels that begin in them."""
     return {
         int(cells * line.at + _ROUNDING_ERROR): line
         for line in lines

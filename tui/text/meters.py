@@ -76,12 +76,12 @@ def _meter_style(ratio: float) -> str:
 
 
 def expected_band(save: MeasuredSave) -> BandVerdict | None:
-    """Give the verdict by the band that is meant for such a save; None where none is."""
+    """Return the verdict for the band expected of this save; None if none is expected."""
     return next((each for each in save.bands if each.is_expected), None)
 
 
 def expected_maximum(save: MeasuredSave, what: str) -> int | None:
-    """Give the most lines or tokens that are expected; None where nothing is."""
+    """Return the expected maximum of lines or tokens; None if there is none."""
     verdict = expected_band(save)
     if verdict is None:
         return None
@@ -90,7 +90,7 @@ def expected_maximum(save: MeasuredSave, what: str) -> int | None:
 
 
 def band_sign(save: MeasuredSave) -> tuple[str, str]:
-    """Say whether a save is as expected: a sign and its style."""
+    """Return the sign for whether a save is within its expected band, and the sign's style."""
     verdict = expected_band(save)
     if verdict is None:
         return " ", "$quiet"

@@ -77,7 +77,7 @@ def plan_lines(
 
 
 def savings_text(plan: CompactionPlan) -> str:
-    """Say what of the context it frees, and what of the file."""
+    """Format how much a plan frees of the context and of the file."""
     freed = plan.before_tokens - plan.after_tokens
     share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
     less = plan.bytes_before - plan.bytes_after
@@ -86,7 +86,7 @@ def savings_text(plan: CompactionPlan) -> str:
 
 
 def break_even_text(plan: CompactionPlan) -> str:
-    """Say after how many requests it has paid for the cache that it makes cold."""
+    """Format after how many requests a plan has paid for the cache it invalidates."""
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
         return "the context stays, and so does its cache"
@@ -99,7 +99,7 @@ def break_even_text(plan: CompactionPlan) -> str:
 
 
 def harm_text(plan: CompactionPlan) -> str:
-    """Say the most that it takes from the model."""
+    """Format the plan's harm level and the most that the model loses by it."""
     if not plan.operations:
         return "takes nothing"
     own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
@@ -119,13 +119,13 @@ def format_bytes(count: int) -> str:
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """Say on the screen why it is refused, and what to do there."""
+    """Format a refusal for the screen: why, and what to do there."""
     sign = "nothing to do" if refusal.check in NOTHING_TO_GAIN else "refused"
     return one_line(f"{sign}: {refusal.why}; {screen_advice(refusal)}")
 
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
-    """Say what is about to be done to a session itself, before a person confirms it."""
+    """Format the question that asks the user to confirm changing the session itself."""
     freed = plan.before_tokens - plan.after_tokens
     care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
     if plan.only_appends:
@@ -156,7 +156,7 @@ def _facts(plan: CompactionPlan, width: int) -> list[str]:
 
 
 def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
-    """Say what keeps the plan from its target."""
+    """Return a line on what keeps the plan from its target; empty if it is reached."""
     if target_tokens is None or plan.refused or plan.after_tokens <= target_tokens:
         return []
     stays = "".join(f"; ≈ {tokens(each.tokens)} stay: {each.why}" for each in plan.protected[:1])

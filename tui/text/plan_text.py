@@ -76,18 +76,18 @@ _OPTION_HINT: Final = re.compile(r" \((?:a smaller )?--[^)]*\)")
 
 
 def screen_advice(refusal: Refusal) -> str:
-    """Say what to do about a refusal on the screen."""
+    """Return what to do about a refusal, in terms of the screen instead of the options."""
     return _SCREEN_ADVICE.get(refusal.check, _OPTION_HINT.sub("", refusal.what_to_do))
 
 
 def refusal_line(refusal: Refusal) -> str:
-    """Say a refusal in one line: what it is, why, what to do."""
+    """Format a refusal as one line: what it is, why, what to do."""
     label = "nothing to do" if refusal.check in NOTHING_TO_GAIN else refusal.check
     return f"{label}: {refusal.why}; {refusal.what_to_do}"
 
 
 def appended_texts(operation: Operation) -> Iterator[str]:
-    """Give the words of the lines that an operation appends."""
+    """Yield the text of each line that an operation appends."""
     for edit in operation.edits:
         text = getattr(edit, "text", None)
         if isinstance(text, str):
@@ -97,7 +97,7 @@ def appended_texts(operation: Operation) -> Iterator[str]:
 
 
 def break_even_after(requests: float) -> str:
-    """Say after how many requests a warm cache has paid for it."""
+    """Format after how many requests a plan breaks even, assuming a warm cache."""
     count = ceil(requests)
     if count <= 0:
         return "at once"
@@ -110,7 +110,7 @@ REFUSAL_CAUSES: Final = {
 
 
 def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
-    """Say what it ended in, in lines."""
+    """Yield lines that describe the error the session ended in."""
     found = recovery.found
     what = REFUSAL_CAUSES.get(found.error_type, "a prompt that is too long")
     yield f"session {found.session_id[:8]} ended in {what}"
@@ -126,13 +126,13 @@ def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
 
 
 def step_hint(proposal: StepProposal) -> str:
-    """Say what else could be done where a step does not suffice."""
+    """Return a suffix with what else to do if a step is insufficient; empty if nothing."""
     missing = proposal.insufficient
     return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
 
 
 def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
-    """Say what the step that suffices does, and what that comes to."""
+    """Format what the chosen step does and the resulting sizes; empty if none was chosen."""
     plan = recovery.choice.plan
     if plan is None:
         return ""
@@ -151,7 +151,7 @@ def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
 
 
 def unused_step_text(recovery: Recovery) -> str:
-    """Say why a step was not looked at."""
+    """Return why a step was not tried."""
     return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
 
 
@@ -240,7 +240,7 @@ def _old_text(line: bytes, edit: ReplaceValue | RemoveLine) -> str:
 
 
 def _value_text(text: str) -> str:
-    """Give a JSON text's words; what is no string stays JSON."""
+    """Decode a JSON string; any other text is returned as it is."""
     try:
         decoded = msgspec.json.decode(text)
     except msgspec.DecodeError:
@@ -249,7 +249,7 @@ def _value_text(text: str) -> str:
 
 
 def _message_text(line: str) -> str:
-    """Give what a line says where that is one text, else the line."""
+    """Return a line's message if its content is a single string, else the line."""
     try:
         decoded = msgspec.json.decode(line)
         content = decoded["message"]["content"]

@@ -23,7 +23,7 @@ _BOOTSTRAP_PATTERN: Final = re.compile(
 
 
 def is_bootstrap_error(error: str) -> bool:
-    """Say whether an error is of the plugin's own environment (004-46)."""
+    """Whether an error comes from the plugin's own environment (004-46)."""
     return _BOOTSTRAP_PATTERN.search(error) is not None
 
 
@@ -35,7 +35,7 @@ def noise_text(noise: SaveNoise) -> str:
 
 
 def band_text(verdicts: Sequence[BandVerdict]) -> str:
-    """Say how a save stands to the band that is expected of it."""
+    """Format how a save compares with its expected band."""
     found = next((each for each in verdicts if each.is_expected), None)
     if found is None:
         return NOTHING
@@ -50,7 +50,7 @@ def band_text(verdicts: Sequence[BandVerdict]) -> str:
 
 
 def plugin_text(report: PluginMessage) -> str:
-    """Say what the plugin tells, and where that falls short."""
+    """Format the plugin's message, or the blind spots that make it unreliable."""
     if report.blind_spots:
         return "; ".join(BLIND_SPOT_TEXTS[each] for each in report.blind_spots)
     return report.text or NOTHING

@@ -59,7 +59,7 @@ def longest_fitting(choices: Sequence[str], cells: int) -> str:
 
 
 def doing_text(session: Session, cells: int) -> str:
-    """Say what a session does, or waits for, in so many cells."""
+    """Describe what a session does or waits for, in at most `cells` cells."""
     doing = session.activity
     if doing is None or not session.live:
         return longest_fitting(_STATUS_TEXTS[session.status], cells)
@@ -71,7 +71,7 @@ def doing_text(session: Session, cells: int) -> str:
 
 
 def _waiting_text(doing: Activity, cells: int) -> str:
-    """Say that it waits for a person, and for what where there is room for it."""
+    """Describe a wait for the user, with what it is for if there is room."""
     start = "waits: "
     room = cells - len(start)
     if doing.what and room >= MIN_REQUEST_CELLS:
@@ -89,19 +89,19 @@ def _with_detail(what: str, detail: str, cells: int) -> str:
 
 
 def doing_since(session: Session) -> int | None:
-    """Say when what a session does began, in ms since 1970; else when it last did anything."""
+    """Return when the current activity began (ms since 1970), else the last activity's time."""
     doing = session.activity if session.live else None
     return doing.since if doing and doing.since is not None else session.last_activity_at
 
 
 def doing_age(session: Session, now_ms: int) -> str:
-    """Say for how long it does so."""
+    """Format how long the current activity has lasted."""
     began = doing_since(session)
     return duration(None if began is None else now_ms - began)
 
 
 def turns_left_texts(forecast: Forecast | None, *, is_trigger: bool) -> tuple[str, ...]:
-    """Say how many turns are left until the client compacts, or until the window is full."""
+    """Format the turns left until auto-compact, or until the window is full; longest first."""
     if forecast is None:
         return ()
     number = turns_left(forecast)
@@ -113,7 +113,7 @@ def turns_left_texts(forecast: Forecast | None, *, is_trigger: bool) -> tuple[st
 
 
 def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
-    """Say whether the next request is still read from the cache, and for how long."""
+    """Format whether the next request still hits the cache, and for how long; longest first."""
     cache = session.cache
     warm = cache.is_warm(now_ms)
     if warm is None or cache.expires_at is None:

@@ -99,7 +99,7 @@ def turn_events_line(timeline: Timeline, turn: int | None, calls: Sequence[str] 
 
 
 def compaction_event_text(cut: TimelineCompaction) -> str:
-    """Say what a compaction did to the context of the turn that follows it."""
+    """Format how a compaction changed the context, measured at the turn after it."""
     after = tokens_after(cut.next_tokens, cut.next_estimate)
     sizes = f"{tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
@@ -125,7 +125,6 @@ def _mark_content(mark: TimelineEvent) -> Content:
 
 
 def mark_text(mark: TimelineEvent) -> str:
-    """Say what happened."""
     what = one_line(model_name(mark.what) if mark.kind is TimelineEventKind.MODEL else mark.what)
     said = _EVENT_TEXTS[mark.kind]
     before = mark.kind in {

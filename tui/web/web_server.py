@@ -48,17 +48,16 @@ class AccessGuard(msgspec.Struct, frozen=True):
 
     @property
     def origin(self) -> str:
-        """Give the start of every address of ours."""
         return f"http://{LOOPBACK}:{self.port}"
 
     @property
     def address(self) -> str:
-        """Give the address that a person opens."""
+        """Return the URL that the user opens; it contains the token."""
         return f"{self.origin}/{self.token}/"
 
     @property
     def middleware(self) -> Middleware:
-        """Let in who knows the token and came here by this machine's own name."""
+        """Return a middleware that answers 404 to requests that `allows` rejects."""
 
         @web.middleware
         async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -76,9 +75,10 @@ class AccessGuard(msgspec.Struct, frozen=True):
         return check
 
     def allows(self, host: str, origin: str | None, path: str) -> bool:
-        """Say whether a request is of the person at this machine.
+        """Whether a request has the token and a loopback host and origin.
 
-        A page of another site may open a socket to here, and names itself.
+        A page of another site can open a socket to this server, but its Origin header names that
+        site.
         """
         hosts = loopback_hosts(self.port)
         token = path.split("/", 2)[1] if path.startswith("/") else ""

@@ -107,7 +107,7 @@ def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) ->
 
 
 def mask_secrets(command: str) -> str:
-    """Take out of a command what looks like a key, a password or a token."""
+    """Mask everything in a command that looks like a key, a password or a token."""
     for pattern, instead in _SECRET_PATTERNS:
         command = pattern.sub(instead, command)
     return command

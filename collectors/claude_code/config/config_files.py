@@ -141,7 +141,7 @@ def read_config_file(found: ConfigPath, largest: int) -> bytes:
 
 
 def read_problem(found: ConfigPath) -> str | None:
-    """Say why what was found is no file that is read, if so."""
+    """Explain why a path that was found is not read; None if it is a regular file."""
     if found.problem:
         return found.problem
     return None if stat.S_ISREG(found.status.st_mode) else NOT_REGULAR_FILE

@@ -176,7 +176,7 @@ class ClientConfigReader:
             self._pending.append(partial(self._report_problems_of, look, Path(place)))
 
     def _report_problems_of(self, look: Callable[[Path], None], place: Path) -> None:
-        """Tell of what cannot be looked at, and of its end when it can again."""
+        """Report a path that cannot be read, and resolve the problem once it can again."""
         try:
             look(place)
         except OSError as error:

@@ -62,12 +62,12 @@ class FrontMatter(msgspec.Struct, frozen=True):
     problem: str | None = None
 
     def text(self, name: str) -> str | None:
-        """Give a field that is one text."""
+        """Return a field that is a single, non-empty text; None for any other."""
         value = self.fields.get(name)
         return value if isinstance(value, str) and value else None
 
     def texts(self, name: str) -> tuple[str, ...] | None:
-        """Give a field that is a list, or a text with commas; None where it is not there."""
+        """Return a field that is a list or comma-separated text; None if it is missing."""
         value = self.fields.get(name)
         if isinstance(value, str):
             return tuple(part.strip() for part in _LIST_COMMA.split(value) if part.strip())
@@ -76,7 +76,7 @@ class FrontMatter(msgspec.Struct, frozen=True):
         return None
 
     def flag(self, name: str) -> bool | None:
-        """Give a field that is true or false."""
+        """Return a field that is true or false, in any case; None for any other."""
         return {"true": True, "false": False}.get((self.text(name) or "").lower())
 
 

@@ -45,31 +45,31 @@ def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """Give an object's fields; none of what is no object."""
+    """Return a dict as it is; {} for anything else."""
     return value if isinstance(value, dict) else {}
 
 
 def as_list(value: object) -> list[Any]:
-    """Give a list's first items; none of what is no list."""
+    """Return a list's first `MAX_JSON_ITEMS` items; [] for anything else."""
     return value[:MAX_JSON_ITEMS] if isinstance(value, list) else []
 
 
 def as_title(value: object) -> str | None:
-    """Give a text in one line, or a number as one."""
+    """Return a text or a number as one sanitized line; None for anything else or a blank."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         return None
     return sanitize_title(str(value)) or None
 
 
 def as_int(value: object) -> int | None:
-    """Give a number without a fraction that the store can hold."""
+    """Return an integer that fits the store's 64 bits; None for anything else."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None
     return value if abs(value) < 1 << 63 else None
 
 
 def as_float(value: object) -> float | None:
-    """Give a number."""
+    """Return a number as a float; None for anything else, including a bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -79,12 +79,12 @@ def as_float(value: object) -> float | None:
 
 
 def as_bool(value: object) -> bool | None:
-    """Give a truth value."""
+    """Return a bool as it is; None for anything else."""
     return value if isinstance(value, bool) else None
 
 
 def as_ms(value: object) -> int | None:
-    """Give a time as milliseconds since 1970: ISO 8601, seconds or milliseconds."""
+    """Return a time as ms since 1970; accepts ISO 8601, seconds and milliseconds."""
     if isinstance(value, str):
         return timestamp_to_ms(value)
     seen = as_float(value)
@@ -94,7 +94,7 @@ def as_ms(value: object) -> int | None:
 
 
 def as_titles(values: Iterable[object], *keys: str) -> tuple[str, ...]:
-    """Give the texts of a list; of an object in it the first of the named fields."""
+    """Return the titles among the values; for an object, the first of its `keys` that has one."""
     found = (
         _first_title(value, keys) if isinstance(value, dict) else as_title(value)
         for value in values

@@ -152,7 +152,6 @@ _ORCHESTRATOR_PATH: Final = ("hooks", "scripts", "memory_orchestrate.py")
 
 
 def is_memory_plugin(plugin_id: str) -> bool:
-    """Say whether a plugin is claude-memory."""
     return plugin_id.partition("@")[0].lower() == MEMORY_PLUGIN_NAME
 
 

@@ -159,7 +159,7 @@ def list_staging_folders(machine: SystemFolders, project: str, real: Path) -> li
 def check_staging_folder(
     found: ConfigPath, staging: StagingFolder, user_id: int
 ) -> StagingFolderRecord:
-    """Say whether a staging folder may be looked into (R004-16)."""
+    """Record a staging folder, with the problem that forbids reading it, if any (R004-16)."""
     mode = stat.S_IMODE(found.status.st_mode)
     return StagingFolderRecord(
         path=str(staging.path),
@@ -171,7 +171,7 @@ def check_staging_folder(
 
 
 def save_file_kind(name: str) -> SaveFileKind | None:
-    """Tell what a file in such a folder is for; None for what is not followed."""
+    """Return what a memory-save file is for; None if files of this name are not tracked."""
     if name.startswith("context-") and name.endswith(".txt"):
         return SaveFileKind.CONTEXT
     return _KIND_BY_NAME.get(name)
@@ -328,7 +328,7 @@ def _plain_time(text: bytes) -> int | None:
 
 
 def _names_or_none(said: dict[str, Any], key: str) -> tuple[str, ...] | None:
-    """Give a list of names as it stands: an empty one says something else than none."""
+    """Return a list of names; an empty list means something else than None, a missing one."""
     value = said.get(key)
     return (
         as_titles(as_list(value), "category", "title", "name") if isinstance(value, list) else None

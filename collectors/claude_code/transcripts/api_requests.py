@@ -281,7 +281,6 @@ class SentPartLabels:
         self._thoughts.reverse()
 
     def parts(self, message: SentJson) -> Iterator[ContextPart]:
-        """Take one message as it was sent apart."""
         content = message.get("content")
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks if isinstance(blocks, (list, tuple)) else ():

@@ -211,7 +211,7 @@ class FactBuilder:
             self.bad.append(BadLine(offset, len(line), sanitize_title(reason)))
 
     def is_sidechain(self, line: TranscriptLine) -> bool:
-        """Say whether a line of a session's file belongs to an agent (clients up to 2.0)."""
+        """Whether a line in a session's file belongs to an agent (clients up to 2.0)."""
         return bool(line.is_sidechain) and not self.is_agent
 
     def build(self) -> TranscriptRecords:

@@ -323,7 +323,7 @@ class _LineIndexer:
         self.seen_links: Final[set[tuple[str | None, str | None, str | None, bool]]] = set()
 
     def read(self, block: LineBlock) -> None:
-        """Take the lines of a block in, each where it stands."""
+        """Index a block's lines by their offsets in the file."""
         data, first = block.data, block.offset
         if first == 0:
             self.builder.uncounted.mark_file_start()
@@ -356,7 +356,7 @@ class _LineIndexer:
             self.builder.markers.extend(find_markers(data, first, end))
 
     def _index_by_type(self, offset: int, line: memoryview, kind: bytes) -> bool:
-        """Take a line that is known by its head alone; False where it has to be looked into."""
+        """Index a line by its leading type alone; False if the whole line must be parsed."""
         if kind in SKIPPED_TYPES:
             self.builder.ignored[kind.decode()] += 1
             return True
@@ -371,7 +371,7 @@ class _LineIndexer:
         return bool(request or part)
 
     def _index_repaired(self, offset: int, line: bytes) -> None:
-        """Take a line that may be no strict JSON, or none at all."""
+        """Index a line that may be invalid JSON: repair it, or record it as a bad line."""
         try:
             try:
                 self._index_line(offset, memoryview(line), glance(line))

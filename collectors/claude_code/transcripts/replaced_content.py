@@ -130,7 +130,7 @@ def _read_entries(
 
 
 def _sanitized(found: ReplacedContent) -> ReplacedContent:
-    """Take out of what was said what a terminal could obey."""
+    """Strip terminal control characters from every text."""
     turns = tuple(
         turn
         if (text := sanitize_text(turn.text)) == turn.text

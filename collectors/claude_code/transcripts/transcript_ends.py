@@ -79,7 +79,10 @@ def decode_entries(lines: Iterable[bytes]) -> list[Entry]:
 
 
 def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
-    """Give the text of the last answer that has one, and when it was said (R000-06)."""
+    """Return the text of the last answer that has any, and its time in ms (R000-06).
+
+    An empty text and None if there is none.
+    """
     answers = [
         entry
         for entry in decode_entries(line for line in lines if b'"assistant"' in line)
@@ -95,12 +98,12 @@ def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
 
 
 def first_prompt_text(lines: Iterable[bytes]) -> str:
-    """Give the text with which a conversation began."""
+    """Return the prompt that began a conversation; empty if there is none."""
     return next(_prompt_texts(decode_entries(line for line in lines if b'"user"' in line)), "")
 
 
 def last_prompt_text(lines: Iterable[bytes]) -> str:
-    """Give the newest of a person's prompts among some lines of a session."""
+    """Return the newest prompt of the user in a session's lines; empty if there is none."""
     entries = decode_entries(line for line in lines if b'"user"' in line)
     return next(_prompt_texts(each for each in reversed(entries) if not each.sidechain), "")
 

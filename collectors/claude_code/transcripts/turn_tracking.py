@@ -75,7 +75,7 @@ class MergedAnswers:
     def add(
         self, offset: int, line: LineGlance, message: MessageGlance, *, sidechain: bool, tools: str
     ) -> None:
-        """Take one line in; a line without counts tells of no answer."""
+        """Merge a line into its answer; a line without usage is ignored."""
         usage = message.usage
         if usage is None:
             return
@@ -121,7 +121,7 @@ class MergedAnswers:
 
 
 def to_response_fact(answer: MergedAnswer) -> ResponseRecord:
-    """Take the counts of the last line; its output is the most that any line said."""
+    """Convert an answer: the counts are its last line's, the output is the most on any line."""
     spent, context = read_usage(answer.usage)
     return ResponseRecord(
         offset=answer.offset,
@@ -261,22 +261,21 @@ class TurnTracker:
         self._is_first = False
 
     def mark_file_start(self) -> None:
-        """Hear that the run is a file's first: no call stands before it."""
+        """Note that the run starts the file, so that no call is open from before it."""
         self._is_first = True
 
     def set_turn(self, turn: TurnState, offset: int, timestamp: str | None) -> None:
-        """Hear whose turn it is from a line on; the first word on a line counts."""
+        """Set whose turn it is from a line on; the first call for a line wins."""
         if self._turn is None or self._turn[1] != offset:
             self._turn = turn, offset, timestamp
 
     def add_calls(self, offset: int, line: memoryview, calls: list[BlockGlance]) -> None:
-        """Take in the tool calls of an answer's line."""
         for block in calls:
             if block.id:
                 self._open.setdefault(block.id, (offset, line))
 
     def add_results(self, message: MessageGlance) -> None:
-        """Take in the results that a user's line brings."""
+        """Close the calls that a user message has results for."""
         for block in message.content if type(message.content) is list else ():
             name = block.tool_use_id if type(block) is BlockGlance else None
             if name:
@@ -294,7 +293,7 @@ class TurnTracker:
         return tuple(self._ended)
 
     def session_fields(self) -> dict[str, Any]:
-        """Give the fields of the session's fact."""
+        """Return the turn's fields of the session record; empty if no line set a turn."""
         if self._turn is None:
             return {}
         turn, offset, stamp = self._turn
@@ -320,7 +319,7 @@ def _call_fact(call: str, offset: int, data: memoryview) -> OpenCallRecord | Non
 
 
 def _call_detail(raw: Raw | UnsetType) -> str:
-    """Say in one line what tells a call from others of its tool."""
+    """Return one line that distinguishes a call from others of its tool; empty if unreadable."""
     if raw is msgspec.UNSET:
         return ""
     try:
@@ -345,18 +344,18 @@ class UncountedLines:
         self._facts: list[AdditionRecord] = []
 
     def mark_file_start(self) -> None:
-        """Hear that the run is a file's first: nothing stands before it."""
+        """Note that the run starts the file, so that no line comes before it."""
         self._from_file_start = True
 
     def add(self, offset: int, line: memoryview) -> None:
-        """Take in a line that the next request may hold."""
+        """Add a line that the next request may include."""
         self._lines.append((offset, line, None))
 
     def add_answer(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
-        """Take in an answer's line: what stands before another answer is counted in this one.
+        """Add an answer's line; a new answer drops the lines before it, as it counts them itself.
 
-        No line is given where the API's count of the output is exact. Whether the first
-        answer that is met goes on from an earlier run only the store knows.
+        `line` is None where the API's output count is exact. Only the store knows whether the first
+        answer of a run continues one from an earlier run.
         """
         who = message_id or f"at {offset}"
         if self._message_id != who and (self._message_id or self._from_file_start):
@@ -396,7 +395,7 @@ class UncountedLines:
 
 @lru_cache(maxsize=64)
 def has_exact_output(version: str | None) -> bool:
-    """Say whether clients of a version write the whole output of an answer into each line."""
+    """Whether clients of this version write an answer's whole output count to each line."""
     parsed = parse_version(version)
     return parsed is not None and parsed >= EXACT_OUTPUT_VERSION
 

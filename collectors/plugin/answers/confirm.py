@@ -22,7 +22,7 @@ _THOUSAND: Final = 1000
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Say how the newest request ended, and never again; None where there is nothing new."""
+    """Report how the newest request ended, once; None if there is nothing new."""
     session_id = call.fields.get("session_id")
     if call.event != CONFIRM_EVENT or not isinstance(session_id, str):
         return None
@@ -34,7 +34,10 @@ def answer(call: HookCall) -> HookReply | None:
 
 
 def take_confirmation(store: str, session_id: str) -> str | None:
-    """Take the results that the session has not been told, and put the newest into words."""
+    """Claim the results not yet reported to the session and describe the newest.
+
+    None if there is nothing to report.
+    """
     try:
         compact_requests.check_request_folders(store)
         names = os.listdir(compact_requests.request_history_folder(store))
@@ -48,7 +51,7 @@ def take_confirmation(store: str, session_id: str) -> str | None:
 
 
 def describe_result(result: dict[str, object]) -> str | None:
-    """Say a result in one line; what was only refused was said to whoever asked."""
+    """Describe a result in one line; None for a refusal, which the requester has already seen."""
     if result.get("state") == "done":
         sizes = (
             f"{_format_tokens(result.get('pre_tokens'))} →"

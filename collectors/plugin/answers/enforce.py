@@ -58,7 +58,10 @@ number of files."""
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Say why the agent may not stop yet; None lets it go. Raises OSError: then it goes, too."""
+    """Return why the agent may not stop yet; None lets it stop.
+
+    Raises OSError, which also lets it stop.
+    """
     given = call.fields
     agent_type, path = _text_field(given, "agent_type"), _text_field(given, "agent_transcript_path")
     if call.event != ENFORCE_EVENT or given.get("stop_hook_active") is not False:

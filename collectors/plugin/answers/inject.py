@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Give an agent at its SubagentStart what `ctxtop inject` shows; None where nothing fits."""
+    """Return at SubagentStart the context that `ctxtop inject` shows; None if nothing fits."""
     transcript, root = transcript_path(call.fields), find_hook_project(call.fields)
     agent_type = sanitize_title(text_field(call.fields, "agent_type"))
     # An agent without a type is the client's own.

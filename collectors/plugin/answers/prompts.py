@@ -60,7 +60,7 @@ def estimate_context_tokens(transcript: Path) -> int | None:
 
 
 def is_throttled(store: Path, session_id: str, tokens: int | None) -> bool:
-    """Say whether nothing can be due at this rough fill."""
+    """Whether no threshold can be due at this estimate of the context's tokens."""
     if tokens is None:
         return False
     try:
@@ -111,7 +111,7 @@ PROMPT_EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Say what the thresholds say that the session has newly reached."""
+    """Report the thresholds that the session has newly reached."""
     transcript = transcript_path(call.fields)
     # In an agent the client names the session's transcript: that is another context.
     if call.event not in PROMPT_EVENTS or transcript is None or text_field(call.fields, "agent_id"):
@@ -128,7 +128,7 @@ def answer(call: HookCall) -> HookReply | None:
 def _check_thresholds(
     call: HookCall, transcript: Path, session_id: str
 ) -> tuple[HookReply | None, int]:
-    """Say what is due, and how many tokens are left until something else may be."""
+    """Return the reply that is due, and how many tokens are left until another can be."""
     # Most calls end before: nothing that takes long is imported there.
     from ...claude_code.current_context import read_latest_answer
     from ...claude_code.transcripts.transcript_ends import read_tail_lines

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Tell a compaction what must survive; None where there is nothing, or nothing to read."""
+    """Return what a compaction must keep; None if that is nothing or there is no transcript."""
     transcript = transcript_path(call.fields)
     if call.event != "PreCompact" or transcript is None:
         return None

@@ -47,7 +47,7 @@ class TokenLimitRefusal(msgspec.Struct, frozen=True):
 
     @property
     def exceeds_window(self) -> bool:
-        """Say whether the request was beyond doubt larger than the window.
+        """Whether the request was certainly larger than the window.
 
         A text that only mentions `max_tokens` may be about the answer, and one that says that
         something is too long about the name of a tool.
@@ -170,7 +170,7 @@ def parse_limit_error(error: object) -> TokenLimitRefusal | None:
 
 
 def is_thinking_block_error(text: str) -> bool:
-    """Say whether an error is about the order of thinking blocks (R002-10)."""
+    """Whether an error is about the order of thinking blocks (R002-10)."""
     lower = text.lower()
     return any(_contains_in_order(lower, words) for words in THINKING_BLOCK_ERRORS)
 
@@ -198,7 +198,7 @@ def _type_of(said: _ErrorTexts, text: str, *, sized: bool) -> LimitErrorType:
 
 
 def _sizes(texts: Iterable[str]) -> tuple[int | None, int | None]:
-    """Take the first two sizes that stand for a request and its limit; the larger was sent."""
+    """Return the first pair of request size and limit; the larger is the request's."""
     for text in texts:
         found = _compared_sizes(text.lower()) or _sizes_in_sentence(text.lower())
         if found:

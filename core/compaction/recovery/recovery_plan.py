@@ -54,7 +54,7 @@ class Summariser(Protocol):
     """Who makes the operation that puts a summary in the place of what was."""
 
     def __call__(self, context: RecoveryContext) -> Operation | Refusal:
-        """Give the operation, or why there is none."""
+        """Return the operation, or the reason why there is none."""
         ...
 
 
@@ -69,7 +69,7 @@ class RecoveryTools(msgspec.Struct, frozen=True):
 def propose_step(
     step: RecoveryStep, context: RecoveryContext, tools: RecoveryTools
 ) -> StepProposal:
-    """Say what a step would do, and whether that suffices; nothing is written."""
+    """Plan a step and check whether it frees enough; nothing is written."""
     if step is RecoveryStep.FIX_EMPTY:
         return _require_smaller(propose_empty_fix(context), context)
     if step is RecoveryStep.TRUNCATE:
@@ -89,10 +89,10 @@ def with_planned(context: RecoveryContext, proposal: StepProposal) -> RecoveryCo
 
 
 def operations_to_apply(context: RecoveryContext, proposal: StepProposal) -> tuple[Operation, ...]:
-    """Give all operations of a step that suffices, with those that it builds on.
+    """Return all operations of a step that suffices, with the earlier ones it builds on.
 
-    A summary or a cut takes the place of what was truncated before it: only messages that
-    were mended are of use beside it.
+    A summary or a revert replaces what was truncated before it: of the earlier operations only
+    filled empty messages are kept.
     """
     if proposal.step in {RecoveryStep.SUMMARIZE, RecoveryStep.REVERT}:
         cut = {
@@ -203,9 +203,10 @@ def choose_step(
     tools: RecoveryTools,
     confirmed: frozenset[RecoveryStep] = frozenset(),
 ) -> RecoveryChoice:
-    """Take the steps one after the other until one suffices; the harm grows with each.
+    """Try the steps in order, least severe first, until one suffices.
 
-    A step that asks first, as a revert always does, is not taken unless it was confirmed (T-08).
+    A step that needs confirmation, as a revert always does, is skipped unless it was confirmed
+    (T-08).
     """
     tried: list[StepProposal] = []
     for step in steps:

@@ -183,7 +183,7 @@ def mark_pending(run: RecoveryRun, now_ms: int) -> RecoveryRun:
 def find_attempt_obstacle(
     run: RecoveryRun, now_ms: int, settings: RecoverySettings
 ) -> Refusal | None:
-    """Say why an attempt may not begin now; None where it may."""
+    """Return why no attempt may begin now; None if one may."""
     if run.state in LOCKED_STATES:
         holder = run.holder.pid if run.holder else "another one"
         return Refusal(
@@ -207,7 +207,7 @@ def find_attempt_obstacle(
 
 
 def next_attempt_at(run: RecoveryRun, settings: RecoverySettings) -> int:
-    """Say when the next attempt may begin: after the cooldown and the back-off."""
+    """Return the time in ms of the next attempt: after the cooldown and the back-off."""
     if run.began_at is None or not run.counters.attempts:
         return run.cool_until
     waited = run.began_at + retry_delay_ms(run.counters.attempts - 1, settings.retry)
@@ -215,7 +215,7 @@ def next_attempt_at(run: RecoveryRun, settings: RecoverySettings) -> int:
 
 
 def retry_delay_ms(attempt: int, retry: RecoveryRetry) -> int:
-    """Say how long to wait after an attempt, counted from 0 (002-97)."""
+    """Return how long to wait after an attempt, counted from 0 (002-97)."""
     # A power of a large attempt would be no number any more; the cap is reached long before.
     growth = retry.factor ** min(attempt, 64)
     return int(min(retry.initial_ms * growth, retry.max_ms))
@@ -224,7 +224,7 @@ def retry_delay_ms(attempt: int, retry: RecoveryRetry) -> int:
 def take_run_lock(
     run: RecoveryRun, holder: LockHolder, now_ms: int, settings: RecoverySettings
 ) -> RecoveryRun:
-    """Take the lock; the cooldown counts from here, so that failures cool down too (R002-06)."""
+    """Acquire the lock; the cooldown starts here, so that failures cool down too (R002-06)."""
     locked = _change_state(run, RecoveryState.LOCKED, now_ms)
     counters = replace(run.counters, attempts=run.counters.attempts + 1)
     return replace(
@@ -275,7 +275,7 @@ def cancel_run(run: RecoveryRun, now_ms: int) -> RecoveryRun:
 
 
 def is_lock_lost(run: RecoveryRun, now_ms: int, *, holder_is_alive: bool) -> bool:
-    """Say whether a lock is to be taken from its holder: it ended, or never released it."""
+    """Whether a lock can be taken over: its holder ended, or held it for LOCK_LOST_MS."""
     return run.state in LOCKED_STATES and (
         not holder_is_alive or now_ms - run.changed_at >= LOCK_LOST_MS
     )
@@ -284,7 +284,7 @@ def is_lock_lost(run: RecoveryRun, now_ms: int, *, holder_is_alive: bool) -> boo
 def is_step_available(
     step: RecoveryStep, counters: RecoveryCounters, settings: RecoverySettings
 ) -> bool:
-    """Say whether a step may still be used (002-60, 002-64, 002-82, R002-15)."""
+    """Whether a step has uses left (002-60, 002-64, 002-82, R002-15)."""
     if step in {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}:
         return counters.truncated < settings.max_truncate
     if step is RecoveryStep.FIX_EMPTY:
@@ -334,7 +334,7 @@ def parse_recoverable_error(error: object) -> TokenLimitRefusal | None:
 
 
 def final_refusal(entries: Sequence[Entry]) -> Entry | None:
-    """Give the refusal that nothing but prompts follows; None where the session went on."""
+    """Return the refusal that only prompts follow; None if the session continued."""
     for entry in reversed(entries):
         if entry.boundary is not None:
             return None

@@ -69,12 +69,11 @@ class RecoverySettings(msgspec.Struct, frozen=True):
     retry: RecoveryRetry = RecoveryRetry()
 
     def needs_confirmation(self, step: RecoveryStep) -> bool:
-        """Say whether a person has to confirm a step; a revert always (T-08)."""
+        """Whether the user has to confirm a step; a revert always needs it (T-08)."""
         return step is RecoveryStep.REVERT or step in self.steps_to_confirm
 
 
 def read_recovery_settings(policy: Policy) -> RecoverySettings:
-    """Take what concerns recovery from a policy."""
     return RecoverySettings(
         step_order=tuple(RecoveryStep(each) for each in policy.texts("recovery.order")),
         auto=policy.flag("recovery.auto"),

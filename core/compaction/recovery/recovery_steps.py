@@ -92,7 +92,7 @@ class RecoveryContext(msgspec.Struct, frozen=True):
         return max(0, self.settings.max_truncate - self.counters.truncated)
 
     def fits_after(self, operations: Iterable[Operation]) -> bool:
-        """Say whether the request fits after these; without a limit anything less does."""
+        """Whether the request fits after the operations; without a limit any saving suffices."""
         saved = sum(each.tokens_saved for each in operations)
         return (
             saved > 0
@@ -135,7 +135,7 @@ def replacement_edit(
 
 
 def message_content(view: TranscriptView, number: int) -> Any:  # noqa: ANN401 -- any JSON
-    """Give the content of a line's message; None where it has none."""
+    """Return the content of a line's message; None if it has none."""
     value = view.decoded_line(number)
     message = value.get("message") if isinstance(value, dict) else None
     return message.get("content") if isinstance(message, dict) else None
@@ -187,7 +187,7 @@ def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
 
 
 def chars_to_free(context: RecoveryContext) -> int:
-    """Say how many characters have to go: those above the target's share of the limit."""
+    """Return how many characters to free: those above the target's share of the limit."""
     limit = context.limit_tokens
     target = int((context.tokens if limit is None else limit) * context.settings.target_ratio)
     return max(0, context.tokens - target) * context.settings.chars_per_token
@@ -255,7 +255,7 @@ _BLANK_PART: Final = re.compile(rb'"(?:text|content)"\s*:\s*(?:"(?:\s|\\[nrt])*"
 
 
 def propose_empty_fix(context: RecoveryContext) -> StepProposal:
-    """Give every empty message a word: that at the index which the API names, else all."""
+    """Fill the empty message at the index that the API names, or else all empty messages."""
     view = context.view
     messages = _chain_messages(view.entries)
     wanted = _messages_at_index(view, messages, context.refusal.message_index)

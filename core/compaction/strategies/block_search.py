@@ -47,7 +47,7 @@ class FileCall(msgspec.Struct, frozen=True):
         return self.result.part.name
 
     def covers_read(self, other: FileCall) -> bool:
-        """Say whether it is a Read of all lines that another Read gave, where that is sure."""
+        """Whether it is a Read that is certain to hold all lines of the other Read."""
         if self.tool != "Read" or not self.read_range.covers(other.read_range):
             return False
         if self.read_range == other.read_range or self.read_range.limit is not None:
@@ -59,7 +59,7 @@ class FileCall(msgspec.Struct, frozen=True):
 def changeable_results(
     view: TranscriptView, tools: frozenset[str] | None = None
 ) -> Iterator[VisibleBlock]:
-    """Give the results that may be changed and are long enough, of some tools or of any."""
+    """Yield the changeable results of MIN_STUBBED_CHARS or more; of all tools for None."""
     for slot in view.changeable_blocks():
         if slot.part.kind is not PartKind.TOOL_RESULT or slot.chars < MIN_STUBBED_CHARS:
             continue
@@ -70,7 +70,7 @@ def changeable_results(
 def changeable_calls(
     view: TranscriptView, tools: frozenset[str] | None = None
 ) -> Iterator[VisibleBlock]:
-    """Give the calls that may be changed and are long enough, of some tools or of any."""
+    """Yield the changeable calls of MIN_STUBBED_CHARS or more; of all tools for None."""
     for slot in view.changeable_blocks():
         if slot.part.kind is not PartKind.TOOL_INPUT or slot.chars < MIN_STUBBED_CHARS:
             continue
@@ -96,12 +96,12 @@ def calls_by_file(view: TranscriptView) -> dict[str, list[FileCall]]:
 
 
 def has_own_content(block: VisibleBlock) -> bool:
-    """Say whether a result holds what was asked for, and does not name an earlier one instead."""
+    """Whether a result holds content; a repeated Read only refers to an earlier result."""
     return block.part.name != "Read" or not block.part.text.startswith(_ALREADY_READ_PREFIXES)
 
 
 def is_changeable(view: TranscriptView, block: VisibleBlock) -> bool:
-    """Say whether a slot may be changed, and is long enough for it."""
+    """Whether a block may be changed and has MIN_STUBBED_CHARS or more."""
     return view.is_changeable(block) and block.chars >= MIN_STUBBED_CHARS
 
 
@@ -109,7 +109,7 @@ _EDIT_FIELDS: Final = ("old_string", "new_string", "new_source")
 
 
 def edit_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Give what an Edit, MultiEdit or NotebookEdit takes out and puts in."""
+    """Yield the old and new texts of an Edit, MultiEdit or NotebookEdit by their pointers."""
     for name in _EDIT_FIELDS:
         if isinstance(tool_input.get(name), str):
             yield f"/{name}", tool_input[name]

@@ -21,7 +21,10 @@ MIN_LINE_BYTES: Final = 8_192
 
 
 def long_lines(view: TranscriptView, *types: str) -> Iterator[FileLine]:
-    """Give the long lines of some types, or of any; none of the newest turns."""
+    """Yield the long lines of the given types, of all types if none is given.
+
+    Protected lines and those of the newest turns are left out.
+    """
     newest = {each.line for each in view.blocks if each.protected_reason == NEWEST_TURNS}
     for line in view.lines:
         if (
@@ -35,7 +38,7 @@ def long_lines(view: TranscriptView, *types: str) -> Iterator[FileLine]:
 
 
 def stub_long_strings(value: object, root: str) -> dict[str, str]:
-    """Give a note for every long text inside a value, by its pointer."""
+    """Return a stub for every long string inside a value, by its pointer."""
     return {
         place: make_short_stub(text, "left out of the file")
         for place, text in iter_strings(value, root)
@@ -157,7 +160,7 @@ def find_before_boundary(view: TranscriptView) -> Iterator[Operation]:
 
 
 def _must_stay(value: object, place: str) -> bool:
-    """Say whether a text is a person's, a thought, a signature or a picture."""
+    """Whether a text is a user's, thinking, a signature or an image."""
     if not place.startswith("/message/content"):
         return False
     if place.count("/") == _STRING_CONTENT_DEPTH:

@@ -121,7 +121,7 @@ def find_old_shell_output(view: TranscriptView) -> Iterator[Operation]:
 
 
 def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str]:
-    """Give what may stand for an output, the most first; nothing for data."""
+    """Yield shorter versions of an output, the longest first; none for data."""
     if max(map(len, text.split("\n"))) <= MAX_TEXT_LINE_CHARS:
         yield shorten_output(view, text, what, HEAD_LINES, TAIL_LINES)
         yield shorten_output(view, text, what, 0, SHORT_TAIL_LINES)

@@ -36,7 +36,7 @@ def list_thinking_after(view: TranscriptView, index: int) -> list[VisibleBlock]:
 
 
 def has_open_call(view: TranscriptView) -> bool:
-    """Say whether the newest call's results wait for the model: its thoughts must stand."""
+    """Whether the newest call's results wait for the model, so that its thinking must stay."""
     return waits_for_model(each.entry for each in view.blocks)
 
 
@@ -131,7 +131,7 @@ later, Opus, Sonnet and Haiku 5.5)."""
 
 
 def binds_thinking(model: str | None) -> bool:
-    """Say whether a model's thoughts hold only behind what they were thought of."""
+    """Whether a model accepts its thinking only after an unchanged conversation; yes if unknown."""
     return model is None or _UNBOUND_MODELS.match(model) is None
 
 

@@ -72,5 +72,4 @@ STRATEGIES: Final = (
 
 
 def find_strategy(name: str) -> CompactionStrategy | None:
-    """Give the strategy of a name."""
     return next((each for each in STRATEGIES if each.name == name), None)

@@ -101,7 +101,7 @@ def subagent_stops(
 
 
 def definitions_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
-    """Tell definitions of agents and skills from those of another moment."""
+    """Return a value that changes when a definition of an agent or a skill does."""
     sql = "SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003) FROM definition"
     return tuple(db.execute(sql).fetchone())
 

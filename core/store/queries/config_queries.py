@@ -304,7 +304,7 @@ def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopHookRow]:
 
 
 def saves_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
-    """Tell whether anything that a save is judged by has changed since the same mark."""
+    """Return a value that changes when anything does that a save is judged by."""
     return tuple(db.execute(_FINGERPRINT).fetchone())
 
 

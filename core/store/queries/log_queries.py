@@ -133,13 +133,13 @@ def event_counts(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def last_event_times(db: sqlite3.Connection) -> dict[str, int]:
-    """Say when each event's last record was written, in milliseconds since 1970."""
+    """Return when each event's last record was written, in milliseconds since 1970."""
     rows = db.execute("SELECT event, MAX(at) FROM hook_event GROUP BY event")
     return {row[0]: row[1] for row in rows}
 
 
 def last_shown_at(db: sqlite3.Connection) -> int | None:
-    """Say when the status line was last shown (ms since 1970); None where it never was."""
+    """Return when the status line was last shown (ms since 1970); None if it never was."""
     (at,) = db.execute("SELECT MAX(at) FROM status_snapshot").fetchone()
     return None if at is None else int(at)
 
@@ -154,7 +154,7 @@ def shown_sessions(
 
 
 def last_event_at(db: sqlite3.Connection) -> int | None:
-    """Say when a hook last wrote (ms since 1970); None where none ever did."""
+    """Return when a hook last wrote a record (ms since 1970); None if none ever did."""
     (at,) = db.execute("SELECT MAX(at) FROM hook_event").fetchone()
     return None if at is None else int(at)
 

@@ -32,7 +32,7 @@ def requests(
 def find_transcript(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
 ) -> tuple[int, str] | None:
-    """Give the file of a session, or of one of its agents: its id and its path in projects/."""
+    """Return the file id and the path under projects/ of a session's or an agent's transcript."""
     asked = {"session_id": session_id, "agent_id": agent_id}
     row = db.execute(_TRANSCRIPT, asked).fetchone()
     return (row["file_id"], row["path"]) if row else None
@@ -60,7 +60,7 @@ def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[in
 def request_parts(
     db: sqlite3.Connection, file_id: int, parts: Iterable[int]
 ) -> dict[int, RequestPartRow]:
-    """Say where parts of requests stand in a file; a message without a blob is left out."""
+    """Locate parts of requests in a file; a message without a blob is left out."""
     asked, found = list(dict.fromkeys(parts)), dict[int, RequestPartRow]()
     for start in range(0, len(asked), KEYS_PER_QUERY):
         some = asked[start : start + KEYS_PER_QUERY]

@@ -231,7 +231,7 @@ def find_damaged_page(db: sqlite3.Connection) -> str | None:
 
 
 def has_full_text_search() -> bool:
-    """Say whether this Python's SQLite was built with FTS5."""
+    """Whether this Python's SQLite was built with FTS5."""
     with closing(sqlite3.connect(":memory:")) as db:
         return bool(db.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
 

@@ -46,7 +46,7 @@ def find_summary_ids(
 
 
 def fetch_summaries(db: sqlite3.Connection, ids: Sequence[int]) -> list[SummaryRow]:
-    """Give summaries whole by their ids, in no order; those that are gone are left out."""
+    """Return whole summaries in no particular order; ids that no longer exist are left out."""
     return fetch_records(SummaryRow, db, _READ, [json.dumps(list(ids))])
 
 
@@ -56,7 +56,7 @@ def summary_agent_types(db: sqlite3.Connection) -> list[str]:
 
 
 def summary_location(db: sqlite3.Connection, summary_id: int) -> tuple[str, str, int] | None:
-    """Say where a summary stands: file below projects/, its kind, byte offset of its line."""
+    """Return a summary's file below projects/, its kind, and the byte offset of its line."""
     row = db.execute(_LOCATION, [summary_id]).fetchone()
     return None if row is None else (str(row[0]), str(row[1]), int(row[2]))
 

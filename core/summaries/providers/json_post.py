@@ -93,7 +93,7 @@ def _check_url(url: str) -> None:
 
 
 def _redact_keys(headers: Mapping[str, str], said: str) -> str:
-    """Take keys out of what an API says: some repeat the one that they refuse."""
+    """Redact keys in an API's error message: some repeat the key that they reject."""
     for value in headers.values():
         for secret in (value, value.removeprefix("Bearer ")):
             said = said.replace(secret, "…") if len(secret) > len("2023-06-01") else said

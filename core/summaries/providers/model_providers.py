@@ -43,7 +43,7 @@ class AnthropicApi(msgspec.Struct, frozen=True):
         return (self.environment.get(ANTHROPIC_URL_VARIABLE) or ANTHROPIC_DEFAULT_URL).rstrip("/")
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
-        """Give the text blocks of the answer, joined (001-32); raises ProviderError."""
+        """Return the text blocks of the answer, joined (001-32); raises ProviderError."""
         key = self.environment.get(ANTHROPIC_KEY_VARIABLE)
         if not key:
             raise ProviderError(
@@ -96,7 +96,7 @@ class OpenAiApi(msgspec.Struct, frozen=True):
         return (self.environment.get(OPENAI_URL_VARIABLE) or OPENAI_DEFAULT_URL).rstrip("/")
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
-        """Give the answer's text; raises ProviderError. A server of one's own needs no key."""
+        """Return the answer's text; raises ProviderError. Only the default server needs a key."""
         key = self.environment.get(OPENAI_KEY_VARIABLE)
         if not key and self._base == OPENAI_DEFAULT_URL:
             raise ProviderError(
@@ -164,7 +164,7 @@ class ClaudeCli(msgspec.Struct, frozen=True):
         return f"{CLAUDE_PROGRAM} -p"
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
-        """Give what it prints; raises ProviderError."""
+        """Return what the program prints; raises ProviderError."""
         program = find_program(CLAUDE_PROGRAM, self.environment)
         if program is None:
             raise ProviderError(
@@ -208,7 +208,7 @@ def _parse_output(ended: subprocess.CompletedProcess[bytes]) -> str:
 
 
 def make_provider(name: ProviderName, environment: Mapping[str, str]) -> Provider | None:
-    """Give the provider of a name; None for `none`, which needs no model."""
+    """Make a provider by name; None for `none`, which needs no model."""
     if name is ProviderName.CLAUDE_CLI:
         return ClaudeCli(environment)
     if name is ProviderName.ANTHROPIC:

@@ -1,4 +1,4 @@
-"""Let a model write a summary: the prompt, the answer, its check, and the cache of answers."""
+"""Write a summary with a model: the prompt, the answer, its check, and the answer cache."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class SummaryCache(msgspec.Struct, frozen=True):
     folder: Path
 
     def get(self, key: SummaryCacheKey) -> str | None:
-        """Give a kept answer; None where there is none that can be read."""
+        """Return the cached answer; None if there is none or it cannot be read."""
         try:
             with os.fdopen(os.open(self.folder / key.digest, _READ), "rb") as file:
                 data = file.read(MAX_CACHED_BYTES + 1)
@@ -115,7 +115,7 @@ def build_prompt(
     conversation: str,
     max_words: int = DEFAULT_MAX_WORDS,
 ) -> str:
-    """Say what is wanted: the sections, what must be named, and the conversation as data."""
+    """Write the prompt: the sections, the facts to name, and the conversation as data."""
     sections = "\n".join(f"## {each.title}\n({each.instructions})" for each in template.sections)
     return (
         "Write a summary with which another assistant can go on with the work below. Use these"
@@ -151,7 +151,7 @@ def render_conversation(entries: Iterable[Entry], estimate: EstimateTokens) -> s
 
 
 def extract_summary(text: str) -> str:
-    """Take the summary out of an answer: what stands between the marks, else all of it (001-33)."""
+    """Extract the summary between the tags of an answer, or else all of it (001-33)."""
     found = _SUMMARY.search(text)
     return (found[1] if found else text).strip()
 
@@ -201,11 +201,11 @@ def write_model_summary(
     template: SummaryTemplate,
     budget: SummaryBudget,
 ) -> Summary:
-    """Let a model write a summary, judge it, and add the facts that it does not hold.
+    """Write a summary with a model, check it, and add the facts that it lacks.
 
-    Raises ProviderError where no answer came, or where it is empty, longer than half of the
-    source or than the budget, or names less than half of the changed files and constraints:
-    a worse summary is no success, and changes nothing (R001-03). A good one alone is kept.
+    Raises ProviderError if there is no answer, or if it is empty, longer than half of the source
+    or than the budget, or names less than half of the changed files and constraints: a bad
+    summary is a failure, and changes nothing (R001-03). Only a good one is cached.
     """
     known = build_summary(facts, template, budget).facts
     text = redact(

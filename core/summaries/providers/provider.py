@@ -60,7 +60,7 @@ class Provider(Protocol):
         ...
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
-        """Give the answer's text; raises ProviderError."""
+        """Return the answer's text; raises ProviderError."""
         ...
 
 
@@ -77,7 +77,7 @@ class ProviderRetry(msgspec.Struct, frozen=True):
     """Of all together (compaction.md 7.5)."""
 
     def delay_s(self, attempt: int) -> float:
-        """Give the wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
+        """Return the seconds to wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
         return min(self.first_delay_s * self.factor**attempt, self.max_delay_s)
 
 

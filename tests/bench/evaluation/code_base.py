@@ -63,7 +63,7 @@ class CodeBase:
         return [*lines, f"    return {pick(NOUNS)}_{self._random.randint(1, 99)}", ""]
 
     def sentence(self, words: int) -> str:
-        """Say something without a name in it."""
+        """Return a random sentence without identifiers."""
         return " ".join(self._random.choices(WORDS, k=words))
 
     def path(self) -> str:
@@ -72,7 +72,7 @@ class CodeBase:
         return paths[int(len(paths) * self._random.random() ** 0.8)]
 
     def shown(self, path: str, offset: int = 1, limit: int | None = None) -> str:
-        """Give a file as Read shows it."""
+        """Return a file with line numbers, as the Read tool shows it."""
         lines = self.files[path][offset - 1 : None if limit is None else offset - 1 + limit]
         return "\n".join(f"{number:6}\t{line}" for number, line in enumerate(lines, offset))
 

@@ -52,7 +52,7 @@ class Cozempic:
                 raise RefusedError(f"cozempic {VERSION} cannot be installed: {error}") from error
 
     def treat(self, path: Path, prescription: str) -> bytes:
-        """Give a transcript as a prescription leaves it; raises RefusedError where it fails."""
+        """Return the transcript after a prescription; raises RefusedError if it fails."""
         copy = self._folder / "copy" / path.name
         shutil.rmtree(copy.parent, ignore_errors=True)
         copy.parent.mkdir()

@@ -83,9 +83,10 @@ def named(entries: Sequence[Entry]) -> set[str]:
 def entity_retention(
     weighed: Mapping[str, int], compacted: Sequence[Entry], least: int = 1
 ) -> Share:
-    """Say how much of the weight is still named; what weighs less than `least` is left out.
+    """Return the share of the entities' weight that is still named.
 
-    A stub that names a thing keeps it, also where it has no quotation marks any more.
+    Entities that weigh less than `least` are left out. A stub that names an entity retains it,
+    even if the name has lost its quotation marks.
     """
     there = named(compacted)
     missing = [name for name in weighed if name not in there]
@@ -98,7 +99,7 @@ def entity_retention(
 
 
 def density(entries: Sequence[Entry], tokens: int) -> float:
-    """Give the different things named per 1,000 tokens (Q9)."""
+    """Return the number of distinct entities named per 1,000 tokens (Q9)."""
     return 1000 * len(named(entries)) / tokens if tokens else 0.0
 
 

@@ -63,7 +63,7 @@ def contaminated(summary: str, original: Sequence[Entry]) -> list[str]:
 
 
 def _section(summary: str, heading: Pattern[str]) -> Iterator[str]:
-    """Give the lines that stand under the headings of a kind."""
+    """Yield the non-blank lines under all headings that match."""
     inside = False
     for line in summary.splitlines():
         if _HEADING.match(line):

@@ -162,7 +162,7 @@ def case_of(
 
 
 def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
-    """Take all figures of a compacted context; `data` is its file, empty where it has none."""
+    """Compute all figures of a compacted context; `data` is its file, empty if it has none."""
     counter = case.tokens.tokens
     size = context_tokens(compacted, counter)
     index = index_of(compacted)
@@ -192,7 +192,7 @@ def judge(case: Case, compacted: Sequence[Entry], data: bytes) -> Figures:
 
 
 def untouched(case: Case) -> Figures:
-    """Give the figures of a session that was refused: nothing is freed, all is kept."""
+    """Return the figures of a refused session: nothing is freed, everything is kept."""
     whole = judge(case, case.original, case.path.read_bytes())
     return msgspec.structs.replace(whole, refused=1, density=(), break_even=())
 

@@ -26,10 +26,10 @@ _REMOVED: Final = re.compile(r"(?:^|[;&|]\s*)(?:git )?rm\s+((?:-\S+\s+)*)([^\s;&
 
 
 def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
-    """Say how many bytes of the person's prompts still stand there as they were (Q2).
+    """Return how many bytes of the user's prompts are kept verbatim (Q2).
 
-    A prompt counts whole or not at all; a summary keeps one by quoting it word for word, with
-    whatever marks of a quotation stand before its lines.
+    A prompt counts as a whole or not at all. A summary keeps one by quoting it word for word, with
+    any quotation marks before its lines.
     """
     standing = Counter(
         piece.text for piece in pieces_of(compacted) if piece.kind is PartKind.PROMPT
@@ -50,10 +50,10 @@ def user_text_kept(original: Sequence[Entry], compacted: Sequence[Entry]) -> Sha
 
 
 def artifact_recall(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
-    """Say of how many touched files it is still known what was done to them (Q7).
+    """Return for how many touched files the context still records what was done to them (Q7).
 
-    By the calls themselves: read, edited, written as often as before, or removed. Or by a
-    summary or a result that names the file, with its folder where its name is not enough.
+    Either the calls themselves remain (the same number of reads, edits and writes, or a removal),
+    or a summary or result names the file, with its folder if its name is ambiguous.
     """
     true = _files(original)
     left = _files(compacted)
@@ -68,7 +68,7 @@ def artifact_recall(original: Sequence[Entry], compacted: Sequence[Entry]) -> Sh
 
 
 def artifact_precision(original: Sequence[Entry], compacted: Sequence[Entry]) -> Share:
-    """Say how many of the files that are still said to be touched really were (Q7)."""
+    """Return how many of the files recorded as touched really were touched (Q7)."""
     true = _files(original)
     left = _files(compacted)
     return Share(sum(path in true for path in left), len(left))
@@ -87,7 +87,7 @@ def constraints_of(entries: Sequence[Entry]) -> list[str]:
 
 
 def constraints_kept(rules: Iterable[str], compacted: Sequence[Entry]) -> Share:
-    """Say how many rules are still there, word for word or most of it in one passage (Q8)."""
+    """Return how many rules remain, verbatim or mostly within one passage (Q8)."""
     spoken = MentionIndex(texts_of(compacted, SPOKEN))
     found = [spoken.has_sentence(rule) for rule in rules]
     return Share(sum(found), len(found))

@@ -36,10 +36,11 @@ def tokens_before_change(
 
 
 def break_even(before: int, unchanged: int, saved: int, write: float = WRITE) -> float | None:
-    """Say after how many requests the cache's loss is paid back; None where nothing is saved.
+    """Return after how many requests the cost of the lost cache is recovered.
 
-    `before` tokens were sent, `unchanged` of them stand before the first edit, `saved` are
-    sent no more. Source: compaction.md 1.6, a warm cache; a cold one pays back at once.
+    None if nothing is saved. `before` tokens were sent, `unchanged` of them come before the first
+    edit, and `saved` are no longer sent. Source: compaction.md 1.6, for a warm cache; with a cold
+    one the compaction breaks even at once.
     """
     if saved <= 0:
         return None

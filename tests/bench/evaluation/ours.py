@@ -53,7 +53,7 @@ _FILLED: Final = (1.0, 0.9, 0.75, 0.5)
 
 
 def our_ways() -> Iterator[tuple[str, Compact]]:
-    """Give the levels, the least harm first."""
+    """Yield the compaction levels, the least severe first."""
     for level in LEVELS:
         yield f"level {level.value} {level.name.lower().replace('_', ' ')}", compact_at(level)
 
@@ -85,7 +85,7 @@ def summary_within(
 
 
 def compact_at(level: Severity) -> Compact:
-    """Give the way to compact with all strategies up to a level."""
+    """Return a function that compacts with all strategies up to this level."""
     return partial(_compact, level)
 
 
@@ -100,7 +100,7 @@ def _compact(level: Severity, path: Path) -> bytes:
 
 
 def _read(path: Path, start: int = 0) -> Iterator[Entry]:
-    """Give the entries from a byte on."""
+    """Return the entries from byte offset `start` on."""
     return (entry for entry in _all_of(path) if entry.offset >= start)
 
 

@@ -26,7 +26,7 @@ _WORD: Final = re.compile(r"[A-Za-z가-힣]+|\d+")
 
 
 def words_of(text: str) -> list[str]:
-    """Take a text apart into small words; a name in camel case or with underscores is several."""
+    """Split a text into lowercase words; camelCase and snake_case names are split too."""
     return [word.casefold() for word in _WORD.findall(re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", text))]
 
 
@@ -69,7 +69,7 @@ class Index:
         self._lengths: Final = [K1 * (1 - B + B * size / mean) for size in self._sizes]
 
     def best(self, question: str, count: int) -> list[str]:
-        """Give the passages that answer a question best by BM25; of equals the earlier."""
+        """Return the best passages for a question by BM25; ties go to the earlier passage."""
         scores: dict[int, float] = defaultdict(float)
         total, lengths = len(self.passages), self._lengths
         for word in set(words_of(question)):

@@ -97,7 +97,7 @@ def negative_probes(original: Sequence[Entry], other: Sequence[Entry], most: int
 
 
 def is_answered(probe: Probe, index: Index) -> bool:
-    """Say whether one of the best passages holds the answer."""
+    """Whether one of the best passages holds the answer, or a line close to it."""
     answer = _flat(probe.answer)
     for passage in index.best(f"{probe.question}", PASSAGES):
         if answer in _flat(passage):
@@ -108,7 +108,7 @@ def is_answered(probe: Probe, index: Index) -> bool:
 
 
 def answerability(probes: Iterable[Probe], original: Index, compacted: Index) -> Share:
-    """Say how many of the questions that O answers C answers too (Q4)."""
+    """Return how many questions that the original answers the compacted context answers (Q4)."""
     asked = [probe for probe in probes if is_answered(probe, original)]
     return Share(sum(is_answered(probe, compacted) for probe in asked), len(asked))
 
@@ -187,7 +187,7 @@ def _asked(piece: MessagePart) -> str:
 
 
 def _topic(sentence: str) -> str:
-    """Give a sentence's words without what it names: the question must not hold the answer."""
+    """Return a sentence without its named entities: the question must not hold the answer."""
     things = entities_in(sentence)
     return " ".join(word for word in sentence.split() if not any(each in word for each in things))
 

@@ -45,7 +45,7 @@ class Regret(msgspec.Struct, frozen=True):
 
 
 def next_requests(after: Sequence[Entry], count: int = NEXT_REQUESTS) -> Sequence[Entry]:
-    """Take what stands after a moment up to the end of the next answers."""
+    """Return the entries up to the end of the next `count` answers and their results."""
     met: list[str | None] = []
     for place, entry in enumerate(after):
         if entry.role is Role.ASSISTANT and entry.message_id not in met:
@@ -56,10 +56,11 @@ def next_requests(after: Sequence[Entry], count: int = NEXT_REQUESTS) -> Sequenc
 
 
 def regret(original: Sequence[Entry], compacted: Sequence[Entry], after: Sequence[Entry]) -> Regret:
-    """Say which references of the next answers only what was removed could explain (Q5).
+    """Find references in the next answers that only removed content could explain (Q5).
 
-    A reference is a thing that the model names and that stood in O; it is lost where C does
-    not name it, nor anything that came before the reference. Each thing counts once a line.
+    A reference is an entity that the model names and that the original names too. It is lost if
+    neither the compacted context nor anything before the reference names it. Each entity counts
+    once per line.
     """
     stood = named(original)
     known = named(compacted)
@@ -106,7 +107,7 @@ def _results(entries: Sequence[Entry]) -> Iterator[tuple[tuple[str, ...] | None,
 
 
 def _key(piece: MessagePart) -> tuple[str, ...] | None:
-    """Say what a call fetches; None for one that fetches nothing."""
+    """Return what a call fetches, equal for equal calls; None if it fetches nothing."""
     if piece.kind is not PartKind.TOOL_INPUT or piece.name not in _ASKED:
         return None
     asked = parse_tool_input(piece)

@@ -92,7 +92,7 @@ def _worked_moments(path: Path, folder: Path, count: int) -> tuple[Moment, ...]:
 def judge_moment(
     before: Sequence[Entry], after: Sequence[Entry], later: Sequence[Entry], case: Case
 ) -> Replayed:
-    """Say what of the next requests would have been missed; nothing where nothing was saved."""
+    """Measure what the next requests would have missed; empty if no tokens were saved."""
     count = case.tokens.tokens
     saved = context_tokens(before, count) - context_tokens(after, count)
     if saved <= 0:
@@ -102,7 +102,10 @@ def judge_moment(
 
 
 def moments_of(entries: Sequence[Entry], count: int) -> list[int]:
-    """Give the byte offsets before answers at which a session is cut, evenly over its requests."""
+    """Return the byte offsets at which to cut a session, spread evenly over its requests.
+
+    Each is the start of an answer.
+    """
     offsets: dict[str, int] = {}
     for entry in entries:
         if entry.role is Role.ASSISTANT and entry.message_id and not entry.hidden:

@@ -180,7 +180,7 @@ class _Session:
         )
 
     def turn(self) -> None:
-        """Let the person ask for something, now and then with a rule."""
+        """Write a user prompt on new files; about half of the prompts add a rule."""
         self.focus = [self.code.path() for _ in range(self.random.randint(2, 5))]
         words = (
             f"Look at {self.focus[0].removeprefix('/home/dev/shop/')}: {self.code.sentence(24)}."
@@ -193,7 +193,7 @@ class _Session:
         self.writer.prompt(words)
 
     def plant(self) -> None:
-        """Say a decision that must be found again, or have an output hide something."""
+        """Plant a needle to be found again: a stated decision, or a line in a later output."""
         if self.waiting:
             return
         number = len(self.needles)

@@ -23,7 +23,7 @@ whose texts many transcripts lack."""
 
 @lru_cache(maxsize=200_000)
 def text_of(piece: MessagePart) -> str:
-    """Give a piece's text and its file; of a call its values, without the escapes of JSON."""
+    """Return a part's text and path; for a tool call, its input values without JSON escapes."""
     text = piece.text
     if piece.kind is PartKind.TOOL_INPUT:
         text = "\n".join(value for _, value in input_texts(parse_tool_input(piece)))
@@ -31,7 +31,6 @@ def text_of(piece: MessagePart) -> str:
 
 
 def pieces_of(entries: Iterable[Entry]) -> Iterator[MessagePart]:
-    """Give the pieces of all entries in their order."""
     for entry in entries:
         yield from entry.parts
 

@@ -50,14 +50,14 @@ class Writer:
         return int(self.chars / CHARS_A_TOKEN)
 
     def prompt(self, text: str) -> None:
-        """Let the person say something."""
+        """Write a user prompt."""
         self._now += timedelta(seconds=self._random.randint(20, 400))
         self.chars += len(text)
         message = {"role": "user", "content": text}
         self._chained("user", message=message, permissionMode="default", origin={"kind": "human"})
 
     def say(self, text: str) -> None:
-        """Let the model say something."""
+        """Write a text answer of the model."""
         self._answer([{"type": "text", "text": text}], "end_turn")
 
     def call(
@@ -70,7 +70,7 @@ class Writer:
         words: str = "",
         failed: bool = False,
     ) -> None:
-        """Let the model call a tool, and the tool answer; `side` is the line's `toolUseResult`."""
+        """Write a tool call and its result; `side` is the line's `toolUseResult`."""
         self._calls += 1
         call = f"toolu_{self._random.getrandbits(64):016x}{self._calls:06}"
         blocks: list[Line] = [{"type": "text", "text": words}] if words else []
@@ -88,7 +88,7 @@ class Writer:
         )
 
     def attach(self, kind: str, **fields: Any) -> None:
-        """Let the client put something in by itself."""
+        """Write an attachment, as the client adds by itself."""
         self.chars += sum(len(str(each)) for each in fields.values())
         self._chained("attachment", attachment={"type": kind} | fields)
 

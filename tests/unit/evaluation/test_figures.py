@@ -28,7 +28,7 @@ def case(tmp_path: Path) -> Case:
 
 
 def clear_old_results(path: Path) -> bytes:
-    """Say nothing of any result but the newest: what a masking without a digest does."""
+    """Clear all but the newest KEPT tool results, as masking without a digest does."""
     lines = [json.loads(line) for line in path.read_bytes().splitlines()]
     results = [line for line in lines if "toolUseResult" in line]
     for line in results[:-KEPT]:

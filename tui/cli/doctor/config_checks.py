@@ -127,7 +127,7 @@ def _save_file_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
 
 
 def saves_checks(report: SavesReport) -> list[DoctorCheck]:
-    """Say which saves may be lost, and whether the plugin's parts fit together (004-37)."""
+    """Check for saves that may be lost, and that the plugin's parts fit together (004-37)."""
     name = "saves"
     broken = [
         failed_check(

@@ -87,7 +87,7 @@ def machine_checks() -> list[DoctorCheck]:
 
 
 def passed_check(name: str, detail: str, hint: str | None = None) -> DoctorCheck:
-    """Say what was found; a hint may stand beside what is in nobody's way."""
+    """Create a check that passed; a hint may suggest an improvement."""
     return DoctorCheck(name, ok=True, detail=detail, fix=hint)
 
 
@@ -97,12 +97,12 @@ def noted_check(name: str, detail: str, fix: str) -> DoctorCheck:
 
 
 def failed_check(name: str, detail: str, fix: str) -> DoctorCheck:
-    """Say what is in ctxtop's way, and what to do."""
+    """Create a check that failed in a way that keeps ctxtop from working."""
     return DoctorCheck(name, ok=False, detail=detail, fix=fix)
 
 
 def is_link(trouble: Problem | ProblemRow) -> bool:
-    """Say whether the check of links tells of a trouble: a link or special file below projects/."""
+    """Whether the links check reports this problem: a link or special file below projects/."""
     return trouble.what == NOT_REGULAR_FILE and _is_file(trouble.where)
 
 

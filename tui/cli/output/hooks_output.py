@@ -25,7 +25,6 @@ STATUS_LINE_KEY: Final = ""
 def install_plan_record(
     plan: InstallPlan, lines: Sequence[str], backup: Path | None
 ) -> dict[str, Any]:
-    """Say what a plan adds, removes and keeps."""
     return {
         "settings": str(plan.file.path),
         "added": list(plan.added),
@@ -55,7 +54,10 @@ def _kind_of(thing: str) -> str:
 def install_status_record(
     found: InstallStatus, last: Mapping[str, int | None], faults: Sequence[str]
 ) -> dict[str, Any]:
-    """Say what is installed, when it last told something, and what is wrong."""
+    """Return as a JSON record what is installed, when it was last active, and its problems.
+
+    `last` has times in milliseconds since 1970; `faults` turn a clean state into a faulty one.
+    """
     line = found.status_line
     state = InstallState.FAULTY if faults and found.state is InstallState.CLEAN else found.state
     return {

@@ -42,7 +42,7 @@ _CACHE_STATES: Final = {True: "warm", False: "cold", None: None}
 
 
 def activity_fields(found: Session, now_ms: int) -> Record:
-    """Give the keys of `ctxtop sessions` that tell of now, and of the money."""
+    """Return the current activity and the cost, as keys of `ctxtop sessions`."""
     return {
         "doing": _activity_record(found.activity),
         "trail_tokens": list(found.recent_contexts),
@@ -52,7 +52,7 @@ def activity_fields(found: Session, now_ms: int) -> Record:
 
 
 def cost_fields(cost: SessionCost | None) -> Record:
-    """Give the keys that tell what something has cost, in dollars."""
+    """Return the cost keys of a record; the cost is in US dollars."""
     return {
         "cost_usd": round(cost.usd, 6) if cost else None,
         "cost_source": cost.source.value if cost else None,

@@ -115,7 +115,7 @@ def _added_text_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
 
 
 def operation_cells(number: int, operation: Operation) -> list[str]:
-    """Say one operation in the columns of `OPERATION`; a person counts from 1."""
+    """Return the cells of an operation for `OPERATION_COLUMNS`; `number` counts from 1."""
     return [
         str(number),
         "" if operation.line is None else f"{operation.line:,}",
@@ -249,7 +249,7 @@ MAX_CHANGES: Final = 10
 
 
 def operation_record(plan: CompactionPlan, number: int, transcript: Path) -> dict[str, Any]:
-    """Say one operation for programs, with all of its texts. Raises OSError."""
+    """Return one operation, counted from 1, as a JSON record with its texts. Raises OSError."""
     record: dict[str, Any] = msgspec.to_builtins(plan.operations[number - 1])
     del record["edits"]
     found = msgspec.to_builtins(read_changes(plan.operations[number - 1], transcript))

@@ -54,7 +54,7 @@ _HISTORY_COLUMNS: Final = (
 
 
 def history_record(action: HistoryEntry) -> dict[str, Any]:
-    """Say an action for programs; what does not apply is null."""
+    """Return an action as a JSON record; fields that do not apply are null."""
     return {
         "receipt_id": action.receipt_id,
         "at": iso_time(action.at),
@@ -89,7 +89,10 @@ def history_table(actions: Sequence[HistoryEntry]) -> list[str]:
 
 
 def check_receipts(context: click.Context, state: Path) -> int:
-    """Take every receipt back into nowhere; 1 where one of them could not be."""
+    """Try to undo every receipt without writing; returns FAILED (1) if one cannot be undone.
+
+    Receipts that are already undone or gone do not count as failures.
+    """
     kept = ReceiptStore(state)
     checked: list[dict[str, Any]] = [
         {"receipt_id": path.stem, "state": None, "can_be_undone": False, "check": "unreadable",
@@ -113,7 +116,7 @@ def check_receipts(context: click.Context, state: Path) -> int:
 
 
 def check_receipt(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
-    """Take one back into nowhere, and say for programs what stands in its way."""
+    """Try to undo a receipt without writing; returns what prevents it as a JSON record."""
     refusal = try_undo(receipt, state)
     return {
         "receipt_id": receipt.receipt_id,
@@ -143,7 +146,7 @@ _RECEIPT_OPERATION_COLUMNS: Final = (*OPERATION_COLUMNS, TextColumn("undone"))
 
 
 def receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
-    """Say a receipt for programs (commands.md, `ctxtop receipts`)."""
+    """Return a receipt as a JSON record (commands.md, `ctxtop receipts`)."""
     plan = receipt.plan
     why_not = undo_obstacle(receipt, state)
     return facts_of(receipt) | {
@@ -157,9 +160,9 @@ def receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
 
 
 def full_receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
-    """Say one receipt for programs, with what its operations were about.
+    """Return a receipt as a JSON record with the details of its operations.
 
-    Whether it can be taken back is tried out.
+    Tries the undo, without writing, to find out whether it is possible.
     """
     checked = check_receipt(receipt, state)
     record = receipt_record(receipt, state)
@@ -175,7 +178,7 @@ def full_receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, An
 
 
 def applied_record(receipt: CompactionReceipt) -> dict[str, Any]:
-    """Say what `--apply` did for programs (commands.md)."""
+    """Return what `--apply` did as a JSON record (commands.md)."""
     return {
         "receipt_id": receipt.receipt_id,
         "session_id": receipt.session_id,
@@ -188,7 +191,7 @@ def applied_record(receipt: CompactionReceipt) -> dict[str, Any]:
 
 
 def applied_lines(receipt: CompactionReceipt) -> list[str]:
-    """Say what `--apply` did for people."""
+    """Format what `--apply` did as lines of text."""
     width = terminal_width()
     return [
         *_summary_lines(receipt, width),

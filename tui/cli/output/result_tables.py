@@ -69,7 +69,7 @@ _LABEL_CELLS: Final = 13
 
 
 def lost_cell(told: CompactionReport | None) -> TextCell | str:
-    """Say how much was forgotten."""
+    """Return the cell for how much a compaction lost."""
     if told is None:
         return NOTHING
     if not told.is_known:
@@ -163,7 +163,7 @@ def sessions_table(found: Sequence[Session], now_ms: int) -> list[str]:
 
 
 def _session_title(found: Session) -> str:
-    """Say of a fork what it is one of: it has the same title."""
+    """Return a session's title; a fork names its parent, which has the same title."""
     return f"fork of {found.forked_from[:8]}: {found.title}" if found.forked_from else found.title
 
 

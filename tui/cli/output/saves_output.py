@@ -134,7 +134,7 @@ def saves_table(report: SavesReport, now_ms: int) -> list[str]:
 
 
 def save_text(found: ProjectSaves) -> str:
-    """Say in a row what was saved or is to be, and why the state is what it is."""
+    """Format for a table row what was or will be saved, and the reason for the state."""
     standing = found.status
     names = ", ".join(standing.categories)
     if standing.state is SaveState.SAVED:

@@ -45,7 +45,7 @@ def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
 
 
 def session_records(found: StoreSnapshot, listed: Sequence[Session]) -> list[Record]:
-    """Give the records of `ctxtop sessions`."""
+    """Return the JSON records of `ctxtop sessions`."""
     projects = found.places.folder.projects
     return [json_records.session_record(each, projects, found.now_ms) for each in listed]
 
@@ -53,7 +53,7 @@ def session_records(found: StoreSnapshot, listed: Sequence[Session]) -> list[Rec
 def agent_records(
     found: StoreSnapshot, listed: Sequence[Agent], session_id: str | None
 ) -> list[Record]:
-    """Give the records of `ctxtop agents`."""
+    """Return the JSON records of `ctxtop agents`."""
     at_start = read_injected_context(found.db, session_id)
     return [
         json_records.agent_record(each)
@@ -65,7 +65,7 @@ def agent_records(
 def compaction_records(
     found: StoreSnapshot, listed: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
-    """Give the records of `ctxtop compactions`."""
+    """Return the JSON records of `ctxtop compactions`."""
     asked = steering_records(listed, answer_items(found.db, "steer", session_id))
     return [
         json_records.compaction_record(each) | {"steered": items}
@@ -74,7 +74,7 @@ def compaction_records(
 
 
 def totals_of_snapshot(found: StoreSnapshot) -> Record:
-    """Give the record of `ctxtop totals`."""
+    """Return the JSON record of `ctxtop totals`."""
     prices = found.policies.common.strings_by_name("price")
     spending = activity_queries.model_usage(found.db)
     more = activity_queries.progress_model_usage(found.db)

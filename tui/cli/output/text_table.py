@@ -113,7 +113,7 @@ def paint(text: str, colour: str) -> str:
 
 
 def wants_colours() -> bool:
-    """Say whether the output is a terminal with colours (no-color.org)."""
+    """Whether stdout is a terminal that should get colours (no-color.org)."""
     return (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
@@ -249,7 +249,7 @@ def level_cell(context: Context) -> TextCell:
 
 
 def result_size(found: Agent) -> str:
-    """Say how much an agent put into its parent's context."""
+    """Format how much an agent added to its parent's context."""
     if found.result is None:
         return NOTHING
     lines = plural(found.result.lines, "line")
@@ -259,7 +259,7 @@ def result_size(found: Agent) -> str:
 
 
 def verdict_cell(found: RunVerdict | None) -> TextCell:
-    """Say whether an agent compressed its result: nothing where nothing is asked of it."""
+    """Return the cell for an agent's compliance; empty if no rule applies to it."""
     if found is None or not VERDICT_SIGNS[found.verdict].strip():
         return TextCell("")
     words = f"{VERDICT_SIGNS[found.verdict]} {short_verdict(found)}".rstrip()
@@ -272,7 +272,6 @@ def session_id_cell(whole: str, short: Mapping[str, str]) -> TextCell:
 
 
 def time_since(at_ms: int | None, now_ms: int) -> str:
-    """Say how long ago it was."""
     return duration(None if at_ms is None else now_ms - at_ms)
 
 
