@@ -74,7 +74,7 @@ class ConfirmScreen(ModalScreen[bool]):
                 yield Button(self._action, id="action", variant="warning", compact=True)
 
     def on_mount(self) -> None:
-        """Let Enter be the safe answer."""
+        """Focus the safe answer, so that Enter alone changes nothing."""
         self.query_one("#confirm").border_title = self._title
         self.query_one("#safe").focus()
 

@@ -80,7 +80,6 @@ class ExportScreen(ModalScreen[None]):
             yield Static(id="said", markup=False)
 
     def on_mount(self) -> None:
-        """Let the name be typed at once."""
         box = self.query_one("#export")
         box.border_title = Content(one_line(f"Export {self._title} as Markdown"))
         box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc leave it"

@@ -123,7 +123,7 @@ class Page(Screen[None]):
             self.show_view(self.app.view)
 
     def show_view(self, view: FleetView) -> None:
-        """Take a newer view; what a person looks at keeps its place."""
+        """Show a newer view without moving the cursor or the scroll position."""
 
     def set_crumbs(self, *crumbs: str) -> None:
         """Change the crumbs after the first."""
@@ -173,7 +173,7 @@ class QuickPage(Page):
         self._quick: StoreQueryThread | None = None
 
     def show_problem(self, words: str) -> None:
-        """Say what is in the way of an answer."""
+        """Notify why a query has no answer."""
         self.notify(words, markup=False)
 
     def ask(
@@ -224,7 +224,7 @@ class ReadingScreen(Page):
         yield Reader(Static(self._content, id="text"), id="page")
 
     def on_mount(self) -> None:
-        """Let the keys scroll the page."""
+        """Focus the page, so that the keys scroll it."""
         self.query_one("#page").focus()
 
     def show(self, content: Content) -> None:

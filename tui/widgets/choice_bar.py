@@ -71,7 +71,7 @@ class Choice(Widget, can_focus=True):
         self.choose(self._values[min(max(place, 0), len(self._values) - 1)])
 
     def choose(self, value: str) -> None:
-        """Take a value, and tell of it where it is another one."""
+        """Select a value; post Changed if it is a new one."""
         if value != self.value:
             self.value = value
             self.post_message(self.Changed(self, value))

@@ -107,7 +107,7 @@ class FilterBar(Horizontal):
         placeholder: str | None = None,
         choices: dict[str, tuple[str, ...]] | None = None,
     ) -> None:
-        """Let a person type, from these words on; `choices` are suggested."""
+        """Show the bar with `words` as its text and focus it; `choices` are suggested."""
         self._completion.choices = choices
         self.set_words(words)
         typed = self.query_one(FilterInput)
@@ -122,7 +122,6 @@ class FilterBar(Horizontal):
             typed.value = words
 
     def show_error(self, wrong: str) -> None:
-        """Say what is wrong with the words."""
         if wrong == self._wrong:
             return
         self._wrong = wrong

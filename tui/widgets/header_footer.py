@@ -126,7 +126,6 @@ class KeyLine(Widget):
     hovered: reactive[FooterKey | None] = reactive(None)
 
     def on_mount(self) -> None:
-        """Hear of every change of the keys."""
         self.screen.bindings_updated_signal.subscribe(self, self.take_keys)
 
     def take_keys(self, screen: Screen[object]) -> None:
@@ -167,7 +166,7 @@ class KeyLine(Widget):
         return drawn if shown.is_enabled else drawn.stylize(Style(dim=True))
 
     def key_at(self, x: int) -> FooterKey | None:
-        """Say which key stands at a cell."""
+        """Return the key at a cell, None if there is none."""
         found = (each for each in self.keys if each.start <= x < each.start + each.width)
         return next(found, None)
 
@@ -190,5 +189,4 @@ class KeyLine(Widget):
         self.hovered = None
 
     def watch_hovered(self, hovered: FooterKey | None) -> None:
-        """Tell more of it than its word."""
         self.tooltip = hovered.tooltip if hovered and hovered.tooltip else None

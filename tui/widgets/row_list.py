@@ -44,7 +44,7 @@ class Row:
         return self.content.plain.count("\n") + 1
 
     def looks_like(self, other: Row | LazyRow) -> bool:
-        """Say whether another row would look the same."""
+        """Whether another row would be drawn the same."""
         return isinstance(other, Row) and self.content.is_same(other.content)
 
 
@@ -71,7 +71,7 @@ class LazyRow:
         return self._content
 
     def looks_like(self, other: Row | LazyRow) -> bool:
-        """Say whether another row would look the same."""
+        """Whether another row would be drawn the same."""
         return self is other or (isinstance(other, LazyRow) and self.appearance == other.appearance)
 
 
@@ -207,9 +207,10 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self.action_select()
 
     def on_resize(self) -> None:
-        """Tell of another size, whatever the reason: the terminal, a zoom, a pane turned up.
+        """Post RoomChanged on every resize: of the terminal, by a zoom, or when a pane is shown.
 
-        Also where the width is the one before: rows may have been drawn for one between.
+        This includes a resize to the same width, because rows may have been drawn for another
+        width in between.
         """
         self._measure()
         self.post_message(self.RoomChanged())
@@ -223,7 +224,10 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     # Drawing.
 
     def row_at(self, line: int) -> int | None:
-        """Say which row stands at a line, counted from the first row's first."""
+        """Return the index of the row at a line, None if there is none.
+
+        Lines are counted from the first line of the first row.
+        """
         if not 0 <= line < self._starts[-1]:
             return None
         return bisect_right(self._starts, line) - 1
@@ -356,7 +360,7 @@ class RowList(Vertical):
         return self.rows.shown
 
     def clicked(self, event: events.Click) -> tuple[str, int] | None:
-        """Say which row was clicked, by its key, and at which cell; None beside the rows."""
+        """Return the key of the clicked row and the cell in it, None outside the rows."""
         place = event.get_content_offset(self.rows)
         index = self.rows.row_at(place.y + self.rows.scroll_offset.y) if place else None
         return None if place is None or index is None else (self.shown[index].key, place.x)
@@ -443,7 +447,7 @@ class FoldList(RowList):
         self._fold_cells: Mapping[str, int] = {}
 
     def show_folds(self, cells: Mapping[str, int]) -> None:
-        """Say at which cell of which rows there is a sign to click at."""
+        """Set the cell of the clickable fold sign in each row, by row key."""
         self._fold_cells = cells
 
     def on_click(self, event: events.Click) -> None:

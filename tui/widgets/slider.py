@@ -42,30 +42,30 @@ class SliderScale:
 
     @property
     def is_dotted(self) -> bool:
-        """Say whether each value has a dot."""
+        """Whether each value is drawn as a dot."""
         return self.count <= MAX_DOTS
 
     def nearest(self, value: int) -> int:
-        """Give the value of the scale that is nearest."""
+        """Return the nearest value on the scale, clamped to its ends."""
         steps = round((value - self.lowest) / self.step)
         return self.lowest + min(max(steps, 0), self.count - 1) * self.step
 
     def place(self, value: int, cells: int) -> int:
-        """Give the cell, from 0, that a value stands in."""
+        """Return the cell of a value, counted from 0."""
         if self.is_dotted:
             return (value - self.lowest) // self.step
         span = max(1, self.highest - self.lowest)
         return round((value - self.lowest) * (cells - 1) / span)
 
     def value_at(self, cell: int, cells: int) -> int:
-        """Give the value that a cell stands for; beside the track that is an end."""
+        """Return the value at a cell; cells beside the track give the nearest end."""
         if self.is_dotted:
             return self.nearest(self.lowest + cell * self.step)
         span = self.highest - self.lowest
         return self.nearest(round(self.lowest + cell * span / max(1, cells - 1)))
 
     def track_cells(self, room: int) -> int:
-        """Give the cells of the track in a room of so many."""
+        """Return the length of the track if `room` cells are available."""
         return self.count if self.is_dotted else max(2, room)
 
 
@@ -143,7 +143,7 @@ class Slider(Widget, can_focus=True):
         self.set_reactive(Slider.value, scale.nearest(value))
 
     def rescale(self, scale: SliderScale) -> None:
-        """Take another scale; where the value is not on it, tell of the nearest one."""
+        """Change the scale; a value that is not on it changes to the nearest one."""
         self.scale = scale
         self.choose(self.value)
         self.refresh(layout=True)
@@ -173,24 +173,21 @@ class Slider(Widget, can_focus=True):
         self.choose(self.value + steps * self.scale.step)
 
     def choose(self, value: int) -> None:
-        """Take a value, and tell of it where it is another one."""
+        """Select the nearest value on the scale; post Changed if it is a new one."""
         chosen = self.scale.nearest(value)
         if chosen != self.value:
             self.value = chosen
             self.post_message(self.Changed(self, chosen))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Take the knob to where the mouse is."""
         self.capture_mouse()
         self._choose_at(event.x)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Let the knob follow while it is held."""
         if self.app.mouse_captured is self:
             self._choose_at(event.x)
 
     def on_mouse_up(self) -> None:
-        """Let go of the knob."""
         self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:

@@ -97,7 +97,6 @@ class TabName(Static):
         name: str
 
     def on_click(self) -> None:
-        """Tell which it is."""
         self.post_message(self.Clicked(self.name or ""))
 
 

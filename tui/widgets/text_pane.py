@@ -108,7 +108,7 @@ class TextPane(ScrollView, can_focus=True):
         self.refresh()
 
     def line_passage(self, line: int) -> Passage:
-        """Take a whole line as a passage."""
+        """Return the passage that covers a whole line."""
         return Passage(line, 0, len(self._lines[line]))
 
     def go_to_line(self, line: int) -> None:
@@ -162,7 +162,7 @@ class TextPane(ScrollView, can_focus=True):
             self.post_message(self.Resized(self))
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who scrolls along."""
+        """Post Scrolled when the first visible line changes."""
         super().watch_scroll_y(old_value, new_value)
         if round(old_value) != round(new_value):
             self.post_message(self.Scrolled(self, round(new_value)))

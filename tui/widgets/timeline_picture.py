@@ -303,7 +303,7 @@ class _Picture:
         return max(0, self._rows - 1 - int(inside - 1e-9))
 
     def _names(self) -> dict[int, tuple[str, str, str, str]]:
-        """Say of rows what ends there: tokens, name, the line's character, the style."""
+        """Map rows to their labels: tokens, name, line character and style."""
         timeline = self._timeline
         found: dict[int, tuple[str, str, str, str]] = {}
         found[self._rows - 1] = ("0", "", "", "$quiet")
@@ -444,7 +444,7 @@ def _sizes_text(cuts: Sequence[TimelineCompaction]) -> str:
 
 
 def _place_marks(marks: Sequence[TimelineEvent], along: TurnAxis) -> dict[int, TimelineEvent]:
-    """Give each cell its mark: side by side where a turn has room, else the most urgent."""
+    """Map cells to marks: side by side if the turn has room, else only the most urgent."""
     placed: dict[int, TimelineEvent] = {}
     for turn, here in groupby(marks, key=lambda mark: mark.turn):
         cells, listed = along.cells_of(turn), list(here)

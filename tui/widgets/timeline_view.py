@@ -173,7 +173,6 @@ class TimelineView(Widget):
             self._look_at(event)
 
     def on_mouse_up(self) -> None:
-        """Let go."""
         self._dragged = False
         self.release_mouse()
 

@@ -51,7 +51,6 @@ def injected_records(rows: Sequence[AnswerItemRow]) -> list[dict[str, Any]] | No
 
 
 def injected_lines(rows: Sequence[AnswerItemRow]) -> list[str]:
-    """Say it for people, a line each."""
     return [
         f"{row.kind.replace('_', ' ')}: {row.from_agent_id or 'its tasks'}, {row.text}"
         + ("" if row.tokens is None else f", at most {row.tokens:,} tokens")

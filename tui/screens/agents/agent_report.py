@@ -83,7 +83,7 @@ class _NumberedText:
             yield Content.assemble((head, style or "$quiet"), part.stylize(style or "$foreground"))
 
     def name(self, found: ComplianceFinding, style: str) -> Iterator[Content]:
-        """Say below a line which rule it breaks."""
+        """Yield the lines below a text line that name the rule it breaks."""
         room = max(1, self.width - self.digits - 5)
         parts = Content(f"{found.label} {found.sentence}").wrap(room)
         for sign, head, part in zip(
@@ -172,7 +172,7 @@ def agent_report(
 
 
 def agent_result_text(agent: Agent) -> str:
-    """Give the text that an agent put into its parent, or what it said last."""
+    """Return the result that was added to the parent's context, else the last message."""
     return (agent.result.text if agent.result else agent.last_message) or ""
 
 

@@ -188,7 +188,6 @@ class AgentTreePane(TabPane):
         return line.branch.agent if line and line.branch else None
 
     def line(self, key: str) -> AgentTreeRow | None:
-        """Give what a row stands for."""
         return self._lines.get(key)
 
     def report(self, width: int) -> Content | None:
@@ -203,7 +202,7 @@ class AgentTreePane(TabPane):
         return agent_report(agent, detail, width, shown.now_ms)
 
     def copy_text(self) -> tuple[str, str] | None:
-        """Give the marked agent's result, or the session's id."""
+        """Return the result of the marked agent, else its id; on a session, the session id."""
         line = self._lines.get(self.key or "")
         if line is None:
             return None
@@ -268,7 +267,7 @@ class TypePane(TabPane):
         return type_report(part, self._least, width) if part else None
 
     def copy_text(self) -> tuple[str, str] | None:
-        """Give the history as it is read."""
+        """Return the history as it is displayed, 80 cells wide."""
         report = self.report(width=80)
         return (report.plain, f"history of {self.key}") if report else None
 
@@ -316,7 +315,6 @@ class FindingPane(TabPane):
         return len(gathered.findings)
 
     def line(self, key: str) -> FindingRow | None:
-        """Give what a row stands for."""
         return self._lines.get(key)
 
     def report(self, width: int) -> Content | None:
@@ -325,7 +323,7 @@ class FindingPane(TabPane):
         return finding_report(line, shown.titles, width, shown.now_ms) if line and shown else None
 
     def copy_text(self) -> tuple[str, str] | None:
-        """Give the marked finding as a line, or a group as a document."""
+        """Return the marked finding as one line, or a group as a Markdown document."""
         line = self._lines.get(self.key or "")
         if line is None:
             return None

@@ -68,7 +68,7 @@ def fold_tree(
 
 
 def _with_descendants(branches: Sequence[Branch]) -> list[Branch]:
-    """Say of each how many stand below it: those that follow with longer stems."""
+    """Count the descendants of each branch: those that follow it with longer prefixes."""
     below = [0] * len(branches)
     # Those that more may stand below: length of the stem, and place.
     open_: list[tuple[int, int]] = []
@@ -95,7 +95,7 @@ def _siblings(agents: Sequence[Agent], stem: str) -> list[Branch]:
 
 
 def _break_circle(children: dict[str | None, list[Agent]]) -> Agent:
-    """Take the first agent out of a circle of parents, so that all of them are shown."""
+    """Remove an agent from a cycle of parents and return it, so that all of them are shown."""
     parent = next(iter(children))
     first = children[parent].pop(0)
     if not children[parent]:
@@ -174,7 +174,7 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) ->
 
 
 def agent_sign(agent: Agent) -> tuple[str, str]:
-    """Tell how an agent ended; of one that ended, whether it did as its skill asks."""
+    """Return the sign and the style of an agent: its status, or that it is noncompliant."""
     if agent.status is AgentStatus.COMPLETED and agent.compliance and agent.compliance.failed:
         return "✗", "$level-warning"
     return AGENT_SIGNS[agent.status]
@@ -214,7 +214,7 @@ def _narrow_widths(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
 
 
 def returned_text(agent: Agent, now_ms: int) -> str:
-    """Say how much an agent put into its parent, or how it stands."""
+    """Return the size of the result; without a result, the run time or the status."""
     if agent.result:
         lines = "1 line" if agent.result.lines == 1 else f"{agent.result.lines} lines"
         estimate = agent.result.estimated_tokens

@@ -108,7 +108,7 @@ def _cell(column: str, part: AgentTypeCompliance) -> tuple[str, str]:
 
 
 def compliance_share_text(score: ComplianceScore) -> str:
-    """Say how many complied: a share of enough results, else the numbers themselves."""
+    """Return the share of compliant results, or the counts if there are too few results."""
     if not score.judged_count:
         return NOTHING
     passed = score.judged_count - noncompliant_count(score)

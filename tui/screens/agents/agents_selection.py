@@ -105,7 +105,7 @@ class AgentOrder(CycleEnum):
 def filter_agents(
     agents: Iterable[Agent], words: str, order: AgentOrder = AgentOrder.STARTED
 ) -> list[Agent]:
-    """Take the agents that every word fits, in an order."""
+    """Return the agents that match every word, sorted by `order`."""
     takes = _word_test(words)
     chosen = [each for each in agents if takes(_agent_fields(each))] if words else list(agents)
     if order is not AgentOrder.STARTED:
@@ -114,13 +114,16 @@ def filter_agents(
 
 
 def filter_types(parts: Iterable[AgentTypeCompliance], words: str) -> list[AgentTypeCompliance]:
-    """Take the types that every word fits."""
+    """Return the agent types that match every word."""
     takes = _word_test(words)
     return [each for each in parts if takes(_type_fields(each))]
 
 
 def filter_findings(found: Iterable[GroupedFinding], words: str) -> list[GroupedFinding]:
-    """Take what reviewers found that every word fits: `severity:`, `file:`, `type:`, `project:`."""
+    """Return the findings that match every word.
+
+    Words may be qualified: `severity:`, `file:`, `type:`, `project:`.
+    """
     takes = _word_test(words)
     return [each for each in found if takes(_finding_fields(each))]
 

@@ -167,7 +167,7 @@ def agent_tree_line(line: AgentTreeRow, width: int, now_ms: int, columns: TreeCo
 
 
 def agent_fold_cell(line: AgentTreeRow) -> int | None:
-    """Give the cell of a row at which its fold can be clicked; None where it has none."""
+    """Return the cell of the fold sign in a row, None if the row cannot be folded."""
     if line.branch is None:
         return 0
     return len(line.branch.prefix) - 2 if line.branch.descendants else None
@@ -219,7 +219,7 @@ def _duration_cell(agent: Agent, now_ms: int, cells: AgentColumnWidths) -> list[
 
 
 def duration_text(agent: Agent, now_ms: int) -> str:
-    """Say how long an agent has worked, up to now where it still does."""
+    """Return how long an agent has run, up to `now_ms` if it is still running."""
     if agent.started_at is None:
         return NOTHING
     end = agent.ended_at if agent.ended_at is not None else now_ms
@@ -227,7 +227,7 @@ def duration_text(agent: Agent, now_ms: int) -> str:
 
 
 def _with_folded_count(parts: list[tuple[str, str]], branch: Branch) -> list[tuple[str, str]]:
-    """Say at a name's end how many are folded away below it."""
+    """Append the number of folded descendants to a name, which is cut to make room."""
     if not branch.folded:
         return parts
     more = f" +{branch.descendants}"

@@ -105,14 +105,14 @@ def finding_line(line: FindingRow, width: int, now_ms: int) -> Content:
 
 
 def finding_fold_cell(line: FindingRow) -> int | None:
-    """Give the cell of a row at which its fold can be clicked; None where it has none."""
+    """Return the cell of the fold sign in a row, None if the row cannot be folded."""
     if line.finding is not None:
         return None
     return 0 if line.in_file is None else 2
 
 
 def severity_sign(severity: str) -> tuple[str, str]:
-    """Give a severity's sign and style: never told by colour alone."""
+    """Return the sign and the style of a severity; colour alone never conveys it."""
     return _SEVERITIES.get(severity, _OTHER_SEVERITY)
 
 

@@ -69,7 +69,7 @@ class TabPane(FoldList):
         raise NotImplementedError
 
     def copy_text(self) -> tuple[str, str] | None:
-        """Give the text of the marked row, and what to call it."""
+        """Return the text of the marked row and a name for it, None if there is none."""
         raise NotImplementedError
 
     def document(self) -> str:

@@ -66,7 +66,7 @@ class AskClientScreen(ModalScreen[str | None]):
                 yield Button("Ask Claude Code", id="action", variant="warning", compact=True)
 
     def on_mount(self) -> None:
-        """Let Enter be the safe answer."""
+        """Focus the safe answer, so that Enter alone changes nothing."""
         self.query_one("#confirm").border_title = "Ask Claude Code to /compact"
         self.query_one("#safe").focus()
 
@@ -136,7 +136,6 @@ class ActionPage(Page):
         self._failure = ""
 
     def show_message(self, words: str) -> None:
-        """Say something in passing."""
         self.app.notify(one_line(words), markup=False)
 
     @on(Button.Pressed)
@@ -178,7 +177,7 @@ class ActionPage(Page):
         self.app.push_screen(screen, answer)
 
     def action_ask(self) -> None:
-        """Let Claude Code compact it, with words of a person's."""
+        """Ask Claude Code to compact, with instructions that the user types."""
 
         def answer(words: str | None) -> None:
             if words is not None:
@@ -193,7 +192,7 @@ class ActionPage(Page):
             self.draw_buttons()
 
     def _ready_plan(self) -> CompactionPlan | None:
-        """Give the plan that may be carried out; else say why there is none."""
+        """Return the plan if it can be applied; otherwise show why not and return None."""
         plan = self.plan
         if self.is_writing:
             self.show_message(f"wait: {self.app.session_actions.running(self.session.session_id)}")

@@ -208,7 +208,7 @@ class OperationPane(RowList):
         self.show_rows([Row(each.key, operation_row_line(each, width)) for each in items])
 
     def switch_marked(self) -> None:
-        """Tell that the marked row is to be switched."""
+        """Post Switched for the marked row."""
         if self.marked is not None:
             self.post_message(self.Switched(self.marked))
 
@@ -273,7 +273,7 @@ class PlanOptionsBar(Vertical):
             slider.action_slide(steps)
 
     def show_prompts(self, prompts: Sequence[PromptChoice]) -> None:
-        """Take the prompts that can be gone back to, oldest first; none where nobody looked."""
+        """Set the prompts to revert to, oldest first; an empty sequence changes nothing."""
         if prompts:
             self._prompts = tuple(prompts)
             # Before the first prompt nothing would be left, and with all turns nothing would go.
@@ -375,7 +375,7 @@ class ApplyBar(Vertical):
         yield Static(id="why")
 
     def on_resize(self) -> None:
-        """Say less where there is no room for all."""
+        """Shorten a label and hide a button if the bar is narrow."""
         width = self.size.width
         self.query_one("#ask", Button).label = (
             ASK_LABEL if width >= FULL_LABEL_CELLS else ASK_SHORT_LABEL
@@ -392,7 +392,7 @@ class ApplyBar(Vertical):
 
 
 def apply_state_line(state: ApplyState, width: int) -> Content:
-    """Say how far it has come, what went wrong, or why it is not to be done in place."""
+    """Return the progress, the error, or why the plan cannot be applied in place."""
     if state.running is not None:
         return _progress(state)
     if state.problem:

@@ -130,7 +130,6 @@ class CompactScreen(ActionPage):
         self.set_interval(IN_PLACE_CHECK_S, self.recheck_in_place)
 
     def on_unmount(self) -> None:
-        """Let go of the transcript."""
         self._planner.stop()
 
     # What is asked for.
@@ -142,7 +141,7 @@ class CompactScreen(ActionPage):
         self.schedule_plan()
 
     def action_level(self, steps: int) -> None:
-        """Take more or less, wherever the focus is."""
+        """Move the level slider, wherever the focus is."""
         self.query_one(PlanOptionsBar).move_slider("level", steps)
 
     def action_target(self, steps: int) -> None:

@@ -46,7 +46,7 @@ OperationKey = tuple[str, int | None, str]
 
 
 def operation_key(operation: Operation) -> OperationKey:
-    """Give the mark of an operation."""
+    """Return the key that identifies an operation across plans."""
     first = operation.edits[0] if operation.edits else None
     return operation.strategy, operation.line, getattr(first, "pointer", "")
 
@@ -134,7 +134,7 @@ class CompactionPlanner:
         self._worker.submit(lambda: self._changes(session, chosen, max_changes), on_changes)
 
     def stop(self) -> None:
-        """Let go of the transcript and end; returns at once."""
+        """Close the transcript and stop the worker; returns at once."""
         self._newest = None
         self._worker.submit(self._close_draft, lambda _: None)
         self._worker.stop()
@@ -237,7 +237,7 @@ class CompactionPlanner:
         size: int,
         on_progress: Callable[[float], None],
     ) -> EntryReader:
-        """Tell how far the reading has come, and end it where nobody waits for it any more."""
+        """Wrap `read` to report progress from 0 to 1 and to stop once `request` is superseded."""
         passes = 0
 
         def told(path: Path, start: int = 0, /) -> Iterable[Entry]:

@@ -50,7 +50,7 @@ def check_line(check: DoctorCheck, width: int) -> Content:
 
 
 def aborted_check(problem: Problem) -> DoctorCheck:
-    """Say as a check that the checks themselves failed."""
+    """Return a failed check for a problem that stopped the checks themselves."""
     from ...cli.doctor.machine_checks import failed_check
 
     return failed_check(problem.where, problem.what, problem.fix)

@@ -28,7 +28,7 @@ class ZoomableScreen(Screen[None]):
     """The pane that has all the room."""
 
     def zoom(self, pane: Widget | None) -> None:
-        """Give a pane the room of all; with None each is shown again as the stylesheet says."""
+        """Zoom in on `pane`; None restores the stylesheet's layout."""
         self.zoomed = pane
         for each in self.query(self.ZOOMED_PANES):
             each.styles.inline.display = _display_of(each, pane) if pane else None

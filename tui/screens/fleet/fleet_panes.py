@@ -99,7 +99,7 @@ class SessionPane(RowList):
         self.show_rows(rows)
 
     def order_at(self, x: int) -> SessionOrder | None:
-        """Say what a click on the head sorts by."""
+        """Return the order that a click on the header selects, None if there is none."""
         return lay_out_columns(self.row_width).order_at(x)
 
     def _kept(self, row: LazyRow) -> LazyRow:
@@ -369,7 +369,6 @@ class LowerPanes(Horizontal):
         yield ContextPane(id="fills", number="⁴", name="What fills it")
 
     def on_mount(self) -> None:
-        """Say what is going on before anything was read."""
         self.query_one(AgentPane).empty = "no session is marked"
         self.query_one(SummaryPane).empty = "nothing was returned or kept yet"
 
@@ -416,7 +415,7 @@ class LowerPanes(Horizontal):
         return next((row for row in self._summaries if str(row.summary_id) == key), None)
 
     def copy_text(self, pane: str, key: str) -> tuple[str, str]:
-        """Give what of a pane is copied, and what it is called; nothing for the leader's row."""
+        """Return the text to copy and a name for it, both empty for the session's own row."""
         if pane == "fills":
             lines = (row.content.plain.rstrip() for row in self.query_one(ContextPane).rows.shown)
             return "\n".join(lines), "what fills it"

@@ -76,7 +76,7 @@ def fleet_status(
 
 
 def list_notes(arrangement: SessionArrangement, matching: int) -> str:
-    """Say what of the list a person has chosen."""
+    """Describe the filter and the selection, empty if there is neither."""
     notes = []
     if arrangement.filter_text:
         notes.append(f"{matching} match “{arrangement.filter_text}”")
@@ -86,7 +86,7 @@ def list_notes(arrangement: SessionArrangement, matching: int) -> str:
 
 
 def no_sessions_message(arrangement: SessionArrangement, view: FleetView, config_dir: Path) -> str:
-    """Say why no session is shown, and what to do."""
+    """Explain why no session is shown, and what to do."""
     if arrangement.filter_text:
         return f"no session matches “{arrangement.filter_text}”; Esc shows all"
     if not view.scanned:
@@ -152,7 +152,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Say what is going on before anything was read."""
         self.query_one(SessionPane).empty = "reading what Claude Code has written …"
         self.add_class("-lower-agents")
         self.restore_arrangement()
@@ -231,7 +230,7 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
             self.query_one(ProblemLine).resolve(place)
 
     def show_stop(self) -> None:
-        """Say that what is shown stays as it is."""
+        """Show in the status line that the data is no longer updated."""
         self._stopped = True
         self._draw_status()
 
@@ -355,7 +354,7 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         self.paused = not self.paused
 
     def action_zoom(self) -> None:
-        """Give the pane that has the focus the whole screen, or give it back."""
+        """Zoom the active pane to the whole screen, or restore the layout."""
         self.zoom(None if self.zoomed else self.query_one(f"#{self._pane}", RowList))
 
     def zoom(self, pane: Widget | None) -> None:

@@ -55,7 +55,6 @@ class SessionFilter:
     """What is wrong with the words, in one line; that word is left out."""
 
     def matches(self, session: Session, seen: FilterContext) -> bool:
-        """Say whether a session passes."""
         return all(test(session, seen) for test in self.tests)
 
 

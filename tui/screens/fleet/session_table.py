@@ -147,7 +147,7 @@ class SessionTableLayout:
         return Content(" " * COLUMN_GAP).join(Content.styled(*each) for each in words)
 
     def order_at(self, x: int) -> SessionOrder | None:
-        """Say what a click on the head sorts by."""
+        """Return the order that a click on the header selects, None if there is none."""
         start = 0
         for column in self.columns:
             if start <= x < start + column.cells + COLUMN_GAP:
@@ -176,7 +176,7 @@ def lay_out_columns(width: int) -> SessionTableLayout:
 
 
 def _grow_columns(cells: dict[str, int], spare: int) -> None:
-    """Give what is left over to the columns that tell more when they are longer."""
+    """Distribute spare cells over the columns that benefit most; the title gets the rest."""
     for step in _GROWTH:
         growing = [each for each in step if each[0] in cells]
         while spare and growing:
@@ -292,7 +292,7 @@ def project_line(heading: ProjectHeading, width: int) -> Content:
 
 
 def status_sign(session: Session) -> tuple[str, str]:
-    """Tell what a session is doing: a sign and its style."""
+    """Return the sign and the style of the status of a session."""
     return (
         SESSION_SIGNS[SessionStatus.TOO_LONG] if session.too_long else SESSION_SIGNS[session.status]
     )
@@ -321,7 +321,7 @@ def _model(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _doing(session: Session, cells: int, now_ms: int) -> Content:
-    """Say what it does, and at the right edge for how long."""
+    """Render the activity, with its duration at the right edge."""
     words = doing_text(session, cells - AGE_CELLS - 1)
     took = fit_right(doing_age(session, now_ms), AGE_CELLS)
     return Content.assemble(
@@ -354,7 +354,7 @@ def _fill(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _trigger(session: Session, cells: int, now_ms: int) -> Content:
-    """Tell the counter against the trigger."""
+    """Render the context size as a share of the auto-compact trigger."""
     trigger = session.context.trigger
     if trigger is None or session.context.tokens is None:
         return Content(" " * cells)
@@ -363,7 +363,7 @@ def _trigger(session: Session, cells: int, now_ms: int) -> Content:
 
 
 def _until(session: Session, cells: int, now_ms: int) -> Content:
-    """Tell the turns that are left of a live session: of one that is over nobody waits for it."""
+    """Render the turns left, blank for a session that has ended."""
     trigger = session.context.trigger
     end = session.outlook.end if session.live else None
     choices = turns_left_texts(end, is_trigger=bool(trigger and trigger.tokens))

@@ -88,7 +88,7 @@ _PLAN_MEANINGS: Final = (
 
 
 def sign_groups() -> tuple[SignGroup, ...]:
-    """Give all of them, those of one meaning together."""
+    """Return all signs, grouped by subject."""
     return (
         (
             "Signs: sessions",
@@ -128,7 +128,7 @@ def sign_groups() -> tuple[SignGroup, ...]:
 
 
 def _merge_by_sign(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Give a line a sign: what several states share is said once."""
+    """Merge the pairs of each sign into one, without repeating a meaning."""
     found: dict[str, list[str]] = {}
     for sign, words in pairs:
         if sign.strip() and words not in (said := found.setdefault(sign, [])):

@@ -148,7 +148,7 @@ class ReceiptsScreen(FilteredPage):
         self._look()
 
     def show_view(self, view: FleetView) -> None:
-        """Take newer titles."""
+        """Redraw, because sessions may have new titles."""
         self.draw()
 
     def _look(self) -> None:
@@ -194,7 +194,7 @@ class ReceiptsScreen(FilteredPage):
         self.app.push_screen(ReceiptScreen(action.receipt_id, self._title(action)))
 
     def action_undo(self) -> None:
-        """Take back the marked one; where that cannot be, say why."""
+        """Undo the marked action, or notify why it cannot be undone."""
         action = self._marked
         if action is None:
             return
@@ -226,7 +226,7 @@ class ReceiptsScreen(FilteredPage):
             self._look()
 
     def action_check(self) -> None:
-        """Take each back into nowhere, and say what stands in its way."""
+        """Dry-run the undo of every receipt and show what prevents it."""
         store = self.app.places.store
 
         def question(db: sqlite3.Connection) -> dict[str, str]:

@@ -53,7 +53,7 @@ CHECK_TEXTS: Final = {
 
 
 def check_text(check: str) -> str:
-    """Say what a check found to be so; its code alone where it is a newer one."""
+    """Return the description of a check, or its code if a newer version wrote it."""
     return CHECK_TEXTS.get(check, check)
 
 
@@ -72,7 +72,10 @@ RECEIPT_STATE_TEXTS: Final = {
 
 
 def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
-    """Say why it cannot be taken back; None where it can. The copy's content is not read."""
+    """Return why a receipt cannot be undone, None if it can.
+
+    The content of the backup is not read.
+    """
     if receipt.state is ReceiptState.UNDONE:
         return "it is undone already"
     if receipt.state is ReceiptState.OPEN:
@@ -86,7 +89,10 @@ def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
 
 
 def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
-    """Take one back into nowhere, and give what stands in its way; None where nothing does."""
+    """Dry-run an undo; return what prevents it, None if nothing does.
+
+    An OSError is returned as a refusal too.
+    """
     try:
         found = find_undo_obstacle(receipt, state)
     except OSError as error:
@@ -103,7 +109,7 @@ def strategies_text(receipt: CompactionReceipt) -> str:
 
 
 def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
-    """Say how it stands; the copy's content is not read."""
+    """Return the state of a receipt in words, without reading the content of its backup."""
     if receipt.state in {ReceiptState.DONE, ReceiptState.PARTLY_UNDONE} and undo_obstacle(
         receipt, state
     ):
@@ -112,7 +118,7 @@ def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
 
 
 def newest_undoable(store: Path) -> CompactionReceipt | None:
-    """Give the newest receipt that is not undone. Raises OSError."""
+    """Return the newest receipt that is not undone, None if there is none. Raises OSError."""
     from ....collectors.actions.session_target import state_folder
     from ....core.compaction.receipts import ReceiptStore
 
@@ -121,7 +127,7 @@ def newest_undoable(store: Path) -> CompactionReceipt | None:
 
 
 def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, title: str) -> str:
-    """Say what would be taken back, before a person confirms it."""
+    """Return the text that asks to confirm an undo; `numbers` None means all operations."""
     plan = receipt.plan
     whole = len(plan.operations)
     undone = receipt.now.undone if receipt.now else ()
@@ -205,7 +211,7 @@ def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
 
 
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
-    """Give what changes with every action: it is cheap to look at."""
+    """Return a fingerprint that changes with every action and is cheap to read."""
     from ....collectors.actions.session_target import state_folder
     from ....collectors.install.install_receipts import install_folder
     from ....collectors.plugin.compact_requests import request_history_folder

@@ -75,7 +75,7 @@ CHECK_CELLS: Final = 36
 def receipt_summary(
     receipt: CompactionReceipt, obstacle: str | None, when: str, width: int
 ) -> Content:
-    """Say what was done and how it stands, a line each."""
+    """Return what was done and the state of the receipt, one fact per line."""
     return Content("\n").join(
         Content.styled(fit_left(label, LABEL_CELLS), "$quiet") + said
         for label, said in _summary_facts(receipt, obstacle, when, max(0, width - LABEL_CELLS))
@@ -249,7 +249,7 @@ class ReceiptScreen(Page):
             self._draw()
 
     def action_undo(self) -> None:
-        """Take back what is marked, or all of it."""
+        """Undo the marked operations, or all of them if none is marked."""
         if self._receipt is not None:
             numbers = sorted(self._marked) or None
             self.app.session_actions.undo(self._receipt, numbers, self._undone)
@@ -261,7 +261,7 @@ class ReceiptScreen(Page):
             self._read()
 
     def action_check(self) -> None:
-        """Take it back into nowhere, and say whether that would do."""
+        """Dry-run the undo and notify whether it would succeed."""
         receipt, store = self._receipt, self.app.places.store
         if receipt is None:
             return

@@ -190,7 +190,6 @@ class LogScreen(FilteredPage):
         self.draw()
 
     def watch_paused(self) -> None:
-        """Say so."""
         self.draw()
 
 

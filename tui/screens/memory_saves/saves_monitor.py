@@ -45,7 +45,7 @@ class SavesMonitor:
         self._resolved: list[str] = []
 
     def read(self, sessions: Sequence[Session], now_ms: int, policies: Policies) -> SavesReport:
-        """Say how every project's save stands at `now_ms`."""
+        """Return the state of the memory saves of every project at `now_ms`."""
         mark = saves_fingerprint(self._db)
         if self._rows is None or mark != self._mark:
             self._rows, self._mark = read_save_rows(self._db), mark
@@ -60,7 +60,7 @@ class SavesMonitor:
         return self._report
 
     def is_current(self, now_ms: int) -> bool:
-        """Say whether time alone has changed no state that was read."""
+        """Whether the report is still valid at `now_ms` if nothing but time has changed."""
         if self._is_late and now_ms - self._evaluated_ms >= EVALUATION_INTERVAL_MS:
             return False
         return self._report.next_change_ms is None or now_ms < self._report.next_change_ms

@@ -132,7 +132,7 @@ def save_state_text(found: ProjectSaves) -> str:
 
 
 def saved_text(found: ProjectSaves) -> str:
-    """Say what was saved or is to be, else why the state is what it is."""
+    """Return what was saved or will be saved, else the reason for the state."""
     standing = found.status
     if standing.state is SaveState.SAVED:
         return ", ".join(standing.titles or standing.saved_categories or standing.categories)
@@ -270,7 +270,7 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
 
 
 def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
-    """Say what the last save's noise was made of."""
+    """Yield the noise of the last save by class, largest first."""
     noise = found.saves[-1].noise
     yield Content.styled("what the last one put in", "bold $accent")
     shares = sorted(noise.classes.items(), key=lambda each: -each[1].estimated_tokens)

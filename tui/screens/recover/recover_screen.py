@@ -40,7 +40,7 @@ MIN_TEXT_CELLS: Final = 20
 
 
 def recovery_lines(recovery: Recovery, width: int) -> Content:
-    """Say a recovery in lines of `width` cells."""
+    """Render a recovery in lines of `width` cells."""
     first, *more = (one_line(each) for each in recovery_cause_lines(recovery))
     lines = [
         Content.styled(shorten_middle(first, width), "bold $level-emergency"),

@@ -79,14 +79,14 @@ def find_compaction(
 
 
 def find_steering(known: SessionDetails, key: str) -> tuple[SteeringOutcome, ...]:
-    """Give what a compaction was asked to keep."""
+    """Return what a compaction was asked to keep, empty if nothing is known."""
     asked = known.steering or ((),) * len(known.compactions)
     pairs = zip(known.compactions, asked, strict=True)
     return next((items for (row, _), items in pairs if row.uuid == key), ())
 
 
 def compaction_detail(known: SessionDetails, key: str, width: int, now_ms: int) -> Content:
-    """Tell what a compaction did, what it forgot, and whether it came too soon."""
+    """Describe a compaction: its sizes, what it lost, whether it came too soon, its summary."""
     found = find_compaction(known, key)
     if found is None:
         return Content("")
@@ -114,7 +114,7 @@ def compaction_detail(known: SessionDetails, key: str, width: int, now_ms: int) 
 
 
 def compaction_headline(row: CompactionRow) -> str:
-    """Say what a compaction did to the context."""
+    """Return the trigger, the sizes, the messages kept and the duration in one line."""
     kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
     took = f", took {duration(row.duration_ms)}" if row.duration_ms else ""
     return f"{row.trigger or 'unknown trigger'}: {sizes_text(row)}{kept}{took}"
@@ -127,7 +127,6 @@ def sizes_text(row: CompactionRow) -> str:
 
 
 def age_text(row: CompactionRow, now_ms: int) -> str:
-    """Say how long ago it was."""
     return NOTHING if row.at is None else f"{duration(now_ms - row.at)} ago"
 
 
@@ -336,7 +335,7 @@ def size_bars(row: CompactionRow, window: int, width: int) -> Content:
 
 
 def compaction_header(row: CompactionRow, report: CompactionReport | None, now_ms: int) -> Content:
-    """Say when and how it came about, and whether too soon."""
+    """Return the headline and the age, with a warning if the compaction came too soon."""
     parts = [heading(compaction_headline(row)), quiet(f"  {age_text(row, now_ms)}")]
     said = Content("").join(parts)
     more: list[Content] = []

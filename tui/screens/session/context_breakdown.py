@@ -94,7 +94,7 @@ def row_category(key: str) -> str:
 
 
 def category_detail(found: Composition, key: str, width: int) -> Content:
-    """Say what a category is, and what of it is largest."""
+    """Describe a category and its largest items; empty if `key` is unknown."""
     name = row_category(key)
     share = next((each for each in found.categories if each.name == name), None)
     if share is None:
@@ -148,7 +148,7 @@ def first_item_key(found: Composition, category: str) -> str | None:
 
 
 def _keyed(found: Composition) -> Iterator[tuple[str, ContextItem]]:
-    """Give each item a name that it keeps when others come; some have the same words."""
+    """Pair each item with a key that is stable when items are added; names may repeat."""
     met: Counter[str] = Counter()
     for item in found.largest:
         name = f"{item.line} {item.name}"
@@ -157,7 +157,7 @@ def _keyed(found: Composition) -> Iterator[tuple[str, ContextItem]]:
 
 
 def item_detail(item: ContextItem, text: str) -> Content:
-    """Say what an item is, and how it begins; `text` is empty while that is looked up."""
+    """Describe an item and show its beginning; `text` is empty while it is looked up."""
     where = "stands in no line of the transcript" if item.line is None else f"line {item.line}"
     parts = [
         heading(one_line(item.name)),

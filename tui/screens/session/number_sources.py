@@ -69,7 +69,7 @@ class NumberSource:
 
 
 def standing_sign(standing: ClaimStatus) -> tuple[str, str]:
-    """Give the sign of how a claim stands, and its style."""
+    """Return the sign and the style of the status of a claim."""
     return _SIGNS[standing]
 
 

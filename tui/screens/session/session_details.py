@@ -96,7 +96,7 @@ class TurnDetailsCache:
         self._found.clear()
 
     def get(self, turn: TimelineTurn | None) -> TurnDetails | None:
-        """Give what was looked up."""
+        """Return the details of a turn (None: now), None if they were not looked up yet."""
         return self._found.get(_key(turn))
 
     def put(self, turn: TimelineTurn | None, moment: TurnDetails) -> None:
@@ -118,7 +118,7 @@ def read_turn_details(
     newest: TimelineTurn | None,
     past: TimelineTurn | None,
 ) -> TurnDetails:
-    """Take the context apart as it is, or as it was at a past turn."""
+    """Read the composition and the tool calls as of turn `past`; None reads the current ones."""
     from ....collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
         read_composition,

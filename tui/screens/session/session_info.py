@@ -60,7 +60,6 @@ def find_warning(found: Sequence[ContextWarning], key: str) -> ContextWarning | 
 
 
 def warning_detail(one: ContextWarning, now_ms: int) -> Content:
-    """Tell of a warning all that is known."""
     warning = one.warning
     style = LEVEL_STYLES[warning.level]
     ended = "it stands"
@@ -94,7 +93,7 @@ def info_listing(session: Session, width: int, now_ms: int) -> Listing:
 
 
 def info_value(session: Session, key: str, now_ms: int) -> str:
-    """Give the whole of a row's value."""
+    """Return the full value of a row, empty if `key` is unknown."""
     return next((value for label, value, _ in session_facts(session, now_ms) if label == key), "")
 
 
@@ -141,13 +140,13 @@ def _activity(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
 
 
 def status_text(session: Session) -> str:
-    """Say what it is doing, and where."""
+    """Return the status, and the tmux pane if there is one."""
     where = f" in tmux {session.tmux}" if session.tmux else ""
     return f"{session.status.value.replace('_', ' ')}{where}"
 
 
 def outlook_texts(session: Session) -> Iterator[tuple[str, str]]:
-    """Say how many turns are left, to the compaction and to the next level."""
+    """Yield the turns left until compaction and until the next level, each with a label."""
     end, ahead = session.outlook.end, session.outlook.next_threshold
     trigger = session.context.trigger
     if end:

@@ -66,7 +66,7 @@ def tab_title(part: SessionTab, shown: SessionTabData) -> str:
 
 
 def tab_counts(shown: SessionTabData) -> tuple[str, ...]:
-    """Say how much each part holds; empty where that tells nothing."""
+    """Return the number of entries in each tab, empty where it is 0 or says nothing."""
     standing = sum(1 for one in shown.details.warnings if one.warning.cleared_by is None)
     listed = (0, 0, len(shown.details.compactions), standing, 0, 0)
     return tuple(str(count) if count else "" for count in listed)
@@ -108,7 +108,7 @@ def tab_detail(part: SessionTab, shown: SessionTabData, key: str, width: int) ->
 
 
 def tab_copy_text(part: SessionTab, shown: SessionTabData, key: str) -> tuple[str, str]:
-    """Give what a row stands for, and what to call that."""
+    """Return the text to copy for a row, and a name for that text."""
     if part is SessionTab.ITEMS and shown.composition:
         item = find_item(shown.composition, key)
         return (one_line(item.name) if item else "", "the item's name")

@@ -92,14 +92,13 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
                     yield Button("Other file (^o)", id="other", compact=True)
 
     def on_mount(self) -> None:
-        """Let the person type."""
         self.query_one("#value").border_title = Content(self._found.key.name)
         self._show_file()
         self._check()
         self.query_one(Input).focus()
 
     def _check(self) -> PolicyValue | None:
-        """Say at once whether what is typed is taken."""
+        """Validate the input and show the outcome; return None if it is invalid."""
         line = self.query_one("#said", Static)
         try:
             value = parse_value(self._found.key.name, self.query_one(Input).value)
@@ -143,12 +142,12 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
             self.dismiss(ValueEdit(self._files[self._at], value))
 
     def action_other_file(self) -> None:
-        """Say it in the other file."""
+        """Select the next file to write the value to."""
         self._at = (self._at + 1) % len(self._files)
         self._show_file()
 
     def action_take_out(self) -> None:
-        """Let the next lower layer hold: the preset, or what is built in."""
+        """Remove the value, so that the next lower layer applies: the preset or the default."""
         self.dismiss(ValueEdit(self._files[self._at], None))
 
     def action_leave(self) -> None:
@@ -171,7 +170,7 @@ class PolicyEditor:
         self._done: Final = done
 
     def edit(self, found: ResolvedValue) -> None:
-        """Let a person type another value."""
+        """Open the editor for a value, or show why it cannot be changed."""
         why = fixed_reason(found)
         if why or not self._files:
             self._show_refusal(why or "this run has no file for what you set")

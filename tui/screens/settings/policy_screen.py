@@ -231,7 +231,7 @@ class PolicyScreen(FilteredPage):
             PolicyEditor(self.app, self._folder, self._look_again).edit(found)
 
     def action_back(self) -> None:
-        """Take the newest change of a file back, after a look at it."""
+        """Undo the newest change of a file, after a preview."""
         from .policy_editor import PolicyEditor
 
         last = self._picture.last_change if self._picture else None

@@ -152,7 +152,7 @@ def value_text(found: ResolvedValue) -> str:
 
 
 def is_chosen(found: ResolvedValue) -> bool:
-    """Say whether somebody set it; a preset's values were chosen with it."""
+    """Whether the value was set individually; the values of a preset were not."""
     return found.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
 
 
@@ -210,7 +210,7 @@ def origin_text(found: ResolvedValue) -> str:
 
 
 def fixed_reason(found: ResolvedValue) -> str:
-    """Say why a value cannot be changed in a file of ours; empty where it can."""
+    """Return why a value cannot be changed in one of ctxtop's files, empty if it can."""
     return _FIXED_REASONS.get(found.origin, "").format(where=one_line(found.where))
 
 

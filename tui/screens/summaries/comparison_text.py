@@ -53,7 +53,7 @@ class ComparisonLines:
 
     @property
     def headline(self) -> str:
-        """Say in one line what differs."""
+        """The differences in one line."""
         if not self.difference_starts:
             return f"the same {plural(self.same_lines, 'line')}"
         more = f" · {self.uncompared:,} lines at the end not compared" if self.uncompared else ""
@@ -164,7 +164,7 @@ class CoverageLines:
 
 
 def coverage_headline(row: SummaryRow, found: ReplacedContent) -> list[str]:
-    """Say in two lines what became of what."""
+    """Return two lines: the sizes before and after, and how much was kept and lost."""
     before = f"{plural(found.messages, 'message')}, {plural(found.tool_uses, 'tool use')}"
     if found.context_tokens:
         before += f", {tokens(found.context_tokens)} tokens in context"

@@ -244,7 +244,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
         self.set_class(not count, "-empty")
 
     def show_problem(self, words: str) -> None:
-        """Say in the list's place why it is empty."""
+        """Show a message in place of the list."""
         self.query_one("#empty", Static).update(words)
 
     # What the list asks for.
@@ -436,7 +436,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
         self.app.push_screen(ExportScreen(EXPORT_NAME, choices, EXPORT_NAME, self.app.now_ms()))
 
     def action_zoom(self) -> None:
-        """Give the pane with the focus the whole screen, or give it back."""
+        """Zoom the focused pane to the whole screen, or restore the layout."""
         shown = self._pane_of("text" if self.reader.text.has_focus else "list")
         self.zoom(None if self.zoomed else shown)
 

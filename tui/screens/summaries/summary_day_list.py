@@ -311,7 +311,6 @@ class SummaryList(ScrollView, can_focus=True):
         self.place += 1
 
     def clear_selection(self) -> None:
-        """Take all marks away."""
         self.selected.clear()
         self.redraw()
         self.post_message(self.SelectionChanged())

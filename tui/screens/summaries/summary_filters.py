@@ -80,7 +80,6 @@ def filter_chips(chosen: SummaryFilters, offered: FilterOptions) -> tuple[Filter
 
 
 def filters_of_chips(chips: Sequence[FilterChip], offered: FilterOptions) -> SummaryFilters:
-    """Say what the line of filters chooses."""
     places = [chip.chosen - 1 for chip in chips]
     values = [chip.values[chip.chosen] for chip in chips]
     kind, project, agent_type, _, session = places
@@ -106,7 +105,7 @@ def summary_query(words: str, chosen: SummaryFilters, now_ms: int) -> SummaryCri
 
 
 def no_summaries_message(words: str, *, filtered: bool) -> str:
-    """Say why nothing is listed, and what to do."""
+    """Explain why the list is empty, and what to do."""
     if words:
         return f"Nothing has “{one_line(words)}” here; Esc shows all."
     if filtered:

@@ -108,9 +108,9 @@ class SummaryListLayout:
         return len(self.days) + self.count * self.height
 
     def locate(self, line: int) -> tuple[SummaryDay, int | None, int] | None:
-        """Say what stands on a line.
+        """Return the day, the index of the summary, and the line within it.
 
-        That is a day, the place of a summary (None: the day's heading), and which line of it.
+        The index is None on the heading of a day. The result is None outside the list.
         """
         if not 0 <= line < self.lines:
             return None
@@ -121,7 +121,7 @@ class SummaryListLayout:
         return day, day.first + inside // self.height, inside % self.height
 
     def line_of(self, place: int) -> int:
-        """Say on which line a summary begins."""
+        """Return the first line of the summary with index `place`."""
         day = self.days[bisect_right(self.days, place, key=lambda each: each.first) - 1]
         return day.line + 1 + (place - day.first) * self.height
 
@@ -145,7 +145,7 @@ def lay_out_days(places: Sequence[tuple[int, int]], width: int, now_ms: int) -> 
 
 
 def make_preview(row: SummaryRow, search: SummaryQuery) -> SummaryPreview:
-    """Take from a summary what its row shows: the words around the first hit, or its beginning."""
+    """Return what a list row shows: the text around the first hit, or the beginning."""
     snippet, spans = _find_snippet(row.text, search)
     return SummaryPreview(
         summary_id=row.summary_id,
@@ -259,7 +259,10 @@ def _find_snippet(text: str, search: SummaryQuery) -> tuple[str, tuple[tuple[int
 
 
 def _start_of_day(at: int) -> int:
-    """Say when the day of a time began here; 0 where no calendar has it."""
+    """Return the start of the local day in ms; 0 if `at` is not positive.
+
+    Falls back to the UTC day if `at` is out of range.
+    """
     if at <= 0:
         return 0
     try:
@@ -310,14 +313,17 @@ def summary_report(row: SummaryRow, search: SummaryQuery | None, width: int) -> 
 
 
 def with_token_count(row: SummaryRow) -> SummaryRow:
-    """Give a summary with its tokens: the estimate that is stored, or one made now."""
+    """Add a token estimate if none is stored."""
     return replace(row, estimated_tokens=tokens_or_estimate(row.estimated_tokens, row.text))
 
 
 def summary_fact_lines(
     row: SummaryRow, known: SummaryDetails, width: int, now_ms: int
 ) -> list[Content]:
-    """Tell who said it, where and when, how large it is, and of an agent whether it complies."""
+    """Return the name, session, time, size, verdict and receipt of a summary.
+
+    Facts that are not known are left out.
+    """
     style = KIND_STYLES.get(row.kind, "$foreground")
     sign = KIND_SIGNS.get(row.kind, "?")
     size = f"{plural(row.lines, 'line')} · ≈{tokens(row.estimated_tokens)} tokens"
@@ -352,7 +358,7 @@ def summary_fact_lines(
 
 
 def _when_and_size(row: SummaryRow, size: str, width: int, now_ms: int) -> str:
-    """Say both in the longest form that fits: numbers are not cut."""
+    """Return the longest form that fits, at least `size`: numbers are never cut."""
     said = [f"{date_time_and_age(row.at, now_ms)} · {size}"]
     if row.at is not None:
         said.append(f"{duration(now_ms - row.at)} ago · {size}")
@@ -360,5 +366,5 @@ def _when_and_size(row: SummaryRow, size: str, width: int, now_ms: int) -> str:
 
 
 def kind_name(kind: str) -> str:
-    """Say a kind in words."""
+    """Return the display name of a kind, or `kind` itself if it is unknown."""
     return _KIND_NAMES.get(kind, kind)

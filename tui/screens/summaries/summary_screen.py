@@ -74,7 +74,7 @@ class SummaryReader(Vertical):
         self.show_facts(known, now_ms)
 
     def show_facts(self, known: SummaryDetails | None, now_ms: int) -> None:
-        """Tell its facts again: more is known, or time has passed."""
+        """Redraw the facts when more is known or time has passed."""
         self._known, self._now_ms = known, now_ms
         facts = self.query_one(".facts", Static)
         if self._report is None or known is None:
@@ -146,7 +146,7 @@ class SummaryScreen(ReadingScreen):
         yield SummaryReader(id="whole", pane_id="page")
 
     def on_mount(self) -> None:
-        """Let the keys scroll the text, and ask whether an agent's result complies."""
+        """Focus the text, and look up whether the result of an agent complies."""
         super().on_mount()
         view = self.app.view
         if view is None or self._row.agent_id is None or self._known.ruling is not None:

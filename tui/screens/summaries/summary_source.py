@@ -139,7 +139,7 @@ class VerdictCache:
         return not self._open
 
     def get(self, session_id: str, agent_id: str | None) -> RunVerdict | None:
-        """Give the ruling on an agent, as far as it is known."""
+        """Return the verdict on an agent, None if it is not known yet."""
         return self._found.get((session_id, agent_id)) if agent_id else None
 
     def invalidate(self) -> None:

@@ -108,7 +108,7 @@ INTRODUCTION: Final = (
 
 
 def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]:
-    """Say what it reads and keeps, and what it never does: a word, and the rest of it."""
+    """Return what ctxtop reads, keeps, writes and sends, as pairs of label and text."""
     return (
         ("It reads", one_line(f"{config_dir}: transcripts, agents, settings")),
         ("It keeps", one_line(f"{store}: what it read, readable by you alone")),
@@ -151,7 +151,7 @@ class WelcomeScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Let Enter go on."""
+        """Focus the button, so that Enter continues."""
         self.query_one("#welcome").border_title = "Welcome to ctxtop"
         self.query_one("#go_on").focus()
 
