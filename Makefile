@@ -52,9 +52,11 @@ test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a n
 prove: $(VENV)/.client ## Prove every strategy, mode and step of a recovery on every session of the lab
 	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py)
 
-check: $(VENV)/.check ## Format, lint and types
+lint: $(VENV)/.check ## Format and lint
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+check: lint ## Format, lint and types
 	$(BIN)/mypy --strict
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
@@ -83,4 +85,4 @@ screenshots: $(VENV)/.check ## Make the pictures and the recording again from th
 clean: ## Remove what make made
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine check bench bench-accuracy bench-compaction metrics screenshots clean
+.PHONY: help run demo test test-client prove prove-engine lint check bench bench-accuracy bench-compaction metrics screenshots clean

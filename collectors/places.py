@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .policy_sources import PolicySources
-from .standard_paths import claude_config_dir, trust_file_path, user_policy_path
+from .standard_paths import PolicySources, claude_config_dir, trust_file_path, user_policy_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .claude_code.discover import ClaudeFolder
 
 

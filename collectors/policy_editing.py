@@ -5,33 +5,27 @@ from __future__ import annotations
 import difflib
 import hashlib
 import tomllib
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from ..core.files.file_operations import write_file_atomically
 from ..core.files.safe_open import open_regular
 from ..core.measure.levels import Threshold
 from ..core.policy.resolve import POLICY_TABLE, flatten_tables
-from ..core.policy.value_types import format_threshold, to_json_value
+from ..core.policy.value_types import PolicyValue, format_threshold, to_json_value
 from ..core.transcript.sanitize import sanitize_text
 from .install.settings_file import (
     NotSafeError,
+    SettingsFile,
     read_settings_file,
-    write_private_file,
     write_settings_file,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..core.policy.value_types import PolicyValue
-    from .install.settings_file import SettingsFile
-
 
 TomlTable = MutableMapping[str, object]
 """A table of a file that is kept with its comments."""
@@ -151,7 +145,7 @@ class PolicyChangeHistory:
         return ()
 
     def _save(self, changes: tuple[AppliedPolicyChange, ...]) -> None:
-        write_private_file(self._path, msgspec.json.encode(changes))
+        write_file_atomically(self._path, msgspec.json.encode(changes))
 
 
 def _parse_values(text: str) -> dict[str, object] | None:

@@ -1,33 +1,34 @@
-"""Reads the policy from options, the environment, the user's file and projects' files."""
+"""Reads the policy from options, the environment, the user's file and projects' files.
+
+And previews what trusting a project's file would change.
+"""
 
 from __future__ import annotations
 
 import os
 import time
 import tomllib
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import BinaryIO, Final
+
+import msgspec
 
 from ..core.files.safe_open import open_regular
-from ..core.policy.policy import PolicyNotice, PolicyOrigin
+from ..core.policy.policy import IgnoredValue, PolicyNotice, PolicyOrigin, ProjectTrust
 from ..core.policy.resolve import (
     Policies,
     ProjectFile,
     RawValue,
+    TrustChange,
+    changes_if_trusted,
     flatten_tables,
     resolve_policy,
     resolve_project_policy,
 )
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
-from .policy_sources import PolicySources
+from .standard_paths import PolicySources
 from .trust_file import TrustFile, TrustFileError, check_project_file, content_sha256
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import BinaryIO
-
-    from ..core.policy.policy import ProjectTrust
-
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"
 
@@ -209,11 +210,6 @@ class PolicyFiles:
         said = [notice for policy in self.policies.all for notice in policy.notices]
         return tuple(dict.fromkeys((*unread, *said)))
 
-    def trust_of(self, folder: str) -> ProjectTrust | None:
-        """Whether the person trusts the file of a folder; None where there is none to read."""
-        file = self._projects.get(folder)
-        return self._trust.state(folder, file.sha256) if file and file.values else None
-
     @property
     def user_values(self) -> tuple[RawValue, ...]:
         """What the person says: by options, the environment and the user's own file."""
@@ -269,3 +265,89 @@ def _sanitize_value(value: object) -> object:
     if isinstance(value, list):
         return [_sanitize_value(each) for each in value]
     return value if isinstance(value, (bool, int, float)) else sanitize_title(str(value))
+
+
+class TrustPreview(msgspec.Struct, frozen=True):
+    """A project's file as it was read, and what begins to count once it is trusted."""
+
+    folder: str
+    """Without links."""
+    path: Path
+    text: str
+    sha256: str
+    trust: ProjectTrust
+    changes: tuple[TrustChange, ...]
+    still_ignored: tuple[IgnoredValue, ...]
+
+
+class TrustedFolder(msgspec.Struct, frozen=True):
+    """A folder that the person trusted, and how its file stands now."""
+
+    folder: str
+    at: int
+    """In ms since 1970."""
+    state: str
+    """trusted, changed, gone, or why it cannot be read."""
+
+
+def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
+    """Read a folder's file; raises TrustFileError where there is none that could be trusted."""
+    real = Path(os.path.realpath(folder))
+    path = real / PROJECT_POLICY_NAME
+    data = _read_existing(path)
+    try:
+        given = parse_policy(data, path, PolicyOrigin.PROJECT_FILE)
+        text = data.decode()
+    except (ValueError, RecursionError) as error:
+        raise TrustFileError(f"{path} is not TOML ({error}): mend it first") from error
+    found = TrustFile(sources.trust_file)
+    found.refresh()
+    if found.problem:
+        raise TrustFileError(found.problem)
+    person = PolicyFiles(sources).user_values
+    file = ProjectFile(str(real), given, ProjectTrust.TRUSTED)
+    sha256 = content_sha256(data)
+    return TrustPreview(
+        folder=str(real),
+        path=path,
+        text=text,
+        sha256=sha256,
+        trust=found.state(str(real), sha256),
+        changes=tuple(changes_if_trusted(person, file)),
+        still_ignored=resolve_project_policy(person, file).shown.ignored,
+    )
+
+
+def list_trusted(trust_file: Path | None) -> list[TrustedFolder]:
+    """List what is trusted, by folder; raises TrustFileError where nobody can say."""
+    found = TrustFile(trust_file)
+    found.refresh()
+    if found.problem:
+        raise TrustFileError(found.problem)
+    return [
+        TrustedFolder(folder, each.at, _trust_state(found, folder))
+        for folder, each in sorted(found.projects.items())
+    ]
+
+
+def _trust_state(found: TrustFile, folder: str) -> str:
+    path = Path(folder, PROJECT_POLICY_NAME)
+    try:
+        return found.state(folder, content_sha256(read_project_policy(path))).value
+    except (FileNotFoundError, NotADirectoryError):
+        return "gone"
+    except TrustFileError as error:
+        return str(error).removeprefix(f"{path}: ")
+    except OSError as error:
+        return f"cannot be read ({error.strerror or error})"
+
+
+def _read_existing(path: Path) -> bytes:
+    try:
+        return read_project_policy(path)
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise TrustFileError(
+            f"no {PROJECT_POLICY_NAME} in {path.parent}: nothing to trust"
+        ) from error
+    except OSError as error:
+        raise TrustFileError(f"{path} cannot be read ({error.strerror or error})") from error

@@ -1,8 +1,14 @@
-"""Where Claude Code and ctxtop keep this user's files; imports nothing slow."""
+"""Where Claude Code and ctxtop keep this user's files, and where a policy comes from.
+
+Imports nothing slow: every hook loads it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+import msgspec
 
 TYPE_CHECKING = False
 
@@ -34,3 +40,14 @@ def trust_file_path() -> Path:
     from platformdirs import user_state_path
 
     return user_state_path("ctxtop") / TRUST_FILE_NAME
+
+
+class PolicySources(msgspec.Struct, frozen=True):
+    """The places of one run beside the projects' own files."""
+
+    command_line: tuple[tuple[str, str], ...] = ()
+    """Keys and values, in the order in which they stood."""
+    environ: Mapping[str, str] = {}
+    user_file: Path | None = None
+    trust_file: Path | None = None
+    """What the person trusts; None trusts no project."""

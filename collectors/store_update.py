@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
 
+from ..core.model.problem import Problem
 from ..core.store.database import StoreError, explain_error, is_caused_by_corruption, move_aside
 from ..core.store.writer import OtherFolderError, Writer
 from .claude_code.collector_thread import Collector
-from .places import PlaceError
+from .claude_code.scan_progress import ScanProgress, StoredChange
+from .places import PlaceError, Places
 from .policy_files import PolicyFiles
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..core.model.problem import Problem
-    from .claude_code.scan_progress import ScanProgress, StoredChange
-    from .places import Places
 
 
 class ScanOutcome(msgspec.Struct):

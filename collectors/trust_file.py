@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
+import math
 import os
 import stat
 import time
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from ..core.files.safe_open import open_regular
 from ..core.policy.policy import ProjectTrust
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
 
 TRUST_FILE_VERSION: Final = 1
 """Of the file; one of another form trusts nothing."""
@@ -26,7 +23,6 @@ TRUST_FILE_VERSION: Final = 1
 MAX_TRUST_BYTES: Final = 4 << 20
 """Bytes; ten thousand projects make less."""
 
-FILE_MODE: Final = 0o600
 WRITABLE_BY_OTHERS: Final = 0o022
 
 
@@ -94,18 +90,17 @@ class TrustFile:
 
     @contextmanager
     def _editing(self) -> Iterator[dict[str, TrustedProject]]:
-        from .install.settings_file import make_folder, write_private_file  # a hook only reads
+        from ..core.files.file_operations import file_lock, write_file_atomically  # hooks only read
 
         if self.path is None:
             raise TrustFileError("this run has no place for what you trust")
-        make_folder(self.path.parent)
-        with _locked(self.path.with_name(f"{self.path.name}.lock")):
+        with file_lock(self.path.with_name(f"{self.path.name}.lock"), math.inf):
             self.refresh()
             if self.problem:
                 raise TrustFileError(self.problem)
             projects = dict(self._projects)
             yield projects
-            write_private_file(
+            write_file_atomically(
                 self.path, msgspec.json.encode(_TrustFileContent(TRUST_FILE_VERSION, projects))
             )
             self.refresh()
@@ -158,14 +153,3 @@ def check_project_file(status: os.stat_result, path: Path) -> None:
     check_owner(status, path)
     if status.st_mode & stat.S_IWOTH:
         raise TrustFileError(f"{path}: everybody can write it")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(path, flags, FILE_MODE)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)

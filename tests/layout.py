@@ -44,6 +44,17 @@ def imports(module: str) -> Iterator[str]:
             yield _module(name if name in sources() else ".".join(target))
 
 
+def outside_imports(module: str) -> set[str]:
+    """The packages of others that a module imports, also for types and inside functions."""
+    found: set[str] = set()
+    for node in ast.walk(sources()[module]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
+            found.add(node.module.partition(".")[0])
+    return found
+
+
 def _module(name: str) -> str:
     return name if name in sources() else f"{name}.__init__"
 

@@ -5,44 +5,56 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.plan import RemoveLine, ReplaceValue, Severity
-from ctxtop.core.compaction.protection import ProtectionLimits
-from ctxtop.core.compaction.strategies.strategy_registry import find_strategy
+from ctxtop.core.compaction.operation_selection import STRATEGIES
+from ctxtop.core.compaction.plan import RemoveLine, ReplaceValue, Severity, effective_window
+from ctxtop.core.compaction.plan_options import PlanOptions
 from ctxtop.core.compaction.transcript_file import open_transcript
-from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.compaction.transcript_planning import (
+    PlanSource,
+    plan_transcript,
+    read_transcript_view,
+)
 from ctxtop.core.files.json_spans import replace_value
+from ctxtop.core.measure.models import LARGE_WINDOW
 from ctxtop.core.measure.token_estimate import Estimator
-from ctxtop.core.transcript.entry_decoder import iter_entries
+from msgspec.structs import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from ctxtop.core.compaction.operation_selection import SelectionOptions
     from ctxtop.core.compaction.plan import CompactionPlan, Operation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 
     from .worked import Session
 
 COUNTERS = Estimator({})
-SHORT = ProtectionLimits(min_turns=2, min_tail_tokens=1_000)
-"""A tail that short stories have."""
+SHORT = PlanOptions(level=Severity.SUPERSEDED.value, keep=2, min_tail_tokens=1_000)
+"""Options for short stories: what stays at the end is short too."""
+
+
+def short(level: Severity, target_tokens: int | None = None) -> PlanOptions:
+    """Options for short stories, up to a level, to stop at a size; the window is large."""
+    share = None if target_tokens is None else target_tokens / effective_window(LARGE_WINDOW)
+    return replace(SHORT, level=level.value, target=share)
+
+
+def source_of(path: Path, live: str | None = None) -> PlanSource:
+    """A transcript whose tokens are estimated without samples."""
+    return PlanSource("s", path, COUNTERS.for_model, open_in=live)
 
 
 @contextmanager
-def view_of(path: Path, protection: ProtectionLimits = SHORT) -> Iterator[TranscriptView]:
+def view_of(path: Path, options: PlanOptions = SHORT) -> Iterator[TranscriptView]:
     """What strategies see of a transcript."""
     with open_transcript(path) as file:
-        yield read_transcript_view(
-            path, file, file.scan(), iter_entries, COUNTERS.for_model, protection
-        )
+        yield read_transcript_view(source_of(path), file, file.scan(), options)
 
 
 def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
     """What one strategy finds in a session; each of its operations frees what it says."""
     path = session.write(folder / "session.jsonl")
-    chosen = find_strategy(strategy)
-    assert chosen is not None
+    [chosen] = [each for each in STRATEGIES if each.name == strategy]
     with view_of(path) as view:
         found = list(chosen.find_operations(view))
     for operation in found:
@@ -62,22 +74,9 @@ def found_by(strategy: str, session: Session, folder: Path) -> list[Operation]:
     return found
 
 
-def plan_of(
-    path: Path,
-    aim: SelectionOptions | None = None,
-    protection: ProtectionLimits = SHORT,
-    live: str | None = None,
-) -> CompactionPlan:
+def plan_of(path: Path, options: PlanOptions = SHORT, live: str | None = None) -> CompactionPlan:
     """A plan for a transcript."""
-    return plan_transcript(
-        "s",
-        path,
-        iter_entries,
-        COUNTERS.for_model,
-        options=aim,
-        protection=protection,
-        open_in=live,
-    )
+    return plan_transcript(source_of(path, live), options)
 
 
 def tokens_of(data: bytes, folder: Path) -> int:

@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"core": "ctxtop/core", "collectors": "ctxtop/collectors", "tui": "ctxtop/tui"}
-SHIPPED = {".py", ".tcss", ".html", ".tiktoken", ".json"}
+SHIPPED = {".py", ".tcss", ".html", ".tiktoken", ".json", ".sql", ".toml"}
 PLUGIN = ROOT / "collectors" / "plugin" / "shipped"
 NOT_THE_SOURCE = shutil.ignore_patterns(
     ".git", ".venv", "build", "*.egg-info", "__pycache__", ".*_cache", ".hypothesis"
@@ -96,7 +96,7 @@ def test_the_wheel_runs_its_own_code_in_a_hostile_folder(
     script = (
         "import sys; target = sys.argv.pop(1)\n"
         "sys.path[:] = [place for place in sys.path if '__editable__' not in place] + [target]\n"
-        "import ctxtop.core.measure.fleet_reader as own; assert"
+        "import ctxtop.core.store.readers.fleet_reader as own; assert"
         " own.__file__.startswith(target), own.__file__\n"
         "from ctxtop.tui.cli import main; main()"
     )

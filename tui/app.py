@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import gc
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from rich.console import RenderableType
 from rich.segment import Segment
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult, SystemCommand
 from textual.binding import Binding, BindingType
+from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.theme import Theme
 
 from ..core.transcript.sanitize import one_line
 from .app_base import TOAST_S
 from .background_queries import WorkerThread
-from .dashboard_settings import asks_for_ascii, read_dashboard_settings
+from .dashboard_settings import DashboardSettings, asks_for_ascii, read_dashboard_settings
 from .feed import Feed
 from .messages import (
     FeedStopped,
@@ -33,24 +38,14 @@ from .session_actions import SessionActions
 from .signals import ExitHandler
 from .text.ascii_signs import to_ascii
 from .theme import DARK, THEMES, fallback_colours
-from .ui_state import UiStateFile, UiStateManager
-from .widgets.status_line import FleetStatus, StatusLine
+from .ui_state import UiState, UiStateFile, UiStateManager
+from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from rich.console import RenderableType
-    from textual import events
-    from textual.app import ComposeResult, SystemCommand
-    from textual.color import Color
-    from textual.theme import Theme
-
     from ..collectors.places import Places
-    from ..collectors.policy_sources import PolicySources
+    from ..collectors.standard_paths import PolicySources
     from ..core.model.problem import Problem
-    from .dashboard_settings import DashboardSettings
     from .screens.fleet.fleet_screen import FleetScreen
-    from .ui_state import UiState
 
 
 class AsciiFilter(LineFilter):

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..collectors.places import Places
     from .background_queries import WorkerThread
     from .feed import Feed
-    from .fleet_view import FleetView
+    from .messages import FleetView
 
 TOAST_S: Final = 6.0
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import queue
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from textual.message import Message
 
 from .messages import ResultReady
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
-
-    from textual.message import Message
 
     from ..collectors.places import Places
     from ..core.model.problem import Problem

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from textual import on
-from textual.command import CommandPalette, DiscoveryHit, Hit, Provider
+from textual.binding import ActiveBinding
+from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
+from textual.types import IgnoreReturnCallbackType
 from textual.widgets import OptionList
 
+from ..core.model.session import Session
 from ..core.transcript.sanitize import one_line
 from .screens.help.help_screen import MOVEMENT_IDS
 from .theme import THEMES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from textual.binding import ActiveBinding
-    from textual.command import Hits
-    from textual.types import IgnoreReturnCallbackType
-
-    from ..core.model.session import Session
     from .dashboard import Dashboard
 
 

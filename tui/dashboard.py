@@ -1,17 +1,19 @@
-"""What screens use of the dashboard; it names no screen, so that screens can name it."""
+"""What screens use of the dashboard.
+
+It names no screen, so that screens can name it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from textual.app import SystemCommand
 
 from .app_base import AppBase
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from textual.app import SystemCommand
-
     from ..core.model.agent import Agent
     from ..core.model.session import Session
     from ..core.store.queries.query_rows import SummaryRow

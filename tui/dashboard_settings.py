@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..collectors.policy_sources import PolicySources
+    from ..collectors.standard_paths import PolicySources
     from ..core.policy.policy import Policy
     from .keymap import Keymap
 

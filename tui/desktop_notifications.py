@@ -6,18 +6,19 @@ import html
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ..core.files.file_operations import LockHeldError, file_lock
 from ..core.policy.schema import AUTO, OFF
-from ..core.system.processes import find_program
+from ..core.system.host import find_program
 from ..core.transcript.sanitize import one_line
 from .text.formats import shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from .notifications import Notification
 
 
@@ -26,39 +27,29 @@ class BellLock:
 
     def __init__(self, store: Path) -> None:
         self._path: Final = store.with_name(f"{store.name}.bell")
-        self._descriptor: int | None = None
+        self._held: Final = ExitStack()
+        self._is_held = False
 
     def acquire(self) -> bool:
         """Try to become the one process that rings, until `release`; returns whether it is.
 
         Also true if locks are unavailable: ringing twice is better than not at all.
         """
-        if self._descriptor is not None or sys.platform == "win32":
-            return True
-        import fcntl
-
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-        try:
-            descriptor = os.open(self._path, flags, 0o600)
-        except OSError:
-            # Told twice is better than not at all.
+        if self._is_held:
             return True
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
+            self._held.enter_context(file_lock(self._path))
+        except LockHeldError:
             return False
         except OSError:
-            os.close(descriptor)
             return True
-        self._descriptor = descriptor
+        self._is_held = True
         return True
 
     def release(self) -> None:
         """Allow another process to ring."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
+        self._held.close()
+        self._is_held = False
 
 
 TITLE_CELLS: Final = 60

@@ -5,12 +5,16 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from textual.message import Message
+
 from .background_queries import StoreQueryThread
-from .fleet_view import FleetView, ViewRequest
 from .messages import (
     FeedStopped,
+    FleetView,
     LevelReached,
     NoticeReported,
     ProblemReported,
@@ -18,24 +22,21 @@ from .messages import (
     ResultReady,
     ScanProgressed,
     ViewChanged,
+    ViewRequest,
 )
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from textual.message import Message
 
     from ..collectors.claude_code.scan_progress import ScanProgress, StoredChange
     from ..collectors.places import Places
     from ..collectors.policy_files import PolicyFiles
-    from ..core.measure.fleet_reader import FleetReader
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
     from ..core.model.session import Session
     from ..core.policy.resolve import Policies
     from ..core.store.queries.query_rows import SummaryRow
+    from ..core.store.readers.fleet_reader import FleetReader
     from ..core.store.writer import Writer
 
 
@@ -266,9 +267,9 @@ class Feed:
                 self._stop.wait(POLL_S)
 
     def _read_store(self) -> None:
-        from ..core.measure.fleet_reader import FleetReader
         from ..core.store.database import open_reader
         from ..core.store.queries.session_queries import data_version
+        from ..core.store.readers.fleet_reader import FleetReader
 
         db = open_reader(self._places.store)
         self._post(ProblemResolved(NOT_LIVE))
@@ -388,7 +389,7 @@ class _PaneReader:
     def agents(
         self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
     ) -> tuple[Agent, ...]:
-        from ..core.measure.fleet_reader import read_agents
+        from ..core.store.readers.fleet_reader import read_agents
 
         session = next((each for each in sessions if each.session_id == session_id), None)
         # The fleet's reader makes a session again whenever anything of it may have changed.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import pkgutil
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.app import App
 from textual.binding import Binding
@@ -14,13 +15,8 @@ from textual.dom import DOMNode
 from textual.keys import Keys, key_to_character
 from textual.screen import ModalScreen, Screen
 
-from ..core.policy.policy import PolicyNotice
+from ..core.policy.policy import Policy, PolicyNotice, ResolvedValue
 from ..core.policy.schema import KEY_BINDING_PREFIX
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
-    from ..core.policy.policy import Policy, ResolvedValue
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,3 +169,51 @@ def _notice(name: str, resolved: ResolvedValue, what: str, remedy: str) -> Polic
     return PolicyNotice(
         f"{KEY_BINDING_PREFIX}{name}", resolved.where, resolved.origin, what, remedy
     )
+
+
+EVERYWHERE = "everywhere"
+
+PRINTED_NAMES = {
+    "ActionPage": "actingpage",
+    "CompactionDetailScreen": "lens",
+    "CoverageScreen": "replaced",
+}
+"""`ctxtop keys --json` names these as before."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRow:
+    """A binding of the dashboard."""
+
+    id: str
+    keys: tuple[str, ...]
+    default_keys: tuple[str, ...]
+    title: str
+    what: str
+    where: tuple[str, ...]
+
+
+def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
+    """Return one row for each binding id, in the order of declaration."""
+    rows: dict[str, KeyRow] = {}
+    for each in bindings:
+        before = rows.get(each.id)
+        where = (*(before.where if before else ()), _where_name(each.declared_in))
+        own = tuple(dict.fromkeys((*(before.default_keys if before else ()), *each.keys)))
+        changed = keymap.get(each.id)
+        keys = tuple(changed.split(",")) if changed else own
+        binding = each.binding
+        what = before.what if before else binding.tooltip or binding.description.lower()
+        title = before.title if before else binding.description
+        rows[each.id] = KeyRow(each.id, keys, own, title, what, tuple(dict.fromkeys(where)))
+    return tuple(rows.values())
+
+
+def _where_name(where: type[DOMNode]) -> str:
+    """Name a place as a person would: HelpScreen is help."""
+    if issubclass(where, App):
+        return EVERYWHERE
+    if where.__name__ in PRINTED_NAMES:
+        return PRINTED_NAMES[where.__name__]
+    name = where.__name__.removesuffix("Screen" if issubclass(where, Screen) else "Pane")
+    return name.lower()

@@ -6,17 +6,15 @@ import os
 import shutil
 import tempfile
 import threading
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..collectors.places import Places
-from ..collectors.policy_sources import PolicySources
-from ..collectors.standard_paths import user_policy_path
+from ..collectors.standard_paths import PolicySources, user_policy_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from ..collectors.demo import DemoFolder
 
 
@@ -32,7 +30,7 @@ def run_dashboard(
 ) -> int:
     """Open the dashboard; returns the exit code when a person leaves it.
 
-    `tidy` is called only where it cannot return: the terminal went and blocks the way out.
+    `cleanup` is called only where it cannot return: the terminal went and blocks the way out.
     Without `mouse` the terminal's own selection works.
     """
     from .app import CtxtopApp

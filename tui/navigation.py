@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual._styles_cache import StylesCache
+from textual.await_complete import AwaitComplete
 from textual.binding import Binding, BindingType
+from textual.command import Provider
+from textual.screen import Screen
 
 from .dashboard import Dashboard
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from textual.await_complete import AwaitComplete
-    from textual.command import Provider
-    from textual.screen import Screen
-
     from ..core.model.agent import Agent
     from ..core.model.session import Session
     from ..core.store.queries.query_rows import SummaryRow

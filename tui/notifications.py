@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import time
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
 from ..core.measure.activity import ActivityKind
 from ..core.measure.levels import Level, ThresholdBase
-from ..core.model.session import SessionStatus
+from ..core.model.session import Session, SessionStatus
+from ..core.policy.policy import Policy
 from ..core.policy.schema import OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
 from .text.formats import percent, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import time
-
-    from ..core.measure.warning_log import ContextWarning
     from ..core.model.problem import Problem
-    from ..core.model.session import Session
-    from ..core.policy.policy import Policy
-    from .fleet_view import FleetView
+    from ..core.store.readers.warning_reader import ContextWarning
+    from .messages import FleetView
 
 
 MAX_SEPARATE: Final = 2

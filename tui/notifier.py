@@ -8,23 +8,27 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from textual.notifications import SeverityLevel
+
 from ..core.policy.schema import OFF
 from . import desktop_notifications, notifications
-from .app_base import TOAST_S
+from .app_base import TOAST_S, AppBase
 from .background_queries import WorkerThread
 from .desktop_notifications import BellLock
-from .notifications import EventSeverity, NotificationKind, SentNotifications
+from .messages import FleetView
+from .notifications import (
+    EventSeverity,
+    Notification,
+    NotificationKind,
+    NotificationSettings,
+    SentNotifications,
+)
 from .screens.log.event_log import EventLog
 
 if TYPE_CHECKING:
-    from textual.notifications import SeverityLevel
-
     from ..collectors.claude_code.scan_progress import ScanProgress
-    from ..core.measure.warning_log import ContextWarning
     from ..core.model.problem import Problem
-    from .app_base import AppBase
-    from .fleet_view import FleetView
-    from .notifications import Notification, NotificationSettings
+    from ..core.store.readers.warning_reader import ContextWarning
 
 
 GROUPING_S: Final = 1.5
@@ -95,7 +99,7 @@ class Notifier:
 
         Notices of automatic actions are not added to the event log here.
         """
-        from ..collectors.actions.automatic_runs import is_automatic_notice
+        from ..core.actions.automation import is_automatic_notice
 
         automatic = is_automatic_notice(note)
         if not automatic:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
@@ -12,10 +13,8 @@ from .text.formats import shorten_middle, tokens
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Collection
 
-    from ..collectors.actions.session_resume import ResumeResult
-    from ..collectors.client_compact.compact_outcome import ClientCompactResult
+    from ..core.actions.session_access import ActionFailure, ClientCompactResult, ResumeResult
     from ..core.actions.session_recovery import Recovery
     from ..core.compaction.apply import ApplyStage
     from ..core.compaction.plan import CompactionPlan
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from ..core.model.problem import Problem
     from ..core.model.session import Session
     from .app_base import AppBase
-    from .compaction_actions import ActionFailure
 
 
 RESULT_TOAST_S: Final = 10.0
@@ -55,8 +53,9 @@ class SessionActions:
         on_stage: Callable[[ApplyStage], None],
         on_done: Callable[[CompactionReceipt | ActionFailure | Problem], None],
     ) -> None:
-        """Carry a plan out; `hear` is told each stage, `done` how it ended."""
-        from .compaction_actions import apply_compaction
+        """Carry a plan out; `on_stage` receives each stage, `on_done` how it ended."""
+        from ..collectors.session_target import session_target
+        from ..core.actions.session_compaction import apply_compaction
         from .screens.history.receipt_history import MODE_NAMES
 
         app = self._app
@@ -78,9 +77,8 @@ class SessionActions:
             on_done(found)
 
         if self._begin(session, "it is being written"):
-            app.file_worker.submit(
-                lambda: apply_compaction(app.places, session, plan, mode, tell), take
-            )
+            target = session_target(app.places.folder, app.places.store, session)
+            app.file_worker.submit(lambda: apply_compaction(target, plan, mode, tell), take)
 
     def ask_client(
         self,
@@ -89,12 +87,18 @@ class SessionActions:
         on_done: Callable[[ClientCompactResult | ActionFailure | Problem], None],
     ) -> None:
         """Compact a session with the client; it may take minutes."""
-        from .compaction_actions import compact_with_client
-
         app = self._app
 
+        def work() -> ClientCompactResult | ActionFailure:
+            from ..collectors.session_target import open_session_at
+            from ..core.actions import session_compaction
+            from ..core.actions.session_access import Via
+
+            access = open_session_at(app.places, session)
+            return session_compaction.compact_with_client(access, Via.AUTO, instructions)
+
         def take(found: ClientCompactResult | ActionFailure | Problem) -> None:
-            from ..collectors.client_compact.compact_outcome import ClientCompactResult
+            from ..core.actions.session_access import ClientCompactResult
 
             self._running.pop(session.session_id, None)
             if isinstance(found, ClientCompactResult):
@@ -109,9 +113,7 @@ class SessionActions:
             self._notify(
                 _short_title(session), "Claude Code was asked to /compact; it may take minutes"
             )
-            self._client_worker.submit(
-                lambda: compact_with_client(app.places, session, instructions), take
-            )
+            self._client_worker.submit(work, take)
 
     def recover(
         self,
@@ -123,9 +125,10 @@ class SessionActions:
         app = self._app
 
         def work() -> tuple[Recovery, ResumeResult | None] | ActionFailure:
-            from .recovery_actions import try_run_recovery
+            from ..collectors.session_target import open_session_at
+            from ..core.actions.session_recovery import try_run_recovery
 
-            return try_run_recovery(app.places, session, confirmed)
+            return try_run_recovery(open_session_at(app.places, session), confirmed)
 
         def take(found: tuple[Recovery, ResumeResult | None] | ActionFailure | Problem) -> None:
             self._running.pop(session.session_id, None)
@@ -144,7 +147,7 @@ class SessionActions:
 
     def undo_last(self) -> None:
         """Offer to take back the newest receipt that stands."""
-        from .screens.history.receipt_history import newest_undoable
+        from ..core.actions.session_compaction import newest_undoable
 
         def take(found: CompactionReceipt | Problem | None) -> None:
             from ..core.model.problem import Problem
@@ -171,9 +174,10 @@ class SessionActions:
         on_done: Callable[[UndoResult | ActionFailure | Problem], None],
     ) -> None:
         """Show what would be undone, and undo it once the user confirms."""
-        from ..collectors.actions.session_target import state_folder
+        from ..core.actions.session_compaction import undo_obstacle
+        from ..core.store.database import state_folder
         from .screens.confirm_screen import ConfirmScreen
-        from .screens.history.receipt_history import undo_obstacle, undo_question
+        from .screens.history.receipt_history import undo_question
 
         app = self._app
         title = self._title_of(receipt.session_id)
@@ -199,9 +203,11 @@ class SessionActions:
         title: str,
         on_done: Callable[[UndoResult | ActionFailure | Problem], None],
     ) -> None:
-        from .compaction_actions import undo_receipt
+        from ..collectors.session_target import receipt_target
+        from ..core.actions.session_compaction import undo_receipt
 
         app = self._app
+        target = receipt_target(app.places.folder, app.places.store, receipt)
 
         def take(found: UndoResult | ActionFailure | Problem) -> None:
             from ..core.compaction.undo import UndoResult
@@ -213,7 +219,7 @@ class SessionActions:
                 self._notify_failure(title, found)
             on_done(found)
 
-        app.file_worker.submit(lambda: undo_receipt(app.places, receipt, numbers), take)
+        app.file_worker.submit(lambda: undo_receipt(target, receipt, numbers), take)
 
     def _title_of(self, session_id: str) -> str:
         sessions = self._app.view.sessions if self._app.view else ()

@@ -8,12 +8,11 @@ import select
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from textual.app import App
 
 
@@ -36,7 +35,7 @@ class ExitHandler:
     """
 
     def __init__(self, app: App[None], cleanup: Callable[[], None]) -> None:
-        """`tidy` is called where the app cannot end by itself."""
+        """`cleanup` is called where the app cannot end by itself."""
         self._app: Final = app
         self._tidy: Final = cleanup
         self._read_end = self._write_end = -1

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
-from contextlib import contextmanager
+import math
+from collections.abc import Callable, Sequence
+from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 from msgspec.structs import asdict, replace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+from ..core.files.file_operations import file_lock, write_file_atomically
+from ..core.files.safe_open import open_regular
 
+if TYPE_CHECKING:
     from ..core.model.problem import Problem
     from .background_queries import WorkerThread
 
 
 MAX_STATE_BYTES: Final = 1 << 20
 """Bytes; a larger file is not ours."""
-
-STATE_FILE_MODE: Final = 0o600
-STATE_FOLDER_MODE: Final = 0o700
 
 
 class UiState(msgspec.Struct, frozen=True):
@@ -46,8 +44,7 @@ class UiStateFile:
     def read(self) -> UiState:
         """Read it; what is missing or cannot be understood is as on the first day."""
         try:
-            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-            with os.fdopen(os.open(self._path, flags), "rb") as file:
+            with open_regular(self._path) as file:
                 return msgspec.json.decode(file.read(MAX_STATE_BYTES), type=UiState)
         except (OSError, msgspec.DecodeError):
             return UiState()
@@ -57,34 +54,10 @@ class UiStateFile:
 
         Another ctxtop may have written meanwhile: its pins stay, and what it changed beside.
         """
-        self._path.parent.mkdir(mode=STATE_FOLDER_MODE, parents=True, exist_ok=True)
-        with self._locked():
+        with file_lock(self._path.with_suffix(".lock"), math.inf):
             merged = merge_state(self.read(), before, after)
-            self._write(merged)
+            write_file_atomically(self._path, msgspec.json.encode(merged))
         return merged
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep other ctxtop processes out between our read and our write."""
-        try:
-            import fcntl
-        except ImportError:  # Windows: the last one to write wins
-            yield
-            return
-        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
-        descriptor = os.open(self._path.with_suffix(".lock"), flags, STATE_FILE_MODE)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
-        finally:
-            os.close(descriptor)
-
-    def _write(self, kept: UiState) -> None:
-        # A temporary file is 0600 from its first byte.
-        folder = self._path.parent
-        with tempfile.NamedTemporaryFile(dir=folder, prefix=".screen-", delete=False) as file:
-            file.write(msgspec.json.encode(kept))
-        Path(file.name).replace(self._path)
 
 
 class UiStateManager:
@@ -124,3 +97,13 @@ def _merge_pins(now: Sequence[str], before: Sequence[str], after: Sequence[str])
     gone = set(before) - set(after)
     stay = [pin for pin in now if pin not in gone]
     return (*stay, *(pin for pin in after if pin not in before and pin not in stay))
+
+
+class CycleEnum(Enum):
+    """Its members are in the order in which the key leads through them."""
+
+    @property
+    def next(self) -> Self:
+        """The one that the next press leads to."""
+        members = list(type(self))
+        return members[(members.index(self) + 1) % len(members)]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -16,11 +17,17 @@ from ...core.injection.injection_candidates import (
 )
 from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
 from ...core.transcript.conversation import AGENT_RESUMED_MS
-from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
+from ...core.transcript.line_decoder import (
+    NotJsonError,
+    TranscriptLine,
+    UnexpectedShapeError,
+    decode_line,
+)
 from ...core.transcript.sanitize import sanitize_text
 from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
 from .transcripts.agent_results import (
     STARTED_STATUSES,
+    AgentReturn,
     read_agent_result,
     read_queued_notification,
     read_teammate_results,
@@ -31,13 +38,6 @@ from .transcripts.transcript_ends import (
     read_head_lines,
     read_tail_lines,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ...core.transcript.line_decoder import TranscriptLine
-    from .transcripts.agent_results import AgentReturn
-
 
 MAX_OTHER_SESSIONS: Final = 12
 """Other sessions of the project whose agents are looked at, the newest; the store has the rest."""

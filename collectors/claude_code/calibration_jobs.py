@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
-from ...core.measure.forecast import make_prior, read_histories, replay_forecasts
-from ...core.measure.forecast_calibration import SHIPPED_CALIBRATION, blend_calibration
-from ...core.measure.token_estimate import GrowthTracker, make_sample
-from ...core.measure.tokens import count_text
+from ...core.measure.forecast import make_prior, replay_forecasts
+from ...core.measure.forecast_calibration import SHIPPED_CALIBRATION, PastGuess, blend_calibration
+from ...core.measure.token_estimate import GrowthStep, GrowthTracker, make_sample
+from ...core.measure.tokens import TextCount, count_text
 from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration
-from ...core.store.token_samples import LearnedStep, SampleWriter, unlearned_transcripts
+from ...core.store.queries.query_rows import FillRow
+from ...core.store.readers.fleet_reader import read_histories
+from ...core.store.token_samples import (
+    LearnedStep,
+    SampleWriter,
+    UnlearnedTranscript,
+    unlearned_transcripts,
+)
+from ...core.store.writer import Writer
 from ...core.transcript.entry_decoder import iter_entries
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ...core.measure.forecast_calibration import PastGuess
-    from ...core.measure.token_estimate import GrowthStep
-    from ...core.measure.tokens import TextCount
-    from ...core.store.queries.query_rows import FillRow
-    from ...core.store.token_samples import UnlearnedTranscript
-    from ...core.store.writer import Writer
-
 
 CALIBRATION_BUDGET_S: Final = 0.03
 """Of one turn of learning: what changes meanwhile waits that long and no longer."""

@@ -4,35 +4,39 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ...core.files.safe_open import open_regular
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
-from ...core.store.transcript_records import SourceFile, TailState
-from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError
+from ...core.store.transcript_records import LiveSession, SourceFile, TailState
+from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
 from ...core.transcript.raw_lines import complete_line_length
 from ...core.transcript.sanitize import sanitize_title
+from ..policy_files import PolicyFiles
 from .config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
-from .discover import classify_path, find_files, is_moved, make_found_file, read_agent_meta
+from .discover import (
+    ClaudeFolder,
+    FolderListing,
+    FoundFile,
+    classify_path,
+    find_files,
+    is_moved,
+    make_found_file,
+    read_agent_meta,
+)
 from .own_files import LogReader, ReceiptFollower
 from .post_scan_jobs import PostScanJobs
 from .registry import newest_by_session, read_client_environment, read_session_registry
-from .scan_progress import ReadQueue, ReadTask, ScanProgress, StoredChange
+from .scan_progress import CollectorListener, ReadQueue, ReadTask, ScanProgress, StoredChange
 from .tail import SETTLE_S, TailChange, slim_tail_state
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from ...core.store.transcript_records import LiveSession
-    from ...core.store.writer import Writer
-    from ..policy_files import PolicyFiles
-    from .discover import ClaudeFolder, FolderListing, FoundFile
     from .reader_pool import ReaderPool, TaskAnswer
     from .reader_process import IndexedBlock
-    from .scan_progress import CollectorListener
 
 
 COMMIT_BYTES: Final = 64 * 1024 * 1024

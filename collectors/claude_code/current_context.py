@@ -5,32 +5,28 @@ from __future__ import annotations
 import mmap
 import os
 import sqlite3
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
-from ...core.measure.evidence import ContextEvidence, Evidence, EvidenceRows, read_evidence_rows
+from ...core.measure.evidence import ContextEvidence, Evidence
 from ...core.measure.models import SMALL_WINDOW
 from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
-from ...core.model.context import StoredTokenCounts, measure_context
+from ...core.model.context import Context, StoredTokenCounts, measure_context
 from ...core.model.session import make_session
+from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
+from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
 from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, read_usage
 from ...core.transcript.line_glance import glance
+from ...core.transcript.raw_lines import timestamp_to_ms
 from ...core.transcript.sanitize import sanitize_title
-from ...core.transcript.timestamps import timestamp_to_ms
 from ..plugin.hook_inputs import open_store_without_waiting
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ...core.model.context import Context
-    from ...core.policy.policy import Policy
-
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 """The model of answers that the client wrote itself."""

@@ -5,22 +5,19 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path, PurePath
 from sys import intern
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
 from ...core.model.problem import Problem, printable_path, unreadable_problem
 from ...core.store.transcript_records import AgentMeta, FileKind, SourceFile
-from ...core.transcript.line_decoder import Count  # noqa: TC001 -- msgspec reads it
+from ...core.transcript.line_decoder import Count
 from ...core.transcript.sanitize import sanitize_id, sanitize_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from ...core.injection.injection_candidates import RunOutcome
-from ...core.injection.quoted_text import break_client_tags
+from ...core.injection.injection_candidates import RunOutcome, break_client_tags
 from ...core.summaries.steering import (
     Essential,
     RunningAgent,
@@ -16,17 +17,10 @@ from ...core.summaries.steering import (
     find_failing_files,
     list_essentials,
 )
-from ...core.transcript.conversation import Role, kept_entries
+from ...core.transcript.conversation import Entry, Role, kept_entries
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from .agent_files import read_session_agents
 from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from ...core.transcript.conversation import Entry
-
 
 AGENT_ACTIVE_MS: Final = 15 * 60_000
 """An agent whose file did not change for so long is not at work: it was left behind by a client

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -16,10 +17,10 @@ from ...core.injection.injection_candidates import (
     find_tags,
     make_earlier_result,
 )
-from ...core.store.queries.injection_queries import results_of_project, results_of_type
+from ...core.store.queries.agent_queries import results_of_project, results_of_type
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
-from ...core.transcript.conversation import PartKind
-from ...core.transcript.entry_decoder import decode_entry, iter_lines
+from ...core.transcript.conversation import MessagePart, PartKind
+from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text
 from .agent_files import read_project_agents
@@ -33,10 +34,6 @@ from .transcripts.transcript_ends import (
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
-
-    from ...core.transcript.conversation import MessagePart
-    from ...core.transcript.entry_decoder import NamedToolCall
 
 
 _TASK_MARKERS: Final = (

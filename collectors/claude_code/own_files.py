@@ -7,18 +7,20 @@ import os
 import re
 import stat
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
 from ...core.model.problem import Problem, unreadable_problem
+from ...core.store.database import state_folder
 from ...core.store.log_records import LogKind, LogPart, LogRecords
 from ...core.store.log_writer import LogWriter
 from ...core.store.transcript_records import BadLine, TailState
-from ...core.store.writer import StaleTailError
+from ...core.store.writer import StaleTailError, Writer
 from ..plugin.plugin_log import ROTATE_BYTES, log_folder
 from .own_log_records import (
     read_answer_items,
@@ -26,20 +28,9 @@ from .own_log_records import (
     read_measurements,
     read_status_snapshots,
 )
-from .tail import TailChange, read_open_tail, split_lines
+from .tail import RawLine, TailChange, read_open_tail, split_lines
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ...core.store.writer import Writer
-    from .tail import RawLine
-
-    DecodeLog = Callable[[Iterable[RawLine], int], LogRecords]
-
-
-def state_folder(store: Path) -> Path:
-    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
-    return store.with_name(f"{store.name}.compaction")
+DecodeLog = Callable[[Iterable[RawLine], int], LogRecords]
 
 
 class ReceiptFollower:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -24,11 +25,9 @@ from ...core.transcript.line_decoder import (
 )
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
-from .registry import UnixMs  # noqa: TC001 -- msgspec reads it
+from .registry import UnixMs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from .tail import RawLine
 
 

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.measure.warning_log import pending_batches
-from ...core.model.problem import Problem
+from ...core.actions.automation import ActionRunners, Automation, default_runners
+from ...core.measure.forecast import Forecast
+from ...core.model.problem import Problem, ProblemReporter
+from ...core.model.session import Session
+from ...core.policy.policy import Policy
 from ...core.store.queries.config_queries import project_roots
 from ...core.store.queries.log_queries import shown_sessions
+from ...core.store.readers.warning_reader import pending_batches
 from ...core.store.warning_records import mark_evaluated, save_evaluations
-from ..actions.automatic_runs import Automation, default_runners
+from ...core.store.writer import Writer
+from ...core.transcript.conversation import MessagePart
 from ..plugin.plugin_log import FOLDER_MODE
 from ..plugin.state_files import write_atomically
 from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
@@ -28,18 +34,12 @@ from .transcript_jobs import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ...core.measure.forecast import Forecast
+    from ...core.actions.session_access import SessionAccess
     from ...core.measure.token_estimate import Estimator
-    from ...core.model.problem import ProblemReporter
-    from ...core.model.session import Session
-    from ...core.store.writer import Writer
-    from ...core.transcript.conversation import MessagePart
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
 
-    ReportChanged = Callable[[frozenset[str]], None]
+ReportChanged = Callable[[frozenset[str]], None]
 
 
 MAX_EVALUATED_SESSIONS: Final = 400
@@ -82,9 +82,7 @@ class WarningEvaluator:
         db = self._writer.connection
         changed: set[str] = set()
         for batch in pending_batches(db, policies, named):
-            from ...core.measure.warning_evaluation import (
-                evaluate_warnings,  # with all that it needs, only where there is work
-            )
+            from ...core.store.readers.warning_evaluation import evaluate_warnings
 
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():
@@ -126,7 +124,9 @@ class StatusLineFiles:
         self._problems.resolve(folder)
 
     def _write(self, sessions: list[str], now_ms: int) -> None:
-        from ...core.measure import fleet_reader  # with all that it needs, only where there is work
+        from ...core.store.readers import (
+            fleet_reader,  # with all that it needs, only where there is work
+        )
 
         db, policies = self._writer.connection, self._files.policies
         for session in fleet_reader.read_sessions(db, now_ms, sessions, policies):
@@ -178,6 +178,23 @@ def _write_atomically(path: str, said: bytes) -> None:
         write_atomically(path, said)
 
 
+def make_automation(
+    folder: ClaudeFolder,
+    writer: Writer,
+    files: PolicyFiles,
+    runners: ActionRunners,
+    now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
+) -> Automation:
+    """Return what acts by itself on the folder's sessions, as their policies allow."""
+
+    def open_idle_session(session: Session, policy: Policy, reason: str) -> SessionAccess:
+        from ..session_target import open_session  # with all that acting needs
+
+        return open_session(folder, writer.path, session, policy, reason)
+
+    return Automation(writer, lambda: files.policies.acting, open_idle_session, runners, now)
+
+
 class PostScanJobs:
     """Works on what was stored, a little at a time; it belongs to the collector's thread."""
 
@@ -200,7 +217,9 @@ class PostScanJobs:
         self._status_lines: Final = StatusLineFiles(writer, files, tell)
         self._pending_evaluation: set[str] = set()
         self._save_noise: Final = SaveNoiseJob(folder, writer, tell, self._estimate_piece)
-        self._automation: Final = Automation(folder, writer, files, default_runners(tell.notify))
+        self._automation: Final = make_automation(
+            folder, writer, files, default_runners(tell.notify)
+        )
         self._token_calibration: TokenCalibrationJob | None = None
         self._forecast_calibration: ForecastCalibrationJob | None = None
         self._estimator: Estimator | None = None

@@ -6,18 +6,16 @@ import os
 import select
 import subprocess
 from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.system.processes import python_command
-from .reader_process import FRAME_LENGTH, ReadJob, pack_frame, unpack_answer
+from ...core.system.host import python_command
+from .reader_process import FRAME_LENGTH, IndexedBlock, ReadJob, pack_frame, unpack_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .reader_process import IndexedBlock
     from .scan_progress import ReadTask
 
 

@@ -11,22 +11,17 @@ import os
 import struct
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import BinaryIO, Final
 
 import msgspec
 
-from ...core.store.transcript_records import (  # noqa: TC001 -- msgspec reads them
+from ...core.store.transcript_records import (
     SourceFile,
     TailState,
     TranscriptRecords,
 )
 from .tail import TailChange, read_tail
 from .transcripts.line_indexer import index_block
-
-if TYPE_CHECKING:
-    from typing import BinaryIO
-
-    from ...core.store.transcript_records import SourceFile
 
 
 class IndexedBlock(msgspec.Struct, frozen=True, array_like=True):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
@@ -17,8 +18,6 @@ from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from .discover import ClaudeFolder
 
 

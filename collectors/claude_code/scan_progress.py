@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ...core.model.problem import Problem
     from ...core.store.transcript_records import SourceFile, TailState
     from .discover import FoundFile

@@ -7,6 +7,7 @@ import io
 import os
 import time
 from enum import Enum, auto
+from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
@@ -17,8 +18,6 @@ from ...core.store.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from .discover import FoundFile
 
 

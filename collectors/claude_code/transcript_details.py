@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -15,15 +18,19 @@ from ...core.measure.context_parts import (
     CompositionSource,
     ContextContent,
     ContextPart,
+    PartCounter,
+    ThinkingTokens,
     context_parts,
     measure_thinking,
 )
 from ...core.model.context import ContextState, tokens_in_use
 from ...core.model.session import stored_token_counts
 from ...core.store.queries import request_queries, session_queries
+from ...core.store.queries.timeline_queries import TimelineAnswerRow
 from ...core.store.token_samples import read_estimator
 from ...core.transcript.conversation import (
     Entry,
+    MessagePart,
     PartKind,
     Role,
     find_cleared_content,
@@ -35,16 +42,6 @@ from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ...core.transcript.visible_messages import reannounced_attachments, visible_entries
 from .transcripts.api_requests import SentPartLabels, reread_messages, reread_shape
 from .transcripts.transcript_ends import find_recent_start
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ...core.measure.context_parts import PartCounter, ThinkingTokens
-    from ...core.store.queries.timeline_queries import TimelineAnswerRow
-    from ...core.transcript.conversation import MessagePart
-
 
 LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
 """Of a transcript above `MAX_TRANSCRIPT_BYTES` so much of its end is read, in about a second.
@@ -277,7 +274,7 @@ def read_tool_calls(
 ) -> tuple[str, ...]:
     """Name the tools that an answer called, each by what it was about.
 
-    Raises NothingToComposeError where the transcript is not there.
+    Raises TranscriptUnavailableError where the transcript is not there.
     """
     path = _transcript_path(db, projects, session_id, agent_id)
     try:
@@ -306,7 +303,7 @@ def read_line_text(
 ) -> str:
     """Read the start of what a line of a transcript, counted from 1, puts into the context.
 
-    Raises NothingToComposeError where it is not there.
+    Raises TranscriptUnavailableError where it is not there.
     """
     path = _transcript_path(db, projects, session_id, agent_id)
     try:

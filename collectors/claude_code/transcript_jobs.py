@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ...core.model.problem import unreadable_problem
+from ...core.model.problem import ProblemReporter, unreadable_problem
 from ...core.store.post_scan_writer import (
     CompactionReportRow,
     CompactionReportWriter,
     NextContextWriter,
+    PendingReports,
     SaveNoiseWriter,
+    UnansweredCompaction,
+    UnmeasuredSave,
 )
 from ...core.store.transcript_records import FileKind
 from ...core.transcript.sanitize import sanitize_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from ...core.measure.compaction_report import CompactionReport
-    from ...core.model.problem import ProblemReporter
     from ...core.saves.save_noise import SaveNoise
-    from ...core.store.post_scan_writer import PendingReports, UnansweredCompaction, UnmeasuredSave
     from ...core.store.writer import Writer
     from ...core.transcript.conversation import Entry, MessagePart
     from .discover import ClaudeFolder
@@ -167,7 +167,7 @@ class CompactionReportJob:
             report_compactions,
         )
         from ...core.transcript.entry_decoder import read_entries
-        from .transcripts.retained_content import read_cleared_messages
+        from .transcripts.replaced_content import read_cleared_messages
 
         path = self._folder.projects / untold.path
         entries = read_entries(path)

@@ -6,25 +6,21 @@ import math
 import sqlite3
 import stat
 import time
+from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import TYPE_CHECKING, Final
 
 from ...core.model.problem import Problem
 from ...core.store.database import explain_error, is_caused_by_corruption, is_transient
-from ...core.store.writer import StoreReplacedError
+from ...core.store.writer import StoreReplacedError, Writer
+from ..policy_files import PolicyFiles
 from .collector_thread import Collector
-from .discover import needs_polling
+from .discover import ClaudeFolder, needs_polling
+from .scan_progress import CollectorListener
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from threading import Event
-
     from watchfiles.main import FileChange
-
-    from ...core.store.writer import Writer
-    from ..policy_files import PolicyFiles
-    from .discover import ClaudeFolder
-    from .scan_progress import CollectorListener
 
 
 DEBOUNCE_MS: Final = 200
@@ -65,10 +61,9 @@ def scan_and_watch(
     policy_files: PolicyFiles | None = None,
     automation_allowed: Event | None = None,
 ) -> None:
-    """Scan, then follow changes until `stop` is set; a trouble that passes is waited for.
+    """Scan, then follow changes until `stop` is set; a problem that passes is waited for.
 
-    Sessions are compacted and recovered without being asked only while `may_act` is set, and
-    never without it.
+    Sessions are compacted and recovered unasked only while `automation_allowed` is set.
 
     Raises sqlite3.Error where the store stays unusable.
     """

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
-from ...core.compaction.plan import AppendLine, Severity
-from ...core.compaction.receipts import ReceiptStore
+from ...core.compaction.plan import AppendLine, Operation, Severity
+from ...core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ...core.measure.tokens import estimate_tokens
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.summaries.summary_search import PLAN_KIND, PlanSummary
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from ...core.compaction.plan import Operation
-    from ...core.compaction.receipts import CompactionReceipt
-
 
 MAX_OPERATIONS: Final = 1 << 16
 """Numbers of ids that one receipt may use: no plan with a summary has more than a few."""

@@ -4,39 +4,40 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.compaction.compaction_target import SESSION_LOCK_KIND
-from ...core.files.shared_files import LockHeldError, user_lock
-from ...core.transcript.sanitize import sanitize_title
-from ..claude_code.registry import newest_by_session, read_session_registry
-from ..claude_code.transcripts.transcript_ends import last_version
-from ..plugin import compact_requests
-from . import via_tmux
-from .client_run import ClientRunError, FolderNotTrustedError, prepare_run
-from .compact_outcome import (
-    COMPACT_TIMEOUT_S,
-    BoundaryWatch,
+from ...core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
     NotCompactedError,
     Via,
+)
+from ...core.compaction.compaction_target import SESSION_LOCK_KIND
+from ...core.files.file_operations import LockHeldError, user_lock
+from ...core.store.transcript_records import LiveSession
+from ...core.transcript.sanitize import sanitize_title
+from ..claude_code.registry import SessionRegistry, newest_by_session, read_session_registry
+from ..claude_code.transcripts.transcript_ends import last_version
+from ..plugin import compact_requests
+from . import via_tmux
+from .client_run import ClientRunError, FolderNotTrustedError, prepare_run
+from .request_receipts import (
+    COMPACT_TIMEOUT_S,
+    BoundaryWatch,
+    CompactRequest,
+    NewBoundary,
+    remove_old_files,
     wait_for,
 )
-from .request_receipts import CompactRequest, remove_old_files, request_lock
 from .via_tmux import find_pane
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from ...core.store.transcript_records import LiveSession
     from ..claude_code.discover import ClaudeFolder
-    from ..claude_code.registry import SessionRegistry
-    from .compact_outcome import NewBoundary
 
 
 PICKUP_TIMEOUT_S: Final = 4.0
@@ -172,6 +173,8 @@ class ClientCompactTarget(msgspec.Struct, frozen=True):
     """Where it is not the client's own default."""
     before_run: Callable[[], None] = _no_check
     """Called before the client is started; raises NotRunError where it must not be."""
+    automatic: str | None = None
+    """Why it is asked with nobody at the keyboard; None where a person asks."""
 
 
 @contextmanager
@@ -191,9 +194,10 @@ def ask_to_compact(target: ClientCompactTarget, via: Via, instructions: str) -> 
     Raises NotCompactedError where it has none, OSError where a file cannot be used.
     """
     began = time.monotonic()
-    with request_lock(target.store, target.session_id), _exclusive_session(target):
+    with _exclusive_session(target):
+        compact_requests.make_request_folders(str(target.store))
         remove_old_files(target.store)
-        asking = CompactRequest(target.store, target.session_id, instructions)
+        asking = CompactRequest(target.store, target.session_id, instructions, target.automatic)
         try:
             found = _ask_by_best_way(target, via, asking)
         except NotCompactedError as error:

@@ -14,20 +14,17 @@ from __future__ import annotations
 import os
 import subprocess
 import unicodedata
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ...core.files.safe_open import open_regular
-from ...core.system.processes import client_environment, find_program
+from ...core.system.host import client_environment, find_program
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
 from ..plugin.compact_requests import is_session_id
 from ..standard_paths import claude_config_dir as default_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
 
 STATE_FILE_NAME: Final = ".claude.json"
 
@@ -162,13 +159,12 @@ class ClientRun(msgspec.Struct, frozen=True):
     environment: Mapping[str, str]
 
     def command(self, prompt: str, session_id: str) -> tuple[str, ...]:
-        """Return the words that are run."""
         return self._command_line(prompt, session_id, USER_SETTINGS_ONLY)
 
     def run(self, prompt: str, session_id: str, timeout_s: float) -> FinishedRun:
         """Resume a session for one prompt.
 
-        Raises NotRunError; what the client's words mean is for others to say: only the
+        Raises ClientRunError; what the client's words mean is for others to say: only the
         transcript tells whether it worked.
         """
         if not is_session_id(session_id):
@@ -218,8 +214,8 @@ class ClientRun(msgspec.Struct, frozen=True):
 def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
     """Look whether the client may be run for a session that began in `project_root`.
 
-    `config_dir` is None where it is the client's own default. Raises NotRunError,
-    NotTrustedError.
+    `config_dir` is None where it is the client's own default. Raises ClientRunError,
+    FolderNotTrustedError.
     """
     program = find_program(CLIENT_PROGRAM)
     if program is None:

@@ -1,91 +1,116 @@
-"""Requests to compact: one at a time for a session, each with its receipt."""
+"""Requests to compact: one at a time for a session, each with its receipt and its outcome."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ...core.system.processes import is_running, process_start_time
+from ...core.actions.session_access import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    Via,
+)
+from ...core.files.safe_open import open_regular
 from ..plugin import compact_requests
-from .compact_outcome import CompactFailure, NotCompactedError, Via
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+Polled = TypeVar("Polled")
 
-    from .compact_outcome import ClientCompactResult
+POLL_INTERVAL_S: Final = 0.1
+"""Between two looks: less than a person notices."""
+
+COMPACT_TIMEOUT_S: Final = 300.0
+"""A summary of a full large window takes three minutes; after this the request is an orphan."""
 
 
-@contextmanager
-def request_lock(store: Path, session_id: str) -> Iterator[None]:
-    """Hold a session's lock: one request at a time.
+def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | None:
+    """Look again and again until there is something, or `timeout_s` seconds have passed."""
+    until = time.monotonic() + timeout_s
+    while True:
+        found = poll()
+        if found is not None or time.monotonic() >= until:
+            return found
+        time.sleep(POLL_INTERVAL_S)
 
-    Raises NotCompactedError where another process holds it, OSError where the folder is not safe.
-    """
-    compact_requests.make_request_folders(str(store))
-    lock = Path(
-        compact_requests.request_folder(str(store)), f"{session_id}.{compact_requests.LOCK}"
-    )
-    mine = {
-        "pid": os.getpid(),
-        "start": process_start_time(os.getpid()),
-        "mark": secrets.token_hex(8),
-    }
+
+MAX_READ_BYTES: Final = 32 * 1024 * 1024
+"""At one look: a compaction writes 150 kB, and a line above this is no boundary."""
+
+_BOUNDARY_MARK: Final = b"compact_boundary"
+
+
+class _CompactMetadata(msgspec.Struct, rename="camel"):
+    pre_tokens: int | None = None
+    post_tokens: int | None = None
+
+
+class _BoundaryLine(msgspec.Struct, rename="camel"):
+    type: str | None = None
+    subtype: str | None = None
+    uuid: str | None = None
+    compact_metadata: _CompactMetadata | None = None
+
+
+class NewBoundary(msgspec.Struct, frozen=True):
+    """A compaction that the transcript records; tokens as the client counted them."""
+
+    uuid: str
+    pre_tokens: int | None
+    post_tokens: int | None
+
+
+_boundary_decoder: Final = msgspec.json.Decoder(_BoundaryLine)
+
+
+class BoundaryWatch:
+    """Looks at what a transcript gains from now on; raises OSError where it cannot be read."""
+
+    def __init__(self, path: Path) -> None:
+        self._path: Final = path
+        with open_regular(path) as file:
+            status = os.fstat(file.fileno())
+        self._file: Final = (status.st_dev, status.st_ino)
+        self._offset = status.st_size
+
+    def poll(self) -> NewBoundary | None:
+        """Read what was added; raises NotCompactedError where it is another file by now."""
+        with open_regular(self._path) as file:
+            status = os.fstat(file.fileno())
+            if (status.st_dev, status.st_ino) != self._file or status.st_size < self._offset:
+                raise NotCompactedError(
+                    CompactFailure.FAILED,
+                    f"{self._path} was replaced meanwhile: look at the session",
+                )
+            file.seek(self._offset)
+            block = file.read(MAX_READ_BYTES)
+        whole = block[: block.rfind(b"\n") + 1]
+        self._offset += len(whole) if whole or len(block) < MAX_READ_BYTES else len(block)
+        for line in whole.splitlines():
+            found = _parse_boundary(line)
+            if found:
+                return found
+        return None
+
+
+def _parse_boundary(line: bytes) -> NewBoundary | None:
+    if _BOUNDARY_MARK not in line:
+        return None
     try:
-        compact_requests.write_new_request_file(str(lock), mine)
-    except FileExistsError:
-        _remove_stale(lock)
-        try:
-            compact_requests.write_new_request_file(str(lock), mine)
-        except FileExistsError:
-            raise _held_error(lock) from None
-    try:
-        yield
-    finally:
-        if _read_lock(lock).get("mark") == mine["mark"]:
-            lock.unlink(missing_ok=True)
-
-
-def _read_lock(lock: Path) -> dict[str, Any]:
-    try:
-        return compact_requests.read_request_file(str(lock))
-    except (OSError, ValueError):
-        return {}
-
-
-def _remove_stale(lock: Path) -> None:
-    """Remove the lock of a process that has ended."""
-    held = _read_lock(lock)
-    if held and _is_same_process(held):
-        return
-    aside = lock.with_name(f"{lock.name}.{secrets.token_hex(4)}")
-    with suppress(FileNotFoundError):
-        lock.rename(aside)
-        if _read_lock(aside).get("mark") != held.get("mark"):
-            # Another process was faster, and this one is its own.
-            with suppress(FileExistsError):
-                os.link(aside, lock)
-        aside.unlink()
-
-
-def _held_error(lock: Path) -> NotCompactedError:
-    holder = _read_lock(lock).get("pid")
-    return NotCompactedError(
-        CompactFailure.LIVE,
-        f"process {holder} is asking this session to compact already: wait for it",
-    )
-
-
-def _is_same_process(held: dict[str, Any]) -> bool:
-    pid, start = held.get("pid"), held.get("start")
-    if not isinstance(pid, int) or not isinstance(start, (int, float)):
-        return False
-    return is_running(pid, start)
+        said = _boundary_decoder.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    # A message may quote a boundary's line: only a line of its own type is one.
+    if (said.type, said.subtype) != ("system", "compact_boundary") or not said.uuid:
+        return None
+    sizes = said.compact_metadata or _CompactMetadata()
+    return NewBoundary(said.uuid, sizes.pre_tokens, sizes.post_tokens)
 
 
 RETENTION_S: Final = 14 * 24 * 3600.0
@@ -112,15 +137,20 @@ class ClientCompactReceipt(msgspec.Struct, frozen=True):
     """What was run for it; empty where a client that was open was asked."""
     folder: str | None = None
     """Where that was run."""
+    automatic: str | None = None
+    """Why it was asked with nobody at the keyboard; None where a person asked."""
 
 
 class CompactRequest:
     """One request, from its sentinel to its result."""
 
-    def __init__(self, store: Path, session_id: str, text: str) -> None:
+    def __init__(
+        self, store: Path, session_id: str, text: str, automatic: str | None = None
+    ) -> None:
         self.store: Final = str(store)
         self.session_id: Final = session_id
         self.text: Final = text
+        self.automatic: Final = automatic
         self.request_id: Final = secrets.token_hex(8)
         self.requested_at: Final = compact_requests.now_ms()
         self.via = Via.AUTO
@@ -137,6 +167,8 @@ class CompactRequest:
         self.via = via
         self._began = True
         asked = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
+        if self.automatic:
+            asked["automatic"] = self.automatic
         compact_requests.write_request_file(
             str(self.file_path(compact_requests.ASKED)), self.with_ids(asked | self._run_facts())
         )
@@ -162,7 +194,6 @@ class CompactRequest:
             return None
 
     def file_path(self, kind: str) -> Path:
-        """Name a file of this request."""
         kept = kind in {compact_requests.ASKED, compact_requests.RESULT}
         folder = (
             compact_requests.request_history_folder if kept else compact_requests.request_folder
@@ -254,6 +285,7 @@ def _read_receipt(
             {"session_id": session_id, "request": request, "requested_at": requested_at}
             | {"via": ended.get("via") or asked.get("via"), "state": state}
             | {key: ended.get(key) for key in _RESULT_KEYS}
+            | {"automatic": asked.get("automatic")}
             | {key: each for key in _RUN_KEYS if (each := ended.get(key) or asked.get(key))},
             ClientCompactReceipt,
         )

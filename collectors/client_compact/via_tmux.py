@@ -17,29 +17,23 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ...core.system.processes import find_program
+from ...core.actions.session_access import CompactFailure, NotCompactedError, Via
+from ...core.store.transcript_records import LiveSession
+from ...core.system.host import find_program
 from ..claude_code.registry import linux_stat_field
-from .compact_outcome import (
+from .request_receipts import (
     COMPACT_TIMEOUT_S,
-    CompactFailure,
+    BoundaryWatch,
+    CompactRequest,
     NewBoundary,
-    NotCompactedError,
-    Via,
     wait_for,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ...core.store.transcript_records import LiveSession
-    from .compact_outcome import BoundaryWatch
-    from .request_receipts import CompactRequest
-
 
 PROMPT_SIGN: Final = "❯"
 RULE_CHAR: Final = "─"
@@ -154,8 +148,6 @@ _OFF: Final = frozenset({"", "0", "off"})
 
 
 class TmuxPane(msgspec.Struct, frozen=True):
-    """One pane of a tmux server of ours."""
-
     socket: str
     pane_id: str
 
@@ -183,13 +175,11 @@ class TmuxPane(msgspec.Struct, frozen=True):
         return find_prompt_box(screen, (int(about[0]), int(about[1])))
 
     def type(self, text: str) -> None:
-        """Type a text as it stands."""
         # At the end of an argument tmux takes it for the end of the command.
         plain = f"{text[:-1]}\\;" if text.endswith(";") else text
         self._run("send-keys", "-t", self.pane_id, "-l", "--", plain)
 
     def press(self, key: str) -> None:
-        """Press a key by its name in tmux."""
         self._run("send-keys", "-t", self.pane_id, key)
 
     def _run(self, *words: str) -> str:

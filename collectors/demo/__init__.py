@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .demo_folder import make_demo, make_demo_history
-from .demo_saves import make_demo_saves
+from .demo_folder import make_demo, make_demo_history, make_demo_saves
 from .demo_transcript import DemoFolder, DemoSession
 from .demo_writer import DemoWriter
 

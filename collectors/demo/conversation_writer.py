@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
 
 from . import client_attachments
 from .client_attachments import Attachments
+from .demo_data import MODEL_OF_ID, DemoModel, DemoToolCall, shape
 from .demo_transcript import (
-    MODELS,
     DemoClock,
     DemoJson,
-    DemoModel,
+    TranscriptChain,
     content_digest,
     format_time,
     to_millis,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .demo_transcript import DemoJson, DemoModel, DemoToolCall, TranscriptChain
-
 
 UNCACHED_TOKENS = 6  # input tokens that no cache holds: the client sends next to nothing uncached
 
@@ -31,14 +25,38 @@ class AnswerUsage:
     """The four counts of one answer; their first three are the context."""
 
     uncached: int
-    cache_written: int
-    cache_read: int
+    written: int  # to the cache
+    read: int  # from the cache
     output: int
 
     @property
     def context(self) -> int:
-        """Return how many tokens the model saw."""
-        return self.uncached + self.cache_written + self.cache_read
+        return self.uncached + self.written + self.read
+
+    @classmethod
+    def of_fields(cls, usage: DemoJson) -> AnswerUsage:
+        """Read the usage object of an answer that was written."""
+        return cls(
+            usage["input_tokens"],
+            usage["cache_creation_input_tokens"],
+            usage["cache_read_input_tokens"],
+            usage["output_tokens"],
+        )
+
+    def fields(self, kind: str = "usage") -> DemoJson:
+        """Return the usage object as the client of that shape writes it."""
+        return shape(kind, **asdict(self))
+
+    def plus(self, other: AnswerUsage) -> AnswerUsage:
+        return AnswerUsage(
+            self.uncached + other.uncached,
+            self.written + other.written,
+            self.read + other.read,
+            self.output + other.output,
+        )
+
+
+NO_TOKENS = AnswerUsage(0, 0, 0, 0)
 
 
 def split_usage(tokens: int, before: int, output: int) -> AnswerUsage:
@@ -47,149 +65,45 @@ def split_usage(tokens: int, before: int, output: int) -> AnswerUsage:
     return AnswerUsage(UNCACHED_TOKENS, tokens - UNCACHED_TOKENS - cached, cached, output)
 
 
-def current_usage_fields(usage: AnswerUsage) -> DemoJson:
-    """Return the usage object as 2.1.329 writes it."""
-    return {
-        "input_tokens": usage.uncached,
-        "cache_creation_input_tokens": usage.cache_written,
-        "cache_read_input_tokens": usage.cache_read,
-        "output_tokens": usage.output,
-        "output_tokens_details": {"thinking_tokens": 0},
-        "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-        "service_tier": "standard",
-        "cache_creation": {
-            "ephemeral_1h_input_tokens": 0,
-            "ephemeral_5m_input_tokens": usage.cache_written,
-        },
-        "inference_geo": "",
-        "iterations": [],
-        "speed": "standard",
-        "fallback_credit": None,
-    }
-
-
-def newer_usage_fields(rounds: tuple[AnswerUsage, ...]) -> DemoJson:
-    """Return the usage object as 2.1.217 writes it: the top level is the sum of its rounds."""
-    written = sum(usage.cache_written for usage in rounds)
-    return {
-        "input_tokens": sum(usage.uncached for usage in rounds),
-        "cache_creation_input_tokens": written,
-        "cache_read_input_tokens": sum(usage.cache_read for usage in rounds),
-        "output_tokens": sum(usage.output for usage in rounds),
-        "server_tool_use": {"web_search_requests": len(rounds) - 1, "web_fetch_requests": 0},
-        "service_tier": "standard",
-        "cache_creation": {"ephemeral_1h_input_tokens": written, "ephemeral_5m_input_tokens": 0},
-        "inference_geo": "not_available",
-        "iterations": [
-            {
-                "input_tokens": usage.uncached,
-                "output_tokens": usage.output,
-                "cache_read_input_tokens": usage.cache_read,
-                "cache_creation_input_tokens": usage.cache_written,
-                "cache_creation": {
-                    "ephemeral_5m_input_tokens": 0,
-                    "ephemeral_1h_input_tokens": usage.cache_written,
-                },
-                "type": "message",
-            }
-            for usage in rounds
-        ],
-        "speed": "standard",
-    }
-
-
-def older_usage_fields(usage: AnswerUsage) -> DemoJson:
-    """Return the usage object as 2.1.45 writes it."""
-    return {
-        "input_tokens": usage.uncached,
-        "cache_creation_input_tokens": usage.cache_written,
-        "cache_read_input_tokens": usage.cache_read,
-        "cache_creation": {
-            "ephemeral_5m_input_tokens": 0,
-            "ephemeral_1h_input_tokens": usage.cache_written,
-        },
-        "output_tokens": usage.output,
-        "service_tier": "standard",
-        "inference_geo": "not_available",
-    }
-
-
 @dataclass
 class CostTotals:
     """The running totals that a session writes as its cost state."""
 
     started_ms: int
-    by_model: dict[str, list[int]] = field(default_factory=dict)
+    by_model: dict[str, AnswerUsage] = field(default_factory=dict)
 
     def count(self, model: DemoModel, usage: AnswerUsage) -> None:
-        """Add one answer."""
-        sums = self.by_model.setdefault(model.id, [0, 0, 0, 0])
-        for place, value in enumerate(
-            (usage.uncached, usage.output, usage.cache_read, usage.cache_written)
-        ):
-            sums[place] += value
+        self.by_model[model.id] = self.by_model.get(model.id, NO_TOKENS).plus(usage)
 
     def line(self, session_id: str, clock: DemoClock) -> DemoJson:
-        """Return the cost-state line of this moment."""
-        models = {name: self._model(name, sums) for name, sums in self.by_model.items()}
+        models = {name: _model_cost(name, usage) for name, usage in self.by_model.items()}
         lasted = max(0, to_millis(clock.at) - self.started_ms)
-        return {
-            "type": "cost-state",
-            "sessionId": session_id,
-            "totalCostUSD": round(sum(model["costUSD"] for model in models.values()), 6),
-            "totalAPIDuration": lasted // 3,
-            "totalAPIDurationWithoutRetries": lasted // 3,
-            "totalToolDuration": lasted // 9,
-            "totalLinesAdded": 0,
-            "totalLinesRemoved": 0,
-            "totalDuration": lasted,
-            "startTime": self.started_ms,
-            "modelUsage": models,
-            "hasUnknownModelCost": False,
-        }
-
-    def _model(self, name: str, sums: list[int]) -> DemoJson:
-        fresh, output, cached, written = sums
-        cost = (
-            (fresh + output * 5 + cached / 10 + written * 1.25)
-            * MODELS[name].usd_per_million
-            / 1_000_000
+        return shape(
+            "cost",
+            session=session_id,
+            usd=round(sum(model["costUSD"] for model in models.values()), 6),
+            api_ms=lasted // 3,
+            tool_ms=lasted // 9,
+            ms=lasted,
+            started_ms=self.started_ms,
+            models=models,
         )
-        return {
-            "inputTokens": fresh,
-            "outputTokens": output,
-            "thinkingTokens": 0,
-            "cacheReadInputTokens": cached,
-            "cacheCreationInputTokens": written,
-            "cacheCreationEphemeral5mInputTokens": written,
-            "cacheCreationEphemeral1hInputTokens": 0,
-            "webSearchRequests": 0,
-            "costUSD": round(cost, 6),
-        }
 
 
-BETAS = (
-    "interleaved-thinking-2025-05-14",
-    "context-management-2025-06-27",
-    "claude-code-20250219",
-    "thinking-token-count-2026-05-13",
-    "advanced-tool-use-2025-11-20",
-)
-EPHEMERAL: DemoJson = {"type": "ephemeral"}
+def _model_cost(name: str, usage: AnswerUsage) -> DemoJson:
+    weighted = usage.uncached + usage.output * 5 + usage.read / 10 + usage.written * 1.25
+    cost = weighted * MODEL_OF_ID[name].usd_per_million / 1_000_000
+    return shape("cost of a model", usd=round(cost, 6), **asdict(usage))
 
 
 def request_params(model: DemoModel) -> DemoJson:
     """Return the parameters of a request; a model without effort thinks with a budget."""
-    params: DemoJson = {"model": model.id, "betas": list(BETAS), "max_tokens": model.max_output}
-    clearing = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    thinking: DemoJson = {"type": "adaptive", "display": "omitted"}
     if model.effort is None:
-        budget = {"budget_tokens": model.max_output - 1, "type": "enabled", "display": "omitted"}
-        return params | {"thinking": budget, "context_management": clearing}
-    return params | {
-        "thinking": {"type": "adaptive", "display": "omitted"},
-        "context_management": clearing,
-        "output_config": {"effort": model.effort},
-    }
+        budget = model.max_output - 1
+        thinking = {"budget_tokens": budget, "type": "enabled", "display": "omitted"}
+    params = shape("request", model=model.id, max_tokens=model.max_output, thinking=thinking)
+    return params if model.effort is None else params | {"output_config": {"effort": model.effort}}
 
 
 @dataclass
@@ -214,7 +128,6 @@ class RequestLog:
         self.unstored.append(content_digest({"role": "assistant", "content": blocks}))
 
     def reset(self) -> None:
-        """Start from nothing, as after a compaction."""
         self.base, self.keep, self.shape_hash = None, 0, ""
         self.pending, self.unstored = [], []
 
@@ -239,7 +152,8 @@ class RequestLog:
         }
         if self.base is not None:
             line["base"] = self.base
-        line |= {"keep": self.keep, "tail": tail, "cacheControl": self._cache(len(tail))}
+        line |= {"keep": self.keep, "tail": tail}
+        line |= shape("cache control", last=self.keep + len(tail) - 1)
         self.chain.add_unchained(line | {"requestDigest": content_digest([self.base, tail])})
         self.base, self.keep = request_id, self.keep + len(tail)
         self.pending, self.unstored = [], []
@@ -250,14 +164,6 @@ class RequestLog:
         if self.chain.agent_id is not None:
             head["agentId"] = self.chain.agent_id
         return head
-
-    def _cache(self, added: int) -> list[DemoJson]:
-        last = ["messages", self.keep + added - 1, "content", 0]
-        return [
-            {"path": ["system", 0], "value": EPHEMERAL},
-            {"path": ["system", 1], "value": EPHEMERAL},
-            {"path": last, "value": EPHEMERAL},
-        ]
 
     def _write_shape(self) -> None:
         shape: DemoJson = {
@@ -283,7 +189,6 @@ ACCEPTED_PERMISSION: DemoJson = {"decision": "accept", "source": "config", "reas
 
 
 def text_block(text: str) -> DemoJson:
-    """Return what an answer says."""
     return {"type": "text", "text": text}
 
 
@@ -297,8 +202,25 @@ def thinking_block(size: int) -> DemoJson:
 
 
 def tool_use_block(tool_use_id: str, call: DemoToolCall) -> DemoJson:
-    """Return the use of a tool."""
     return {"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}
+
+
+def tool_result_block(tool_use_id: str, output: str | list[DemoJson]) -> DemoJson:
+    return {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
+
+
+def stop_reason(blocks: list[DemoJson]) -> str:
+    asks = any(block["type"] == "tool_use" for block in blocks)
+    return "tool_use" if asks else "end_turn"
+
+
+@dataclass(frozen=True)
+class PendingToolCall:
+    """A tool call that has no result yet: who asked, under which id, for what."""
+
+    line_id: str
+    tool_use_id: str
+    call: DemoToolCall
 
 
 class ConversationWriter:
@@ -332,32 +254,34 @@ class ConversationWriter:
         request_id = self.requests.send()
         usage = split_usage(tokens, self.tokens, output)
         self._note_tools(blocks)
-        message = self._message(blocks, usage)
+        message = shape(
+            "answer",
+            id=self.chain.ids.message(),
+            model=self.model.id,
+            stop_reason=stop_reason(blocks),
+            usage=usage.fields(),
+        )
         ids = [
             self._block_line(message, block, place, request_id)
             for place, block in enumerate(blocks)
         ]
         self.requests.add_answer(blocks)
         self.tokens = usage.context
-        self.spent_tokens += usage.cache_written + usage.output
+        self.spent_tokens += usage.written + usage.output
         self.totals.count(self.model, usage)
         return ids
 
-    def tool_result(self, tool_use_id: str, call: DemoToolCall, asked_by: str) -> None:
+    def tool_result(self, pending: PendingToolCall) -> None:
         """Write what a tool gave back; its parent is the line that asked for it."""
-        self.chain.parent = asked_by
-        content = [
-            {
-                "tool_use_id": tool_use_id,
-                "type": "tool_result",
-                "content": call.output,
-                "is_error": False,
-            }
-        ]
+        call, self.chain.parent = pending.call, pending.line_id
+        content = [tool_result_block(pending.tool_use_id, call.output) | {"is_error": False}]
         after: DemoJson = dict(self.result_fields(call))
         if call.name == "Bash":
             after["sandboxed"] = False
-        after |= {"sourceToolAssistantUUID": asked_by, "permissionDecision": ACCEPTED_PERMISSION}
+        after |= {
+            "sourceToolAssistantUUID": pending.line_id,
+            "permissionDecision": ACCEPTED_PERMISSION,
+        }
         self._user(content, after | self.lineage)
         self.requests.add_message({"role": "user", "content": content})
         self.snapshot_once()
@@ -374,12 +298,9 @@ class ConversationWriter:
             self.has_tool_snapshot = True
 
     def _user(self, content: str | list[DemoJson], after: DemoJson) -> str:
-        head: DemoJson = {
-            "promptId": self.prompt_id,
-            "type": "user",
-            "message": {"role": "user", "content": content},
-        }
-        return self.chain.add(head, after)
+        return self.chain.add(
+            shape("turn prompt", prompt_id=self.prompt_id, content=content), after
+        )
 
     def _note_tools(self, blocks: Iterable[DemoJson]) -> None:
         named = [block["name"] for block in blocks if block["type"] == "tool_use"]
@@ -387,20 +308,6 @@ class ConversationWriter:
         self.tools_used += new
         if new and self.chain.agent_id is None:
             self.chain.add_note("tools-used", tools=list(self.tools_used))
-
-    def _message(self, blocks: list[DemoJson], usage: AnswerUsage) -> DemoJson:
-        asks = any(block["type"] == "tool_use" for block in blocks)
-        return {
-            "id": self.chain.ids.message(),
-            "type": "message",
-            "role": "assistant",
-            "model": self.model.id,
-            "stop_sequence": None,
-            "content": [],
-            "stop_reason": "tool_use" if asks else "end_turn",
-            "usage": current_usage_fields(usage),
-            "stop_details": None,
-        }
 
     def _block_line(self, message: DemoJson, block: DemoJson, place: int, request_id: str) -> str:
         head: DemoJson = {"message": message | {"content": [block]}}

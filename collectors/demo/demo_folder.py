@@ -1,40 +1,49 @@
-"""Write the demo's whole config folder, and the log and store records of what happened before."""
+"""Write the demo's config folder, claude-memory's saves, and what happened before."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-from datetime import timedelta
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+import msgspec
+
+from ...core.saves.save_status import SaveState
 from ...core.store.automation_records import (
     AutomaticRunRecord,
     begin_automatic_run,
     end_automatic_run,
 )
+from ...core.store.config_records import StagingLocation
 from ...core.store.log_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
-from . import demo_texts, scenarios
+from .demo_data import CLIENT, CURRENT_MODEL, CURRENT_VERSION, FILES, RAW, shape
 from .demo_transcript import (
+    DemoClock,
     DemoFolder,
+    DemoJson,
     DemoSession,
+    FileBuffer,
+    IdGenerator,
+    LineOrigin,
+    TranscriptChain,
     encode_line,
+    format_time,
     make_folder,
+    project_slug,
     set_time,
     to_millis,
     write_file,
 )
-from .scenarios import FORK_PARENT, DemoScenario
 from .session_builder import SessionBuilder, open_session, write_registry
-from .stories import forked_session
-
-if TYPE_CHECKING:
-    from datetime import datetime
-    from pathlib import Path
-
-    from .demo_transcript import DemoSession
+from .stories import STORIES
 
 
 def make_demo(
@@ -50,14 +59,10 @@ def make_demo(
     stages: list[SessionBuilder] = []
     sessions: list[DemoSession] = []
     make_folder(root)
-    for scenario in scenarios.SCENARIOS:
-        stage = open_session(scenario.spec, root, now, rng)
-        sessions.append(stage.to_session(scenario.story(stage)))
+    for story in STORIES:
+        stage = open_session(story, root, now, rng)
+        sessions.append(story.write(stage, {each.spec.title: each for each in stages}))
         stages.append(stage)
-        if scenario is FORK_PARENT:
-            fork = _write_fork(stage, root, now, rng)
-            stages.append(fork[0])
-            sessions.append(fork[1])
     for stage in stages:
         _save_files(stage)
     write_registry(root / "sessions", stages, pid, proc_start)
@@ -65,23 +70,22 @@ def make_demo(
     return DemoFolder(root, tuple(sessions))
 
 
-def _write_fork(
-    parent: SessionBuilder, root: Path, now: datetime, rng: Random
-) -> tuple[SessionBuilder, DemoSession]:
-    story = forked_session(parent, scenarios.FORK_PROMPT, scenarios.FORK_TOKENS)
-    scenario = DemoScenario(scenarios.FORK, story)
-    stage = open_session(scenario.spec, root, now, rng)
-    return stage, stage.to_session(scenario.story(stage))
-
-
 def _save_files(stage: SessionBuilder) -> None:
     for sheet in (stage.buffer, *stage.agent_buffers):
         sheet.save()
 
 
+SETTINGS: Final = {
+    "hooks": {
+        event: [{"hooks": [{"type": "command", "command": "/home/dev/bin/ctx-hook"}]}]
+        for event in CLIENT.hooks
+    },
+    "model": "opus",
+}
+
+
 def _write_config(root: Path, now: datetime) -> None:
-    files = demo_texts.AGENT_FILES | demo_texts.SKILL_FILES
-    files["settings.json"] = json.dumps(demo_texts.SETTINGS, indent=1)
+    files = FILES | {"settings.json": json.dumps(SETTINGS, indent=1)}
     for name, content in files.items():
         path = root / name
         write_file(path, content.encode())
@@ -143,28 +147,208 @@ def _write_hooks(store: Path, session: DemoSession, now: datetime) -> None:
     set_time(path, now - timedelta(minutes=_HOOK_EVENTS[-1][1]))
 
 
+class DemoRun(msgspec.Struct, frozen=True):
+    """What was done to a session that nobody asked for by hand."""
+
+    session: str
+    minutes_ago: int
+    took_ms: int
+    reason: str
+    outcome: str
+    left_tokens: int | None = None
+
+
 def _store_automatic_runs(store: Path, sessions: dict[str, DemoSession], now: datetime) -> None:
-    began = to_millis(now - timedelta(minutes=49))
-    done = AutomaticRunRecord(
-        session_id=sessions["Staging cluster to Terraform"].session_id,
-        at=began,
-        reason="it rests at 86 % of its window, past the policy's 80 %",
-        outcome="compacted: ≈ 171,900 to 82,400 tokens",
-        ended_at=began + 3_200,
-        left_tokens=82_400,
-    )
-    later = to_millis(now - timedelta(hours=25))
-    refused = AutomaticRunRecord(
-        session_id=sessions["Explain the invoice run"].session_id,
-        at=later,
-        reason="it ended in prompt_too_long",
-        outcome="held: a process has the transcript open to write",
-        ended_at=later + 900,
-    )
     writer = Writer(store)
     try:
-        for run in (refused, done):
+        for each in msgspec.convert(RAW["automatic_runs"], tuple[DemoRun, ...]):
+            began = to_millis(now - timedelta(minutes=each.minutes_ago))
+            run = AutomaticRunRecord(
+                session_id=sessions[each.session].session_id,
+                at=began,
+                reason=each.reason,
+                outcome=each.outcome,
+                ended_at=began + each.took_ms,
+                left_tokens=each.left_tokens,
+            )
             begin_automatic_run(writer.connection, run, 0)
             end_automatic_run(writer.connection, run)
     finally:
         writer.close()
+
+
+RESULT_FILE, TRIAGE_FILE = "last-save-result.json", "triage-data.json"
+PENDING_FILE: Final = ".triage-pending.json"
+
+_RESULT_DELAY: Final = timedelta(seconds=2)
+"""Between the save's files and what was staged for it."""
+
+_STEP: Final = timedelta(milliseconds=10)
+
+
+class SaveStory(msgspec.Struct, frozen=True):
+    """One project: what lies in its staging folder, and how its last save went."""
+
+    name: str
+    state: SaveState
+    ago: dict[str, int]  # in the words of timedelta
+    files: dict[str, DemoJson | str]
+    location: StagingLocation = StagingLocation.PROJECT
+    is_inline: bool = False  # the triage stands inline, and the session itself saves
+    refires: int = 0
+    has_reply: bool = True  # a person said something after it
+
+
+SAVE_STORIES = msgspec.convert(RAW["saves"], tuple[SaveStory, ...])
+
+
+@dataclass(frozen=True)
+class DemoSave:
+    """What ctxtop must find out by itself of one project."""
+
+    project: Path
+    state: SaveState
+
+
+def make_demo_saves(
+    root: Path, work: Path, now: datetime, bases: Mapping[StagingLocation, Path] | None = None
+) -> tuple[DemoSave, ...]:
+    """Write a session and the staged files of each story; return the truth about them.
+
+    `root` is Claude Code's folder, `work` a folder for the projects. Staging folders outside of
+    a project are made only below the `bases` that are given, else inside it.
+    """
+    rng = Random("saves")  # noqa: S311 - the same every time, not secret
+    made = []
+    for story in SAVE_STORIES:
+        project = work / story.name
+        make_folder(project)
+        _write_session(story, root, project, now, rng)
+        _write_staging_files(story, root, project, now, bases or {})
+        made.append(DemoSave(project, story.state))
+    return tuple(made)
+
+
+def _write_staging_files(
+    story: SaveStory,
+    root: Path,
+    project: Path,
+    now: datetime,
+    bases: Mapping[StagingLocation, Path],
+) -> None:
+    place = _staging_folder(story.location, root, project, bases)
+    at = now - timedelta(**story.ago)
+    for number, (name, said) in enumerate(story.files.items()):
+        content = said
+        if name == RESULT_FILE and isinstance(content, dict):
+            content = {"saved_at": format_time(at), "project": str(project)} | content
+        text = content if isinstance(content, str) else json.dumps(content)
+        make_folder(place)
+        write_file(place / name, text.encode())
+        # The result is written after what was staged for it.
+        set_time(
+            place / name,
+            at if name in {RESULT_FILE, PENDING_FILE} else at - _RESULT_DELAY + number * _STEP,
+        )
+
+
+def _staging_folder(
+    generation: StagingLocation, root: Path, project: Path, bases: Mapping[StagingLocation, Path]
+) -> Path:
+    if generation is StagingLocation.GLOBAL:
+        return root
+    if generation not in bases:
+        return project / ".claude" / "memory" / ".staging"
+    seed = os.path.realpath(project)
+    if generation is not StagingLocation.TMP:
+        seed = f"{os.geteuid()}:{seed}"
+    mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
+    return bases[generation] / f".claude-memory-staging-{mark}"
+
+
+@dataclass
+class _SaveTranscript:
+    """Writes the session of one project, line by line."""
+
+    chain: TranscriptChain
+    tokens: int = 21_000
+    calls: list[str] = field(default_factory=list)
+
+    def user(self, content: str | list[DemoJson], after: DemoJson | None = None) -> None:
+        self.chain.clock.advance()
+        self.chain.add(shape("prompt", content=content), after)
+
+    def answer(self, block: DemoJson, grown: int) -> None:
+        self.tokens += grown
+        self.chain.clock.advance()
+        line = shape(
+            "save answer",
+            id=self.chain.ids.message(),
+            model=CURRENT_MODEL.id,
+            block=block,
+            written=grown,
+            read=self.tokens - grown - 4,
+        )
+        self.chain.add(line)
+
+    def say(self, words: str, grown: int) -> None:
+        self.answer({"type": "text", "text": words}, grown)
+
+    def call(self, name: str, asked: DemoJson, output: str, grown: int) -> None:
+        call_id = self.chain.ids.tool_use()
+        self.answer({"type": "tool_use", "id": call_id, "name": name, "input": asked}, grown)
+        block = {"type": "tool_result", "tool_use_id": call_id, "content": output}
+        self.user([block], {"toolUseResult": {"stdout": output}})
+
+
+def _write_session(story: SaveStory, root: Path, project: Path, now: datetime, rng: Random) -> None:
+    ids = IdGenerator(rng)
+    origin = LineOrigin(
+        ids.uuid(), str(project), CURRENT_VERSION, "cli", "main", "calm-saving-heron"
+    )
+    end = now - timedelta(**story.ago)
+    clock = DemoClock(end - timedelta(minutes=4), timedelta(seconds=4), end)
+    sheet = FileBuffer(
+        root / "projects" / project_slug(str(project)) / f"{origin.session_id}.jsonl"
+    )
+    teller = _SaveTranscript(TranscriptChain(origin, ids, clock, sheet))
+    teller.user(f"Tidy up {story.name} before the release.")
+    teller.say("Done: the release notes are in CHANGELOG.md.", 600)
+    for _ in range(story.refires + 1):
+        teller.user(_feedback(story), {"isMeta": True})
+        (_write_inline_save if story.is_inline else _write_agent_save)(teller, story)
+    if story.has_reply:
+        clock.at = clock.end = end + timedelta(seconds=15)
+        teller.user("Thanks, that is all.")
+    sheet.save()
+
+
+def _feedback(story: SaveStory) -> str:
+    names = ("decision", "runbook")
+    lines = [
+        "Stop hook feedback:",
+        "The following items should be saved as memories before stopping:",
+    ]
+    lines += [f"- [{name.upper()}] score 0.72" for name in names]
+    if story.is_inline:
+        categories = [{"category": name, "score": 0.7} for name in names]
+        data = json.dumps({"categories": categories}, indent=2)
+        tag = f"<triage_data>\n{data}\n</triage_data>"
+    else:
+        path = f".claude/memory/.staging/{TRIAGE_FILE}"
+        tag = f"<triage_data_file>{path}</triage_data_file>"
+    return "\n".join([*lines, "", tag])
+
+
+def _write_agent_save(teller: _SaveTranscript, story: SaveStory) -> None:
+    asked = {"subagent_type": "memory-drafter", "description": "Save memories", "prompt": "Save."}
+    teller.call("Agent", asked, "Saved 2 memories.", 900)
+    if story.state is SaveState.SAVED:
+        teller.say("Saved: decision (create), runbook (update)", 300)
+
+
+def _write_inline_save(teller: _SaveTranscript, story: SaveStory) -> None:
+    for script in ("candidate", "draft", "write", "write", "enforce"):
+        command = {"command": f"python3 memory_{script}.py --category decision"}
+        teller.call("Bash", command, "\n".join(f"step {n}" for n in range(9)), 1_400)
+    teller.say(f"All memories of {story.name} are saved.", 400)

@@ -1,4 +1,4 @@
-"""The base of the demo's transcripts: sessions, models, ids, clock, files and chained lines."""
+"""The base of the demo's transcripts: sessions, ids, clock, files and chained lines."""
 
 from __future__ import annotations
 
@@ -7,21 +7,15 @@ import json
 import os
 import string
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Literal, Protocol
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
+from pathlib import Path
+from random import Random
+from typing import Any, Literal
 
 DemoJson = dict[str, Any]
 ExpectedState = Literal["measured", "estimated", "unknown"]
-
-CURRENT_VERSION = "2.1.329"
-NEWER_VERSION = "2.1.217"
-OLDER_VERSION = "2.1.45"
 
 
 @dataclass(frozen=True)
@@ -50,38 +44,6 @@ class DemoFolder:
 
 
 @dataclass(frozen=True)
-class DemoModel:
-    """A model as the client names it, with the numbers that its requests carry."""
-
-    id: str
-    name: str
-    window: int
-    max_output: int
-    cutoff: str
-    effort: str | None
-    usd_per_million: (
-        float  # dollars for a million input tokens; invented, only the order of size is right
-    )
-
-
-OPUS = DemoModel("claude-opus-5-5", "Opus 5.5", 1_000_000, 128_000, "June 2026", "medium", 4.0)
-SONNET = DemoModel(
-    "claude-sonnet-5-5", "Sonnet 5.5", 1_000_000, 128_000, "June 2026", "medium", 2.0
-)
-HAIKU = DemoModel("claude-haiku-5-5", "Haiku 5.5", 1_000_000, 128_000, "June 2026", "medium", 0.1)
-HAIKU_200K = DemoModel("claude-haiku-4-5", "Haiku 4.5", 200_000, 32_000, "February 2025", None, 1.0)
-OPUS_5 = DemoModel("claude-opus-5", "Opus 5", 1_000_000, 128_000, "January 2026", "high", 5.0)
-SONNET_5 = DemoModel("claude-sonnet-5", "Sonnet 5", 1_000_000, 128_000, "January 2026", "high", 3.0)
-OPUS_46 = DemoModel("claude-opus-4-6", "Opus 4.6", 200_000, 64_000, "August 2025", None, 5.0)
-SONNET_46 = DemoModel("claude-sonnet-4-6", "Sonnet 4.6", 200_000, 32_000, "August 2025", None, 3.0)
-
-MODELS = {
-    model.id: model
-    for model in (OPUS, SONNET, HAIKU, HAIKU_200K, OPUS_5, SONNET_5, OPUS_46, SONNET_46)
-}
-
-
-@dataclass(frozen=True)
 class LineOrigin:
     """What every line of one session says about where it comes from."""
 
@@ -92,15 +54,13 @@ class LineOrigin:
     branch: str
     nickname: str
 
-
-@dataclass(frozen=True)
-class DemoToolCall:
-    """One use of a tool and what came back, before it has an id."""
-
-    name: str
-    input: DemoJson
-    output: str
-    result: DemoJson
+    def fields(self) -> DemoJson:
+        return {
+            "cwd": self.cwd,
+            "sessionId": self.session_id,
+            "version": self.version,
+            "gitBranch": self.branch,
+        }
 
 
 FOLDER_MODE = 0o700  # Claude Code keeps its folders to its user
@@ -110,9 +70,13 @@ ID_LETTERS = string.ascii_letters + string.digits
 MAX_SLUG = 200  # longer paths get a hash in the real client; the demo has none
 
 
+def encode_json(content: DemoJson) -> bytes:
+    """Return JSON as the client writes it: compact, with no newline at its end."""
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+
+
 def encode_line(line: DemoJson) -> bytes:
-    """Return a line as the client writes it: compact, with a newline at its end."""
-    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    return encode_json(line) + b"\n"
 
 
 def content_digest(value: object) -> str:
@@ -144,15 +108,12 @@ class IdGenerator:
         self._rng = rng
 
     def uuid(self) -> str:
-        """Return the id of a line, a session or a prompt."""
         return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
 
     def message(self) -> str:
-        """Return the id of an answer."""
         return f"msg_01{self._letters(22)}"
 
     def tool_use(self) -> str:
-        """Return the id of a tool call."""
         return f"toolu_01{self._letters(22)}"
 
     def request(self) -> str:
@@ -160,7 +121,6 @@ class IdGenerator:
         return f"req_011C{self._letters(20)}"
 
     def agent(self) -> str:
-        """Return the id of an agent: 17 characters."""
         return f"a{self._rng.getrandbits(64):016x}"
 
     def short_agent(self) -> str:
@@ -168,7 +128,6 @@ class IdGenerator:
         return f"a{self._rng.getrandbits(24):06x}"
 
     def run(self) -> str:
-        """Return the id of a finished background task."""
         return f"0{self._letters(8).lower()}-{self._rng.getrandbits(32):08x}"
 
     def _letters(self, count: int) -> str:
@@ -194,13 +153,6 @@ class DemoClock:
         return self.at
 
 
-class LineSink(Protocol):
-    """Where the lines of one transcript go."""
-
-    def line(self, content: DemoJson) -> None:
-        """Add a line."""
-
-
 @dataclass
 class FileBuffer:
     """Keeps the lines of one file until they are written at once."""
@@ -211,18 +163,15 @@ class FileBuffer:
     last: datetime | None = None
 
     def line(self, content: DemoJson) -> None:
-        """Add a line and remember its timestamp."""
         self.lines.append(content)
         self.chunks.append(encode_line(content))
         if isinstance(written := content.get("timestamp"), str):
             self.last = datetime.fromisoformat(written)
 
     def cut(self, lines: int) -> None:
-        """Keep so many lines."""
         del self.lines[lines:], self.chunks[lines:]
 
     def save(self) -> None:
-        """Write the file with its last line's time."""
         write_file(self.path, b"".join(self.chunks))
         if self.last is not None:
             set_time(self.path, self.last)
@@ -235,12 +184,14 @@ class LineAppender:
     path: Path
 
     def line(self, content: DemoJson) -> None:
-        """Append one line with one write."""
         handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
         try:
             os.write(handle, encode_line(content))
         finally:
             os.close(handle)
+
+
+LineSink = FileBuffer | LineAppender
 
 
 def make_folder(path: Path) -> None:
@@ -252,7 +203,6 @@ def make_folder(path: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a whole file for its user alone."""
     make_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     with os.fdopen(handle, "wb") as file:
@@ -270,7 +220,6 @@ def replace_file(path: Path, content: bytes) -> None:
 
 
 def set_time(path: Path, moment: datetime) -> None:
-    """Set a file's access and modification times to the time of its content."""
     nanos = to_millis(moment) * 1_000_000
     os.utime(path, ns=(nanos, nanos))
 
@@ -288,67 +237,45 @@ def id_and_time(head: DemoJson, uuid: str, moment: str, time_first: frozenset[st
     return {"uuid": uuid, "timestamp": moment}
 
 
-class LineEnvelope(Protocol):
-    """How an era puts its own fields around what a line says."""
-
-    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
-        """Return the whole line."""
-        ...
+LineWrapper = Callable[["TranscriptChain", DemoJson, str, DemoJson], DemoJson]
+"""How an era puts its own fields around what a line says."""
 
 
-class CurrentLineEnvelope:
-    """Since 2.1.2xx: parent first, origin last."""
-
-    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
-        """Return the whole line."""
-        origin = chain.origin
-        line: DemoJson = {"parentUuid": chain.parent}
-        if "logicalParentUuid" in head:
-            line["logicalParentUuid"] = head["logicalParentUuid"]
-        line["isSidechain"] = chain.agent_id is not None
-        if "promptId" in head:
-            line["promptId"] = head["promptId"]
-        if chain.agent_id is not None:
-            line["agentId"] = chain.agent_id
-        line |= {key: value for key, value in head.items() if key not in line}
-        line |= id_and_time(head, uuid, format_time(chain.clock.tick()), CURRENT_TIME_FIRST)
-        line |= after
-        line |= {
-            "userType": "external",
-            "entrypoint": origin.entrypoint,
-            "cwd": origin.cwd,
-            "sessionId": origin.session_id,
-            "version": origin.version,
-            "gitBranch": origin.branch,
-        }
-        if chain.has_nickname:
-            line["slug"] = origin.nickname
-        return line
-
-
-class OlderLineEnvelope:
-    """Until 2.1.5x: origin first, no entrypoint, no prompt id."""
-
-    def wrap(self, chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
-        """Return the whole line."""
-        origin = chain.origin
-        line: DemoJson = {"parentUuid": chain.parent}
-        if "logicalParentUuid" in head:
-            line["logicalParentUuid"] = head["logicalParentUuid"]
-        line |= {
-            "isSidechain": chain.agent_id is not None,
-            "userType": "external",
-            "cwd": origin.cwd,
-            "sessionId": origin.session_id,
-            "version": origin.version,
-            "gitBranch": origin.branch,
-        }
-        if chain.agent_id is not None:
-            line["agentId"] = chain.agent_id
+def wrap_current_line(
+    chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson
+) -> DemoJson:
+    """Return a whole line as since 2.1.2xx: parent first, origin last."""
+    origin = chain.origin
+    line: DemoJson = {"parentUuid": chain.parent}
+    if "logicalParentUuid" in head:
+        line["logicalParentUuid"] = head["logicalParentUuid"]
+    line["isSidechain"] = chain.agent_id is not None
+    if "promptId" in head:
+        line["promptId"] = head["promptId"]
+    if chain.agent_id is not None:
+        line["agentId"] = chain.agent_id
+    line |= {key: value for key, value in head.items() if key not in line}
+    line |= id_and_time(head, uuid, format_time(chain.clock.tick()), CURRENT_TIME_FIRST)
+    line |= after | {"userType": "external", "entrypoint": origin.entrypoint}
+    line |= origin.fields()
+    if chain.has_nickname:
         line["slug"] = origin.nickname
-        line |= {key: value for key, value in head.items() if key not in line}
-        line |= id_and_time(head, uuid, format_time(chain.clock.tick()), OLDER_TIME_FIRST)
-        return line | after
+    return line
+
+
+def wrap_older_line(chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+    """Return a whole line as until 2.1.5x: origin first, no entrypoint, no prompt id."""
+    line: DemoJson = {"parentUuid": chain.parent}
+    if "logicalParentUuid" in head:
+        line["logicalParentUuid"] = head["logicalParentUuid"]
+    line |= {"isSidechain": chain.agent_id is not None, "userType": "external"}
+    line |= chain.origin.fields()
+    if chain.agent_id is not None:
+        line["agentId"] = chain.agent_id
+    line["slug"] = chain.origin.nickname
+    line |= {key: value for key, value in head.items() if key not in line}
+    line |= id_and_time(head, uuid, format_time(chain.clock.tick()), OLDER_TIME_FIRST)
+    return line | after
 
 
 @dataclass
@@ -359,7 +286,7 @@ class TranscriptChain:
     ids: IdGenerator
     clock: DemoClock
     sink: LineSink
-    envelope: LineEnvelope = field(default_factory=CurrentLineEnvelope)
+    wrap: LineWrapper = wrap_current_line
     agent_id: str | None = None
     parent: str | None = None
     has_nickname: bool = False  # the client gives a session its nickname at the first compaction
@@ -368,9 +295,8 @@ class TranscriptChain:
     )  # the ids since the last prompt, oldest first
 
     def add(self, head: DemoJson, after: DemoJson | None = None, uuid: str | None = None) -> str:
-        """Write one chained line and return its id."""
         line_id = uuid or self.ids.uuid()
-        self.sink.line(self.envelope.wrap(self, head, line_id, after or {}))
+        self.sink.line(self.wrap(self, head, line_id, after or {}))
         self.parent = line_id
         self.lines_since_prompt.append(line_id)
         return line_id
@@ -382,3 +308,20 @@ class TranscriptChain:
     def add_unchained(self, line: DemoJson) -> None:
         """Write one line beside the chain that brings its own order of fields."""
         self.sink.line(line)
+
+    def enqueue(self, content: str) -> None:
+        """Write that something waits for the model."""
+        self._add_queue_operation("enqueue", content=content)
+
+    def dequeue(self) -> None:
+        """Write that what waited is taken."""
+        self._add_queue_operation("dequeue")
+
+    def _add_queue_operation(self, operation: str, **content: str) -> None:
+        line: DemoJson = {
+            "type": "queue-operation",
+            "operation": operation,
+            "timestamp": format_time(self.clock.tick()),
+            "sessionId": self.origin.session_id,
+        }
+        self.sink.line(line | content)

@@ -7,26 +7,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, takewhile
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from . import demo_texts, scenarios
 from .agent_conversation import (
     AgentConversation,
-    AgentPaths,
     LaunchedAgent,
     acknowledge_launch,
     agent_chain,
-    agent_paths,
-    encode_sidecar,
+    agent_sidecar,
+    agent_transcript,
     launch_agents,
     notification_text,
 )
-from .conversation_writer import AnswerUsage, CostTotals, text_block
+from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall, text_block
+from .demo_data import MODEL_OF_ID, SUMMARIES, TASKS, TEXTS, permission_call
 from .demo_transcript import (
     LINE_GAP,
-    MODELS,
     DemoClock,
+    DemoFolder,
     DemoJson,
     DemoSession,
     FileBuffer,
@@ -35,6 +35,7 @@ from .demo_transcript import (
     LineOrigin,
     TranscriptChain,
     content_digest,
+    encode_json,
     replace_file,
     to_millis,
     write_file,
@@ -50,31 +51,35 @@ from .session_builder import (
 )
 from .stories import (
     LAUNCHES,
+    STORIES,
     AgentLaunch,
-    PendingToolCall,
     comment_on_result,
-    permission_call,
     write_permission_prompt,
 )
 
 if TYPE_CHECKING:
     import threading
-    from pathlib import Path
-
-    from .demo_transcript import DemoFolder, DemoSession
 
 
 @dataclass(frozen=True)
-class ResumedDemo:
-    """A session that can go on, and the tool call that it ended with, if it did."""
+class GrowingSession:
+    """One growing session: its stage, its conversation, its entry in the registry."""
 
     builder: SessionBuilder
     conversation: MainConversation
+    entry: Path | None
     pending: PendingToolCall
 
+    def update_status(self, status: str) -> None:
+        """Set the session's status in the registry, if it has an entry there."""
+        if self.entry is not None:
+            set_status(self.entry, status, self.builder.clock.at)
 
-def resume_session(session: DemoSession, cast: SessionSpec, rng: Random) -> ResumedDemo:
-    """Return a stage and a conversation that append to a session's file."""
+
+def resume_session(
+    session: DemoSession, cast: SessionSpec, rng: Random, entry: Path | None
+) -> GrowingSession:
+    """Return what appends to a session's file; `entry` is of the registry."""
     lines: list[DemoJson] = [
         json.loads(row) for row in session.transcript.read_bytes().splitlines()
     ]
@@ -98,11 +103,11 @@ def resume_session(session: DemoSession, cast: SessionSpec, rng: Random) -> Resu
         origin, ids, clock, LineAppender(session.transcript), parent=last["uuid"]
     )
     chain.lines_since_prompt = [line["uuid"] for line in chained[-8:]]
-    talk = MainConversation(chain, MODELS[session.model], _read_totals(lines), session.title)
+    talk = MainConversation(chain, MODEL_OF_ID[session.model], _read_totals(lines), session.title)
     _restore_conversation(talk, session, lines)
     calls = [block["id"] for block in _blocks(chained[-1:]) if block["type"] == "tool_use"]
     asked = PendingToolCall(last["uuid"], calls[0] if calls else "", permission_call())
-    return ResumedDemo(stage, talk, asked)
+    return GrowingSession(stage, talk, entry, asked)
 
 
 def _restore_conversation(
@@ -153,14 +158,8 @@ def _read_totals(lines: list[DemoJson]) -> CostTotals:
         line["message"]["id"]: line["message"] for line in lines if line["type"] == "assistant"
     }
     for message in answers.values():
-        usage = message["usage"]
-        counts = AnswerUsage(
-            usage["input_tokens"],
-            usage["cache_creation_input_tokens"],
-            usage["cache_read_input_tokens"],
-            usage["output_tokens"],
-        )
-        totals.count(MODELS[message["model"]], counts)
+        usage = AnswerUsage.of_fields(message["usage"])
+        totals.count(MODEL_OF_ID[message["model"]], usage)
     return totals
 
 
@@ -170,32 +169,6 @@ TOKENS_PER_EXCHANGE = (
 COMPACT_AT = 0.835  # of the window: as the client does, where 200k are the window
 TOKENS_AFTER_COMPACTION = 8_240  # tokens that are left of a long conversation
 CALLS_PER_TURN = 6
-PROMPTS = (
-    "Compare 500 old orders with the sandbox and list every cent of difference.",
-    "Good. Now remove the table for the countries that no longer need it.",
-    "What happens when the API is down on a Saturday night?",
-    "Write the rollout plan for the support team, one page.",
-)
-PERMISSIONS = (
-    "Same for the read replicas, please.",
-    "And now the reporting user.",
-    "Check that nobody still uses the old password, then rotate the last one.",
-)
-
-
-@dataclass(frozen=True)
-class GrowingSession:
-    """One growing session: its stage, its conversation, its entry in the registry."""
-
-    builder: SessionBuilder
-    conversation: MainConversation
-    entry: Path | None
-    pending: PendingToolCall
-
-    def update_status(self, status: str) -> None:
-        """Set the session's status in the registry, if it has an entry there."""
-        if self.entry is not None:
-            set_status(self.entry, status, self.builder.clock.at)
 
 
 Track = Callable[[GrowingSession], Iterator[None]]
@@ -205,12 +178,12 @@ def fill_window(part: GrowingSession) -> Iterator[None]:
     """Fill the window step by step, compact at its end, go on."""
     talk = part.conversation
     if part.pending.tool_use_id:
-        talk.tool_result(part.pending.tool_use_id, part.pending.call, part.pending.line_id)
+        talk.tool_result(part.pending)
         yield
-    for prompt in cycle(PROMPTS):
+    for prompt in cycle(TEXTS.tax_prompts):
         for _ in range(CALLS_PER_TURN):
             if talk.tokens >= COMPACT_AT * talk.model.window:
-                how = DemoCompaction("auto", demo_texts.TAX_SUMMARY, TOKENS_AFTER_COMPACTION)
+                how = DemoCompaction("auto", SUMMARIES["tax"], TOKENS_AFTER_COMPACTION)
                 talk.compact(how, part.builder.display_path)
                 yield
             yield from _exchange(part)
@@ -228,9 +201,9 @@ def _exchange(part: GrowingSession) -> Iterator[None]:
     talk = part.conversation
     # The first request after a compaction carries the system prompt again.
     base = max(talk.tokens, FIRST_TOKENS)
-    asked_by, tool_use_id, call = write_tool_request(part.builder, talk, base + TOKENS_PER_EXCHANGE)
+    pending = write_tool_request(part.builder, talk, base + TOKENS_PER_EXCHANGE)
     yield
-    talk.tool_result(tool_use_id, call, asked_by)
+    talk.tool_result(pending)
     yield
 
 
@@ -245,7 +218,9 @@ def run_agents(part: GrowingSession) -> Iterator[None]:
 
 def _agent_round(part: GrowingSession, what: AgentLaunch) -> Iterator[None]:
     talk = part.conversation
-    started = launch_agents(talk, what.tasks, what.announcement, talk.tokens + 1_700)
+    started = launch_agents(
+        talk, tuple(TASKS[name] for name in what.tasks), what.say, talk.tokens + 1_700
+    )
     yield
     runs: list[WorkingAgent] = []
     for one in started:
@@ -274,7 +249,7 @@ def _return_agent(part: GrowingSession, work: WorkingAgent) -> Iterator[None]:
         run.write_rejected_result(run.task.rejected_result)
         yield
     run.finish()
-    replace_file(work.paths.meta, encode_sidecar(run.meta(talk.model.id), {"finished": True}))
+    replace_file(work.sidecar, encode_json(run.meta(talk.model.id) | {"finished": True}))
     yield
     talk.write_notification(notification_text(talk, run), ", ".join(run.tools_used))
     part.update_status("busy")
@@ -288,32 +263,31 @@ def _return_agent(part: GrowingSession, work: WorkingAgent) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class WorkingAgent:
-    """An agent at work and where its files are."""
+    """An agent at work, and its file of facts."""
 
     conversation: AgentConversation
-    paths: AgentPaths
+    sidecar: Path
 
 
 def begin_agent(part: GrowingSession, one: LaunchedAgent) -> WorkingAgent:
-    """Make an agent's files and write its first lines."""
     talk = part.conversation
-    place = agent_paths(part.builder.transcript, one.agent_id)
+    path = agent_transcript(part.builder.transcript, one.agent_id)
     part.builder.transcript.stat()  # a folder that somebody removed must not come back
-    write_file(place.transcript, b"")
-    chain = agent_chain(talk, one.agent_id, LineAppender(place.transcript), part.builder.clock)
+    write_file(path, b"")
+    chain = agent_chain(talk, one.agent_id, LineAppender(path), part.builder.clock)
     run = AgentConversation(one.task, chain, one.tool_use_id, talk.totals)
-    write_file(place.meta, encode_sidecar(run.meta(talk.model.id), {}))
+    write_file(agent_sidecar(path), encode_json(run.meta(talk.model.id)))
     run.begin(talk.prompt_id)
-    return WorkingAgent(run, place)
+    return WorkingAgent(run, agent_sidecar(path))
 
 
 def ask_permissions(part: GrowingSession) -> Iterator[None]:
     """Get a permission, use it, and ask for the next one."""
     talk, stage = part.conversation, part.builder
     asked = part.pending
-    for prompt in cycle(PERMISSIONS):
+    for prompt in cycle(TEXTS.password_prompts):
         part.update_status("busy")
-        talk.tool_result(asked.tool_use_id, asked.call, asked.line_id)
+        talk.tool_result(asked)
         yield
         talk.answer([text_block("Rotated, nothing was dropped.")], talk.tokens + 1_300, 40)
         talk.finish_turn(12.0)
@@ -332,11 +306,12 @@ EVENT_SPAN = timedelta(
 )  # one event's lines are stamped within so much before its end
 WAIT_TURNS = (41, 45, 49, 53)  # the steps of a round in which the waiting session moves
 ROUND_STEPS = 60  # steps; the waiting session waits for most of them
-TRACKS: dict[str, tuple[scenarios.DemoScenario, Track]] = {
-    scenarios.FILLING.spec.title: (scenarios.FILLING, fill_window),
-    scenarios.AGENTS_LAUNCHING.spec.title: (scenarios.AGENTS_LAUNCHING, run_agents),
-    scenarios.WAITING.spec.title: (scenarios.WAITING, ask_permissions),
+TRACKS: dict[str, Track] = {
+    "Move checkout to the new tax API": fill_window,
+    "Search p95 below 120 ms": run_agents,
+    "Rotate the database password": ask_permissions,
 }
+"""What happens in each of the growing sessions, by title."""
 
 
 @dataclass(frozen=True)
@@ -390,8 +365,7 @@ class DemoWriter:
         return place % 2
 
     def _open(self, session: DemoSession) -> PlayedSession:
-        scenario, track = TRACKS[session.title]
-        found = resume_session(session, scenario.spec, self._rng)
+        spec = next(story for story in STORIES if story.title == session.title)
         entry = find_entry(self._folder.root / "sessions", session.session_id)
-        part = GrowingSession(found.builder, found.conversation, entry, found.pending)
-        return PlayedSession(found.builder.clock, track(part))
+        part = resume_session(session, spec, self._rng, entry)
+        return PlayedSession(part.builder.clock, TRACKS[session.title](part))

@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-from . import client_attachments, demo_texts
-from .conversation_writer import ACCEPTED_PERMISSION, ConversationWriter, RequestLog
-from .demo_transcript import format_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .conversation_writer import CostTotals
-    from .demo_transcript import DemoJson, DemoModel, ExpectedState, TranscriptChain
-
-
-DURATION_MS = 21_400  # what a summary takes; nobody compares it
+from . import client_attachments
+from .conversation_writer import ACCEPTED_PERMISSION, ConversationWriter, CostTotals, RequestLog
+from .demo_data import DemoModel, client_text, shape
+from .demo_transcript import DemoJson, ExpectedState, TranscriptChain, format_time
 
 
 @dataclass(frozen=True)
@@ -29,108 +20,11 @@ class DemoCompaction:
     instructions: str = ""
 
 
-@dataclass(frozen=True)
-class CompactionCut:
-    """Where a conversation was cut: its last line, the kept ones, the summary, the counts."""
-
-    last_line: str | None
-    kept: tuple[str, ...]
-    summary_id: str
-    tokens: int
-    dropped: int
-
-
-def boundary_fields(how: DemoCompaction, cut: CompactionCut) -> DemoJson:
-    """Return what a boundary says."""
-    kept = list(cut.kept)
-    metadata: DemoJson = {
-        "trigger": how.trigger,
-        "preTokens": cut.tokens,
-        "postTokens": how.post_tokens,
-        "cumulativeDroppedTokens": cut.dropped,
-        "durationMs": DURATION_MS,
-        "preservedSegment": {
-            "headUuid": kept[0] if kept else cut.last_line,
-            "anchorUuid": cut.summary_id,
-            "tailUuid": cut.last_line,
-        },
-        "preservedMessages": {"anchorUuid": cut.summary_id, "uuids": kept, "allUuids": kept},
-        "preCompactOrganizationsCoverStart": False,
-    }
-    if how.trigger == "auto":
-        metadata["runningTurnPrompt"] = {}
-    return {
-        "logicalParentUuid": cut.last_line,
-        "type": "system",
-        "subtype": "compact_boundary",
-        "content": "Conversation compacted",
-        "level": "info",
-        "compactMetadata": metadata,
-    }
-
-
-def summary_text(how: DemoCompaction, tools: Iterable[str], transcript: str) -> str:
-    """Return the summary as the model reads it."""
-    head = demo_texts.SUMMARY_HEAD.format(tools=", ".join(tools))
-    return head + how.summary + demo_texts.SUMMARY_TAIL.format(transcript=transcript)
-
-
-NO_USAGE: DemoJson = {
-    "output_tokens_details": None,
-    "input_tokens": 0,
-    "output_tokens": 0,
-    "cache_creation_input_tokens": 0,
-    "cache_read_input_tokens": 0,
-    "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-    "service_tier": None,
-    "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0},
-    "inference_geo": None,
-    "iterations": None,
-    "speed": None,
-    "fallback_credit": None,
-}
-
-
-def too_long_fields(message_id: str, limits: str) -> DemoJson:
-    """Return what follows the time on the line; `limits` is the API's own arithmetic."""
-    text = f"prompt is too long: {limits}"
-    error = f'{{"type":"error","error":{{"type":"invalid_request_error","message":"{text}"}}}}'
-    message: DemoJson = {
-        "diagnostics": None,
-        "id": message_id,
-        "container": None,
-        "model": "<synthetic>",
-        "role": "assistant",
-        "stop_details": None,
-        "stop_reason": "stop_sequence",
-        "stop_sequence": "",
-        "type": "message",
-        "usage": NO_USAGE,
-        "content": [{"type": "text", "text": "Prompt is too long"}],
-        "context_management": None,
-    }
-    return {
-        "message": message,
-        "error": "invalid_request",
-        "errorDetails": f"400 {error}",
-        "isApiErrorMessage": True,
-        "apiErrorStatus": 400,
-        "apiErrorType": "invalid_request_error",
-        "perTurnEffort": None,
-        "failedResponseHadNoToolCall": True,
-        "resendCannotCure": True,
-        "madeBy": "model",
-    }
-
-
 LAST_PROMPT_CHARS = 200  # the client cuts the prompt that it remembers after so many characters
 KEPT_LINES = 3  # the lines of the last exchange that a compaction keeps word for word
-STOP_HOOK = "/home/dev/bin/ctx-hook"
 
 
 class MainConversation(ConversationWriter):
-    """Writes the main transcript of one session."""
-
     def __init__(
         self, chain: TranscriptChain, model: DemoModel, totals: CostTotals, title: str | None
     ) -> None:
@@ -145,8 +39,6 @@ class MainConversation(ConversationWriter):
         self.dropped_tokens = 0
         self.last_prompt = ""
         self.is_opened = False
-
-    # -- prompts -----------------------------------------------------------------------------
 
     def prompt(self, text: str) -> None:
         """Write a person's prompt and everything that the client adds to it."""
@@ -164,20 +56,13 @@ class MainConversation(ConversationWriter):
         if self.turns == 0:
             self._latches()
         moment = format_time(self.chain.clock.tick())
-        self.chain.add_unchained(
-            {
-                "type": "file-history-snapshot",
-                "messageId": line_id,
-                "snapshot": {"messageId": line_id, "trackedFileBackups": {}, "timestamp": moment},
-                "isSnapshotUpdate": False,
-            }
-        )
+        self.chain.add_unchained(shape("file history", id=line_id, moment=moment))
         fields = {"origin": {"kind": "human"}, "promptSource": "typed", "turnOrigin": "human"}
         self._prompt_line(text, line_id, {"permissionMode": "auto"} | fields)
 
     def _queued(self, text: str) -> None:
-        self.enqueue(text)
-        self.dequeue()
+        self.chain.enqueue(text)
+        self.chain.dequeue()
         fields = {"promptSource": "sdk", "turnOrigin": "sdk"}
         self._prompt_line(
             text, self.chain.ids.uuid(), {"permissionMode": "bypassPermissions"} | fields
@@ -187,11 +72,7 @@ class MainConversation(ConversationWriter):
         self.turns += 1
         self.prompt_id = self.chain.ids.uuid()
         self.chain.lines_since_prompt.clear()
-        head: DemoJson = {
-            "promptId": self.prompt_id,
-            "type": "user",
-            "message": {"role": "user", "content": text},
-        }
+        head = shape("turn prompt", prompt_id=self.prompt_id, content=text)
         self.chain.add(head, fields | {"turnPosition": self._position()}, line_id)
 
     def _position(self) -> DemoJson:
@@ -217,24 +98,6 @@ class MainConversation(ConversationWriter):
         self.requests.add_message(setup)
         self.is_opened = True
 
-    def enqueue(self, content: str) -> None:
-        """Write that something waits for the model."""
-        self._queue({"operation": "enqueue"}, {"content": content})
-
-    def dequeue(self) -> None:
-        """Write that what waited is taken."""
-        self._queue({"operation": "dequeue"}, {})
-
-    def _queue(self, operation: DemoJson, content: DemoJson) -> None:
-        line: DemoJson = {"type": "queue-operation"} | operation
-        line |= {
-            "timestamp": format_time(self.chain.clock.tick()),
-            "sessionId": self.chain.origin.session_id,
-        }
-        self.chain.add_unchained(line | content)
-
-    # -- turns -------------------------------------------------------------------------------
-
     def answer(self, blocks: list[DemoJson], tokens: int, output: int) -> list[str]:
         """Write one answer; from now on the context is measured."""
         ids = super().answer(blocks, tokens, output)
@@ -257,21 +120,7 @@ class MainConversation(ConversationWriter):
         self.chain.add_note("atis-latch", atis="")
 
     def finish_turn(self, seconds: float) -> None:
-        """Write what follows the last answer of a turn."""
-        summary: DemoJson = {
-            "type": "system",
-            "subtype": "stop_hook_summary",
-            "hookCount": 1,
-            "hookInfos": [{"command": STOP_HOOK, "durationMs": 11}],
-            "hookErrors": [],
-            "failedHookErrorIndexes": [],
-            "hookAdditionalContext": [],
-            "preventedContinuation": False,
-            "stopReason": "",
-            "hasOutput": False,
-            "level": "suggestion",
-        }
-        self.chain.add(summary, {"toolUseID": self.chain.ids.uuid()} | self.lineage)
+        self.chain.add(shape("stop hook"), {"toolUseID": self.chain.ids.uuid()} | self.lineage)
         if self.chain.origin.entrypoint == "cli":
             duration: DemoJson = {
                 "type": "system",
@@ -283,13 +132,9 @@ class MainConversation(ConversationWriter):
         self.write_titles()
 
     def write_cost(self) -> None:
-        """Write the running totals."""
         self.chain.add_unchained(self.totals.line(self.chain.origin.session_id, self.chain.clock))
 
-    # -- agents ------------------------------------------------------------------------------
-
     def write_launch_result(self, content: list[DemoJson], result: DemoJson, asked_by: str) -> None:
-        """Write the tool result that says an agent was launched."""
         fields: DemoJson = {
             "toolUseResult": result,
             "sourceToolAssistantUUID": asked_by,
@@ -301,32 +146,16 @@ class MainConversation(ConversationWriter):
 
     def write_notification(self, text: str, tools: str) -> None:
         """Write that an agent has come back: once in the queue, once as a user line."""
-        self.enqueue(text)
-        self.dequeue()
+        self.chain.enqueue(text)
+        self.chain.dequeue()
         self.prompt_id = self.chain.ids.uuid()
-        reminder = (
-            f"<system-reminder>\n<tools-used-before-summary>{tools}</tools-used-before-summary>\n"
-            "</system-reminder>"
-        )
+        reminder = client_text("tools_reminder", tools=tools)
         self._local(reminder, {"isMeta": True, "turnCompanion": True})
         self.turns += 1
-        origin = {
-            "kind": "task-notification",
-            "producer": "session-task",
-            "runId": self.chain.ids.run(),
-        }
-        fields: DemoJson = {
-            "permissionMode": "auto",
-            "origin": origin,
-            "promptSource": "system",
-            "turnOrigin": "task_notification",
-            "turnPosition": self._position(),
-            "queueSkipAttachments": True,
-        }
+        run, position = self.chain.ids.run(), self._position()
+        fields = shape("notification", run=run, position=position)
         self._user(text, fields | self.lineage)
         self.requests.add_message({"role": "user", "content": [{"type": "text", "text": text}]})
-
-    # -- compaction --------------------------------------------------------------------------
 
     def compact(self, how: DemoCompaction, transcript: str) -> None:
         """Write a boundary and its summary: what came before is out of the context."""
@@ -336,29 +165,37 @@ class MainConversation(ConversationWriter):
         self.dropped_tokens += max(0, self.tokens - how.post_tokens)
         self.chain.has_nickname = True
         self.chain.parent = None
-        self.chain.add(
-            boundary_fields(
-                how,
-                CompactionCut(before, tuple(kept), summary_id, self.tokens, self.dropped_tokens),
-            )
-        )
+        self.chain.add(self._boundary(how, before, kept, summary_id))
         if how.trigger == "auto":
             self._auto_summary(how, transcript, summary_id)
         else:
             self._manual_summary(how, transcript, summary_id)
         self._after_compaction(how)
 
+    def _boundary(
+        self, how: DemoCompaction, last_line: str | None, kept: list[str], summary_id: str
+    ) -> DemoJson:
+        line = shape(
+            "boundary",
+            last_line=last_line,
+            trigger=how.trigger,
+            pre_tokens=self.tokens,
+            post_tokens=how.post_tokens,
+            dropped=self.dropped_tokens,
+            head=kept[0] if kept else last_line,
+            summary_id=summary_id,
+            kept=kept,
+        )
+        if how.trigger == "auto":
+            line["compactMetadata"]["runningTurnPrompt"] = {}
+        return line
+
     def _summary_line(
         self, how: DemoCompaction, transcript: str, summary_id: str, extra: DemoJson
     ) -> None:
-        content = summary_text(how, self.tools_used, transcript)
-        line: DemoJson = {
-            "promptId": self.prompt_id,
-            "type": "user",
-            "message": {"role": "user", "content": content},
-            "isVisibleInTranscriptOnly": True,
-            "isCompactSummary": True,
-        }
+        tools = ", ".join(self.tools_used)
+        content = client_text("summary", tools=tools, summary=how.summary, transcript=transcript)
+        line = shape("compact summary", prompt_id=self.prompt_id, content=content)
         position: DemoJson = {"turnPosition": self._position()}
         self.chain.add(line, position | extra | self.lineage, summary_id)
         self.requests.reset()
@@ -378,31 +215,14 @@ class MainConversation(ConversationWriter):
     def _manual_summary(self, how: DemoCompaction, transcript: str, summary_id: str) -> None:
         self.prompt_id = self.chain.ids.uuid()
         self._summary_line(how, transcript, summary_id, {})
-        self._local(
-            "<local-command-caveat>This command was run in Claude Code itself and was not "
-            "sent to you.</local-command-caveat>",
-            {"isMeta": True},
-        )
-        self._local(
-            "<command-name>/compact</command-name>\n            "
-            "<command-message>compact</command-message>\n            "
-            f"<command-args>{how.instructions}</command-args>",
-            {},
-        )
-        self._local(
-            "<local-command-stdout>\x1b[2mCompacted (ctrl+o to see full summary)\x1b[22m"
-            "</local-command-stdout>",
-            {"repeatsCompactSummary": True},
-        )
+        self._local(client_text("command_caveat"), {"isMeta": True})
+        self._local(client_text("compact_command", instructions=how.instructions), {})
+        self._local(client_text("compacted"), {"repeatsCompactSummary": True})
         self.attachments.reopening()
         self.is_opened = False  # the next prompt brings its own context
 
     def _local(self, text: str, fields: DemoJson) -> None:
-        head: DemoJson = {
-            "promptId": self.prompt_id,
-            "type": "user",
-            "message": {"role": "user", "content": text},
-        }
+        head = shape("turn prompt", prompt_id=self.prompt_id, content=text)
         self.chain.add(head | fields, self.lineage)
 
     def _after_compaction(self, how: DemoCompaction) -> None:
@@ -413,12 +233,18 @@ class MainConversation(ConversationWriter):
         self.write_titles()
         self.write_cost()
 
-    # -- the end -----------------------------------------------------------------------------
-
     def write_prompt_too_long(self, tokens: int) -> None:
         """Write the answer that the client makes up when a request does not fit."""
-        limits = f"{tokens} tokens > {self.model.window} maximum"
         self.requests.send()
-        self.chain.add({"type": "assistant"}, too_long_fields(self.chain.ids.uuid(), limits))
+        # The API's own arithmetic.
+        text = f"prompt is too long: {tokens} tokens > {self.model.window} maximum"
+        error = f'{{"type":"error","error":{{"type":"invalid_request_error","message":"{text}"}}}}'
+        fields = shape(
+            "too long",
+            id=self.chain.ids.uuid(),
+            usage=shape("no usage"),
+            details=f"400 {error}",
+        )
+        self.chain.add({"type": "assistant"}, fields)
         self.write_titles()
         self.write_cost()

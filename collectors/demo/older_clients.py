@@ -2,36 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import asdict, replace
+from functools import reduce
 
 from . import client_attachments
+from .agent_conversation import agent_call, agent_sidecar, agent_transcript
 from .conversation_writer import (
     AnswerUsage,
-    newer_usage_fields,
-    older_usage_fields,
     split_usage,
+    stop_reason,
     text_block,
     thinking_block,
+    tool_result_block,
     tool_use_block,
 )
-from .demo_texts import OLD_SUMMARY_HEAD, REMARKS, DemoProject, make_tool_call
+from .demo_data import (
+    CLIENT,
+    TEXTS,
+    AgentTask,
+    DemoModel,
+    DemoToolCall,
+    client_text,
+    make_tool_call,
+    shape,
+)
 from .demo_transcript import (
     DemoClock,
     DemoJson,
-    DemoModel,
-    DemoToolCall,
     FileBuffer,
-    OlderLineEnvelope,
     TranscriptChain,
     format_time,
+    wrap_older_line,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from .agent_tasks import AgentTask
-
+from .session_builder import SessionBuilder
 
 NEWER_FIRST_TOKENS = 12_600  # an agent's first request in this era
 NEWER_CALL_TOKENS = 5_200
@@ -59,8 +62,8 @@ class NewerConversation:
             "promptSource": "sdk",
         }
         if self.chain.agent_id is None:
-            self._queue({"operation": "enqueue"}, {"content": text})
-            self._queue({"operation": "dequeue"}, {})
+            self.chain.enqueue(text)
+            self.chain.dequeue()
         else:
             fields = {}
         self._user(text, fields)
@@ -78,19 +81,13 @@ class NewerConversation:
     def answer(self, blocks: list[DemoJson], rounds: tuple[AnswerUsage, ...]) -> list[str]:
         """Write one answer; the context is what its last round saw."""
         self.chain.clock.advance()
-        asks = any(block["type"] == "tool_use" for block in blocks)
-        message: DemoJson = {
-            "model": self.model.id,
-            "id": self.chain.ids.message(),
-            "type": "message",
-            "role": "assistant",
-            "content": [],
-            "stop_reason": "tool_use" if asks else "end_turn",
-            "stop_sequence": None,
-            "stop_details": None,
-            "usage": newer_usage_fields(rounds),
-            "diagnostics": None,
-        }
+        message = shape(
+            "answer 2.1.217",
+            model=self.model.id,
+            id=self.chain.ids.message(),
+            stop_reason=stop_reason(blocks),
+            usage=rounds_usage(rounds),
+        )
         request = {"requestId": self.chain.ids.request()}
         self.tokens = rounds[-1].context
         return [
@@ -102,14 +99,11 @@ class NewerConversation:
         ]
 
     def use(self, say: str, call: DemoToolCall, tokens: int) -> None:
-        """Write an answer that uses a tool, and what the tool gave back."""
         tool_use_id = self.chain.ids.tool_use()
         block = tool_use_block(tool_use_id, call) | {"caller": {"type": "direct"}}
         blocks = [thinking_block(120), text_block(say), block]
         asked_by = self.answer(blocks, (split_usage(tokens, self.tokens, 240),))[-1]
-        content: list[DemoJson] = [
-            {"tool_use_id": tool_use_id, "type": "tool_result", "content": call.output}
-        ]
+        content = [tool_result_block(tool_use_id, call.output)]
         # Agents' files keep what the model saw and no more.
         result: DemoJson = {} if self.chain.agent_id is not None else {"toolUseResult": call.result}
         self._user(content, result | {"sourceToolAssistantUUID": asked_by})
@@ -117,149 +111,86 @@ class NewerConversation:
     def say(self, text: str, rounds: tuple[AnswerUsage, ...]) -> None:
         """Write an answer that ends a turn, and the summary of the stop hook."""
         self.answer([text_block(text)], rounds)
-        summary: DemoJson = {
-            "type": "system",
-            "subtype": "stop_hook_summary",
-            "hookCount": 1,
-            "hookInfos": [{"command": "/home/dev/bin/ctx-hook", "durationMs": 9}],
-            "hookErrors": [],
-            "hookAdditionalContext": [],
-            "preventedContinuation": False,
-            "stopReason": "",
-            "hasOutput": False,
-            "level": "suggestion",
-        }
-        self.chain.add(summary, {"toolUseID": self.chain.ids.uuid()})
+        self.chain.add(shape("stop hook 2.1.217"), {"toolUseID": self.chain.ids.uuid()})
 
     def _user(self, content: str | list[DemoJson], after: DemoJson) -> None:
-        head: DemoJson = {
-            "promptId": self.prompt_id,
-            "type": "user",
-            "message": {"role": "user", "content": content},
-        }
-        self.chain.add(head, after)
-
-    def _queue(self, operation: DemoJson, content: DemoJson) -> None:
-        moment = format_time(self.chain.clock.tick())
-        line: DemoJson = {"type": "queue-operation"} | operation
-        session = {"timestamp": moment, "sessionId": self.chain.origin.session_id}
-        self.chain.add_unchained(line | session | content)
+        self.chain.add(shape("turn prompt", prompt_id=self.prompt_id, content=content), after)
 
     def _listings(self) -> None:
-        names = list(client_attachments.DEFERRED_TOOLS)
-        tools = {
-            "type": "deferred_tools_delta",
-            "addedNames": names,
-            "addedLines": names,
-            "removedNames": [],
-            "readdedNames": [],
-            "pendingMcpServers": [],
-            "needsAuthMcpServers": [],
-        }
-        agents = {
-            "type": "agent_listing_delta",
-            "addedTypes": list(client_attachments.AGENT_TYPES),
-            "addedLines": [
-                f"- {kind}: {client_attachments.filler_text(80)}"
-                for kind in client_attachments.AGENT_TYPES
-            ],
-            "removedTypes": [],
-            "isInitial": True,
-            "showConcurrencyNote": True,
-        }
-        skills = {
-            "type": "skill_listing",
-            "content": "\n".join(f"- {name}" for name in client_attachments.SKILLS),
-            "skillCount": len(client_attachments.SKILLS),
-            "isInitial": True,
-            "names": list(client_attachments.SKILLS),
-        }
-        for attachment in (tools, agents, skills):
+        skills = CLIENT.skills
+        content = "\n".join(f"- {name}" for name in skills)
+        for attachment in (
+            shape("attachment tools 2.1.217", names=CLIENT.deferred_tools),
+            shape(
+                "attachment agents 2.1.217",
+                names=CLIENT.agent_types,
+                lines=client_attachments.agent_lines(),
+            ),
+            shape("attachment skills 2.1.217", content=content, count=len(skills), names=skills),
+        ):
             self.chain.add({"attachment": attachment, "type": "attachment"})
 
 
+def rounds_usage(rounds: tuple[AnswerUsage, ...]) -> DemoJson:
+    """Return the usage object as 2.1.217 writes it: the top level is the sum of its rounds."""
+    total = reduce(AnswerUsage.plus, rounds)
+    iterations = [usage.fields("iteration 2.1.217") for usage in rounds]
+    return shape("usage 2.1.217", **asdict(total), searches=len(rounds) - 1, iterations=iterations)
+
+
 def write_foreground_agent(
-    talk: NewerConversation,
-    task: AgentTask,
-    folder: Path,
-    project: DemoProject,
-    rng: Random,
-    tokens: int,
-) -> list[FileBuffer]:
-    """Write an agent that the main conversation waits for; return its files."""
+    stage: SessionBuilder, talk: NewerConversation, task: AgentTask, tokens: int
+) -> None:
+    """Write an agent that the main conversation waits for."""
     ids, agent_id = talk.chain.ids, talk.chain.ids.agent()
     tool_use_id = ids.tool_use()
-    arguments = {
-        "description": task.description,
-        "subagent_type": task.kind,
-        "prompt": task.prompt,
-    }
-    block = tool_use_block(tool_use_id, DemoToolCall("Agent", arguments, "", {}))
+    block = tool_use_block(tool_use_id, agent_call(task))
     blocks = [block | {"caller": {"type": "direct"}}]
     asked_by = talk.answer(blocks, (split_usage(tokens, talk.tokens, 310),))[-1]
-    sheet = FileBuffer(folder / f"agent-{agent_id}.jsonl")
-    clock = DemoClock(talk.chain.clock.at, talk.chain.clock.pace / 6, talk.chain.clock.end)
-    inner = NewerConversation(
-        TranscriptChain(talk.chain.origin, ids, clock, sheet, agent_id=agent_id), task.model
-    )
+    sheet = FileBuffer(agent_transcript(stage.transcript, agent_id))
+    clock = agent_clock(stage)
+    chain = TranscriptChain(stage.origin, ids, clock, sheet, agent_id=agent_id)
+    inner = NewerConversation(chain, task.model)
     inner.prompt(task.prompt)
     for number in range(task.calls):
-        call = make_tool_call(rng, project, number, 900)
-        inner.use(REMARKS[number], call, NEWER_FIRST_TOKENS + number * NEWER_CALL_TOKENS)
+        call = make_tool_call(stage.rng, stage.spec.project, number, 900)
+        inner.use(TEXTS.remarks[number], call, NEWER_FIRST_TOKENS + number * NEWER_CALL_TOKENS)
     last = split_usage(inner.tokens + NEWER_CALL_TOKENS, inner.tokens, 420)
     inner.answer([text_block(task.result)], (last,))
     talk.chain.clock.at = clock.at
-    result: DemoJson = {
-        "status": "completed",
-        "prompt": task.prompt,
-        "agentId": agent_id,
-        "agentType": task.kind,
-        "content": [{"type": "text", "text": task.result}],
-        "resolvedModel": task.model.id,
-        "totalDurationMs": 96_400,
-        "totalTokens": last.context + last.output,
-        "totalToolUseCount": task.calls,
-        "usage": newer_usage_fields((last,)),
-        "toolStats": {
-            "readCount": 1,
-            "searchCount": 1,
-            "bashCount": 1,
-            "editFileCount": 1,
-            "linesAdded": 1,
-            "linesRemoved": 1,
-            "otherToolCount": 0,
-        },
-    }
-    text = (
-        f"agentId: {agent_id} (use SendMessage to continue this agent)\n<usage>subagent_tokens: "
-        f"{last.context}\ntool_uses: {task.calls}\nduration_ms: 96400</usage>"
+    result = shape(
+        "agent result 2.1.217",
+        prompt=task.prompt,
+        agent_id=agent_id,
+        kind=task.kind,
+        result=task.result,
+        model=task.model.id,
+        tokens=last.context + last.output,
+        calls=task.calls,
+        usage=rounds_usage((last,)),
     )
-    content: list[DemoJson] = [
-        {
-            "tool_use_id": tool_use_id,
-            "type": "tool_result",
-            "content": [text_block(task.result), text_block(text)],
-        }
-    ]
-    head: DemoJson = {
-        "promptId": talk.prompt_id,
-        "type": "user",
-        "message": {"role": "user", "content": content},
-    }
+    text = client_text(
+        "newer_agent_result", agent_id=agent_id, tokens=last.context, calls=task.calls
+    )
+    content = [tool_result_block(tool_use_id, [text_block(task.result), text_block(text)])]
+    head = shape("turn prompt", prompt_id=talk.prompt_id, content=content)
     talk.chain.add(head, {"toolUseResult": result, "sourceToolAssistantUUID": asked_by})
-    meta = FileBuffer(folder / f"agent-{agent_id}.meta.json")
+    meta = FileBuffer(agent_sidecar(sheet.path))
     meta.line(
-        {
-            "agentType": task.kind,
-            "description": task.description,
-            "toolUseId": tool_use_id,
-            "spawnDepth": 1,
-            "requestShape": "foreground",
-            "model": task.model.id,
-        }
+        shape(
+            "sidecar 2.1.217",
+            kind=task.kind,
+            description=task.description,
+            tool_use_id=tool_use_id,
+            model=task.model.id,
+        )
     )
     meta.last = sheet.last
-    return [sheet, meta]
+    stage.agent_buffers += [sheet, meta]
+
+
+def agent_clock(stage: SessionBuilder) -> DemoClock:
+    return DemoClock(stage.clock.at, stage.clock.pace / 6, stage.clock.end)
 
 
 OLDER_AGENT_MODEL = "claude-haiku-4-5-20251001"  # the oldest era still wrote dates into model names
@@ -272,58 +203,37 @@ class OlderConversation:
     """Writes a transcript as 2.1.45 did."""
 
     def __init__(self, chain: TranscriptChain, model: str) -> None:
+        chain.wrap = wrap_older_line
         self.chain = chain
         self.model = model
         self.tokens = 0
         self._answers = 0
 
     def start(self) -> None:
-        """Write what a session began with."""
         self._snapshot(self.chain.ids.uuid())
         self.hook("SessionStart", "SessionStart:startup", self.chain.ids.uuid())
 
     def prompt(self, text: str) -> None:
-        """Write a person's prompt."""
         line_id = self.chain.ids.uuid()
         self._snapshot(line_id)
-        self.chain.add(self._user_head(text), {"permissionMode": "default"}, line_id)
+        self.chain.add(shape("prompt", content=text), {"permissionMode": "default"}, line_id)
 
     def answer(self, blocks: list[DemoJson], tokens: int, output: int) -> list[str]:
         """Write one answer; only its last fragment knows its output."""
         self.chain.clock.advance()
-        usage = split_usage(tokens, self.tokens, output)
-        early = AnswerUsage(
-            usage.uncached,
-            usage.cache_written,
-            usage.cache_read,
-            PLACEHOLDER_OUTPUTS[self._answers % len(PLACEHOLDER_OUTPUTS)],
-        )
+        last = split_usage(tokens, self.tokens, output)
+        placeholder = PLACEHOLDER_OUTPUTS[self._answers % len(PLACEHOLDER_OUTPUTS)]
+        early = replace(last, output=placeholder)
         self._answers += 1
-        self.tokens = usage.context
-        base: DemoJson = {
-            "model": self.model,
-            "id": self.chain.ids.message(),
-            "type": "message",
-            "role": "assistant",
-        }
-        request = self.chain.ids.request()
-        counts = [early] * (len(blocks) - 1) + [usage]
-        return [
-            self.chain.add(
-                {
-                    "message": base
-                    | {
-                        "content": [block],
-                        "stop_reason": None,
-                        "stop_sequence": None,
-                        "usage": older_usage_fields(count),
-                    },
-                    "requestId": request,
-                    "type": "assistant",
-                }
-            )
-            for block, count in zip(blocks, counts, strict=True)
-        ]
+        self.tokens = last.context
+        message_id, request = self.chain.ids.message(), self.chain.ids.request()
+        ids = []
+        for place, block in enumerate(blocks, 1):
+            usage = last if place == len(blocks) else early
+            message = older_answer(self.model, message_id, block, usage)
+            line: DemoJson = {"message": message, "requestId": request, "type": "assistant"}
+            ids.append(self.chain.add(line))
+        return ids
 
     def use(self, say: str, call: DemoToolCall, tokens: int) -> None:
         """Write an answer that uses a tool, the hook beside it, and what came back."""
@@ -336,33 +246,18 @@ class OlderConversation:
     def result(
         self, tool_use_id: str, output: str | list[DemoJson], result: DemoJson, asked_by: str
     ) -> None:
-        """Write what a tool gave back."""
-        content: list[DemoJson] = [
-            {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
-        ]
+        content = [tool_result_block(tool_use_id, output)]
         after: DemoJson = {"toolUseResult": result, "sourceToolAssistantUUID": asked_by}
-        self.chain.add(self._user_head(content), after)
+        self.chain.add(shape("prompt", content=content), after)
 
     def say(self, text: str, tokens: int) -> None:
         """Write an answer that ends a turn, and how long the turn took."""
         self.answer([text_block(text)], tokens, 180)
-        summary: DemoJson = {
-            "type": "system",
-            "subtype": "stop_hook_summary",
-            "hookCount": 1,
-            "hookInfos": [{"command": "callback", "durationMs": 12}],
-            "hookErrors": [],
-            "preventedContinuation": False,
-            "stopReason": "",
-            "hasOutput": False,
-            "level": "suggestion",
-        }
-        self.chain.add(summary, {"toolUseID": self.chain.ids.uuid()})
+        self.chain.add(shape("stop hook 2.1.45"), {"toolUseID": self.chain.ids.uuid()})
         duration: DemoJson = {"type": "system", "subtype": "turn_duration", "durationMs": 61_200}
         self.chain.add(duration, {"isMeta": False})
 
     def hook(self, event: str, name: str, tool_use_id: str) -> None:
-        """Write that a hook ran."""
         data = {
             "type": "hook_progress",
             "hookEvent": event,
@@ -381,43 +276,29 @@ class OlderConversation:
         """Write a boundary that says only who asked and how much there was."""
         self.chain.clock.advance()
         before, self.chain.parent = self.chain.parent, None
-        boundary: DemoJson = {
-            "logicalParentUuid": before,
-            "type": "system",
-            "subtype": "compact_boundary",
-            "content": "Conversation compacted",
-            "isMeta": False,
-        }
+        boundary = shape("boundary 2.1.45", last_line=before)
         metadata = {"trigger": "auto", "preTokens": pre_tokens}
         self.chain.add(boundary, {"level": "info", "compactMetadata": metadata})
         flags: DemoJson = {"isVisibleInTranscriptOnly": True, "isCompactSummary": True}
-        self.chain.add(self._user_head(OLD_SUMMARY_HEAD + summary) | flags)
+        self.chain.add(
+            shape("prompt", content=client_text("older_summary", summary=summary)) | flags
+        )
         self.tokens = 0
-
-    def _user_head(self, content: str | list[DemoJson]) -> DemoJson:
-        return {"type": "user", "message": {"role": "user", "content": content}}
 
     def _snapshot(self, line_id: str) -> None:
         moment = format_time(self.chain.clock.tick())
-        self.chain.add_unchained(
-            {
-                "type": "file-history-snapshot",
-                "messageId": line_id,
-                "snapshot": {"messageId": line_id, "trackedFileBackups": {}, "timestamp": moment},
-                "isSnapshotUpdate": False,
-            }
-        )
+        self.chain.add_unchained(shape("file history", id=line_id, moment=moment))
+
+
+def older_answer(model: str, message_id: str, block: DemoJson, usage: AnswerUsage) -> DemoJson:
+    fields = usage.fields("usage 2.1.45")
+    return shape("answer 2.1.45", model=model, id=message_id, block=block, usage=fields)
 
 
 def start_task(talk: OlderConversation, task: AgentTask, tokens: int) -> tuple[str, str]:
     """Write the Task call; return its id and the line that made it."""
     tool_use_id = talk.chain.ids.tool_use()
-    arguments = {
-        "description": task.description,
-        "subagent_type": task.kind,
-        "prompt": task.prompt,
-    }
-    block = tool_use_block(tool_use_id, DemoToolCall("Task", arguments, "", {}))
+    block = tool_use_block(tool_use_id, replace(agent_call(task), name="Task"))
     asked_by = talk.answer([block | {"caller": {"type": "direct"}}], tokens, 260)[-1]
     return tool_use_id, asked_by
 
@@ -425,53 +306,40 @@ def start_task(talk: OlderConversation, task: AgentTask, tokens: int) -> tuple[s
 def finish_task(
     talk: OlderConversation, task: AgentTask, agent_id: str, tool_use_id: str, asked_by: str
 ) -> None:
-    """Write the result of a Task call."""
     tokens = OLDER_FIRST_TOKENS + task.calls * OLDER_CALL_TOKENS
     last = split_usage(tokens, tokens - OLDER_CALL_TOKENS, 380)
     talk.chain.parent = asked_by
-    text = (
-        f"agentId: {agent_id} (for resuming to continue this agent's work if needed)\n"
-        f"<usage>total_tokens: {tokens}\ntool_uses: {task.calls}\nduration_ms: 48200</usage>"
+    text = client_text("older_agent_result", agent_id=agent_id, tokens=tokens, calls=task.calls)
+    result = shape(
+        "agent result 2.1.45",
+        prompt=task.prompt,
+        agent_id=agent_id,
+        result=task.result,
+        tokens=last.context + last.output,
+        calls=task.calls,
+        usage=last.fields("usage 2.1.45"),
     )
-    result: DemoJson = {
-        "status": "completed",
-        "prompt": task.prompt,
-        "agentId": agent_id,
-        "content": [{"type": "text", "text": task.result}],
-        "totalDurationMs": 48_200,
-        "totalTokens": last.context + last.output,
-        "totalToolUseCount": task.calls,
-        "usage": older_usage_fields(last),
-    }
     talk.result(tool_use_id, [text_block(task.result), text_block(text)], result, asked_by)
 
 
 def write_inlined_agent(
-    talk: OlderConversation, task: AgentTask, project: DemoProject, rng: Random, tokens: int
+    stage: SessionBuilder, talk: OlderConversation, task: AgentTask, tokens: int
 ) -> None:
     """Write an agent whose whole work is in progress lines of the main file."""
     tool_use_id, asked_by = start_task(talk, task, tokens)
     agent_id = talk.chain.ids.short_agent()
     tag = f"agent_{talk.chain.ids.message()}"
     data: DemoJson = {"type": "agent_progress", "prompt": task.prompt, "agentId": agent_id}
-    prompt: DemoJson = {"role": "user", "content": [text_block(task.prompt)]}
-    talk.progress(
-        _nested_message(talk, {"type": "user", "message": prompt}) | data, tag, tool_use_id
-    )
+    prompt = shape("prompt", content=[text_block(task.prompt)])
+    talk.progress(_nested_message(talk, prompt) | data, tag, tool_use_id)
     before = 0
     for number in range(task.calls):
-        call = make_tool_call(rng, project, number, 500)
+        call = make_tool_call(stage.rng, stage.spec.project, number, 500)
         seen = OLDER_FIRST_TOKENS + number * OLDER_CALL_TOKENS
-        message: DemoJson = {
-            "model": OLDER_AGENT_MODEL,
-            "id": talk.chain.ids.message(),
-            "type": "message",
-            "role": "assistant",
-            "content": [tool_use_block(talk.chain.ids.tool_use(), call)],
-            "stop_reason": None,
-            "stop_sequence": None,
-            "usage": older_usage_fields(split_usage(seen, before, PLACEHOLDER_OUTPUTS[1])),
-        }
+        message_id = talk.chain.ids.message()
+        block = tool_use_block(talk.chain.ids.tool_use(), call)
+        usage = split_usage(seen, before, PLACEHOLDER_OUTPUTS[1])
+        message = older_answer(OLDER_AGENT_MODEL, message_id, block, usage)
         request = {"requestId": talk.chain.ids.request()}
         line = _nested_message(talk, {"type": "assistant", "message": message} | request)
         talk.progress(line | data, tag, tool_use_id)
@@ -480,36 +348,23 @@ def write_inlined_agent(
 
 
 def write_sibling_agent(
-    talk: OlderConversation,
-    task: AgentTask,
-    folder: Path,
-    project: DemoProject,
-    rng: Random,
-    tokens: int,
-) -> FileBuffer:
-    """Write an agent whose file lies beside its session's; return the file."""
+    stage: SessionBuilder, talk: OlderConversation, task: AgentTask, tokens: int
+) -> None:
+    """Write an agent whose file lies beside its session's."""
     tool_use_id, asked_by = start_task(talk, task, tokens)
     agent_id = talk.chain.ids.short_agent()
-    sheet = FileBuffer(folder / f"agent-{agent_id}.jsonl")
-    clock = DemoClock(talk.chain.clock.at, talk.chain.clock.pace / 6, talk.chain.clock.end)
-    chain = TranscriptChain(
-        talk.chain.origin, talk.chain.ids, clock, sheet, OlderLineEnvelope(), agent_id
-    )
+    sheet = FileBuffer(stage.transcript.with_name(f"agent-{agent_id}.jsonl"))
+    clock = agent_clock(stage)
+    chain = TranscriptChain(talk.chain.origin, talk.chain.ids, clock, sheet, agent_id=agent_id)
     inner = OlderConversation(chain, OLDER_AGENT_MODEL)
-    chain.add({"type": "user", "message": {"role": "user", "content": task.prompt}})
+    chain.add(shape("prompt", content=task.prompt))
     for number in range(task.calls):
-        call = make_tool_call(rng, project, number, 700)
-        inner.use(REMARKS[number], call, OLDER_FIRST_TOKENS + number * OLDER_CALL_TOKENS)
+        call = make_tool_call(stage.rng, stage.spec.project, number, 700)
+        inner.use(TEXTS.remarks[number], call, OLDER_FIRST_TOKENS + number * OLDER_CALL_TOKENS)
     inner.answer([text_block(task.result)], inner.tokens + OLDER_CALL_TOKENS, 380)
     talk.chain.clock.at = clock.at
     finish_task(talk, task, agent_id, tool_use_id, asked_by)
-    return sheet
-
-
-def use_older_envelope(chain: TranscriptChain) -> TranscriptChain:
-    """Return the chain with this era's envelope."""
-    chain.envelope = OlderLineEnvelope()
-    return chain
+    stage.agent_buffers.append(sheet)
 
 
 def _nested_message(talk: OlderConversation, message: DemoJson) -> DemoJson:

@@ -5,24 +5,41 @@ from __future__ import annotations
 import json
 import os
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from random import Random
 
-from .conversation_writer import CostTotals, text_block, thinking_block, tool_use_block
-from .demo_texts import CLOSINGS, REMARKS, DemoProject, make_tool_call
+import msgspec
+
+from ..claude_code.registry import linux_stat_field
+from .conversation_writer import (
+    CostTotals,
+    PendingToolCall,
+    text_block,
+    thinking_block,
+    tool_use_block,
+)
+from .demo_data import (
+    CURRENT_VERSION,
+    MODELS,
+    PROJECTS,
+    TEXTS,
+    DemoModel,
+    DemoProject,
+    DemoToolCall,
+    make_tool_call,
+    shape,
+)
 from .demo_transcript import (
     DemoClock,
     DemoJson,
-    DemoModel,
     DemoSession,
-    DemoToolCall,
     ExpectedState,
     FileBuffer,
     IdGenerator,
     LineOrigin,
     TranscriptChain,
-    encode_line,
+    encode_json,
     project_slug,
     replace_file,
     set_time,
@@ -31,43 +48,33 @@ from .demo_transcript import (
 )
 from .main_conversation import MainConversation
 
-if TYPE_CHECKING:
-    from datetime import timedelta
-    from random import Random
-
-    from .demo_transcript import DemoJson
-
-
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
 CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
 MIN_OUTPUT_CHARS = 400
 MAX_OUTPUT_CHARS = 60_000  # characters: about what the client lets one read bring
 
 
-@dataclass(frozen=True)
-class SessionSpec:
+class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     """What makes one session: its project, its model, its title, its place in time."""
 
-    project: DemoProject
-    model: DemoModel
     title: str
-    era: str
-    entrypoint: str
-    ended: timedelta  # before now
-    pace: timedelta  # between two answers
+    project_name: str = msgspec.field(name="project")
+    model_name: str = msgspec.field(name="model")
+    era: str = CURRENT_VERSION
+    entrypoint: str = "cli"
+    ended: dict[str, int]  # how long ago, in the words of timedelta
+    pace_s: int  # between two answers
     answers: int  # about how many there will be: says when the session began
     status: str | None = None  # of the registry; none when no process has the session open
     grows: bool = False
 
+    @property
+    def project(self) -> DemoProject:
+        return PROJECTS[self.project_name]
 
-@dataclass(frozen=True)
-class SessionTruth:
-    """What a story left behind: the truth about its session."""
-
-    tokens: int | None
-    state: ExpectedState
-    compactions: int
-    agents: int
+    @property
+    def model(self) -> DemoModel:
+        return MODELS[self.model_name]
 
 
 @dataclass
@@ -87,7 +94,6 @@ class SessionBuilder:
 
     @property
     def transcript(self) -> Path:
-        """Return the session's main file."""
         return self.buffer.path
 
     @property
@@ -96,17 +102,14 @@ class SessionBuilder:
         return f"~/.claude/projects/{self.transcript.parent.name}/{self.transcript.name}"
 
     def started_at(self) -> datetime:
-        """Return when the session began."""
         return datetime.fromisoformat(
             next(line["timestamp"] for line in self.buffer.lines if "timestamp" in line)
         )
 
     def new_chain(self) -> TranscriptChain:
-        """Return a new chain that writes to the main file."""
         return TranscriptChain(self.origin, self.ids, self.clock, self.buffer)
 
     def new_conversation(self) -> MainConversation:
-        """Return the main conversation of a 2.1.329 session."""
         totals = CostTotals(to_millis(self.clock.at))
         return MainConversation(self.new_chain(), self.spec.model, totals, self.spec.title)
 
@@ -120,26 +123,26 @@ class SessionBuilder:
         return call
 
     def next_remark(self) -> str:
-        """Return what is said before the next tool call."""
-        return REMARKS[(self.calls * 5 + len(self.spec.title)) % len(REMARKS)]
+        return TEXTS.remarks[(self.calls * 5 + len(self.spec.title)) % len(TEXTS.remarks)]
 
     def closing(self) -> str:
-        """Return what ends a turn."""
-        return CLOSINGS[(self.calls + len(self.spec.title)) % len(CLOSINGS)]
+        return TEXTS.closings[(self.calls + len(self.spec.title)) % len(TEXTS.closings)]
 
-    def to_session(self, told: SessionTruth) -> DemoSession:
-        """Return the truth about the session."""
+    def to_session(
+        self, tokens: int | None, state: ExpectedState, compactions: int, agents: int
+    ) -> DemoSession:
+        """Return the truth about the session; `tokens` is its context at its end."""
         return DemoSession(
             session_id=self.origin.session_id,
             title=self.spec.title,
             transcript=self.transcript,
             era=self.spec.era,
             model=self.spec.model.id,
-            context_tokens=told.tokens,
-            context_state=told.state,
+            context_tokens=tokens,
+            context_state=state,
             window_tokens=self.spec.model.window,
-            compactions=told.compactions,
-            agents=told.agents,
+            compactions=compactions,
+            agents=agents,
             grows=self.spec.grows,
         )
 
@@ -158,16 +161,10 @@ def open_session(cast: SessionSpec, root: Path, now: datetime, rng: Random) -> S
         branch=cast.project.branch,
         nickname=rng.choice(NICKNAMES),
     )
-    end = now - cast.ended
-    clock = DemoClock(end - cast.pace * cast.answers, cast.pace, end)
+    end, pace = now - timedelta(**cast.ended), timedelta(seconds=cast.pace_s)
+    clock = DemoClock(end - pace * cast.answers, pace, end)
     path = root / "projects" / project_slug(cast.project.cwd) / f"{origin.session_id}.jsonl"
     return SessionBuilder(cast, origin, root, rng, ids, clock, FileBuffer(path))
-
-
-def conversation_truth(talk: MainConversation) -> SessionTruth:
-    """Return what a 2.1.329 conversation knows about itself."""
-    tokens = None if talk.state == "unknown" else talk.tokens
-    return SessionTruth(tokens, talk.state, talk.compactions, talk.agents)
 
 
 def rising_steps(start: int, until: int, count: int) -> list[int]:
@@ -184,39 +181,36 @@ def _turn_steps(tokens: int, until: int, calls: int) -> list[int]:
 
 def write_tool_use(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
     """Write one exchange: a remark, a tool call and its result."""
-    asked_by, tool_use_id, call = write_tool_request(stage, talk, tokens)
-    talk.tool_result(tool_use_id, call, asked_by)
+    talk.tool_result(write_tool_request(stage, talk, tokens))
 
 
 def write_running_tests(stage: SessionBuilder, talk: MainConversation, tokens: int) -> None:
     """Write an answer that runs the tests, which have not finished."""
     wanted = stage.next_call(tokens - talk.tokens)
     tests = {"command": stage.spec.project.test, "description": "Run the tests"}
-    call = replace(wanted, name="Bash", input=tests)
-    asked_by, tool_use_id = _write_tool_call(stage, talk, tokens, call)
+    pending = _write_tool_call(stage, talk, tokens, replace(wanted, name="Bash", input=tests))
     lines = len(stage.buffer.lines)
     # The end is told and taken back: so all that is told after it stays the same.
-    talk.tool_result(tool_use_id, call, asked_by)
+    talk.tool_result(pending)
     stage.buffer.cut(lines)
 
 
 def write_tool_request(
     stage: SessionBuilder, talk: MainConversation, tokens: int
-) -> tuple[str, str, DemoToolCall]:
-    """Write an answer that calls a tool; return its line's uuid, the tool use id and the call."""
-    call = stage.next_call(tokens - talk.tokens)
-    return *_write_tool_call(stage, talk, tokens, call), call
+) -> PendingToolCall:
+    """Write an answer that calls a tool."""
+    return _write_tool_call(stage, talk, tokens, stage.next_call(tokens - talk.tokens))
 
 
 def _write_tool_call(
     stage: SessionBuilder, talk: MainConversation, tokens: int, call: DemoToolCall
-) -> tuple[str, str]:
+) -> PendingToolCall:
     tool_use_id = stage.ids.tool_use()
     blocks: list[DemoJson] = [text_block(stage.next_remark()), tool_use_block(tool_use_id, call)]
     if stage.calls % 3 == 1 and talk.model.effort is not None:
         blocks.insert(0, thinking_block(300))
     asked_by = talk.answer(blocks, tokens, 160 + 40 * len(blocks))[-1]
-    return asked_by, tool_use_id
+    return PendingToolCall(asked_by, tool_use_id, call)
 
 
 def write_turn(
@@ -233,42 +227,28 @@ def write_turn(
 
 WAITING_FOR = "permission prompt"
 
-START_TIME_FIELD = 22 - 3  # of /proc/<pid>/stat, counted after the command's closing bracket
-
-
-def read_process_start(pid: int) -> str | None:
-    """Return when a process started, in the kernel's ticks; None where there is no /proc."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return None
-    return stat.rpartition(")")[2].split()[START_TIME_FIELD]
+_START_TIME_FIELD = 22  # of /proc/PID/stat: in the kernel's ticks
 
 
 def registry_entry(
     stage: SessionBuilder, number: int, pid: int, proc_start: str | None
 ) -> DemoJson:
-    """Return what the client would say about a live session."""
-    started = to_millis(stage.started_at())
-    updated = to_millis(stage.clock.at)
-    line: DemoJson = {
-        "pid": pid,
-        "sessionId": stage.origin.session_id,
-        "cwd": stage.origin.cwd,
-        "startedAt": started,
-    }
-    if proc_start is not None:
-        line["procStart"] = proc_start
-    tail = f"{stage.spec.project.cwd.rpartition('/')[2]}-{stage.origin.session_id[:2]}"
-    return line | {
-        "version": stage.origin.version,
-        "kind": "interactive",
-        "entrypoint": stage.origin.entrypoint,
-        "tmux": f"work:@{number}.%{number}",
-        "name": tail,
-        "nameSource": "derived",
-        **_status_fields(stage.spec.status, updated),
-    }
+    origin = stage.origin
+    line = shape(
+        "registry entry",
+        pid=pid,
+        session=origin.session_id,
+        cwd=origin.cwd,
+        started=to_millis(stage.started_at()),
+        proc_start=proc_start,
+        version=origin.version,
+        entrypoint=origin.entrypoint,
+        tmux=f"work:@{number}.%{number}",
+        name=f"{origin.cwd.rpartition('/')[2]}-{origin.session_id[:2]}",
+    )
+    if proc_start is None:
+        del line["procStart"]
+    return line | _status_fields(stage.spec.status, to_millis(stage.clock.at))
 
 
 def _status_fields(status: str | None, moment: int) -> DemoJson:
@@ -279,19 +259,17 @@ def _status_fields(status: str | None, moment: int) -> DemoJson:
 def write_registry(
     folder: Path, stages: list[SessionBuilder], pid: int | None, proc_start: str | None
 ) -> None:
-    """Write an entry for every session that a process has open."""
     number_of_process = os.getpid() if pid is None else pid
-    start = read_process_start(number_of_process) if pid is None else proc_start
+    start = linux_stat_field(number_of_process, _START_TIME_FIELD) if pid is None else proc_start
     live = [stage for stage in stages if stage.spec.status is not None]
     for number, stage in enumerate(live, start=1):
         path = folder / f"{number_of_process}-{number}.json"
-        content = encode_line(registry_entry(stage, number, number_of_process, start)).rstrip(b"\n")
+        content = encode_json(registry_entry(stage, number, number_of_process, start))
         write_file(path, content)
         set_time(path, stage.clock.at)
 
 
 def find_entry(folder: Path, session_id: str) -> Path | None:
-    """Return the entry of a session, if it has one."""
     for path in sorted(folder.glob("*.json")):
         if json.loads(path.read_bytes()).get("sessionId") == session_id:
             return path
@@ -305,4 +283,4 @@ def set_status(path: Path, status: str, now: datetime) -> None:
         return
     moment = to_millis(now)
     content.pop("waitingFor", None)
-    replace_file(path, encode_line(content | _status_fields(status, moment)).rstrip(b"\n"))
+    replace_file(path, encode_json(content | _status_fields(status, moment)))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...core.files.json_edit import (
     BOM,
+    JsonPath,
     append_item,
     find_value,
     parse_json_text,
@@ -17,19 +19,16 @@ from ...core.files.json_edit import (
     set_value,
 )
 from ..claude_code.config.config_reader import LOCAL_SETTINGS_FILE, SETTINGS_FILE
-from ..plugin.installed_commands import FEATURE_EVENTS, hook_command, parse_command
+from ..plugin.installed_commands import (
+    FEATURE_EVENTS,
+    InstalledCommand,
+    hook_command,
+    parse_command,
+)
 from .settings_file import NotSafeError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ...core.files.json_edit import JsonPath
-    from ..plugin.installed_commands import InstalledCommand
 
 
 class SettingsScope(StrEnum):
-    """Whose sessions the settings are for."""
-
     USER = "user"
     PROJECT = "project"
     LOCAL = "local"
@@ -87,8 +86,6 @@ HookHandler = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
-    """What a person asked for."""
-
     store: Path
     features: tuple[str, ...] = ()
     """In the order of FEATURES."""

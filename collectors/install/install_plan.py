@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import difflib
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from ctxtop import __version__
 
+from ...core.files.file_operations import LockHeldError, user_lock
 from ...core.files.json_edit import JsonTextError, decode_utf8
-from ...core.files.shared_files import LockHeldError, user_lock
 from ...core.transcript.sanitize import sanitize_text
 from ..claude_code.config.client_settings import mask_secrets
 from ..plugin.installed_commands import statusline_command
-from . import installed_plugin
+from . import install_status
 from .hook_settings import (
+    HookSettings,
+    InstallOptions,
+    SettingsLocation,
     SettingsScope,
     hook_handlers,
     parse_hook_settings,
@@ -28,15 +32,14 @@ from .hook_settings import (
     without_status_line,
 )
 from .install_receipts import InstallReceipt, InstallRecords, sha256
-from .installed_plugin import read_plugin, remove_plugin, write_plugin
-from .settings_file import ChangedError, NotSafeError, read_settings_file, write_settings_file
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .hook_settings import HookSettings, InstallOptions, SettingsLocation
-    from .settings_file import SettingsFile
-
+from .install_status import read_plugin, remove_plugin, write_plugin
+from .settings_file import (
+    ChangedError,
+    NotSafeError,
+    SettingsFile,
+    read_settings_file,
+    write_settings_file,
+)
 
 _DEV_NULL: Final = "/dev/null"
 
@@ -76,17 +79,16 @@ def diff_hook_settings(
     removed = [_hook_line(*each) for each in _in_order_of(before, old - new)]
     kept = [_hook_line(*each) for each in _in_order_of(after, old & new)]
     if before.status_command == after.status_command:
-        kept += (
-            [f"status line: {mask_secrets(after.status_command)}"] if after.status_command else []
-        )
+        kept += _status_lines(after)
     else:
-        added += (
-            [f"status line: {mask_secrets(after.status_command)}"] if after.status_command else []
-        )
-        removed += (
-            [f"status line: {mask_secrets(before.status_command)}"] if before.status_command else []
-        )
+        added += _status_lines(after)
+        removed += _status_lines(before)
     return tuple(added), tuple(removed), tuple(kept)
+
+
+def _status_lines(settings: HookSettings) -> list[str]:
+    command = settings.status_command
+    return [f"status line: {mask_secrets(command)}"] if command else []
 
 
 def _in_order_of(settings: HookSettings, wanted: set[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -153,7 +155,7 @@ def plan_install(
         after = now.file.data
     else:
         after = text.encode()
-    plugin = installed_plugin.plugin_files(options.store, made) if options.as_plugin else {}
+    plugin = install_status.plugin_files(options.store, made) if options.as_plugin else {}
     original = now.original()
     receipt = InstallReceipt(
         settings=str(now.file.real),
@@ -179,20 +181,18 @@ def plan_uninstall(location: SettingsLocation, config_dir: Path, store: Path) ->
 
 
 class _CurrentInstall:
-    """What there is."""
-
     def __init__(self, place: SettingsLocation, config_dir: Path, store: Path) -> None:
         self.file: Final = read_settings_file(place.settings, place.roots)
         self.records: Final = InstallRecords(store, self.file.real)
         self.receipt: Final = self.records.read_receipt()
-        self.folder: Final = installed_plugin.plugin_folder(config_dir)
+        self.folder: Final = install_status.plugin_folder(config_dir)
         self.skills = self.folder.parent
         self.plugin: Mapping[str, bytes] = {}
         self.scope: Final = place.scope
         if self.scope is SettingsScope.USER:
-            self.skills = installed_plugin.skills_folder(config_dir)
+            self.skills = install_status.skills_folder(config_dir)
             older = self.receipt.files if self.receipt else {}
-            self.plugin = installed_plugin.read_plugin(self.folder, older) or {}
+            self.plugin = install_status.read_plugin(self.folder, older) or {}
         try:
             self.text: Final = decode_utf8(self.file.data or b"")
             self.settings: Final = parse_hook_settings(self.text)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Container, Iterator
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
+from ...core.files.file_operations import write_file_atomically
 from ...core.files.safe_open import open_regular
-from .settings_file import write_private_file
-
-if TYPE_CHECKING:
-    from collections.abc import Container
-    from pathlib import Path
-
 
 MAX_BACKUPS: Final = 10
 """Backups of one settings file; those that are a way back are kept beside them."""
@@ -51,6 +48,20 @@ def install_folder(store: Path) -> Path:
     return store.with_name(f"{store.name}.install")
 
 
+def read_install_receipts(store: Path) -> Iterator[tuple[Path, InstallReceipt | None]]:
+    """Read a store's receipts, by the path of each; None where it cannot be read as one."""
+    for path in sorted(install_folder(store).glob(f"*/{_RECEIPT_FILE}")):
+        try:
+            yield path, _decode_receipt(path)
+        except (OSError, msgspec.DecodeError):
+            yield path, None
+
+
+def _decode_receipt(path: Path) -> InstallReceipt:
+    with open_regular(path) as file:
+        return msgspec.json.decode(file.read(MAX_RECEIPT_BYTES), type=InstallReceipt)
+
+
 class InstallRecords:
     """The receipt and the backups of one settings file."""
 
@@ -61,8 +72,7 @@ class InstallRecords:
     def read_receipt(self) -> InstallReceipt | None:
         """Read the receipt; None where there is none that can be read as one."""
         try:
-            with open_regular(self._folder / _RECEIPT_FILE) as file:
-                return msgspec.json.decode(file.read(MAX_RECEIPT_BYTES), type=InstallReceipt)
+            return _decode_receipt(self._folder / _RECEIPT_FILE)
         except (FileNotFoundError, msgspec.DecodeError):
             return None
 
@@ -74,11 +84,10 @@ class InstallRecords:
             if path.stem.endswith(digest[:12]) and self.read_backup(path.name) == data:
                 return path.name
         name = f"{moment}-{digest[:12]}.json"
-        write_private_file(self.backup_path(name), data)
+        write_file_atomically(self.backup_path(name), data)
         return name
 
     def backup_path(self, backup: str) -> Path:
-        """Name the file of a backup."""
         return self._folder / _BACKUPS_FOLDER / backup
 
     def read_backup(self, backup: str) -> bytes | None:
@@ -90,8 +99,7 @@ class InstallRecords:
             return None
 
     def write_receipt(self, receipt: InstallReceipt) -> None:
-        """Write the receipt."""
-        write_private_file(
+        write_file_atomically(
             self._folder / _RECEIPT_FILE, msgspec.json.format(msgspec.json.encode(receipt))
         )
 
@@ -110,5 +118,4 @@ class InstallRecords:
 
 
 def sha256(data: bytes) -> str:
-    """Hash bytes."""
     return hashlib.sha256(data).hexdigest()

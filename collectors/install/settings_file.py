@@ -5,19 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import re
-import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from pathlib import Path
+from typing import Final
 
+from ...core.files.file_operations import (
+    make_private_folder,
+    remove_if_present,
+    sync_folder,
+    write_temporary,
+)
 from ...core.files.safe_open import open_regular
-from ...core.files.shared_files import copy_extended_attributes
 from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 
 class NotSafeError(Exception):
@@ -27,22 +28,6 @@ class NotSafeError(Exception):
 class ChangedError(NotSafeError):
     """Something else was written since the plan was made: a new plan may do."""
 
-
-FOLDER_MODE: Final = 0o700
-FILE_MODE: Final = 0o600
-"""Of what is made new: settings may hold keys."""
-
-
-@dataclass(frozen=True, slots=True)
-class FileAccess:
-    """Who may read and write a file."""
-
-    mode: int = FILE_MODE
-    group: int | None = None
-    """None for that of whoever makes it."""
-
-
-PRIVATE_ACCESS: Final = FileAccess()
 
 TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
 """How a file is named while it is written; one that stays is what a crash left."""
@@ -60,7 +45,8 @@ class SettingsFile:
     """None where there is none."""
     is_link: bool = False
     """It stands somewhere else than its name says."""
-    access: FileAccess = PRIVATE_ACCESS
+    status: os.stat_result | None = None
+    """Who may read and write it; None where there is none."""
 
 
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
@@ -90,8 +76,7 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
         data = file.read(MAX_SETTINGS_BYTES + 1)
     if len(data) > MAX_SETTINGS_BYTES:
         raise NotSafeError(f"{path} is larger than {MAX_SETTINGS_BYTES >> 10} KiB: no settings are")
-    access = FileAccess(stat.S_IMODE(status.st_mode), status.st_gid)
-    return SettingsFile(path, real, data, link, access)
+    return SettingsFile(path, real, data, link, status)
 
 
 def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
@@ -104,88 +89,28 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
         _check_unchanged(file)
         file.real.unlink()
         return
-    make_folder(file.real.parent)
-    with _write_beside(file.real, data, file.access) as temporary:
+    make_private_folder(file.real.parent)
+    temporary = write_temporary(file.real, [data], file.status)
+    try:
         _check_unchanged(file)
         if file.data is None:
-            # Unlike a rename this fails where somebody was faster.
-            temporary.link()
+            _link_new(temporary, file.real)
         else:
-            temporary.rename()
+            temporary.replace(file.real)
+        sync_folder(file.real.parent)
+    finally:
+        remove_if_present(temporary)
 
 
-def write_private_file(path: Path, data: bytes) -> None:
-    """Write a file of ours, whole or not at all; its folders are made.
-
-    Raises OSError where it cannot be written.
-    """
-    make_folder(path.parent)
-    with _write_beside(path, data, PRIVATE_ACCESS) as temporary:
-        temporary.rename()
-
-
-def make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the user alone."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    for each in reversed(missing):
-        each.mkdir(FOLDER_MODE, exist_ok=True)
-
-
-class _TemporaryFile:
-    def __init__(self, path: Path, target: Path) -> None:
-        self.path = path
-        self._target = target
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        with suppress(FileNotFoundError):
-            self.path.unlink()
-
-    def rename(self) -> None:
-        self.path.replace(self._target)
-        _sync_folder(self._target.parent)
-
-    def link(self) -> None:
-        try:
-            self._target.hardlink_to(self.path)
-        except FileExistsError:
-            raise ChangedError(f"{self._target} was made meanwhile: run it again") from None
-        except OSError:
-            # A file system without hard links.
-            self.path.replace(self._target)
-        _sync_folder(self._target.parent)
-
-
-def _write_beside(target: Path, data: bytes, access: FileAccess) -> _TemporaryFile:
-    """Write the bytes beside the file that they are for."""
-    path = target.with_name(f".{target.name}.{secrets.token_hex(6)}.ctxtop")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    descriptor = os.open(path, flags, FILE_MODE)
-    temporary = _TemporaryFile(path, target)
+def _link_new(temporary: Path, target: Path) -> None:
+    """Name a file that was not there; unlike a rename this fails where somebody was faster."""
     try:
-        with open(descriptor, "wb") as file:  # noqa: PTH123 -- a descriptor
-            file.write(data)
-            file.flush()
-            copy_extended_attributes(target, descriptor)
-            _set_access(descriptor, access)
-            os.fsync(descriptor)
-    except BaseException:
-        temporary.__exit__()
-        raise
-    return temporary
-
-
-def _set_access(descriptor: int, access: FileAccess) -> None:
-    mode = access.mode
-    if access.group is not None:
-        try:
-            os.fchown(descriptor, -1, access.group)
-        except PermissionError:
-            # Not one of ours: then what its members might do nobody may.
-            mode &= ~stat.S_IRWXG
-    os.fchmod(descriptor, mode)
+        target.hardlink_to(temporary)
+    except FileExistsError:
+        raise ChangedError(f"{target} was made meanwhile: run it again") from None
+    except OSError:
+        # A file system without hard links.
+        temporary.replace(target)
 
 
 def resolve_links(path: Path) -> Path:
@@ -225,14 +150,3 @@ def _check_unchanged(file: SettingsFile) -> None:
         data = None
     if data != file.data:
         raise ChangedError(f"{file.path} was changed meanwhile: run it again")
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError:
-        # Some file systems cannot; the rename is done all the same.
-        return
-    finally:
-        os.close(descriptor)

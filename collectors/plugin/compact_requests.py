@@ -4,7 +4,6 @@ In the folder `asking` beside the logs of a store, 0700, and each file in it 060
 
     SESSION.REQUEST.ask     a request that the module may take
     SESSION.REQUEST.taken   the same while it is carried out: whoever renames it owns it
-    SESSION.lock            one request a session at a time
 
 The module lists it every second, so what stays is in its subfolder `kept`:
 
@@ -45,7 +44,6 @@ ORPHAN_AFTER_S: Final = 300.0
 
 ASK: Final = "ask"
 TAKEN: Final = "taken"
-LOCK: Final = "lock"
 ALIVE: Final = "alive"
 ASKED: Final = "asked"
 RESULT: Final = "result"
@@ -135,16 +133,6 @@ def write_request_file(path: str, value: dict[str, Any]) -> None:
 
     data = json.dumps({"v": REQUEST_VERSION} | value, ensure_ascii=True).encode() + b"\n"
     write_atomically(path, data)
-
-
-def write_new_request_file(path: str, value: dict[str, Any]) -> None:
-    """Write a file whole that must not be there yet; raises FileExistsError, OSError."""
-    part = f"{path}.{os.getpid()}-{time.time_ns()}.once"
-    write_request_file(part, value)
-    try:
-        os.link(part, path)
-    finally:
-        os.unlink(part)
 
 
 def read_request_file(path: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
 from ..policy_files import PolicyFiles
-from ..policy_sources import PolicySources
-from ..standard_paths import trust_file_path, user_policy_path
+from ..standard_paths import PolicySources, trust_file_path, user_policy_path
 from .hook_call import find_hook_project
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:
     """Resolve the policy by which a hook acts; its environment is the client's own.
 
-    `given` is what the client told the hook.
+    `fields` are what the client told the hook.
     """
     folder = find_hook_project(fields)
     sources = PolicySources((), dict(os.environ), user_policy_path(), trust_file_path())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -67,10 +68,6 @@ def statusline_command(store: Path, wrapped: str | None = None) -> str:
     return _guarded(["-I", "-S"], [STATUS_LINE_KIND, str(store), *more], gone)
 
 
-def is_own_command(command: str) -> bool:
-    return parse_command(command) is not None
-
-
 def parse_command(command: str) -> InstalledCommand | None:
     """Read a command of ours; None for anybody else's."""
     try:
@@ -104,7 +101,9 @@ def _split_call(command: str) -> list[str]:
     if _BEFORE not in found:
         return shlex.split(command)
     call = found[found.index(_BEFORE) + 1 :]
-    return call[: call.index(";")] if ";" in call else call
+    # A wrapped command may itself be a semicolon: the call ends where the guard's `; else` begins.
+    ends = (n for n, pair in enumerate(pairwise(call)) if pair == (";", "else"))
+    return call[: next(ends, len(call))]
 
 
 def _script_path() -> str:

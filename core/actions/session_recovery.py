@@ -2,51 +2,58 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from ..compaction.apply import apply_plan
-from ..compaction.plan import Severity
-from ..compaction.receipts import ApplyMode, ReceiptStore
+from ..compaction.compaction_target import CompactionTarget
+from ..compaction.conversation_planning import read_conversation
+from ..compaction.operation_selection import STRATEGIES
+from ..compaction.plan import CompactionRefusedError, Operation, Refusal, Severity
+from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
 from ..compaction.recovery.recovery_plan import (
     BaseFile,
+    RecoveryChoice,
     RecoveryTools,
     available_steps,
     choose_step,
 )
-from ..compaction.recovery.recovery_run import RecoveryCounters, begin_attempt, find_refusal
+from ..compaction.recovery.recovery_run import (
+    AttemptRefusedError,
+    RecoveryCounters,
+    RecoveryRun,
+    SessionRefusal,
+    begin_attempt,
+    find_refusal,
+)
 from ..compaction.recovery.recovery_settings import (
     RecoverySettings,
     RecoveryStep,
+    read_recovery_settings,
     recovery_steps_for,
 )
 from ..compaction.recovery.recovery_steps import RecoveryContext, summarise_until_it_fits
-from ..compaction.strategies.strategy_registry import STRATEGIES
-from ..compaction.summary_boundary import Conversation, newest_entry, read_common_fields
 from ..compaction.transcript_file import open_transcript
-from ..compaction.transcript_planning import read_transcript_view
+from ..compaction.transcript_planning import CounterOf, PlanSource, read_transcript_view
+from ..compaction.transcript_view import TranscriptView
 from ..measure.window import ClaimSource
-from ..store.automation_records import read_recovery, update_recovery
+from ..model.session import SessionStatus
+from ..store.automation_records import clean_up_runs, read_recovery, update_recovery
+from ..store.database import StoreError, explain_error, open_reader
+from ..store.token_samples import read_estimator
+from ..store.writer import Writer
 from ..summaries.summary_settings import SummarySettings, read_summary_settings
+from ..transcript.conversation import Entry, PartKind
 from ..transcript.entry_decoder import iter_entries, read_entries
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterator
-
-    from ..compaction.compaction_target import CompactionTarget
-    from ..compaction.plan import Operation, Refusal
-    from ..compaction.receipts import CompactionReceipt
-    from ..compaction.recovery.recovery_plan import RecoveryChoice
-    from ..compaction.recovery.recovery_run import RecoveryRun, SessionRefusal
-    from ..compaction.transcript_planning import CounterOf
-    from ..compaction.transcript_view import TranscriptView
-    from ..model.session import Session
-    from ..policy.policy import Policy
-
+from ..transcript.sanitize import sanitize_text
+from .session_access import ActionFailure, ResumeResult, SessionAccess
 
 DEDUP_STRATEGIES: Final = frozenset(
     {"duplicate-results", "unchanged-reads", "repeated-attachments"}
@@ -72,10 +79,7 @@ class RecoveryOptions(msgspec.Struct, frozen=True):
     reserve_tokens: int
     confirmed: frozenset[RecoveryStep] = frozenset()
     """Steps that ask first and that a person has confirmed."""
-    keep_messages: int = 10
-    """Messages that a summary leaves word for word (`compact.preserve_recent`)."""
     summary: SummarySettings = SummarySettings()
-    """What else a policy says of a summary."""
 
 
 class Recovery(msgspec.Struct, frozen=True):
@@ -109,8 +113,8 @@ def plan_recovery(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
 def recover(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
     """Mend the session in a fork, under its lock; the original stays as it is.
 
-    Raises NothingToMendError, NotNowError where no attempt may begin, NotAppliedError where the
-    plan is refused, and OSError.
+    Raises NothingToRecoverError, AttemptRefusedError where no attempt may begin,
+    CompactionRefusedError where the plan is refused, and OSError.
     """
 
     def keep(session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun]) -> RecoveryRun:
@@ -139,26 +143,136 @@ def recover(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
 
 
 def recovery_options(
-    target: CompactionTarget,
-    session: Session,
-    policy: Policy,
-    counter_of: CounterOf,
-    settings: RecoverySettings,
-    confirmed: frozenset[RecoveryStep] = frozenset(),
+    access: SessionAccess, db: sqlite3.Connection, confirmed: frozenset[RecoveryStep] = frozenset()
 ) -> RecoveryOptions:
-    window = session.context.window
-    summary = read_summary_settings(policy)
+    """Return what the policy allows; `db` is read as long as the options are used."""
+    window, policy = access.session.context.window, access.policy
     return RecoveryOptions(
-        target=target,
-        settings=settings,
-        counter_of=counter_of,
+        target=access.target,
+        settings=read_recovery_settings(policy),
+        counter_of=read_estimator(db).for_model,
         window_tokens=None if window.source is ClaimSource.ASSUMED else window.tokens,
         # So much is kept free that the client does not compact at once what was just mended.
         reserve_tokens=sum(policy.integer(f"limit.{name}") or 0 for name in _RESERVE_KEYS),
         confirmed=confirmed,
-        keep_messages=summary.keep_messages,
-        summary=summary,
+        summary=read_summary_settings(policy),
     )
+
+
+BUSY_STATUSES: Final = frozenset({SessionStatus.BUSY, SessionStatus.WAITING, SessionStatus.ACTIVE})
+
+
+class SessionBusyError(Exception):
+    """Somebody is at work in the session."""
+
+
+RECOVERY_ERRORS: Final = (
+    NothingToRecoverError,
+    AttemptRefusedError,
+    CompactionRefusedError,
+    SessionBusyError,
+    OSError,
+    StoreError,
+    sqlite3.Error,
+)
+"""Ends that are to be expected."""
+
+
+def preview_recovery(
+    access: SessionAccess, db: sqlite3.Connection, confirmed: frozenset[RecoveryStep]
+) -> Recovery:
+    """Return what a recovery would do, without writing anything. Raises RECOVERY_ERRORS."""
+    _require_not_busy(access)
+    return plan_recovery(recovery_options(access, db, confirmed), db)
+
+
+def run_recovery(
+    access: SessionAccess, confirmed: frozenset[RecoveryStep] = frozenset()
+) -> tuple[Recovery, ResumeResult | None]:
+    """Mend a session in a fork, and ask again there where the policy says so (T-11).
+
+    Raises RECOVERY_ERRORS.
+    """
+    _require_not_busy(access)
+    with closing(open_reader(access.store)) as db, closing(Writer(access.store)) as writer:
+        clean_up_runs(writer.connection, time.time_ns() // 1_000_000)
+        options = recovery_options(access, db, confirmed)
+        recovery = recover(options, writer.connection)
+    return recovery, _resume(access, recovery, options)
+
+
+def try_preview_recovery(
+    access: SessionAccess, db: sqlite3.Connection, confirmed: frozenset[RecoveryStep]
+) -> Recovery | ActionFailure:
+    """Preview a recovery; expected errors are returned as an ActionFailure."""
+    try:
+        return preview_recovery(access, db, confirmed)
+    except RECOVERY_ERRORS as error:
+        return _recovery_failure(error)
+
+
+def try_run_recovery(
+    access: SessionAccess, confirmed: frozenset[RecoveryStep]
+) -> tuple[Recovery, ResumeResult | None] | ActionFailure:
+    """Mend a session, or return why it was not."""
+    try:
+        recovery, resumed = run_recovery(access, confirmed)
+    except RECOVERY_ERRORS as error:
+        return _recovery_failure(error)
+    if recovery.receipt is None:
+        whys = tuple(each.why for each in recovery.choice.refusals)
+        return ActionFailure(whys or ("no step suffices",))
+    return recovery, resumed
+
+
+def _recovery_failure(error: Exception) -> ActionFailure:
+    if isinstance(error, OSError):
+        where = error.filename or "a file"
+        return ActionFailure((f"{where}: {error.strerror or error}: nothing was changed",))
+    if isinstance(error, sqlite3.Error):
+        return ActionFailure(("; ".join(explain_error(error)),))
+    return ActionFailure((str(error),))
+
+
+def _require_not_busy(access: SessionAccess) -> None:
+    if access.session.status in BUSY_STATUSES:
+        raise SessionBusyError(f"it is {access.session.status}: wait until it is idle")
+
+
+def _resume(
+    access: SessionAccess, recovery: Recovery, options: RecoveryOptions
+) -> ResumeResult | None:
+    if recovery.receipt is None or recovery.choice.chosen is None:
+        return None
+    mode, chosen = access.policy.text("recovery.resume"), recovery.choice.chosen
+    prompt = resume_prompt(mode, access.target.transcript, chosen.prompt)
+    if prompt is None:
+        return None
+    return access.client.resume(prompt, recovery.receipt, options.settings.retry)
+
+
+CONTINUE_PROMPT: Final = "Continue"
+"""What is said with `continue` (R002-16)."""
+
+
+def resume_prompt(mode: str, transcript: Path, reverted_prompt: str | None) -> str | None:
+    """Return the prompt to resume with (T-11); None if the policy wants none or none is found.
+
+    `reverted_prompt` is the prompt that a revert removed. Raises OSError.
+    """
+    if mode == "continue":
+        return CONTINUE_PROMPT
+    if mode != "last_prompt":
+        return None
+    return reverted_prompt or _last_prompt(transcript)
+
+
+def _last_prompt(transcript: Path) -> str | None:
+    for entry in reversed(read_entries(transcript)):
+        words = [each.text for each in entry.parts if each.kind is PartKind.PROMPT]
+        if words and entry.type == "user":
+            return sanitize_text("\n".join(words)) or None
+    return None
 
 
 @contextmanager
@@ -168,9 +282,10 @@ def _recovery_context(
     subject = options.target
     with open_transcript(subject.transcript) as file:
         scan = file.scan()
-        view = read_transcript_view(
-            subject.transcript, file, scan, iter_entries, options.counter_of
+        source = PlanSource(
+            subject.session_id, subject.transcript, options.counter_of, options.window_tokens
         )
+        view = read_transcript_view(source, file, scan)
         found = find_refusal(subject.session_id, view.entries, view.decoded_line)
         if found is None:
             raise NothingToRecoverError(
@@ -192,7 +307,7 @@ def _recovery_context(
 def _require_new_refusal(
     target: CompactionTarget, view: TranscriptView, found: SessionRefusal
 ) -> None:
-    """Raise NothingToMendError where the refusal came before the session was made or changed."""
+    """Raise NothingToRecoverError where the refusal came before the session was made or changed."""
     change = ReceiptStore(target.state_folder).last_changes().get(target.session_id)
     refused = next((each for each in view.entries if each.line == found.line), None)
     if change is None or refused is None or (refused.at or 0) > change.at:
@@ -216,11 +331,15 @@ def _step_tools(options: RecoveryOptions) -> RecoveryTools:
 
 
 def _summarise(options: RecoveryOptions, context: RecoveryContext) -> Operation | Refusal:
-    path = options.target.transcript
     # What was written since the view was made is no part of the plan.
-    known = len(context.view.lines)
-    entries = tuple(each for each in read_entries(path) if each.line <= known)
-    last = newest_entry(entries)
-    line = context.view.decoded_line(last.line) if last else {}
-    whole = Conversation(entries, read_common_fields(line), context.view.count_tokens, str(path))
-    return summarise_until_it_fits(context, whole, options.keep_messages, options.summary)
+    newest_offset = context.view.lines[-1].offset
+
+    def read_known(path: Path, start: int = 0, /) -> Iterator[Entry]:
+        return (each for each in iter_entries(path, start) if each.offset <= newest_offset)
+
+    target = options.target
+    source = PlanSource(
+        target.session_id, target.transcript, options.counter_of, read_entries=read_known
+    )
+    whole = read_conversation(source, context.view)
+    return summarise_until_it_fits(context, whole, options.summary)

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
+from ..compaction.conversation_planning import Make
 from ..compaction.plan import Operation, Refusal
-from ..compaction.strategies.cut import plan_cut, plan_revert, plan_rollover
-from ..compaction.strategies.summary_strategy import summarise_by_rules, summarise_with_model
+from ..compaction.plan_options import (
+    CUT,
+    LAST_PROMPT,
+    REVERT,
+    ROLLOVER,
+    TEMPLATES_BY_SECTIONS,
+    PlanOptions,
+)
+from ..compaction.strategies.summary_and_cut import (
+    plan_cut,
+    plan_revert,
+    plan_rollover,
+    sent_prompts,
+    summarise_by_rules,
+    summarise_with_model,
+)
+from ..compaction.summary_boundary import Conversation
+from ..compaction.transcript_view import TranscriptView, VisibleBlock
+from ..store.database import summary_cache_folder
 from ..summaries.providers.model_providers import make_provider
 from ..summaries.providers.model_summary import ModelSummaryOptions, SummaryCache
 from ..summaries.providers.provider import ProviderName, ProviderRetry
 from ..summaries.summary_budget import SummaryBudget
 from ..summaries.summary_facts import find_template
-from ..summaries.summary_settings import CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS
-from ..transcript.conversation import PartKind
+from ..summaries.summary_settings import (
+    CHEAP_MODEL_ALIAS,
+    SESSION_MODEL_ALIAS,
+    SummarySettings,
+    read_summary_settings,
+)
 from ..transcript.sanitize import one_line
-from .plan_options import CUT, LAST_PROMPT, REVERT, ROLLOVER, TEMPLATES_BY_SECTIONS, NotPlannedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from ..compaction.conversation_planning import Make
-    from ..compaction.summary_boundary import Conversation
-    from ..compaction.transcript_view import TranscriptView, VisibleBlock
-    from ..model.session import Session
-    from ..summaries.summary_settings import SummarySettings
-    from .plan_options import PlanOptions
-
+from .session_access import NotPlannedError, SessionAccess
 
 MAX_NAMED_PROMPTS: Final = 5
 """The newest, of those that can be gone back to."""
@@ -39,23 +50,24 @@ PROMPT_LABEL_CHARS: Final = 30
 
 def whole_operation_maker(
     options: PlanOptions,
-    settings: SummarySettings,
-    session: Session,
-    cache: Path,
+    access: SessionAccess,
     on_message: Callable[[str], None],
+    on_view: Callable[[TranscriptView], None],
 ) -> Make:
     """Return the function that plans the operation; `on_message` receives a model's warnings.
 
     Raises NotPlannedError if a model has to be named.
     """
+    settings = read_summary_settings(access.policy)
     template = settings.template
     if options.template is not None:
         template = find_template(TEMPLATES_BY_SECTIONS.get(options.template, options.template))
     budget = settings.budget if options.budget is None else SummaryBudget(options.budget)
     keep = settings.keep_messages if options.keep is None else options.keep
-    commission = _summary_commission(options, settings, session, cache, on_message)
+    commission = _summary_commission(options, settings, access, on_message)
 
     def make(whole: Conversation, view: TranscriptView) -> Operation | Refusal:
+        on_view(view)
         if options.whole_strategy == CUT:
             return plan_cut(whole, options.keep_turns or 0)
         if options.whole_strategy == REVERT:
@@ -67,15 +79,6 @@ def whole_operation_maker(
         return summarise_with_model(whole, keep, template, commission, budget, settings.selection)
 
     return make
-
-
-def sent_prompts(view: TranscriptView) -> list[VisibleBlock]:
-    """List the prompts that are sent, oldest first: what can be gone back to."""
-    return [
-        slot
-        for slot in view.blocks
-        if slot.part.kind is PartKind.PROMPT and slot.entry.type == "user"
-    ]
 
 
 def _revert_to_prompt(view: TranscriptView, to: str) -> Operation | Refusal:
@@ -103,8 +106,7 @@ def _prompt_label(prompt: VisibleBlock) -> str:
 def _summary_commission(
     options: PlanOptions,
     settings: SummarySettings,
-    session: Session,
-    cache: Path,
+    access: SessionAccess,
     on_message: Callable[[str], None],
 ) -> ModelSummaryOptions | None:
     name = ProviderName(options.provider or ProviderName.NONE)
@@ -116,9 +118,9 @@ def _summary_commission(
         raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
     return ModelSummaryOptions(
         provider=provider,
-        session_id=session.session_id,
-        model=options.model or settings.resolve_model(session.model),
-        cache=SummaryCache(cache) if settings.use_cache else None,
+        session_id=access.session.session_id,
+        model=options.model or settings.resolve_model(access.session.model),
+        cache=SummaryCache(summary_cache_folder(access.store)) if settings.use_cache else None,
         max_words=settings.max_words,
         retry=ProviderRetry(attempt_timeout_s=settings.timeout_s),
         warn=on_message,

@@ -6,26 +6,27 @@ import hashlib
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from msgspec.structs import replace
 
 from ..files.file_operations import (
     hash_file,
     open_regular_file,
+    open_to_append,
     read_lines,
     remove_if_present,
     sync_folder,
     write_all,
     write_temporary,
 )
-from .atomic_replace import atomic_replace
 from .commit import begins_with_version, commit, recover_interrupted
-from .compaction_target import require_idle, session_lock
+from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
 from .fork import copy_session_files, fork_title, fork_transform, link_file_history
-from .plan import CompactionRefusedError, RefusalKind, refusal_error
+from .plan import CompactionPlan, CompactionRefusedError, RefusalKind, refusal_error
 from .receipts import (
     MAX_BACKUP_BYTES,
     ApplyMode,
@@ -36,23 +37,22 @@ from .receipts import (
     WrittenVersion,
     new_receipt_id,
 )
-from .rewritten_lines import NO_TRANSFORM, EditMismatchError, lines_after, rewrite_lines
+from .rewritten_lines import (
+    NO_TRANSFORM,
+    EditMismatchError,
+    LineTransform,
+    RewrittenLine,
+    lines_after,
+    rewrite_lines,
+)
 from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visible_messages
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from .compaction_target import CompactionTarget
-    from .plan import CompactionPlan, Operation
-    from .rewritten_lines import LineTransform, RewrittenLine
 
 
 class ApplyStage(StrEnum):
-    """A step of it; each is told when it begins."""
+    """A stage of applying a plan; each is reported when it begins."""
 
     COPY = "copy"
-    """What the transcript is, is kept."""
+    """The transcript is backed up."""
     WRITE = "write"
     """The new file is written beside it."""
     VERIFY = "verify"
@@ -77,10 +77,10 @@ def apply_plan(
     target: CompactionTarget,
     report_stage: ReportStage = ignore_stage,
 ) -> CompactionReceipt:
-    """Carry a plan out, and give its receipt; `tell` hears each stage as it begins.
+    """Carry a plan out, and return its receipt; `report_stage` receives each stage as it begins.
 
-    Raises NotAppliedError where a check says no: then nothing has changed. Raises OSError where
-    a file cannot be used: then nothing has changed either.
+    Raises CompactionRefusedError where a check says no, OSError where a file cannot be used: then
+    nothing has changed.
     """
     _require_plan(plan, mode, target)
     carry_out = {ApplyMode.FORK: _fork, ApplyMode.IN_PLACE: _in_place, ApplyMode.APPEND: _append}[
@@ -210,16 +210,12 @@ def _append(
     )
 
     def write() -> None:
-        descriptor = os.open(target, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0))
-        try:
+        with open_to_append(target) as descriptor:
             if os.fstat(descriptor).st_size != plan.base_bytes:
                 raise refusal_error(
                     RefusalKind.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN
                 )
             write_all(descriptor, [added])
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
         if not begins_with_version(target, version):
             # Settling takes them out again.
             raise refusal_error(
@@ -260,11 +256,13 @@ def _write_verified(
     transform: LineTransform,
     report_stage: ReportStage,
 ) -> tuple[Path, WrittenVersion]:
-    """Write the file beside the transcript and verify it there. Raises NotAppliedError."""
+    """Write the file beside the transcript and verify it there. Raises CompactionRefusedError."""
     report_stage(ApplyStage.WRITE)
     origin = target.transcript.stat()
     temporary = write_temporary(
-        target.transcript, lines_after(_rewritten_lines(plan, target, transform)), origin
+        target.transcript,
+        lines_after(_rewritten_lines(plan, target, transform)),
+        origin,
     )
     report_stage(ApplyStage.VERIFY)
     try:
@@ -313,12 +311,7 @@ def _require_verified(
 
 
 def _base_version(plan: CompactionPlan) -> WrittenVersion:
-    return WrittenVersion(plan.base_sha256, plan.base_bytes, operation_numbers(plan.operations))
-
-
-def operation_numbers(operations: Sequence[Operation]) -> tuple[int, ...]:
-    """Number all operations."""
-    return tuple(range(len(operations)))
+    return WrittenVersion(plan.base_sha256, plan.base_bytes, tuple(range(len(plan.operations))))
 
 
 def _new_receipt(

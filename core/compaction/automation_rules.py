@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
+from ..measure.levels import PlacedThreshold
 from ..measure.models import CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import ClaimSource
+from ..model.context import Context
 from ..model.session import SessionStatus
-from ..policy.policy import PolicyOrigin
+from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..measure.levels import PlacedThreshold
-    from ..model.context import Context
-    from ..policy.policy import Policy
-
 
 IDLE_MS: Final = 120_000
 """Since the last write: the live window, in which a client may still be at work."""
@@ -218,17 +213,19 @@ def check_break_even(requests: float | None, state: AutomationInput) -> Automati
     return _allow("price", f"it pays after {requests:.0f} requests")
 
 
-def client_break_even(
-    tokens: int, left: int = CLIENT_SUMMARY_TOKENS, model: str | None = None
-) -> float | None:
+def client_break_even(tokens: int, model: str | None = None) -> float | None:
     """Return the requests after which the client's own compaction breaks even; None if never.
 
     Its cost is that the summary is written, and then written to the cache by the next request.
     That request no longer reads the old context, while the one that summarised did; each later
     request of `model` reads fewer tokens.
     """
-    saved = cache_read_factor(model) * (tokens - left)
-    return left * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR) / saved if saved > 0 else None
+    saved = cache_read_factor(model) * (tokens - CLIENT_SUMMARY_TOKENS)
+    return (
+        CLIENT_SUMMARY_TOKENS * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR) / saved
+        if saved > 0
+        else None
+    )
 
 
 def breaker_ends_at(runs: Iterable[int]) -> int | None:

@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
-from ..files.blob_store import remove_leftovers
 from ..files.file_operations import hash_file, open_regular_file, read_blocks, write_temporary
-from .atomic_replace import atomic_replace, recover_leftovers
-from .compaction_target import WaitTimes
+from .compaction_target import WaitTimes, atomic_replace, recover_leftovers
 from .fork import remove_fork_files
-from .plan import AppendLine, CompactionRefusedError, RefusalKind, refusal_error
-from .receipts import ApplyMode, BackupStore, ReceiptStore
+from .plan import (
+    AppendLine,
+    CompactionPlan,
+    CompactionRefusedError,
+    RefusalKind,
+    edits_of,
+    refusal_error,
+)
+from .receipts import (
+    ApplyMode,
+    BackupStore,
+    CompactionReceipt,
+    ReceiptStore,
+    WrittenVersion,
+    remove_leftovers,
+)
 from .rewritten_lines import appended_line
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .plan import CompactionPlan
-    from .receipts import CompactionReceipt, WrittenVersion
-
-
 MAX_TRIES: Final = 20
-"""A client that writes at every one of these is met by nobody."""
+"""Tries; a client that writes during every one of them does not pause."""
 
 
 def remove_appended(target: Path, plan: CompactionPlan) -> None:
@@ -33,7 +39,7 @@ def remove_appended(target: Path, plan: CompactionPlan) -> None:
 
     All other lines stay. Raises OSError, and CompactionRefusedError if a client keeps writing.
     """
-    edits = [edit for each in plan.operations for edit in each.edits]
+    edits = edits_of(plan.operations)
     added = b"".join(appended_line(edit) for edit in edits if isinstance(edit, AppendLine))
     for tries in range(1, MAX_TRIES + 1):
         seen = target.stat()
@@ -76,9 +82,9 @@ def _cut_partial_write(target: Path, base: int, tail: bytes, added: bytes) -> No
 
 
 def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path) -> None:
-    """Settle what is open of a session and its forks; its lock must be held. Raises OSError.
+    """Recover what is open of a session and its forks; its lock must be held. Raises OSError.
 
-    Beside `transcripts` something may have been left before any receipt was.
+    Beside `transcripts` something may have been left before there was a receipt.
     """
     receipts = ReceiptStore(state_folder)
     for folder in (receipts.folder, receipts.plan_blobs.folder, BackupStore(state_folder).folder):
@@ -132,10 +138,10 @@ def begins_with_version(path: Path, version: WrittenVersion) -> bool:
 def commit(
     receipt: CompactionReceipt, state_folder: Path, write_change: Callable[[], None]
 ) -> CompactionReceipt:
-    """Write what is pending, and give the closed receipt.
+    """Write what is pending, and return the closed receipt.
 
-    Where it fails everything is as it was; where it failed only after the file was written, it
-    is done all the same. Raises NotAppliedError, OSError.
+    Where it fails everything is as it was; where it fails only after the file was written, the
+    change stands. Raises CompactionRefusedError, OSError.
     """
     receipts = ReceiptStore(state_folder)
     try:

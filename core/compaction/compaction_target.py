@@ -1,28 +1,39 @@
-"""The session that a plan changes: its lock, and the checks that nothing is writing to it."""
+"""The session that a plan changes: its lock, whether it is idle, and replacing its file."""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
+import re
 import shlex
+import signal
 import stat
+import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final, NamedTuple
 
-from ..files.file_operations import FILE_MODE, make_private_folder
-from ..files.shared_files import LockHeldError, user_lock
+from ..files.file_operations import (
+    REPLACED_SUFFIX,
+    TEMPORARY_SUFFIX,
+    LockHeldError,
+    file_lock,
+    open_regular_file,
+    open_to_append,
+    remove_if_present,
+    sync_folder,
+    temporary_path,
+    user_lock,
+    write_all,
+)
+from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .fork import AGENTS_FOLDER
 from .plan import CompactionRefusedError, Refusal, RefusalKind, refusal_error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from ..transcript.conversation import Entry
-
 
 END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork changes nothing of it"
 
@@ -71,47 +82,31 @@ class CompactionTarget:
 
 @contextmanager
 def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
-    """Hold a session's lock, and with it that of its forks; a process that ends lets go of it.
+    """Hold a session's lock, and with it that of its forks; it is released when a process ends.
 
     It is held in our own folder, which all of the store share, and for the transcript, which
-    those of other stores may change too. Raises NotAppliedError where another process holds one
-    of them, OSError.
+    those of other stores may change too. Raises CompactionRefusedError where another process holds
+    one of them, OSError.
     """
-    with _store_lock(target.state_folder, session_id):
-        try:
-            with user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id):
-                yield
-        except LockHeldError:
-            raise _lock_refused() from None
+    stored = target.state_folder / "locks" / f"{session_id}.lock"
+    try:
+        with (
+            file_lock(stored),
+            user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id),
+        ):
+            yield
+    except LockHeldError:
+        raise refusal_error(
+            RefusalKind.LIVE, "locked", "another ctxtop changes this session", "wait for it"
+        ) from None
 
 
 SESSION_LOCK_KIND: Final = "session"
 """The kind of the lock of a transcript, which is named by its folder and session."""
 
 
-def _lock_refused() -> CompactionRefusedError:
-    return refusal_error(
-        RefusalKind.LIVE, "locked", "another ctxtop changes this session", "wait for it"
-    )
-
-
-@contextmanager
-def _store_lock(state: Path, session_id: str) -> Iterator[None]:
-    folder = state / "locks"
-    make_private_folder(folder)
-    descriptor = os.open(folder / f"{session_id}.lock", os.O_RDWR | os.O_CREAT, FILE_MODE)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise _lock_refused() from None
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def require_idle(target: CompactionTarget, path: Path, session_id: str, own_bytes: int = 0) -> None:
-    """Raise NotAppliedError unless nothing can be writing to a session's file.
+    """Raise CompactionRefusedError unless nothing can be writing to a session's file.
 
     Of its first `ours` bytes, which ctxtop itself wrote, no call tells that a client is at work.
     """
@@ -158,3 +153,199 @@ def _file_refusals(path: Path) -> Iterator[Refusal]:
         yield Refusal("file", f"{path} is read-only", "chmod u+w it, or make a fork")
     elif status.st_nlink > 1:
         yield Refusal("file", f"{path} has another name too (a hard link)", "make a fork")
+
+
+_UNSUPPORTED_ERRORS: Final = frozenset(
+    {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM}
+)
+"""What file systems say that know no leases: then the watch alone has to do."""
+
+
+class WriteLease:
+    """A lease on an open file; None in the place of the descriptor where there is none."""
+
+    def __init__(self, descriptor: int | None) -> None:
+        self._descriptor = descriptor
+
+    @property
+    def has_waiting_writer(self) -> bool:
+        """Whether another process is waiting to open the file for writing."""
+        if sys.platform != "linux" or self._descriptor is None:
+            return False
+        return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
+
+    def release(self) -> None:
+        """Release the lease: waiting and later writers can open the file from now on."""
+        if sys.platform == "linux" and self._descriptor is not None:
+            fcntl.fcntl(self._descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+            self._descriptor = None
+
+
+@contextmanager
+def write_lease(path: Path) -> Iterator[WriteLease]:
+    """Hold a lease on a file.
+
+    Raises CompactionRefusedError where it is open for writing, OSError.
+    """
+    with open_regular_file(path) as file:
+        descriptor = file.fileno()
+        lease = WriteLease(descriptor if _take_lease(descriptor, path) else None)
+        try:
+            yield lease
+        finally:
+            lease.release()
+
+
+def _take_lease(descriptor: int, path: Path) -> bool:
+    if sys.platform != "linux":
+        return False
+    try:
+        # The signal that tells us would end the process; this one is passed over.
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        if error.errno == errno.EAGAIN:
+            raise refusal_error(
+                RefusalKind.LIVE, "held", f"a process has {path} open to write",
+                "end that process, or make a fork",
+            ) from error  # fmt: skip
+        if error.errno in _UNSUPPORTED_ERRORS:
+            return False
+        raise
+    return True
+
+
+_REPLACED_NAME: Final = re.compile(rf"\.(\d+){re.escape(REPLACED_SUFFIX)}$")
+"""How the second name of a file that is replaced ends."""
+
+
+def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: WaitTimes) -> None:
+    """Replace a file that is still as it was `seen`; the new file stands beside it.
+
+    Raises CompactionRefusedError where the file was written meanwhile or is being written: then it
+    is in its place, with every line. Raises OSError.
+    """
+    # Its name says what the file held when it was replaced: what is behind that came late.
+    old = temporary_path(target, f".{seen.st_size}{REPLACED_SUFFIX}")
+    try:
+        size = new.stat().st_size
+        os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
+        with write_lease(target) as lease:
+            _replace_unwritten(new, target, old, seen, lease)
+            _require_quiet(old, target, size, _LateWriteWatch(lease, seen.st_size, wait_times))
+    except BaseException:
+        remove_if_present(new)
+        raise
+
+
+def _replace_unwritten(
+    new: Path, target: Path, old: Path, seen: os.stat_result, lease: WriteLease
+) -> None:
+    old.hardlink_to(target)
+    try:
+        if lease.has_waiting_writer or not is_unchanged(seen, target.stat()):
+            raise refusal_error(
+                RefusalKind.LIVE, "changed", "the transcript grew meanwhile", "plan again"
+            )
+        new.replace(target)
+    except BaseException:
+        remove_if_present(old)
+        raise
+
+
+class _LateWriteWatch(NamedTuple):
+    """What tells that somebody still writes to the file that was replaced."""
+
+    lease: WriteLease
+    size: int
+    """Of that file, bytes."""
+    wait_times: WaitTimes
+
+
+def _require_quiet(old: Path, target: Path, size: int, watch: _LateWriteWatch) -> None:
+    sync_folder(target.parent)
+    if _sees_late_write(old, watch):
+        # Who waits to write to the old file goes on now, and it is the transcript again.
+        watch.lease.release()
+        restore_replaced(old, target, size, watch.wait_times)
+        raise refusal_error(
+            RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
+            "end that client; everything is as it was, and nothing it wrote is lost",
+        )  # fmt: skip
+    remove_if_present(old)
+
+
+def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether a file was neither replaced nor written between two `stat` calls."""
+    return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
+        other.st_dev, other.st_ino, other.st_size, other.st_mtime_ns,
+    )  # fmt: skip
+
+
+def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) -> None:
+    """Put the old file back in place, with the lines added to the new one appended to it.
+
+    `size` is the new file's size in bytes without those lines.
+    """
+    with open_regular_file(target) as new:
+        late = _read_tail(new.fileno(), size)
+        whole_lines = late[: late.rfind(b"\n") + 1]
+        _append(old, whole_lines)
+        old.replace(target)
+        sync_folder(target.parent)
+        _wait_until_quiet(new.fileno(), wait_times)
+        _append(target, _read_tail(new.fileno(), size + len(whole_lines)))
+
+
+def recover_leftovers(target: Path) -> None:
+    """Clear up beside a transcript what a process that was killed left there.
+
+    What the file that was replaced gained afterwards is added to the new one.
+    """
+    for path in target.parent.glob(f".{target.name}.*{TEMPORARY_SUFFIX}"):
+        if path.is_symlink() or not path.is_file():
+            continue
+        size = _REPLACED_NAME.search(path.name)
+        if size and target.exists():
+            _append_late_lines(path, int(size[1]), target)
+        remove_if_present(path)
+
+
+def _append_late_lines(old: Path, size: int, target: Path) -> None:
+    with open_regular_file(old) as file:
+        if os.fstat(file.fileno()).st_ino != target.stat().st_ino:
+            _append(target, _read_tail(file.fileno(), size))
+
+
+def _sees_late_write(path: Path, watch: _LateWriteWatch) -> bool:
+    """Whether the file is written, or a writer waits for it, within `quiet_s` seconds."""
+    deadline = time.monotonic() + watch.wait_times.quiet_s
+    while True:
+        if watch.lease.has_waiting_writer or path.stat().st_size != watch.size:
+            return True
+        left = deadline - time.monotonic()
+        if left <= 0:
+            return False
+        time.sleep(min(left, watch.wait_times.quiet_s / 10))
+
+
+def _wait_until_quiet(descriptor: int, wait_times: WaitTimes) -> None:
+    deadline = time.monotonic() + wait_times.max_wait_s
+    size = os.fstat(descriptor).st_size
+    while time.monotonic() < deadline:
+        time.sleep(wait_times.quiet_s)
+        now = os.fstat(descriptor).st_size
+        if now == size:
+            break
+        size = now
+
+
+def _read_tail(descriptor: int, start: int) -> bytes:
+    size = os.fstat(descriptor).st_size
+    return os.pread(descriptor, size - start, start) if size > start else b""
+
+
+def _append(target: Path, data: bytes) -> None:
+    if data:
+        with open_to_append(target) as descriptor:
+            write_all(descriptor, [data])

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -14,28 +15,23 @@ from .plan import (
     Operation,
     Refusal,
     Severity,
-    compute_break_even,
+    changed_lines,
+    edits_of,
     make_plan,
 )
+from .plan_options import DEFAULT_OPTIONS, PlanOptions
 from .summary_boundary import Conversation, newest_entry, read_common_fields
-from .transcript_file import MAX_TRANSCRIPT_BYTES, open_transcript
+from .transcript_file import open_transcript
 from .transcript_planning import (
+    PlanSource,
     read_as_scanned,
     read_transcript_view,
     refusals_after_reading,
     refusals_before_planning,
 )
-from .transcript_view import shorten_part
+from .transcript_view import TranscriptView, shorten_part
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from .transcript_planning import EntryReader
-    from .transcript_view import TokenCounter, TranscriptView
-
-    CounterOf = Callable[[str | None], TokenCounter]
-    Make = Callable[[Conversation, TranscriptView], Operation | Refusal]
+Make = Callable[[Conversation, TranscriptView], Operation | Refusal]
 
 
 KEPT_RESULT_CHARS: Final = 1_000
@@ -43,46 +39,36 @@ KEPT_RESULT_CHARS: Final = 1_000
 
 
 def plan_conversation(
-    session_id: str,
-    path: Path,
-    read_entries: EntryReader,
-    counter_of: CounterOf,
-    make_operation: Make,
-    *,
-    open_in: str | None = None,
-    max_bytes: int = MAX_TRANSCRIPT_BYTES,
+    source: PlanSource, make_operation: Make, options: PlanOptions = DEFAULT_OPTIONS
 ) -> CompactionPlan:
-    """Plan what `make` gives for a transcript; nothing is written, a refusal is part of it.
+    """Plan what `make_operation` returns for a transcript; a refusal is part of the plan.
 
     Unlike `plan_transcript` it holds what was said and what tools were called with;
-    of their results it holds KEPT_CHARS. Raises OSError where the file cannot be read.
+    of their results it holds KEPT_RESULT_CHARS. Raises OSError where the file cannot be read.
     """
-    with open_transcript(path) as file:
+    with open_transcript(source.path) as file:
         scan = file.scan()
-        read_entries = read_as_scanned(read_entries, file, scan)
-        view = read_transcript_view(path, file, scan, read_entries, counter_of)
-        refused = list(refusals_before_planning(view, scan, open_in))
+        source = replace(source, read_entries=read_as_scanned(source.read_entries, file, scan))
+        view = read_transcript_view(source, file, scan, options)
+        refused = list(refusals_before_planning(view, scan, source.open_in))
         operations: list[Operation] = []
         if not refused:
-            made = make_operation(_read_conversation(path, read_entries, view), view)
+            made = make_operation(read_conversation(source, view), view)
             if isinstance(made, Refusal):
                 refused.append(made)
             elif made.level is Severity.SUMMARY and made.tokens_saved <= 0:
                 refused.append(_NOT_SMALLER)
             else:
                 operations.append(made)
-        refused += refusals_after_reading(file, scan, max_bytes)
-    saved = sum(each.tokens_saved for each in operations)
-    warm = view.overhead_tokens + _unmoved_tokens(operations, view)
-    even = compute_break_even(view.tokens, warm, saved, view.model)
+        refused += refusals_after_reading(file, scan, options.max_bytes)
     return make_plan(
-        session_id,
+        source.session_id,
         scan.sha256,
         scan.size,
         operations,
         before_tokens=view.tokens,
-        break_even_requests=even.requests_5m,
-        break_even_requests_1h=even.requests_1h,
+        unmoved_tokens=view.overhead_tokens + _unmoved_tokens(operations, view),
+        model=view.model,
         refused=refused,
     )
 
@@ -123,23 +109,23 @@ class _PartTokens:
         return known
 
 
-def _unmoved_tokens(operations: Iterable[Operation], view: TranscriptView) -> int:
+def _unmoved_tokens(operations: Sequence[Operation], view: TranscriptView) -> int:
     """Add up what of the conversation stays where it was, and so in the cache.
 
     What is appended stands in the place of all; what is removed leaves all before it as it is.
     """
-    edits = [edit for each in operations for edit in each.edits]
-    if any(isinstance(edit, AppendLine) for edit in edits):
+    if any(isinstance(edit, AppendLine) for edit in edits_of(operations)):
         return 0
-    first = min((edit.line for edit in edits if not isinstance(edit, AppendLine)), default=0)
+    first = min(changed_lines(operations), default=0)
     return min((slot.tokens_before for slot in view.blocks if slot.line >= first), default=0)
 
 
-def _read_conversation(path: Path, read: EntryReader, view: TranscriptView) -> Conversation:
+def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
+    """Read what a summary is made from; of results it holds KEPT_RESULT_CHARS. Raises OSError."""
     counts = _PartTokens(view)
     entries = tuple(
         replace(entry, parts=tuple(map(counts.shorten, entry.parts)), snapshot=None)
-        for entry in read(path)
+        for entry in source.read_entries(source.path)
     )
     last = newest_entry(entries)
     said = view.decoded_line(last.line) if last else None
@@ -147,7 +133,7 @@ def _read_conversation(path: Path, read: EntryReader, view: TranscriptView) -> C
         entries,
         read_common_fields(said if isinstance(said, dict) else {}),
         counts.tokens_of,
-        str(path),
+        str(source.path),
         view.overhead_tokens,
         view.tokens - view.overhead_tokens,
     )

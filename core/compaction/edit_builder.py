@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
-from ..files.json_spans import JsonPointerError, escape_token
+from ..files.json_spans import JsonPointerError, JsonSpan, escape_token, replace_spans
 from ..summaries.decision_patterns import quote_line
 from ..transcript.conversation import PartKind
+from ..transcript.entry_decoder import MEDIA_BLOCKS
 from ..transcript.raw_lines import replace_lone_surrogates
-from .plan import Operation, RemoveLine, ReplaceValue, Severity
-from .stubs import is_worth_stubbing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from .plan import Edit
-    from .transcript_view import TranscriptView, VisibleBlock
-
+from .plan import Edit, Operation, RemoveLine, ReplaceValue, Severity
+from .transcript_view import TranscriptView, VisibleBlock, text_digest
 
 CONTENT_POINTER: Final = "/message/content"
 
 _WHAT_CHARS: Final = 100
-_MEDIA_TYPES: Final = frozenset({"image", "document"})
 _CALL_TYPE: Final = "tool_use"
 _RESULT_TYPE: Final = "tool_result"
 
@@ -36,6 +29,13 @@ class OperationReason(msgspec.Struct, frozen=True):
     strategy: str
     level: Severity
     why: str
+
+
+Because = Callable[[str], OperationReason]
+"""Makes the reason of a strategy's operation from why it is made."""
+
+FindOperations = Callable[[TranscriptView, Because], Iterator[Operation | None]]
+"""Finds a strategy's operations; None for a change from which nothing is gained."""
 
 
 class ReplacedText(msgspec.Struct, frozen=True):
@@ -116,7 +116,7 @@ def replace_unsent_values(
 
 
 def read_text(view: TranscriptView, block: VisibleBlock) -> str | None:
-    """Read all of a slot's text; None where the line holds it in another way."""
+    """Read all of a block's text; None where the line holds it in an unknown format."""
     if block.part.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN} and block.call_id:
         place = _find_block(view, block)
         return None if place is None else _result_text(place[1].get("content"))
@@ -133,8 +133,6 @@ def read_tool_input(view: TranscriptView, block: VisibleBlock) -> dict[str, Any]
 
 def find_text_pointer(view: TranscriptView, block: VisibleBlock) -> str | None:
     """Find where a line holds a text that is no tool's: by what it says."""
-    from .transcript_view import text_digest
-
     value = view.decoded_line(block.line)
     roots = (
         ("/attachment", "/rendered")
@@ -202,12 +200,6 @@ def describe_call(block: VisibleBlock, tool_input: Mapping[str, Any] | None = No
 def _printable(text: str) -> str:
     """Leave out the signs that a terminal or a reader would obey."""
     return "".join(each if each.isprintable() else " " for each in text[: 4 * _WHAT_CHARS])
-
-
-def is_worth_a_stub(view: TranscriptView, slot: VisibleBlock, replacement: str) -> bool:
-    """Whether a block's text is long enough for a stub; reads the text from the file."""
-    text = read_text(view, slot)
-    return text is not None and is_worth_stubbing(text, replacement)
 
 
 def to_json(value: object) -> str:
@@ -301,29 +293,33 @@ def _is_text_block(block: object) -> bool:
 def _value_after(
     view: TranscriptView, number: int, pointer: str, changes: Mapping[str, Any]
 ) -> str:
-    """Write a value of a line as it will stand there; raises PointerError."""
+    """Write a value of a line as it will stand there; raises JsonPointerError."""
     whole = view.value_span(number, pointer)
-    spans = {view.value_span(number, each): to_json(value) for each, value in changes.items()}
-    data, text = view.line_bytes(number), b""
-    place = whole.start
-    for span in sorted(spans, key=lambda each: each.start):
-        text += data[place : span.start] + spans[span].encode()
-        place = span.end
-    return (text + data[place : whole.end]).decode("utf-8", "replace")
+    values = []
+    for each, value in changes.items():
+        span = view.value_span(number, each)
+        inside = JsonSpan(span.start - whole.start, span.end - whole.start)
+        values.append((inside, to_json(value).encode()))
+    text = replace_spans(view.line_bytes(number)[whole.start : whole.end], values)
+    return text.decode("utf-8", "replace")
 
 
 def make_replacements(
     view: TranscriptView, number: int, changes: Mapping[str, Any]
 ) -> Iterator[Edit]:
     """Make the edits of one line; a value that is not there is left out."""
-    data, line = view.line_bytes(number), view.lines[number - 1]
-    sha256 = hashlib.sha256(data).hexdigest()
+    offset, sha256 = view.line(number).offset, view.line_sha256(number)
     for pointer, value in changes.items():
         try:
             view.value_span(number, pointer)
         except JsonPointerError:
             continue
-        yield ReplaceValue(number, line.offset, sha256, pointer, to_json(value))
+        yield ReplaceValue(number, offset, sha256, pointer, to_json(value))
+
+
+def remove_line(view: TranscriptView, number: int) -> RemoveLine:
+    """Make the edit that leaves out a line, or the half one at the end of the file."""
+    return RemoveLine(number, view.line(number).offset, view.line_sha256(number))
 
 
 def _replacements_in_copy(
@@ -363,7 +359,7 @@ def replace_images(
     changes = {
         f"{place[0]}/content/{number}": {"type": "text", "text": stub_for(to_json(block), type_)}
         for number, block in enumerate(content)
-        if isinstance(block, dict) and (type_ := str(block.get("type"))) in _MEDIA_TYPES
+        if isinstance(block, dict) and (type_ := str(block.get("type"))) in MEDIA_BLOCKS
     }
     after = [
         changes.get(f"{place[0]}/content/{number}", block) for number, block in enumerate(content)

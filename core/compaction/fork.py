@@ -6,26 +6,21 @@ import json
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 from ..files.file_operations import (
     FOLDER_MODE,
+    make_private_folder,
     open_regular_file,
     remove_if_present,
     sync_folder,
     write_temporary,
 )
-from ..files.json_spans import JsonPointerError, member_spans
-from ..transcript.conversation import PartKind
+from ..files.json_spans import JsonPointerError, JsonSpan, member_spans, replace_spans
+from ..transcript.conversation import Entry, PartKind
 from .rewritten_lines import LineTransform
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from ..files.json_spans import JsonSpan
-    from ..transcript.conversation import Entry
-
 
 MAX_TITLE_CHARS: Final = 100
 """Of a first prompt that stands for a title (client 2.1.329)."""
@@ -39,7 +34,7 @@ _COMPACTED_SUFFIX: Final = re.compile(r" \(compacted(?: (\d+))?\)$")
 
 
 def fork_title(transcript: Path, entries: Sequence[Entry]) -> str | None:
-    """Name a session's fork; None where nothing names the session. Raises OSError."""
+    """Return a title for a session's fork; None if the session has none. Raises OSError."""
     with open_regular_file(transcript) as file:
         title = _recorded_title(file) or _first_prompt(entries)
     if title is None:
@@ -126,14 +121,11 @@ def fork_transform(session_id: str, new_id: str, title: str | None = None) -> Li
 
 
 def _with_members(line: bytes, found: dict[str, JsonSpan], new: dict[str, bytes]) -> bytes:
-    for name in sorted(new.keys() & found.keys(), key=lambda each: -found[each].start):
-        span = found[name]
-        line = line[: span.start] + new[name] + line[span.end :]
-    return line
+    return replace_spans(line, [(found[name], new[name]) for name in new.keys() & found.keys()])
 
 
 def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path | None:
-    """Copy a session's agents and large results to its fork's folder; gives it, if there is one.
+    """Copy a session's agents and large results to its fork's folder; return it, if there is one.
 
     The copies are the fork's own: an agent that goes on there writes into its own file. Links
     and whatever is no regular file are left out. Raises OSError.
@@ -149,7 +141,7 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path 
     for name in (AGENTS_FOLDER, RESULTS_FOLDER):
         for path in _regular_files(source / name):
             copy = target / path.relative_to(source)
-            _make_folders(target, copy.parent)
+            make_private_folder(copy.parent)
             with open_regular_file(path) as file:
                 lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
                 temporary = write_temporary(copy, lines)
@@ -161,7 +153,7 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path 
 
 
 def link_file_history(transcript: Path, new_id: str) -> Path | None:
-    """Link the client's copies of edited files for a fork; gives the folder, if there is one.
+    """Link the client's copies of edited files for a fork; return the folder, if there is one.
 
     The client's branch command links them too: a copy has a version in its name, and is never
     written again. A fork without them could not go back in its files. Raises OSError.
@@ -173,14 +165,14 @@ def link_file_history(transcript: Path, new_id: str) -> Path | None:
     target.mkdir(FOLDER_MODE)
     for path in _regular_files(source):
         link = target / path.relative_to(source)
-        _make_folders(target, link.parent)
+        make_private_folder(link.parent)
         link.hardlink_to(path)
     sync_folder(source.parent)
     return target
 
 
 def file_history_folder(transcript: Path) -> Path | None:
-    """Name the folder of a session's file history; None where no such folder can be trusted."""
+    """Return the folder of a session's file history; None where no such folder can be trusted."""
     projects = transcript.parent.parent
     history = projects.with_name(HISTORY_FOLDER)
     if projects.name != PROJECTS_FOLDER or history.is_symlink():
@@ -213,10 +205,3 @@ def _regular_files(folder: Path) -> Iterator[Path]:
             continue
         if stat.S_ISREG(path.lstat().st_mode):
             yield path
-
-
-def _make_folders(root: Path, folder: Path) -> None:
-    missing = [each for each in (folder, *folder.parents) if each.is_relative_to(root)]
-    for each in reversed(missing):
-        if not each.is_dir():
-            each.mkdir(FOLDER_MODE)

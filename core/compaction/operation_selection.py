@@ -1,37 +1,91 @@
-"""Which operations a plan gets, least severe first, and what would help where they fall short."""
+"""All strategies, which of their operations a plan gets, and what helps where they fall short."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
+from ..measure.models import SMALL_WINDOW
 from ..transcript.parent_chain import retained_uuids
+from .edit_builder import FindOperations, OperationReason
 from .plan import (
     DEFAULT_MAX_SEVERITY,
     AppendLine,
     Operation,
     Refusal,
-    RemoveLine,
     ReplaceValue,
     Severity,
+    changed_lines,
 )
+from .plan_options import PlanOptions
 from .protection import mark_protected
+from .strategies import files, inputs, lossless, masked, reasoning, superseded
 from .strategies.reasoning import (
     binds_thinking,
     drop_thinking_after,
     has_open_call,
     list_thinking_after,
 )
-from .strategies.strategy_registry import STRATEGIES, CompactionStrategy
+from .transcript_view import TranscriptView
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
-    from .protection import ProtectionLimits
-    from .transcript_view import TranscriptView
+class CompactionStrategy(msgspec.Struct, frozen=True):
+    name: str
+    level: Severity
+    find: FindOperations
+    is_opt_in: bool = False
+    """Only where it is named."""
+
+    def find_operations(self, view: TranscriptView) -> Iterator[Operation]:
+        because = partial(OperationReason, self.name, self.level)
+        return (each for each in self.find(view, because) if each)
+
+
+STRATEGIES: Final = (
+    CompactionStrategy("progress-payloads", Severity.FILE_ONLY, files.find_progress_payloads),
+    # Opt-in: what it removes is a way back.
+    CompactionStrategy("file-history", Severity.FILE_ONLY, files.find_file_history, is_opt_in=True),
+    CompactionStrategy("attribution", Severity.FILE_ONLY, files.find_attribution),
+    CompactionStrategy("tool-details", Severity.FILE_ONLY, files.find_tool_details),
+    # Opt-in: the summary points the model to these lines.
+    CompactionStrategy(
+        "before-boundary", Severity.FILE_ONLY, files.find_before_boundary, is_opt_in=True
+    ),
+    CompactionStrategy("second-images", Severity.FILE_ONLY, files.find_second_images),
+    CompactionStrategy("duplicate-results", Severity.LOSSLESS, lossless.find_duplicate_results),
+    CompactionStrategy("unchanged-reads", Severity.LOSSLESS, lossless.find_unchanged_reads),
+    CompactionStrategy(
+        "repeated-attachments", Severity.LOSSLESS, lossless.find_repeated_attachments
+    ),
+    CompactionStrategy("plain-output", Severity.LOSSLESS, lossless.find_plain_output),
+    CompactionStrategy("covered-reads", Severity.SUPERSEDED, superseded.find_covered_reads),
+    CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, superseded.find_overwritten_reads),
+    CompactionStrategy("reread-edits", Severity.SUPERSEDED, superseded.find_reread_edits),
+    CompactionStrategy("old-todos", Severity.SUPERSEDED, superseded.find_old_todos),
+    CompactionStrategy("failed-inputs", Severity.SUPERSEDED, superseded.find_failed_inputs),
+    CompactionStrategy("repeated-calls", Severity.SUPERSEDED, superseded.find_repeated_calls),
+    CompactionStrategy("edited-reads", Severity.MASKED, masked.find_edited_reads),
+    CompactionStrategy("old-listings", Severity.MASKED, masked.find_old_listings),
+    CompactionStrategy("old-shell-output", Severity.MASKED, masked.find_old_shell_output),
+    CompactionStrategy("old-web-pages", Severity.MASKED, masked.find_old_web_pages),
+    CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
+    CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
+    CompactionStrategy("write-contents", Severity.INPUTS, inputs.find_write_contents),
+    CompactionStrategy("edit-inputs", Severity.INPUTS, inputs.find_edit_inputs),
+    CompactionStrategy("heredocs", Severity.INPUTS, inputs.find_heredocs),
+    CompactionStrategy("agent-prompts", Severity.INPUTS, inputs.find_agent_prompts),
+    CompactionStrategy(
+        reasoning.THINKING_AFTER, Severity.REASONING, reasoning.find_thinking_after_change
+    ),
+    CompactionStrategy("all-thinking", Severity.REASONING, reasoning.find_all_thinking),
+    CompactionStrategy("old-prose", Severity.PROSE, masked.find_old_prose),
+    CompactionStrategy("long-pastes", Severity.PROSE, masked.find_long_pastes),
+)
+"""Least severe first; within a level in the order in which they are asked."""
 
 
 MIN_SAVED_OF_WINDOW: Final = 0.05
@@ -45,19 +99,6 @@ LET_SESSION_GROW: Final = "let the session grow"
 """What to do where nothing that could be allowed frees enough."""
 
 
-class SelectionOptions(msgspec.Struct, frozen=True):
-    """What a person asked for."""
-
-    max_level: Severity = Severity.SUPERSEDED
-    """The most that may be taken; the bound thoughts of rule T beside it."""
-    strategies: tuple[str, ...] = ()
-    """Only these; all of the levels where none is named."""
-    target_tokens: int | None = None
-    """Of the context, to stop at; None takes all there is."""
-    window_tokens: int | None = None
-    """Of the model; None for the smallest common one that holds the context."""
-
-
 class OperationSelection(msgspec.Struct, frozen=True):
     """The operations of one batch, in the order of their lines."""
 
@@ -67,19 +108,15 @@ class OperationSelection(msgspec.Struct, frozen=True):
     refusals: tuple[Refusal, ...] = ()
 
 
-def select_operations(view: TranscriptView, options: SelectionOptions) -> OperationSelection:
-    """Choose operations, with what follows from them."""
-    return complete_selection(view, choose_operations(view, options))
-
-
-def choose_operations(view: TranscriptView, options: SelectionOptions) -> list[Operation]:
+def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operation]:
     """Choose operations; those that make only the file smaller come where nothing else was asked.
 
     Within a level late and large ones come first: they keep most of the prompt cache.
     """
     chosen: list[Operation] = []
     claimed = _ClaimedValues()
-    left = None if options.target_tokens is None else view.tokens - options.target_tokens
+    target = options.target_tokens(view.window_tokens)
+    left = None if target is None else view.tokens - target
     wanted = _enabled_strategies(options)
     for level in sorted({each.level for each in wanted}):
         if left is not None and left <= 0 and level is not Severity.FILE_ONLY:
@@ -113,19 +150,16 @@ def complete_selection(view: TranscriptView, chosen: list[Operation]) -> Operati
     return OperationSelection(ordered, min(changed, default=view.tokens), tuple(refused))
 
 
-def min_saved_tokens(context_tokens: int, window_tokens: int | None) -> int:
+def min_saved_tokens(context_tokens: int, window_tokens: int) -> int:
     """Return the fewest tokens that a plan for a context of this size must free."""
-    common = SMALL_WINDOW if context_tokens <= SMALL_WINDOW else LARGE_WINDOW
     enough = max(MIN_SAVED_OF_CONTEXT * context_tokens, MIN_SAVED_OF_WINDOW * SMALL_WINDOW)
-    return round(min(MIN_SAVED_OF_WINDOW * (window_tokens or common), enough))
+    return round(min(MIN_SAVED_OF_WINDOW * window_tokens, enough))
 
 
-def check_saving(
-    context_tokens: int, operations: Iterable[Operation], window_tokens: int | None = None
-) -> Refusal | None:
+def check_saving(view: TranscriptView, operations: Iterable[Operation]) -> Refusal | None:
     """Refuse what frees too little; None where it is enough."""
     saved = sum(each.tokens_saved for each in operations)
-    least = min_saved_tokens(context_tokens, window_tokens)
+    least = min_saved_tokens(view.tokens, view.window_tokens)
     if saved >= least:
         return None
     return Refusal(
@@ -161,12 +195,13 @@ class _ClaimedValues:
 
 def _changed_values(operation: Operation) -> Iterator[tuple[int, str]]:
     """Yield the blocks that an operation changes, or values outside of a message."""
-    for edit in _line_edits(operation):
-        pointer = edit.pointer if isinstance(edit, ReplaceValue) else ""
-        yield edit.line, "/".join(pointer.split("/")[:4])
+    for edit in operation.edits:
+        if not isinstance(edit, AppendLine):
+            pointer = edit.pointer if isinstance(edit, ReplaceValue) else ""
+            yield edit.line, "/".join(pointer.split("/")[:4])
 
 
-def _enabled_strategies(options: SelectionOptions) -> list[CompactionStrategy]:
+def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
     if options.strategies:
         return [each for each in STRATEGIES if each.name in options.strategies]
     return [
@@ -196,7 +231,7 @@ def _add_bound_thinking(
     chosen: list[Operation], view: TranscriptView
 ) -> tuple[list[Operation], list[Refusal]]:
     """Add the thoughts that do not hold behind the first change (compaction.md 2.5)."""
-    lines = {edit.line for each in chosen if each.tokens_saved for edit in _line_edits(each)}
+    lines = changed_lines(each for each in chosen if each.tokens_saved)
     if not lines or not binds_thinking(view.model):
         return chosen, []
     if any(each.level is Severity.REASONING for each in chosen):
@@ -204,10 +239,10 @@ def _add_bound_thinking(
     first = min(each.index for each in view.blocks if each.line in lines)
     if not list_thinking_after(view, first):
         return chosen, []
-    dropped = list(drop_thinking_after(view, first))
-    if not dropped or has_open_call(view):
+    dropped = drop_thinking_after(view, first)
+    if dropped is None or has_open_call(view):
         return chosen, [_BOUND_THINKING]
-    return _put_first(dropped, chosen), []
+    return _put_first([dropped], chosen), []
 
 
 def _put_first(first: list[Operation], others: list[Operation]) -> list[Operation]:
@@ -223,60 +258,47 @@ _BOUND_THINKING: Final = Refusal(
 )
 
 
-def _line_edits(operation: Operation) -> Iterator[ReplaceValue | RemoveLine]:
-    return (edit for edit in operation.edits if not isinstance(edit, AppendLine))
-
-
 MIN_ADVISED_TURNS: Final = 3
 """Of turns to keep: fewer leave the model no notion of what it is doing."""
 
 
-def suggest_options(
-    view: TranscriptView, options: SelectionOptions, protection: ProtectionLimits
-) -> str:
+def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
     """Return what to allow so that a plan frees enough, least harm first.
 
     Each way is planned for that, so it takes as long as a plan. Raises OSError.
     """
-    least = min_saved_tokens(view.tokens, options.window_tokens)
-    for said, wider, kept in _wider_options(options, protection):
-        freed = _tokens_freed(view, wider, kept)
+    least = min_saved_tokens(view.tokens, view.window_tokens)
+    for said, wider in _wider_options(options, view.window_tokens):
+        freed = _tokens_freed(view, wider)
         if freed >= max(1, least):
             return f"{said}: frees ≈ {freed:,} tokens"
     return LET_SESSION_GROW
 
 
-def _wider_options(
-    options: SelectionOptions, protection: ProtectionLimits
-) -> Iterator[tuple[str, SelectionOptions, ProtectionLimits]]:
-    whole = replace(options, target_tokens=None)
-    if options.target_tokens is not None:
-        yield "stop later (a smaller --target)", whole, protection
+def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[str, PlanOptions]]:
+    whole = replace(options, level=options.max_level, target=None)
+    if options.target_tokens(window_tokens) is not None:
+        yield "stop later (a smaller --target)", whole
     levels = (
         []
         if options.strategies
         else [each for each in Severity if options.max_level < each < Severity.SUMMARY]
     )
     ways = [
-        (
-            f"allow level {each.value} (--level {each.value})",
-            replace(whole, max_level=each),
-            protection,
-        )
+        (f"allow level {each.value} (--level {each.value})", replace(whole, level=each.value))
         for each in levels
         if each is not Severity.FILE_ONLY
     ]
     mild = sum(each <= DEFAULT_MAX_SEVERITY for each in levels)
     yield from ways[:mild]
-    if protection.min_turns > MIN_ADVISED_TURNS:
+    if options.min_turns > MIN_ADVISED_TURNS:
         said = f"keep {MIN_ADVISED_TURNS} turns (--keep {MIN_ADVISED_TURNS})"
-        yield said, whole, replace(protection, min_turns=MIN_ADVISED_TURNS)
+        yield said, replace(whole, keep=MIN_ADVISED_TURNS)
     yield from ways[mild:]
 
 
-def _tokens_freed(
-    view: TranscriptView, options: SelectionOptions, protection: ProtectionLimits
-) -> int:
-    slots = mark_protected(view.blocks, retained_uuids(view.entries), protection)
-    selection = select_operations(view.with_blocks(slots), options)
+def _tokens_freed(view: TranscriptView, options: PlanOptions) -> int:
+    slots = mark_protected(view.blocks, retained_uuids(view.entries), options)
+    fresh = view.with_blocks(slots)
+    selection = complete_selection(fresh, choose_operations(fresh, options))
     return 0 if selection.refusals else sum(each.tokens_saved for each in selection.operations)

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum, StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.trigger import OUTPUT_RESERVE, TRIGGER_BUFFER
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
 
 PLAN_ID_CHARS: Final = 12
 """Of a hash in hex: enough to tell the plans of one machine apart, short enough to type."""
@@ -69,8 +66,6 @@ class RemoveLine(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
 
 
 class AppendLine(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
-    """Add one line at the end of the file."""
-
     text: str
     """A JSON object without a line end."""
 
@@ -99,7 +94,7 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A check that says no."""
+    """A check that failed."""
 
     check: str
     """Its code, the same for ever: `live`, `futile`, `V7`."""
@@ -110,7 +105,7 @@ class Refusal(msgspec.Struct, frozen=True):
 
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
-    """What no strategy touches, by the reason."""
+    """Tokens that no strategy touches, by the reason."""
 
     why: str
     tokens: int
@@ -144,7 +139,16 @@ class CompactionPlan(msgspec.Struct, frozen=True):
     @property
     def only_appends(self) -> bool:
         """Nothing of the file is rewritten."""
-        return all(isinstance(edit, AppendLine) for each in self.operations for edit in each.edits)
+        return all(isinstance(edit, AppendLine) for edit in edits_of(self.operations))
+
+
+def edits_of(operations: Iterable[Operation]) -> Iterator[Edit]:
+    return (edit for each in operations for edit in each.edits)
+
+
+def changed_lines(operations: Iterable[Operation]) -> set[int]:
+    """Return the lines that operations change or remove; what is appended is none of them."""
+    return {edit.line for edit in edits_of(operations) if not isinstance(edit, AppendLine)}
 
 
 def make_plan(
@@ -154,33 +158,41 @@ def make_plan(
     operations: Iterable[Operation],
     *,
     before_tokens: int,
-    break_even_requests: float | None = None,
-    break_even_requests_1h: float | None = None,
+    unmoved_tokens: int = 0,
+    model: str | None = None,
     refused: Iterable[Refusal] = (),
     protected: Iterable[ProtectedTokens] = (),
 ) -> CompactionPlan:
-    """Put operations together; sums, harm and id follow from them."""
+    """Put operations together; sums, harm, break-even and id follow from them.
+
+    `unmoved_tokens` stand before the first change of the context, and stay in the cache of `model`.
+    """
     done = tuple(operations)
+    saved = sum(each.tokens_saved for each in done)
+    requests_5m, requests_1h = (
+        requests_to_break_even(before_tokens, unmoved_tokens, saved, factor, model)
+        for factor in (CACHE_WRITE_5M_FACTOR, CACHE_WRITE_1H_FACTOR)
+    )
     return CompactionPlan(
         plan_id=compute_plan_id(base_sha256, done),
         session_id=session_id,
         base_sha256=base_sha256,
         base_bytes=base_bytes,
         before_tokens=before_tokens,
-        after_tokens=before_tokens - sum(each.tokens_saved for each in done),
+        after_tokens=before_tokens - saved,
         bytes_before=base_bytes,
         bytes_after=base_bytes - sum(each.bytes_saved for each in done),
         harm=max((each.level for each in done), default=Severity.FILE_ONLY),
-        break_even_requests=break_even_requests,
+        break_even_requests=requests_5m,
         operations=done,
         refused=tuple(refused),
-        break_even_requests_1h=break_even_requests_1h,
+        break_even_requests_1h=requests_1h,
         protected=tuple(protected),
     )
 
 
 def compute_plan_id(base_sha256: str, operations: tuple[Operation, ...]) -> str:
-    """Name a plan by the file and by what it does: the same plan has the same id."""
+    """Return the id of a file's plan; the same plan has the same id."""
     digest = hashlib.sha256(base_sha256.encode())
     digest.update(msgspec.json.encode(operations))
     return digest.hexdigest()[:PLAN_ID_CHARS]
@@ -197,7 +209,7 @@ def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
 
 
 class RefusalKind(StrEnum):
-    """What kind of no it is; a command's exit code follows from it."""
+    """A command's exit code follows from it."""
 
     NOTHING = "nothing"
     """There is nothing to do."""
@@ -210,7 +222,7 @@ class RefusalKind(StrEnum):
 
 
 class CompactionRefusedError(Exception):
-    """Nothing was changed; the refusals say which checks said so and what to do."""
+    """Nothing was changed; the refusals name the checks that failed and what to do."""
 
     def __init__(self, kind: RefusalKind, refusals: Sequence[Refusal]) -> None:
         self.kind = kind
@@ -223,7 +235,6 @@ class CompactionRefusedError(Exception):
 def refusal_error(
     kind: RefusalKind, check: str, why: str, what_to_do: str
 ) -> CompactionRefusedError:
-    """Make the error of one check."""
     return CompactionRefusedError(kind, [Refusal(check, why, what_to_do)])
 
 
@@ -247,48 +258,26 @@ def target_tokens(window_tokens: int, window_share: float = DEFAULT_TARGET_SHARE
     return round(window_share * effective_window(window_tokens))
 
 
-class BreakEven(msgspec.Struct, frozen=True):
-    """Requests after which it costs no more than before, by how long the cache is kept."""
-
-    requests_5m: float | None
-    """None where it never does."""
-    requests_1h: float | None
-    cold: float = 0.0
-    """Nothing is lost where the cache is cold already."""
-
-
-def compute_break_even(
-    context_tokens: int, tokens_before: int, saved_tokens: int, model: str | None = None
-) -> BreakEven:
-    """Work it out for a context and what is freed of it, all in tokens.
-
-    `position` are the tokens before the first change, which stay warm; `read` is what a token
-    costs that `model` reads from the cache, in tokens of input. The first request after the
-    change costs (context - saved - position) * write + position * read - context * read more,
-    and each later one saves read * saved.
-    """
-    read = cache_read_factor(model)
-    return BreakEven(
-        _requests_to_break_even(
-            context_tokens, tokens_before, saved_tokens, CACHE_WRITE_5M_FACTOR, read
-        ),
-        _requests_to_break_even(
-            context_tokens, tokens_before, saved_tokens, CACHE_WRITE_1H_FACTOR, read
-        ),
-    )
-
-
-def _requests_to_break_even(
+def requests_to_break_even(
     context_tokens: int,
-    tokens_before: int,
+    unmoved_tokens: int,
     saved_tokens: int,
     write_factor: float,
-    read_factor: float,
+    model: str | None = None,
 ) -> float | None:
-    if saved_tokens <= 0 or read_factor <= 0:
+    """Return the requests after which a change costs no more than none; None where it never does.
+
+    `unmoved_tokens` stand before the first change and stay in the cache; `write_factor` is what a
+    token costs that is written to the cache, and read one that `model` reads from it, in tokens
+    of input. The first request after the change costs
+    (context - saved - unmoved) * write + unmoved * read - context * read more, and each later one
+    saves read * saved.
+    """
+    read = cache_read_factor(model)
+    if saved_tokens <= 0 or read <= 0:
         return None
     extra = (
-        max(0, context_tokens - saved_tokens - tokens_before) * write_factor
-        + (tokens_before - context_tokens) * read_factor
+        max(0, context_tokens - saved_tokens - unmoved_tokens) * write_factor
+        + (unmoved_tokens - context_tokens) * read
     )
-    return max(0.0, extra / (read_factor * saved_tokens))
+    return max(0.0, extra / (read * saved_tokens))

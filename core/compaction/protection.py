@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
-from ..transcript.conversation import PartKind, Role
+from ..transcript.conversation import Entry, PartKind, Role
 from ..transcript.parent_chain import retained_uuids
 from ..transcript.visible_messages import is_call
 from .plan import ProtectedTokens
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..transcript.conversation import Entry
-    from .transcript_view import VisibleBlock
-
+from .plan_options import DEFAULT_OPTIONS, PlanOptions
+from .transcript_view import VisibleBlock
 
 NEWEST_TURNS: Final = "newest turns"
 """The reason of what stands at the end: rule T alone goes past it."""
@@ -53,33 +48,16 @@ SESSION_STATE_TYPES: Final = frozenset(
 """Lines in which the client keeps what a session is; losing one can make a resume hang (2.3)."""
 
 
-class ProtectionLimits(msgspec.Struct, frozen=True):
-    """How much of the newest stays."""
-
-    min_turns: int = 10
-    """Answers with calls (JetBrains M = 10; regret 6.2 to 0.6 % from 5 to 10)."""
-    min_tail_tokens: int = 20_000
-    """At least; opencode keeps 40,000 (PRUNE_PROTECT), which left too little to free of a window
-    of 200,000."""
-    max_task_tokens: int = 40_000
-    """Of what follows the last real prompt, at most: an agent that works on one prompt for
-    hundreds of turns could never be made smaller. Results that are older than that were the
-    source of 1 % of the later edits (recorded sessions)."""
-
-
-DEFAULT_PROTECTION: Final = ProtectionLimits()
-
-
 def mark_protected(
     blocks: Sequence[VisibleBlock],
     retained_uuids: set[str],
-    limits: ProtectionLimits = DEFAULT_PROTECTION,
+    options: PlanOptions = DEFAULT_OPTIONS,
 ) -> list[VisibleBlock]:
     """Return the blocks with the reason why each is protected, None for the others.
 
     `retained_uuids` are the uuids that a boundary retains.
     """
-    head, tail = _first_answer(blocks), _tail_start(blocks, limits)
+    head, tail = _first_answer(blocks), _tail_start(blocks, options)
     todo = _last_todo_call(blocks)
     return [
         replace(
@@ -105,7 +83,7 @@ def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedToken
 def find_protected_lines(
     entries: Sequence[Entry], types: Iterable[tuple[int, str]]
 ) -> dict[int, str]:
-    """Name the lines that stay byte for byte; `types` are all lines' numbers and types."""
+    """Return why lines stay byte for byte, by number; `types` are all lines' numbers and types."""
     kept = retained_uuids(entries)
     found = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
     last = max((each.line for each in entries if each.boundary), default=None)
@@ -170,25 +148,29 @@ def _first_answer(blocks: Sequence[VisibleBlock]) -> int:
     return next(answers, len(blocks))
 
 
-def _tail_start(blocks: Sequence[VisibleBlock], limits: ProtectionLimits) -> int:
+def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
     """Return the index of the first protected block at the end.
 
     The newest turns, the newest tokens and the last prompt set it together.
     """
     prompt = max((each.index for each in blocks if each.part.kind is PartKind.PROMPT), default=0)
-    task = max(prompt, _tokens_start(blocks, limits.max_task_tokens))
-    return min(task, _turns_start(blocks, limits), _tokens_start(blocks, limits.min_tail_tokens))
+    task = max(prompt, _tokens_start(blocks, options.max_task_tokens))
+    return min(
+        task,
+        _turns_start(blocks, options.min_turns),
+        _tokens_start(blocks, options.min_tail_tokens),
+    )
 
 
-def _turns_start(blocks: Sequence[VisibleBlock], limits: ProtectionLimits) -> int:
+def _turns_start(blocks: Sequence[VisibleBlock], min_turns: int) -> int:
     first: dict[str | None, int] = {}
     for slot in blocks:
         if is_call(slot.part):
             first.setdefault(slot.entry.message_id or slot.entry.uuid, slot.index)
     starts = sorted(first.values())
-    if not limits.min_turns:
+    if not min_turns:
         return len(blocks)
-    return starts[-limits.min_turns] if len(starts) >= limits.min_turns else 0
+    return starts[-min_turns] if len(starts) >= min_turns else 0
 
 
 def _tokens_start(blocks: Sequence[VisibleBlock], min_tokens: int) -> int:

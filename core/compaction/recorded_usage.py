@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
 
-from ..transcript.conversation import find_cleared_content
+from ..transcript.conversation import Entry, find_cleared_content
 from ..transcript.parent_chain import follow_chain
 from .edit_builder import count_saved_bytes, make_replacements
-from .plan import AppendLine, Operation, ReplaceValue, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ..transcript.conversation import Entry
-    from .plan import Edit
-    from .transcript_view import TranscriptView, VisibleBlock
+from .plan import AppendLine, Edit, Operation, ReplaceValue, Severity, edits_of
+from .transcript_view import TranscriptView, VisibleBlock
 
 
 def estimate_overhead(
@@ -75,7 +70,6 @@ def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
 
 
 USAGE_STRATEGY: Final = "usage"
-USAGE_SEVERITY: Final = Severity.FILE_ONLY
 
 _USAGE: Final = "/message/usage"
 _ITERATIONS: Final = "iterations"
@@ -107,7 +101,7 @@ def lower_usage(view: TranscriptView, operations: Sequence[Operation]) -> Operat
     edits = [edit for entry in answer for edit in _usage_edits(view, entry.line, left)]
     return Operation(
         strategy=USAGE_STRATEGY,
-        level=USAGE_SEVERITY,
+        level=Severity.FILE_ONLY,
         line=answer[-1].line,
         kind=USAGE_STRATEGY,
         what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
@@ -135,10 +129,11 @@ def _is_seen_by(operation: Operation, answer: Sequence[Entry]) -> bool:
 
 
 def _rewritten_line_numbers(operations: Sequence[Operation]) -> set[int]:
-    """Name the lines that go, or that another operation writes anew as a whole."""
-    edits = (edit for each in operations for edit in each.edits)
+    """Return the lines that go, or that another operation rewrites as a whole."""
     return {
-        edit.line for edit in edits if not isinstance(edit, AppendLine) and not _keeps_usage(edit)
+        edit.line
+        for edit in edits_of(operations)
+        if not isinstance(edit, AppendLine) and not _keeps_usage(edit)
     }
 
 

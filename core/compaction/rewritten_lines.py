@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable  # noqa: TC003 -- msgspec reads it
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
 import msgspec
 
-from ..files.json_spans import JsonPointerError, find_span
-from .plan import AppendLine, RemoveLine, ReplaceValue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .plan import Operation
+from ..files.json_spans import JsonPointerError, find_span, replace_spans
+from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of
 
 
 class EditMismatchError(ValueError):
@@ -59,12 +55,11 @@ def rewrite_lines(
     """
     by_line: dict[int, list[ReplaceValue | RemoveLine]] = {}
     added: list[AppendLine] = []
-    for operation in operations:
-        for edit in operation.edits:
-            if isinstance(edit, AppendLine):
-                added.append(edit)
-            else:
-                by_line.setdefault(edit.line, []).append(edit)
+    for edit in edits_of(operations):
+        if isinstance(edit, AppendLine):
+            added.append(edit)
+        else:
+            by_line.setdefault(edit.line, []).append(edit)
     ended = True
     for number, line in enumerate(lines, 1):
         edits = by_line.pop(number, None)
@@ -125,18 +120,15 @@ def _rewrite_line(
 
 
 def apply_replacements(body: bytes, edits: Sequence[ReplaceValue]) -> bytes:
-    """Put new values into a line, from the last to the first. Raises MismatchError."""
+    """Put new values into a line. Raises EditMismatchError."""
     try:
         spans = [(find_span(body, edit.pointer), edit) for edit in edits]
     except JsonPointerError as error:
         raise EditMismatchError(f"line {edits[0].line}: {error}") from error
-    before = len(body)
-    for span, edit in sorted(spans, key=lambda each: (-each[0].start, -each[0].end)):
-        if span.end > before:
-            raise EditMismatchError(f"line {edit.line}: two edits are in each other's way")
-        body = body[: span.start] + _new_value(edit) + body[span.end :]
-        before = span.start
-    return body
+    ordered = sorted((span.start, span.end) for span, _ in spans)
+    if any(end > start for (_, end), (start, _) in pairwise(ordered)):
+        raise EditMismatchError(f"line {edits[0].line}: two edits are in each other's way")
+    return replace_spans(body, [(span, _new_value(edit)) for span, edit in spans])
 
 
 def _new_value(edit: ReplaceValue) -> bytes:

@@ -1,24 +1,28 @@
-"""The boundary and summary that are appended to a transcript, and their conversation."""
+"""The boundary and summary that are appended to a transcript, and the messages that stay."""
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final
 from uuid import UUID, uuid5
 
 import msgspec
 
-from ..transcript.visible_messages import reannounced_attachments, visible_entries
+from ..transcript.conversation import (
+    ConversationMessage,
+    Entry,
+    MessagePart,
+    PartKind,
+    drops_thinking,
+    group_messages,
+)
+from ..transcript.visible_messages import is_result, reannounced_attachments, visible_entries
 from .plan import AppendLine, Operation, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ..transcript.conversation import Entry, MessagePart
 
 
 class CommonLineFields(msgspec.Struct, frozen=True):
-    """What every line of the session says of itself; as its last chained line says it."""
+    """The fields that every line of a session repeats, from its last chained line."""
 
     session_id: str
     last_uuid: str
@@ -31,8 +35,6 @@ class CommonLineFields(msgspec.Struct, frozen=True):
 
 
 class BoundaryContent(msgspec.Struct, frozen=True):
-    """What is summarised and what stays."""
-
     summary_text: str
     retained_uuids: Sequence[str]
     """Of the lines that stay as they are, in their order."""
@@ -136,11 +138,9 @@ class Conversation(msgspec.Struct, frozen=True):
 
     @property
     def visible_entries(self) -> list[Entry]:
-        """What the model sees now."""
         return visible_entries(self.entries)
 
     def tokens(self, entries: Iterable[Entry]) -> int:
-        """Estimate the tokens of entries."""
         return sum(self.count_tokens(piece) for entry in entries for piece in entry.parts)
 
 
@@ -156,7 +156,7 @@ def make_boundary_operation(
     severity: Severity,
     strategy_what_why: tuple[str, str, str],
 ) -> Operation:
-    """Make one operation of a boundary and its summary; `named` is strategy, what and why.
+    """Make one operation of a boundary and its summary.
 
     Tokens saved are those that are sent now less the summary, what is kept, and what the
     client will announce again. The boundary says what the client's own says: all that a
@@ -221,5 +221,139 @@ def _boundary_ids(
 
 
 def derive_line_id(conversation: Conversation, kind: str, content: str) -> str:
-    """Name a line of ours by what it says: the same plan has the same ids."""
+    """Return a uuid for a line of ours; the same plan has the same uuids."""
     return str(uuid5(_UUID_NAMESPACE, f"{kind} {conversation.common_fields.last_uuid}\n{content}"))
+
+
+_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
+
+
+def start_of_recent(messages: Sequence[ConversationMessage], least: int) -> int:
+    """Return where the newest messages begin, at least `least` of them.
+
+    A tool's call and its result always stay together (R001-01): the API refuses a result whose
+    call is gone. Calls side by side, and steps that follow each other, are kept whole by going
+    back to the first call that is needed.
+    """
+    start = len(messages) - max(0, min(least, len(messages)))
+    needs = _first_needed(messages)
+    # A message that comes to stay may need others itself, all of them before it.
+    place = len(messages)
+    while place > start:
+        place -= 1
+        start = min(start, needs[place])
+    return start
+
+
+def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
+    """Return for each message the first one that it needs: itself, or that of a call."""
+    calls: dict[str, int] = {}
+    needs: list[int] = []
+    for place, message in enumerate(messages):
+        first = place
+        for piece in message.parts:
+            if piece.kind is PartKind.TOOL_INPUT and piece.tool_use_id:
+                calls[piece.tool_use_id] = place
+            elif piece.kind in _RESULT_KINDS and piece.tool_use_id is not None:
+                # Where the call is not known, it is the answer before. An agent's notification
+                # answers none.
+                first = min(first, calls.get(piece.tool_use_id, max(0, place - 1)))
+        needs.append(first)
+    return needs
+
+
+class RetainedTail(msgspec.Struct, frozen=True):
+    """The newest part of a conversation, and what stands before it."""
+
+    removed: tuple[Entry, ...]
+    """What leaves the context, in its order."""
+    retained: tuple[Entry, ...]
+    """What stays, without thoughts that would be bound to what left."""
+    removed_messages: int
+    retained_messages: int
+
+    @property
+    def retained_uuids(self) -> tuple[str, ...]:
+        """Of the lines that stay, in their order: what a boundary lists as preserved."""
+        return tuple(entry.uuid for entry in self.retained if entry.uuid)
+
+
+def retain_last_messages(visible: Sequence[Entry], messages: int) -> RetainedTail:
+    """Keep the last messages, and as many more as they need.
+
+    No result is kept without its call (R001-01), no part of an answer without its others; the
+    cut goes back to the prompt that began the turn where that is at most as many messages
+    more, else it stands behind a whole group of calls and results.
+    """
+    found = group_messages(list(visible))
+    start = start_of_recent(found, messages)
+    return _split_at(found, _turn_start(found, _answer_start(found, start), messages))
+
+
+def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
+    """Keep the last turns, each from its prompt on; all where there are not more."""
+    found = group_messages(list(visible))
+    begins = [place for place, each in enumerate(found) if has_prompt(each)]
+    if not 0 < turns < len(begins):
+        return _split_at(found, 0 if turns else len(found))
+    return _split_at(found, begins[-turns])
+
+
+def has_prompt(message: ConversationMessage) -> bool:
+    """Whether a message holds a user's prompt, and so begins a turn."""
+    return any(piece.kind is PartKind.PROMPT for piece in message.parts)
+
+
+def _answer_start(found: Sequence[ConversationMessage], start: int) -> int:
+    """Go back to where an answer begins whose later lines would stay."""
+    ids = {entry.message_id for each in found[start:] for entry in each.entries} - {None}
+    for place in range(start):
+        if any(entry.message_id in ids for entry in found[place].entries):
+            return place
+    return start
+
+
+def _turn_start(found: Sequence[ConversationMessage], start: int, most: int) -> int:
+    if start == len(found):
+        return start
+    for place in range(start, max(-1, start - most - 1), -1):
+        if has_prompt(found[place]):
+            return place
+    return start
+
+
+def _split_at(found: Sequence[ConversationMessage], start: int) -> RetainedTail:
+    behind = _count_leading_results(found[start].entries) if start < len(found) else 0
+    entries = [entry for each in found[start:] for entry in each.entries]
+    away = (*(entry for each in found[:start] for entry in each.entries), *entries[:behind])
+    kept = tuple(entries[behind:])
+    stay = (
+        kept if _retains_thinking(kept) else tuple(each for each in kept if not _only_thinks(each))
+    )
+    return RetainedTail(away, stay, start, len(found) - start)
+
+
+def _count_leading_results(entries: Sequence[Entry]) -> int:
+    """Count what stands before a prompt in its message, where calls before it were answered.
+
+    A prompt that follows a result, as after an interruption, is sent in one message with it.
+    """
+    answers = [n for n, each in enumerate(entries, 1) if any(map(is_result, each.parts))]
+    is_asked = any(piece.kind is PartKind.PROMPT for each in entries for piece in each.parts)
+    return answers[-1] if answers and is_asked else 0
+
+
+def _retains_thinking(kept: Sequence[Entry]) -> bool:
+    """Whether thinking is retained: if a call is open and the model does not bind thinking.
+
+    Models that see earlier thinking bind it to everything before it; other models need the
+    current turn's thinking while a call is open (compaction.md 2.5).
+    """
+    model = next((each.model for each in reversed(kept) if each.model), None)
+    last = next((each for each in reversed(kept) if each.type != "attachment"), None)
+    is_open = last is not None and any(is_result(piece) for piece in last.parts)
+    return is_open and drops_thinking(model)
+
+
+def _only_thinks(entry: Entry) -> bool:
+    return all(piece.kind is PartKind.THINKING for piece in entry.parts)

@@ -5,21 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import stat
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import BinaryIO, Final
 
 import msgspec
 
+from ..files.safe_open import open_regular
 from ..transcript.raw_lines import complete_line_length
 from .plan import Refusal
 from .transcript_view import FileLine
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-    from typing import BinaryIO
-
 
 MAX_LINE_BYTES: Final = 64 << 20
 """Bytes (compaction.md 7.5): a longer line is read by nobody."""
@@ -51,8 +47,6 @@ class TranscriptScan(msgspec.Struct, frozen=True):
 
 
 class OpenTranscript:
-    """An open transcript; it is read and never written."""
-
     def __init__(self, file: BinaryIO) -> None:
         self._file: Final = file
 
@@ -120,11 +114,7 @@ def _scan_line(number: int, offset: int, data: bytes) -> FileLine:
 @contextmanager
 def open_transcript(path: Path) -> Iterator[OpenTranscript]:
     """Open a transcript to plan for it; no link is followed. Raises OSError."""
-    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    descriptor = os.open(path, flags | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-    with open(descriptor, "rb", buffering=_BUFFER_BYTES) as file:  # noqa: PTH123 -- a descriptor
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file", str(path))
+    with open_regular(path, _BUFFER_BYTES) as file:
         yield OpenTranscript(file)
 
 
@@ -147,13 +137,8 @@ def large_transcript_note(size: int) -> str | None:
     return f"the transcript has {size / _MB:,.0f} MB: planning and applying take a while"
 
 
-def check_scan_size(scan: TranscriptScan, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Refusal | None:
-    """Refuse to change a transcript of more than `largest` bytes; None where it is smaller."""
-    return check_transcript_size(scan.size, max_bytes)
-
-
 def check_transcript_size(size: int, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Refusal | None:
-    """Refuse a transcript of `size` bytes as `check_scan_size` does, before it is read."""
+    """Refuse to change a transcript of more than `max_bytes`; None where it is smaller."""
     if size <= max_bytes:
         return None
     return Refusal(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
@@ -18,42 +20,39 @@ from ..transcript.conversation import (
     drops_thinking,
     is_from_other_model,
 )
+from ..transcript.entry_decoder import iter_entries
 from ..transcript.parent_chain import retained_uuids
 from ..transcript.visible_messages import is_call, visible_entries
-from . import plan as plans
 from .operation_selection import (
     LET_SESSION_GROW,
     OperationSelection,
-    SelectionOptions,
     check_saving,
     choose_operations,
     complete_selection,
     suggest_options,
 )
-from .plan import CompactionPlan, Refusal, Severity, compute_break_even
+from .plan import CompactionPlan, Refusal, Severity, make_plan
+from .plan_options import DEFAULT_OPTIONS, PlanOptions
 from .protection import (
-    DEFAULT_PROTECTION,
-    ProtectionLimits,
     find_protected_lines,
     mark_protected,
     sum_protected_tokens,
 )
 from .recorded_usage import add_lowered_usage, estimate_overhead, lines_for_overhead
-from .transcript_file import MAX_TRANSCRIPT_BYTES, check_line_size, check_scan_size, open_transcript
-from .transcript_view import TranscriptView, VisibleBlock, shorten_part, text_digest
+from .transcript_file import (
+    OpenTranscript,
+    TranscriptScan,
+    check_line_size,
+    check_transcript_size,
+    open_transcript,
+)
+from .transcript_view import TokenCounter, TranscriptView, VisibleBlock, shorten_part, text_digest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-    from pathlib import Path
-
-    from .transcript_file import OpenTranscript, TranscriptScan
-    from .transcript_view import TokenCounter
-
-    CounterOf = Callable[[str | None], TokenCounter]
+CounterOf = Callable[[str | None], TokenCounter]
 
 
 class EntryReader(Protocol):
-    """Who reads the entries of a transcript."""
+    """Reads the entries of a transcript."""
 
     def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
         """Read entries in file order from a line's byte offset on; that line has number 1."""
@@ -68,43 +67,35 @@ class TranscriptRewrittenError(OSError):
 
 
 class BlockMeasure(msgspec.Struct, frozen=True):
-    """What is kept of a piece whose text is not."""
+    """What is kept of a part whose text is not."""
 
     tokens: int
     chars: int
     digest: str
 
 
-def plan_transcript(
-    session_id: str,
-    path: Path,
-    read_entries: EntryReader,
-    counter_of: CounterOf,
-    *,
-    options: SelectionOptions | None = None,
-    protection: ProtectionLimits = DEFAULT_PROTECTION,
-    open_in: str | None = None,
-    max_bytes: int = MAX_TRANSCRIPT_BYTES,
-) -> CompactionPlan:
+class PlanSource(msgspec.Struct, frozen=True):
+    """The transcript that is planned for, and what measures it."""
+
+    session_id: str
+    path: Path
+    counter_of: CounterOf
+    """Returns what counts tokens for a model."""
+    window_tokens: int | None = None
+    """Of the session's model; None where it is not known."""
+    open_in: str | None = None
+    """What has the session open, where that forbids a plan."""
+    read_entries: EntryReader = iter_entries
+    """Called twice: for all entries, then for those that are sent."""
+
+
+def plan_transcript(source: PlanSource, options: PlanOptions = DEFAULT_OPTIONS) -> CompactionPlan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
-    `read` is called twice, for all entries and for those that are sent; `counter_of` gives who
-    counts for a model; `live` says who has the session open; a transcript of more than `largest`
-    bytes is planned for, and refused. Raises OSError where the file cannot be read.
+    Raises OSError where the file cannot be read.
     """
-    with open_transcript(path) as file:
-        made = draft_plan(
-            session_id,
-            path,
-            file,
-            read_entries,
-            counter_of,
-            options=options,
-            protection=protection,
-            open_in=open_in,
-            max_bytes=max_bytes,
-        )
-        return made.plan()
+    with open_transcript(source.path) as file:
+        return draft_plan(source, file, options).plan()
 
 
 class PlanDraft:
@@ -119,10 +110,8 @@ class PlanDraft:
         file: OpenTranscript,
         scan: TranscriptScan,
         view: TranscriptView,
-        options: SelectionOptions,
+        options: PlanOptions,
         refusals: Iterable[Refusal],
-        max_bytes: int,
-        protection: ProtectionLimits = DEFAULT_PROTECTION,
     ) -> None:
         self._session_id: Final = session_id
         self._file: Final = file
@@ -130,8 +119,6 @@ class PlanDraft:
         self._view: Final = view
         self._options: Final = options
         self._refusals: Final = tuple(refusals)
-        self._max_bytes: Final = max_bytes
-        self._protection: Final = protection
         chosen = [] if self._refusals else choose_operations(view, options)
         self.offered_operations: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
         """What may be left out, one by one, in the order of the lines. What follows from it,
@@ -149,17 +136,15 @@ class PlanDraft:
             selection = complete_selection(view, kept)
             refused += [*selection.refusals, *self._too_little(selection, left_out)]
         operations = add_lowered_usage(view, selection.operations)
-        refused += refusals_after_reading(self._file, self._scan, self._max_bytes)
-        saved = sum(each.tokens_saved for each in selection.operations)
-        even = compute_break_even(view.tokens, selection.tokens_before, saved, view.model)
-        return plans.make_plan(
+        refused += refusals_after_reading(self._file, self._scan, self._options.max_bytes)
+        return make_plan(
             self._session_id,
             self._scan.sha256,
             self._scan.size,
             operations,
             before_tokens=view.tokens,
-            break_even_requests=even.requests_5m,
-            break_even_requests_1h=even.requests_1h,
+            unmoved_tokens=selection.tokens_before,
+            model=view.model,
             refused=refused,
             protected=sum_protected_tokens(view.blocks),
         )
@@ -177,47 +162,33 @@ class PlanDraft:
 
     @cached_property
     def _advice(self) -> str:
-        return suggest_options(self._view, self._options, self._protection)
+        return suggest_options(self._view, self._options)
 
 
-def draft_plan(
-    session_id: str,
-    path: Path,
-    file: OpenTranscript,
-    read_entries: EntryReader,
-    counter_of: CounterOf,
-    *,
-    options: SelectionOptions | None = None,
-    protection: ProtectionLimits = DEFAULT_PROTECTION,
-    open_in: str | None = None,
-    max_bytes: int = MAX_TRANSCRIPT_BYTES,
-) -> PlanDraft:
+def draft_plan(source: PlanSource, file: OpenTranscript, options: PlanOptions) -> PlanDraft:
     """Begin a plan as `plan_transcript` does, of a file that stays open. Raises OSError."""
     scan = file.scan()
-    view = read_transcript_view(path, file, scan, read_entries, counter_of, protection)
-    refused = refusals_before_planning(view, scan, open_in)
-    return PlanDraft(
-        session_id, file, scan, view, options or SelectionOptions(), refused, max_bytes, protection
-    )
+    view = read_transcript_view(source, file, scan, options)
+    refused = refusals_before_planning(view, scan, source.open_in)
+    return PlanDraft(source.session_id, file, scan, view, options, refused)
 
 
 def read_transcript_view(
-    path: Path,
+    source: PlanSource,
     file: OpenTranscript,
     scan: TranscriptScan,
-    read_entries: EntryReader,
-    counter_of: CounterOf,
-    protection: ProtectionLimits = DEFAULT_PROTECTION,
+    options: PlanOptions = DEFAULT_OPTIONS,
 ) -> TranscriptView:
     """Make the view of a transcript: all of it is read, then what is sent, to count it.
 
-    It is of the moment of the scan, whoever writes meanwhile. Raises OSError, RewrittenError.
+    It is of the moment of the scan, whoever writes meanwhile. Raises OSError and
+    TranscriptRewrittenError.
     """
-    read_entries = read_as_scanned(read_entries, file, scan)
+    path, read_entries = source.path, read_as_scanned(source.read_entries, file, scan)
     entries = list(_shorten_entries(read_entries(path)))
     sent = visible_entries(entries)
     model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
-    counter = counter_of(model)
+    counter = source.counter_of(model)
     measured = _measure_entries(
         path, read_entries, [*lines_for_overhead(entries, sent), *sent], counter
     )
@@ -228,7 +199,7 @@ def read_transcript_view(
     slots = mark_protected(
         _make_blocks(sent, measured, counter, _thinking_tokens(sent, measured, counter), model),
         retained_uuids(entries),
-        protection,
+        options,
     )
     return TranscriptView(
         slots,
@@ -242,6 +213,7 @@ def read_transcript_view(
             slots, entries, _EntryTokens(path, read_entries, entries, measured, counter)
         ),
         torn_line=scan.torn_line,
+        window_tokens=source.window_tokens,
     )
 
 
@@ -250,7 +222,7 @@ def read_as_scanned(
 ) -> EntryReader:
     """Read a transcript again as a scan found it: not a line that was written since.
 
-    The reading raises RewrittenError where those lines are other ones by now.
+    The reading raises TranscriptRewrittenError where those lines are other ones by now.
     """
     lengths = {line.offset: line.content_bytes for line in scan.lines}
     # Of a line that is too long others may see more; nothing is planned there.
@@ -353,7 +325,6 @@ class _MeasuredCounter:
         self._counter: Final = counter
 
     def tokens(self, part: MessagePart) -> int:
-        """Return the measured count if there is one, else count."""
         known = self._tokens.get(part)
         return self._counter.tokens(part) if known is None else known
 
@@ -431,7 +402,7 @@ def refusals_after_reading(
     file: OpenTranscript, scan: TranscriptScan, max_bytes: int
 ) -> Iterator[Refusal]:
     """Yield the reasons for not applying a finished plan."""
-    too_large = check_scan_size(scan, max_bytes)
+    too_large = check_transcript_size(scan.size, max_bytes)
     if too_large:
         yield too_large
     if file.has_changed(scan):
@@ -463,18 +434,18 @@ def refusals_before_planning(
 
 
 def _check_savings(
-    view: TranscriptView, selection: OperationSelection, options: SelectionOptions
+    view: TranscriptView, selection: OperationSelection, options: PlanOptions
 ) -> Iterator[Refusal]:
-    if options.target_tokens is not None and view.tokens <= options.target_tokens:
+    target = options.target_tokens(view.window_tokens)
+    if target is not None and view.tokens <= target:
         yield Refusal(
             "target",
-            f"the context has {view.tokens:,} tokens, and {options.target_tokens:,} were to be"
-            " reached",
+            f"the context has {view.tokens:,} tokens, and {target:,} were to be reached",
             "name a smaller --target, or a --level to take all that it allows",
         )
     elif not selection.operations:
         yield Refusal("nothing", "nothing was found that may go", LET_SESSION_GROW)
     elif any(each.level is not Severity.FILE_ONLY for each in selection.operations):
-        too_little = check_saving(view.tokens, selection.operations, options.window_tokens)
+        too_little = check_saving(view, selection.operations)
         if too_little:
             yield too_little

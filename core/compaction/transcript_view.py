@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from ..files.json_spans import JsonSpan, find_span
+from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..summaries.name_index import NameIndex, decoded_text
-from ..transcript.conversation import Entry, MessagePart  # noqa: TC001 -- msgspec reads them
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
+from ..transcript.conversation import Entry, MessagePart
 
 HASH_CHUNK_CHARS: Final = 1 << 16
 """Characters that are written as bytes at once: a text of many MB is not there twice."""
@@ -71,7 +69,7 @@ class VisibleBlock(msgspec.Struct, frozen=True):
     """Among all pieces that are sent, from 0."""
     entry: Entry
     part: MessagePart
-    """Its text cut to KEPT_CHARS; `TranscriptView.text` reads all of it."""
+    """Its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it."""
     tokens_before: int
     """Tokens that stand before it."""
     tokens: int
@@ -97,7 +95,7 @@ class VisibleBlock(msgspec.Struct, frozen=True):
 
 
 class LineReader(Protocol):
-    """Who reads lines of the transcript again."""
+    """Reads lines of the transcript again."""
 
     def read_line(self, line: FileLine) -> bytes:
         """Read a line's bytes without the line end; raises OSError."""
@@ -105,7 +103,7 @@ class LineReader(Protocol):
 
 
 class TokenCounter(Protocol):
-    """Who counts tokens: `Estimator.of(model)`."""
+    """Counts tokens: `Estimator.for_model(model)`."""
 
     def tokens(self, part: MessagePart) -> int:
         """Estimate the tokens of one piece, and of what stands around it."""
@@ -113,7 +111,7 @@ class TokenCounter(Protocol):
 
 
 class TranscriptView:
-    """A transcript as strategies see it; nothing of it changes while it is looked at."""
+    """A transcript as strategies see it, and which of its lines and blocks are changed already."""
 
     def __init__(
         self,
@@ -127,6 +125,7 @@ class TranscriptView:
         entries: Sequence[Entry] = (),
         overhead_tokens: int = 0,
         torn_line: FileLine | None = None,
+        window_tokens: int | None = None,
     ) -> None:
         self.blocks: Final = tuple(blocks)
         self.lines: Final = tuple(lines)
@@ -137,6 +136,9 @@ class TranscriptView:
         """Tokens of the system prompt and the tools."""
         self.torn_line: Final = torn_line
         """Half a line at the end of the file."""
+        common = SMALL_WINDOW if self.tokens <= SMALL_WINDOW else LARGE_WINDOW
+        self.window_tokens: Final = window_tokens or common
+        """Of the session's model; where it is not known, of the smallest that holds the context."""
         self._source: Final = source
         self._counter: Final = counter
         self.entries: Final = tuple(entries)
@@ -180,6 +182,7 @@ class TranscriptView:
             entries=self.entries,
             overhead_tokens=self.overhead_tokens,
             torn_line=self.torn_line,
+            window_tokens=self.window_tokens,
         )
 
     @property
@@ -193,15 +196,13 @@ class TranscriptView:
         return NameIndex(self._texts())
 
     def call_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        """Return the call that a result answers; None if there is none."""
         return self._calls.get(block.call_id or "")
 
     def result_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        """Return the result of a call; None if there is none."""
         return self._results.get(block.call_id or "")
 
     def copies_of(self, number: int) -> tuple[int, ...]:
-        """Name the other lines that carry a line's uuid: they are stubbed like it."""
+        """Return the other lines with the same uuid: they are stubbed alike."""
         return self._copies.get(number, ())
 
     def changeable_blocks(self) -> Iterator[VisibleBlock]:
@@ -218,12 +219,12 @@ class TranscriptView:
         return block.index in self._blocks_changed
 
     def record_change(self, block: VisibleBlock, before: str, after: str) -> None:
-        """Learn that an operation changes a slot, and what it says then."""
+        """Note that an operation changes a block, and its text before and after."""
         self._blocks_changed.add(block.index)
         self.name_index.replace_text(before, after)
 
     def mark_line_changed(self, number: int) -> None:
-        """Learn that an operation changes a line: if it holds one piece, others pass it over."""
+        """Note that an operation changes a line; if it holds one block, others pass it over."""
         if number in self._single_block_lines:
             self._lines_changed.add(number)
 
@@ -237,16 +238,19 @@ class TranscriptView:
         """Read a line's bytes without the line end; raises OSError."""
         return self._load(number)[0]
 
-    def torn_bytes(self) -> bytes:
-        """Read half a line at the end of the file; empty where there is none. Raises OSError."""
-        return self._source.read_line(self.torn_line) if self.torn_line else b""
+    def line_sha256(self, number: int) -> str:
+        """Hash a line's bytes without the line end, or the half one's; raises OSError."""
+        torn = self.torn_line
+        is_torn = torn is not None and torn.number == number
+        data = self._source.read_line(self.line(number)) if is_torn else self.line_bytes(number)
+        return hashlib.sha256(data).hexdigest()
 
     def decoded_line(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
         """Decode a line; None for what is no JSON. It is not to be changed."""
         return self._load(number)[1]
 
     def value_span(self, number: int, pointer: str) -> JsonSpan:
-        """Find where a value stands in a line; raises PointerError."""
+        """Find where a value stands in a line; raises JsonPointerError."""
         data = self.line_bytes(number)
         found = self._spans.get((number, pointer))
         if found is None:
@@ -258,7 +262,7 @@ class TranscriptView:
         return self._counter.tokens(part)
 
     def count_tokens_with_text(self, block: VisibleBlock, text: str) -> int:
-        """Estimate what a slot would take with another text and no picture."""
+        """Estimate what a block would take with another text and no picture."""
         return self.count_tokens(replace(block.part, text=text, media=0))
 
     def _texts(self) -> Iterator[str]:

@@ -6,9 +6,10 @@ import dataclasses
 import hashlib
 import json
 import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,30 +23,22 @@ from ..files.file_operations import (
     write_temporary,
 )
 from ..files.json_spans import JsonPointerError, member_spans, read_value, replace_value
-from .atomic_replace import atomic_replace
 from .commit import begins_with_version, commit, recover_interrupted
-from .compaction_target import require_idle, session_lock
+from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
 from .fork import fork_transform
 from .plan import (
     AppendLine,
     CompactionRefusedError,
+    Operation,
     RefusalKind,
     RemoveLine,
     ReplaceValue,
+    edits_of,
     refusal_error,
 )
-from .receipts import ApplyMode, BackupStore, ReceiptStore, WrittenVersion
-from .rewritten_lines import NO_TRANSFORM, appended_line, lines_after, rewrite_lines
+from .receipts import ApplyMode, BackupStore, CompactionReceipt, ReceiptStore, WrittenVersion
+from .rewritten_lines import NO_TRANSFORM, LineTransform, appended_line, lines_after, rewrite_lines
 from .verify import verify_permissions
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-
-    from .compaction_target import CompactionTarget
-    from .plan import Operation
-    from .receipts import CompactionReceipt
-    from .rewritten_lines import LineTransform
-
 
 _PARENT_KEY: Final = "parentUuid"
 
@@ -85,7 +78,7 @@ def lines_without_appended(target: Path, operations: Sequence[Operation]) -> Ite
     The base is not needed, since appending changed nothing in it. Raises CompactionRefusedError
     if an appended line is missing.
     """
-    edits = [edit for each in operations for edit in each.edits]
+    edits = edits_of(operations)
     missing = {appended_line(edit) for edit in edits if isinstance(edit, AppendLine)}
     hung = _parents_of_appended(operations)
     with open_regular_file(target) as file:
@@ -101,7 +94,7 @@ def lines_without_appended(target: Path, operations: Sequence[Operation]) -> Ite
 def append_later_lines(
     new: Path, target: Path, start: int, new_parents: Mapping[str, str | None]
 ) -> None:
-    """Append what a file holds behind `start`; children of the lines `hung` go where it says."""
+    """Append what a file holds behind `start`; children of the lines in `new_parents` get those."""
     with open_regular_file(target) as file:
         file.seek(start)
         lines = (_with_new_parent(line, new_parents) for line in file)
@@ -119,11 +112,10 @@ def _expected_values(
     base: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform
 ) -> dict[bytes, list[_OldValue]]:
     by_line: dict[int, list[ReplaceValue]] = {}
-    for each in operations:
-        for edit in each.edits:
-            if not isinstance(edit, ReplaceValue):
-                raise _undo_later_first("lines were removed or added")
-            by_line.setdefault(edit.line, []).append(edit)
+    for edit in edits_of(operations):
+        if not isinstance(edit, ReplaceValue):
+            raise _undo_later_first("lines were removed or added")
+        by_line.setdefault(edit.line, []).append(edit)
     wanted: dict[bytes, list[_OldValue]] = {}
     for number, line in enumerate(base, 1):
         for edit in by_line.get(number, ()):
@@ -167,9 +159,7 @@ def new_parents(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[
 
 
 def _parents_of_restored(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str]:
-    removed = {
-        edit.line for each in operations for edit in each.edits if isinstance(edit, RemoveLine)
-    }
+    removed = {edit.line for edit in edits_of(operations) if isinstance(edit, RemoveLine)}
     if not removed:
         return {}
     ends: dict[str, str] = {}
@@ -189,12 +179,11 @@ def _parents_of_restored(base: Iterable[bytes], operations: Sequence[Operation])
 
 def _parents_of_appended(operations: Sequence[Operation]) -> dict[str, str | None]:
     parents: dict[str, str | None] = {}
-    for each in operations:
-        for edit in each.edits:
-            if isinstance(edit, AppendLine):
-                line = json.loads(appended_line(edit))
-                if "uuid" in line:
-                    parents[line["uuid"]] = line.get(_PARENT_KEY) or line.get("logicalParentUuid")
+    for edit in edits_of(operations):
+        if isinstance(edit, AppendLine):
+            line = json.loads(appended_line(edit))
+            if "uuid" in line:
+                parents[line["uuid"]] = line.get(_PARENT_KEY) or line.get("logicalParentUuid")
     hung: dict[str, str | None] = {}
     for uuid, above in parents.items():
         parent, seen = above, {uuid}
@@ -225,8 +214,6 @@ def _with_new_parent(line: bytes, parents: Mapping[str, str | None]) -> bytes:
 
 
 class UndoResult(msgspec.Struct, frozen=True):
-    """What was taken back."""
-
     receipt_id: str
     undone: tuple[int, ...]
     """Numbers of the operations, counted from 0."""
@@ -293,14 +280,15 @@ def find_undo_obstacle(
             raise refusal_error(
                 RefusalKind.NOTHING, "open", "a process ended in the middle of it", "undo it"
             )
-        has_other_changes = _own_version(receipt, state_folder) is None
-        with _restored_chunks(
-            receipt, chosen, state_folder, has_other_changes=has_other_changes
-        ) as chunks:
+        if not Path(receipt.target).exists():
+            raise _gone(Path(receipt.target))
+        ours = _own_version(receipt, state_folder)
+        restored = _restored_from_base if ours else _restored_by_values
+        with restored(receipt, chosen, state_folder) as chunks:
             digest = hashlib.sha256()
             for chunk in chunks:
                 digest.update(chunk)
-        if not has_other_changes:
+        if ours:
             _require_base(receipt, chosen, digest.hexdigest())
     except CompactionRefusedError as error:
         return error
@@ -320,10 +308,8 @@ def _undo_operations(
         subject = dataclasses.replace(subject, wait_times=subject.wait_times.without_idle())
     written = ours.size if ours else 0
     require_idle(subject, target, receipt.new_session_id or receipt.session_id, written)
-    has_other_changes = ours is None
-    with _restored_chunks(
-        receipt, numbers, subject.state_folder, has_other_changes=has_other_changes
-    ) as chunks:
+    restored = _restored_from_base if ours else _restored_by_values
+    with restored(receipt, numbers, subject.state_folder) as chunks:
         new = write_temporary(target, chunks, seen)
     try:
         wrong = [*verify_permissions(new, seen)]
@@ -340,7 +326,7 @@ def _undo_operations(
         remove_if_present(new)
         raise
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
-    version = WrittenVersion(sha256, size, undone, mixed=has_other_changes)
+    version = WrittenVersion(sha256, size, undone, mixed=ours is None)
     commit(
         replace(receipt, pending=version),
         subject.state_folder,
@@ -360,7 +346,7 @@ def _own_version(receipt: CompactionReceipt, state_folder: Path) -> WrittenVersi
     if not now.mixed:
         return now if begins_with_version(target, now) else None
     digest, size = hashlib.sha256(), 0
-    with _restored_chunks(receipt, (), state_folder, has_other_changes=False) as chunks:
+    with _restored_from_base(receipt, (), state_folder) as chunks:
         for chunk in chunks:
             digest.update(chunk)
             size += len(chunk)
@@ -369,27 +355,27 @@ def _own_version(receipt: CompactionReceipt, state_folder: Path) -> WrittenVersi
 
 
 @contextmanager
-def _restored_chunks(
-    receipt: CompactionReceipt,
-    numbers: tuple[int, ...],
-    state_folder: Path,
-    *,
-    has_other_changes: bool,
+def _restored_from_base(
+    receipt: CompactionReceipt, numbers: tuple[int, ...], state_folder: Path
 ) -> Iterator[Iterator[bytes]]:
-    """Read a file without some operations; `has_other_changes` if others changed it too."""
-    target = Path(receipt.target)
-    if receipt.now is None or not target.exists():
-        raise _gone(target)
-    written = _transform_of(receipt)
-    if has_other_changes and receipt.mode is ApplyMode.APPEND:
-        yield lines_without_appended(target, _operations_in(receipt, numbers))
+    """Make the file without some operations: what those that are left make of its base."""
+    undone = receipt.now.undone if receipt.now else ()
+    left = _operations_except(receipt, (*undone, *numbers))
+    with _base_lines(receipt, state_folder) as lines:
+        yield lines_after(rewrite_lines(lines, left, _transform_of(receipt)))
+
+
+@contextmanager
+def _restored_by_values(
+    receipt: CompactionReceipt, numbers: tuple[int, ...], state_folder: Path
+) -> Iterator[Iterator[bytes]]:
+    """Read a file that others changed too, without some operations."""
+    target, operations = Path(receipt.target), _operations_in(receipt, numbers)
+    if receipt.mode is ApplyMode.APPEND:
+        yield lines_without_appended(target, operations)
         return
     with _base_lines(receipt, state_folder) as lines:
-        if has_other_changes:
-            yield lines_with_old_values(target, lines, _operations_in(receipt, numbers), written)
-        else:
-            left = _operations_except(receipt, (*receipt.now.undone, *numbers))
-            yield lines_after(rewrite_lines(lines, left, written))
+        yield lines_with_old_values(target, lines, operations, _transform_of(receipt))
 
 
 def _require_base(receipt: CompactionReceipt, chosen: tuple[int, ...], sha256: str) -> None:

@@ -6,22 +6,17 @@ import json
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ..files.file_operations import open_regular_file
-from ..files.json_spans import find_span, read_value
-from .plan import Refusal, Severity
-from .rewritten_lines import apply_replacements
+from ..files.json_spans import find_span, read_value, replace_spans
+from ..transcript.conversation import Entry
+from ..transcript.entry_decoder import MEDIA_BLOCKS, THINKING_BLOCKS
+from .plan import Operation, Refusal, Severity
+from .rewritten_lines import RewrittenLine, apply_replacements
 from .verify_messages import MESSAGE_CHECKS, compare_transcripts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from ..transcript.conversation import Entry
-    from .plan import Operation
-    from .rewritten_lines import RewrittenLine
-
 
 JsonObject = dict[str, Any]
 
@@ -31,9 +26,7 @@ _IDENTITY: Final = (
 )  # fmt: skip
 _MESSAGE_IDENTITY: Final = ("id", "role", "type", "model")
 _BLOCK_IDENTITY: Final = ("id", "tool_use_id", "name", "is_error")
-_THINKING: Final = frozenset({"thinking", "redacted_thinking"})
-_MEDIA: Final = frozenset({"image", "document"})
-_REPLACEMENT_TYPES: Final = frozenset({"text", *_MEDIA})
+_REPLACEMENT_TYPES: Final = frozenset({"text", *MEDIA_BLOCKS})
 """Types of blocks that may stand in each other's place: an image goes, a word about it comes."""
 
 
@@ -76,9 +69,9 @@ def check_not_empty(before: JsonObject, after: JsonObject, _level: Severity) -> 
 
 def check_thinking(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
     """V10: thinking goes as a whole or stays as it is."""
-    known = [block for block in _blocks(before) if block.get("type") in _THINKING]
+    known = [block for block in _blocks(before) if block.get("type") in THINKING_BLOCKS]
     for block in _blocks(after):
-        if block.get("type") in _THINKING and block not in known:
+        if block.get("type") in THINKING_BLOCKS and block not in known:
             return "a thinking block was altered"
     return None
 
@@ -117,8 +110,8 @@ def check_block_types(before: JsonObject, after: JsonObject, _level: Severity) -
     for was, now in zip(old, new, strict=True):
         if (
             was != now
-            and not (was in _MEDIA and now in _REPLACEMENT_TYPES)
-            and was not in _THINKING
+            and not (was in MEDIA_BLOCKS and now in _REPLACEMENT_TYPES)
+            and was not in THINKING_BLOCKS
         ):
             return f"a block of {was} became one of {now}"
     return None
@@ -244,7 +237,7 @@ def verify_lines(
                 appended += len(found)
             elif line.replacements:
                 yield from _verify_edit(line, level)
-            if _is_state_line(found) and line.before is not None:
+            if line.before is not None:
                 _confirm_state_line(singles, found)
         if file.read(1):
             yield _failed_check("V2", "the file has more lines than it should")
@@ -258,7 +251,6 @@ def verify_lines(
 def verify_visible_messages(
     before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
 ) -> Iterator[Refusal]:
-    """Compare what would be sent before and after."""
     seen = compare_transcripts(before, after, operations)
     for code, check in MESSAGE_CHECKS:
         wrong = check(seen)
@@ -293,7 +285,7 @@ def _verify_sidecars(named: Iterable[bytes]) -> Iterator[Refusal]:
 
 
 def sidecar_paths(line: bytes | None) -> set[bytes]:
-    """Name the files beside a transcript that a line names."""
+    """Return the paths of files beside a transcript that a line names."""
     if line is None or not any(folder in line for folder in _SIDECAR_FOLDERS):
         return set()
     return set(_SIDECAR.findall(line))
@@ -317,10 +309,13 @@ def undo_line_edits(line: RewrittenLine) -> bytes:
     Raises JsonPointerError.
     """
     before, after = line.before or b"", line.after or b""
-    spans = [(find_span(after, each.pointer), each) for each in line.replacements]
-    for span, edit in sorted(spans, key=lambda each: -each[0].start):
-        after = after[: span.start] + read_value(before, edit.pointer) + after[span.end :]
-    return after
+    return replace_spans(
+        after,
+        [
+            (find_span(after, each.pointer), read_value(before, each.pointer))
+            for each in line.replacements
+        ],
+    )
 
 
 def repeat_line_edits(line: RewrittenLine) -> bytes:
@@ -334,10 +329,6 @@ def _remember_state_line(singles: dict[bytes, bytes], line: bytes | None) -> Non
     found = _STATE_LINE.match(line or b"")
     if found and line:
         singles[found[1]] = line
-
-
-def _is_state_line(line: bytes) -> bool:
-    return _STATE_LINE.match(line) is not None
 
 
 def _confirm_state_line(singles: dict[bytes, bytes], line: bytes) -> None:

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Collection, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ..transcript.conversation import Entry, PartKind, Role, group_messages
 from ..transcript.visible_messages import is_call, is_result, visible_entries, waits_for_model
-from .plan import AppendLine, RemoveLine, ReplaceValue, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
-    from ..transcript.conversation import Entry
-    from .plan import Operation
-
+from .plan import (
+    AppendLine,
+    Operation,
+    RemoveLine,
+    ReplaceValue,
+    Severity,
+    changed_lines,
+    edits_of,
+)
 
 _SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")
 """How the ids of calls begin that the API itself answers, in the same message."""
@@ -48,7 +50,7 @@ def _roots(entries: Sequence[Entry]) -> Counter[str | None]:
 
 
 def _orphans(entries: Sequence[Entry]) -> Counter[str | None]:
-    """Count the uuids that are missing: who hung behind one may leave, and hand it on."""
+    """Count missing parents by uuid: a child that leaves may hand its parent on."""
     there = {each.uuid for each in entries}
     return Counter({each.parent for each in entries if each.parent and each.parent not in there})
 
@@ -119,49 +121,33 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
 
     @property
     def removed_lines(self) -> set[int]:
-        """Lines that were to go."""
-        return {
-            edit.line
-            for each in self.operations
-            for edit in each.edits
-            if isinstance(edit, RemoveLine)
-        }
+        return {edit.line for edit in edits_of(self.operations) if isinstance(edit, RemoveLine)}
 
     @property
     def edited_lines(self) -> set[int]:
-        """Lines of which something was to change."""
-        return {
-            edit.line
-            for each in self.operations
-            for edit in each.edits
-            if not isinstance(edit, AppendLine)
-        }
+        return changed_lines(self.operations)
 
     @property
     def content_edited_lines(self) -> set[int]:
-        """Lines of which more was to change than what they hang on."""
+        """Lines of which more was to change than their parent."""
         return {
             edit.line
-            for each in self.operations
-            for edit in each.edits
+            for edit in edits_of(self.operations)
             if isinstance(edit, ReplaceValue) and edit.pointer != "/parentUuid"
         }
 
     @property
     def added_uuids(self) -> set[str | None]:
-        """Uuids of lines that were not there before."""
         return {each.uuid for each in self.after} - {each.uuid for each in self.before}
 
     @property
     def has_appends(self) -> bool:
-        """Lines were to be added."""
-        return any(isinstance(edit, AppendLine) for each in self.operations for edit in each.edits)
+        return any(isinstance(edit, AppendLine) for edit in edits_of(self.operations))
 
 
 def compare_transcripts(
     before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
 ) -> TranscriptComparison:
-    """Project both."""
     return TranscriptComparison(
         before, after, visible_entries(before), visible_entries(after), operations
     )
@@ -352,7 +338,7 @@ def _has_content(entry: Entry) -> bool:
 
 
 def _unpaired(entries: Sequence[Entry]) -> set[str]:
-    """Name calls whose result is not in the message behind, and results without a call before."""
+    """Return calls without a result in the next message, and results without a call before."""
     open_calls: set[str] = set()
     unpaired: set[str] = set()
     for message in group_messages(list(entries)):

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from itertools import pairwise
 
-from .codes import FindingCode
-from .findings import ReviewFinding, make_finding
+from .findings import FindingCode, ReviewFinding, make_finding
 
 TYPE_CHECKING = False
 

@@ -1,20 +1,19 @@
-"""Opens, hashes and writes files: no symbolic link is followed, and a write reaches the disk."""
+"""Opens, hashes, writes and locks files: no link is followed, and a write reaches the disk."""
 
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import secrets
 import stat
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, BinaryIO, Final
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, Final
 
-from .shared_files import copy_extended_attributes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
+from .safe_open import open_regular
 
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
@@ -28,17 +27,12 @@ REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"
 BLOCK_BYTES: Final = 1 << 20
 """Bytes at a time."""
 
-_OPEN_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+_NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
-@contextmanager
-def open_regular_file(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file to read. Raises OSError, also where it is none."""
-    descriptor = os.open(path, os.O_RDONLY | _OPEN_FLAGS | getattr(os, "O_NONBLOCK", 0))
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(0, "not a regular file", str(path))
-        yield file
+def open_regular_file(path: Path) -> AbstractContextManager[BinaryIO]:
+    """Open a file as `open_regular` does, buffered: to be read line by line."""
+    return open_regular(path, io.DEFAULT_BUFFER_SIZE)
 
 
 def read_blocks(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
@@ -62,7 +56,7 @@ def read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def hash_file(path: Path, size: int | None = None) -> tuple[str, int]:
-    """Hash a file's first bytes; gives the hash in hex and how many bytes there were."""
+    """Hash a file's first bytes; return the hash in hex and how many bytes there were."""
     digest, seen = hashlib.sha256(), 0
     with open_regular_file(path) as file:
         for block in read_blocks(file, size):
@@ -80,7 +74,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def temporary_path(target: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
-    """Name a file of ours beside another one."""
+    """Return a new name for a file of ours beside another one."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}{suffix}")
 
 
@@ -93,7 +87,7 @@ def write_temporary(
     is for, with its extended attributes.
     """
     path = temporary_path(target)
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _OPEN_FLAGS, FILE_MODE)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, FILE_MODE)
     try:
         try:
             write_all(descriptor, chunks)
@@ -110,15 +104,28 @@ def write_temporary(
 
 
 def _copy_ownership(descriptor: int, origin: os.stat_result) -> None:
-    own = os.fstat(descriptor)
+    own, mode = os.fstat(descriptor), stat.S_IMODE(origin.st_mode)
     # Not everyone is of the group, and none but root gives a file away; then V23 says no.
-    if own.st_gid != origin.st_gid:
-        with suppress(PermissionError):
-            os.fchown(descriptor, -1, origin.st_gid)
+    try:
+        os.fchown(descriptor, -1, origin.st_gid)
+    except PermissionError:
+        # Another group's members may not do what those of that one might.
+        mode &= ~stat.S_IRWXG
     if own.st_uid != origin.st_uid:
         with suppress(PermissionError):
             os.fchown(descriptor, origin.st_uid, -1)
-    os.fchmod(descriptor, stat.S_IMODE(origin.st_mode))
+    os.fchmod(descriptor, mode)
+
+
+@contextmanager
+def open_to_append(path: Path) -> Iterator[int]:
+    """Open a file to append to it; what was written is synced to the disk at the end."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _NO_FOLLOW)
+    try:
+        yield descriptor
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def write_all(descriptor: int, chunks: Iterable[bytes]) -> None:
@@ -138,13 +145,13 @@ def _write_fully(descriptor: int, data: bytearray) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def write_file_atomically(path: Path, data: bytes, temporary_name: str) -> None:
-    """Write a file of ours, whole or not at all; its folders are made.
+def write_file_atomically(path: Path, data: bytes, temporary_name: str | None = None) -> None:
+    """Write a file of ours, whole or not at all; its folders are made. Raises OSError.
 
-    Until it is whole its name begins with `until_then`.
+    Until it is whole `temporary_name` is in its name, or else its own.
     """
     make_private_folder(path.parent)
-    temporary = write_temporary(path.with_name(temporary_name), [data])
+    temporary = write_temporary(path.with_name(temporary_name or path.name), [data])
     try:
         temporary.replace(path)
     except BaseException:
@@ -154,7 +161,6 @@ def write_file_atomically(path: Path, data: bytes, temporary_name: str) -> None:
 
 
 def remove_if_present(path: Path) -> None:
-    """Remove a file of ours that may be gone already."""
     with suppress(FileNotFoundError):
         path.unlink()
 
@@ -167,3 +173,77 @@ def sync_folder(folder: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+LOCK_RETRY_S: Final = 0.05
+"""Between two tries to take a lock."""
+
+
+class LockHeldError(Exception):
+    """Another process, or another thread of this one, holds the lock."""
+
+
+def locks_folder() -> Path:
+    """Name the folder of the user's locks, so that nothing is left in Claude Code's folder."""
+    from platformdirs import user_state_path
+
+    return user_state_path("ctxtop") / "locks"
+
+
+@contextmanager
+def user_lock(kind: str, path: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of a file or folder, however it is named; `name` is of what in it.
+
+    Raises LockHeldError where somebody holds it for longer than `wait_s` seconds, OSError where
+    the lock's file cannot be used.
+    """
+    of = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
+    mark = hashlib.blake2b(of, digest_size=12).hexdigest()
+    with file_lock(locks_folder() / f"{kind}-{mark}.lock", wait_s):
+        yield
+
+
+@contextmanager
+def file_lock(path: Path, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold a lock that a file of ours stands for; the system releases it when a process ends.
+
+    Raises LockHeldError after `wait_s` seconds, OSError where the file cannot be used. A system
+    without such locks (Windows) keeps nobody out.
+    """
+    make_private_folder(path.parent)
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, FILE_MODE)
+    try:
+        _acquire(descriptor, time.monotonic() + wait_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _acquire(descriptor: int, until: float) -> None:
+    try:
+        import fcntl
+    except ImportError:
+        return
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                raise LockHeldError from None
+            time.sleep(LOCK_RETRY_S)
+        else:
+            return
+
+
+def copy_extended_attributes(origin: Path, descriptor: int) -> None:
+    """Copy a file's extended attributes, access lists included, to an open file.
+
+    Those that the system keeps for its administrator are left out, as is everything where the
+    file system has none. Python has no call for them outside of Linux: there they are lost.
+    """
+    if not hasattr(os, "listxattr"):
+        return
+    with suppress(OSError):
+        for name in os.listxattr(origin, follow_symlinks=False):
+            with suppress(OSError):
+                os.setxattr(descriptor, name, os.getxattr(origin, name, follow_symlinks=False))

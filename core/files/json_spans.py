@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
@@ -45,7 +42,7 @@ class JsonSpan(msgspec.Struct, frozen=True):
 def find_span(line: bytes, pointer: str) -> JsonSpan:
     """Find the value that a JSON pointer (RFC 6901) names; "" is the whole line's.
 
-    Of members with one name the last counts, as for the client. Raises PointerError.
+    Of members with one name the last counts, as for the client. Raises JsonPointerError.
     """
     found, _ = _walk(line, _skip_space(line, 0), _tokens(pointer))
     if found is None:
@@ -54,9 +51,20 @@ def find_span(line: bytes, pointer: str) -> JsonSpan:
 
 
 def replace_value(line: bytes, pointer: str, value: bytes) -> bytes:
-    """Put JSON text in the place of a value; every byte around it stays. Raises PointerError."""
-    span = find_span(line, pointer)
-    return line[: span.start] + value + line[span.end :]
+    """Put JSON text in the place of a value; every byte around it stays.
+
+    Raises JsonPointerError.
+    """
+    return replace_spans(line, [(find_span(line, pointer), value)])
+
+
+def replace_spans(line: bytes, values: Iterable[tuple[JsonSpan, bytes]]) -> bytes:
+    """Put JSON text in the place of values that do not overlap; all bytes around them stay."""
+    parts, done = [], 0
+    for span, value in sorted(values, key=lambda each: each[0].start):
+        parts += [line[done : span.start], value]
+        done = span.end
+    return b"".join([*parts, line[done:]])
 
 
 def read_value(line: bytes, pointer: str) -> bytes:

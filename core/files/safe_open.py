@@ -19,12 +19,15 @@ NOT_REGULAR_FILE: Final = "is not a regular file"
 
 
 @contextmanager
-def open_regular(path: Path) -> Iterator[BinaryIO]:
-    """Open a regular file to read; no link is followed and a FIFO does not block."""
+def open_regular(path: Path, buffering: int = 0) -> Iterator[BinaryIO]:
+    """Open a regular file to read; no link is followed and a FIFO does not block.
+
+    `buffering` is as for `open`, in bytes. Raises OSError, also where it is no regular file.
+    """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
     descriptor = os.open(path, flags)
-    with open(descriptor, "rb", buffering=0) as file:  # noqa: PTH123 -- a descriptor
+    with open(descriptor, "rb", buffering) as file:  # noqa: PTH123 -- a descriptor
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(0, "not a regular file", str(path))
         yield file

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
+from ..measure.levels import RearmRule, Threshold
 from ..policy.schema import DEFAULT_PROMPTS, SUGGEST_ACTION
-from .quoted_text import break_client_tags, quote_text
+from .injection_candidates import break_client_tags, quote_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    from ..measure.levels import RearmRule, Threshold
     from ..model.context import Context
     from ..policy.policy import Policy
 

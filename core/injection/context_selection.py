@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
 import msgspec
 
 from ..summaries.artifacts import DONE_STATUSES, IN_PROGRESS
 from ..transcript.redaction import redact
 from .injection_candidates import (
+    CONTEXT_HEADING,
     EVERY_AGENT_TAG,
+    MAX_CONTEXT_CHARS,
     EarlierResult,
     ExcludedResult,
     InjectedEntry,
@@ -20,22 +23,13 @@ from .injection_candidates import (
     OpenTask,
     RunOutcome,
     StartingAgent,
-)
-from .quoted_text import (
-    CONTEXT_HEADING,
-    MAX_CONTEXT_CHARS,
     format_entry,
     format_source,
     join_entries,
     token_upper_bound,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from .injection_candidates import OpenTask, StartingAgent
-
-    StageSelector = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator["SelectedResult"]]
+StageSelector = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator["SelectedResult"]]
 
 
 BRIEF_CHARS: Final = 300

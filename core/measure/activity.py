@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
@@ -12,8 +13,6 @@ from ..store.transcript_records import TurnState
 from .models import MILLION, find_price
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ..store.queries.activity_queries import ActivityRow, ModelUsageRow
 
 
@@ -177,8 +176,8 @@ def estimate_cost(
 ) -> SessionCost | None:
     """Price answers in dollars; None where no answer has a price.
 
-    Each answer counts once, and an agent's for its session. `own` are prices by the beginning
-    of a model's name.
+    Each answer counts once, and an agent's for its session. `custom_prices` are by the
+    beginning of a model's name.
     """
     usd, priced, unpriced = 0.0, False, False
     for row in rows:

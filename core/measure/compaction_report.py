@@ -8,6 +8,7 @@ and after the compaction takes the same in both.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,6 +18,7 @@ from ..summaries.artifacts import READ_TOOLS, Artifacts, collect_artifacts
 from ..summaries.decision_patterns import quote_line
 from ..summaries.lost_artifacts import LostArtifacts, limit_lost_artifacts, split_retained_and_lost
 from ..transcript.conversation import (
+    Boundary,
     Entry,
     MessagePart,
     PartKind,
@@ -26,14 +28,11 @@ from ..transcript.conversation import (
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
 from .composition import TOOLS_OVERHEAD_TOKENS
+from .context_parts import PartCounter
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ..store.queries.injection_queries import AnswerItemRow
+    from ..store.log_records import AnswerItemRecord
     from ..store.queries.query_rows import CompactionRow
-    from ..transcript.conversation import Boundary, Entry
-    from .context_parts import PartCounter
 
 
 THRASH_TURNS: Final = 10
@@ -323,11 +322,12 @@ class SteeringOutcome(msgspec.Struct, frozen=True):
 
 def steering_outcomes(
     compactions: Sequence[tuple[CompactionRow, CompactionReport | None]],
-    requests: Sequence[AnswerItemRow],
+    requests: Sequence[AnswerItemRecord],
 ) -> list[tuple[SteeringOutcome, ...]]:
     """List what each compaction was asked to keep, each thing once; they stand newest first.
 
-    `asked` is what was asked in their sessions: since the compaction before it, of this one.
+    `requests` are all that were made in their sessions: those since the compaction before are of
+    this one.
     """
     if not requests:
         return [()] * len(compactions)
@@ -345,7 +345,10 @@ def _previous_compaction_at(
 
 
 def _outcomes_of(
-    row: CompactionRow, told: CompactionReport | None, asked: Iterable[AnswerItemRow], before: int
+    row: CompactionRow,
+    told: CompactionReport | None,
+    asked: Iterable[AnswerItemRecord],
+    before: int,
 ) -> tuple[SteeringOutcome, ...]:
     lost = told.forgotten if told else None
     found = {
@@ -360,7 +363,7 @@ def _outcomes_of(
     return tuple(found.values())
 
 
-def _was_kept(asked: AnswerItemRow, lost: LostArtifacts | None) -> bool | None:
+def _was_kept(asked: AnswerItemRecord, lost: LostArtifacts | None) -> bool | None:
     if lost is None or asked.kind == "agent":
         return None
     names = {
@@ -416,8 +419,9 @@ def estimate_next_request(
 ) -> int:
     """Estimate the next request in tokens.
 
-    `before` is what was sent before the compaction, of which some is announced again; `sent`
-    what is sent after it, as far as it is known; `post_tokens` what the client says of that.
+    `sent_before` is what was sent before the compaction, of which some is announced again,
+    `sent_after` what is sent after it, as far as it is known, and `post_tokens` what the client
+    says of that.
     """
     seen = [*sent_after, *reannounced_attachments(sent_before, sent_after)]
     return overhead + max(_client_tokens(seen), post_tokens or 0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -15,13 +16,9 @@ from .context_parts import (
     CompositionSource,
     ContextContent,
     ContextPart,
+    PartCounter,
     find_superseded,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from .context_parts import PartCounter
 
 
 class ContextCategory(StrEnum):

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ..store.config_records import ConfigScope, DefinitionKind
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..store.config_records import (
-        DefinitionRecord,
-        HookHandlerRecord,
-        PluginRecord,
-        SettingsFileRecord,
-        SettingValue,
-    )
-
+from ..store.config_records import (
+    ConfigScope,
+    DefinitionKind,
+    DefinitionRecord,
+    PluginRecord,
+    SettingsFileRecord,
+    SettingValue,
+)
 
 MANAGED_DROP_INS_FOLDER: Final = "managed-settings.d"
 """Folder of the administrator's further files, each over the ones before it (2.1.83)."""
@@ -29,14 +25,6 @@ class ResolvedSetting(msgspec.Struct, frozen=True):
     """A value that holds, and the file that it comes from."""
 
     value: SettingValue
-    scope: ConfigScope
-    path: str
-
-
-class ResolvedHook(msgspec.Struct, frozen=True):
-    """A handler that runs, and the first file that names it."""
-
-    fact: HookHandlerRecord
     scope: ConfigScope
     path: str
 
@@ -55,20 +43,6 @@ def resolve_settings(
         for key, value in file.values.items():
             found.setdefault(key, ResolvedSetting(value, file.scope, file.path))
     return found
-
-
-def resolve_hooks(files: Iterable[SettingsFileRecord], project: str | None) -> list[ResolvedHook]:
-    """List the handlers of all files for one project's folder; identical ones once.
-
-    Hooks of all files merge (claude-code-formats 1.6). Whether they run at all is said by
-    the settings `disableAllHooks` and `allowManagedHooksOnly`.
-    """
-    found: dict[tuple[str, str, str], ResolvedHook] = {}
-    for file in _strongest_first(files, project):
-        for fact in file.hooks:
-            identity = (fact.event, fact.matcher, fact.mark)
-            found.setdefault(identity, ResolvedHook(fact, file.scope, file.path))
-    return list(found.values())
 
 
 _SCOPES: Final = list(ConfigScope)

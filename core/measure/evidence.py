@@ -1,16 +1,24 @@
-"""What the whole store shows about windows and triggers, applied to each context."""
+"""What the whole store shows about windows and triggers, and which claims are believed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..model.context import measure_context
-from ..policy.resolve import DEFAULT_POLICIES
-from ..store.queries import config_queries, evidence_queries
-from .effective_config import resolve_settings
+from ..model.context import Context, StoredTokenCounts, measure_context
+from ..policy.resolve import DEFAULT_POLICIES, Policies
+from ..store.queries.evidence_queries import (
+    AutoCompactionRow,
+    EvidenceRows,
+    LargeModelRow,
+    WindowRow,
+)
+from .effective_config import ResolvedSetting, resolve_settings
+from .levels import PlacedThreshold
 from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version, table_window
 from .trigger import (
     AutoCompaction,
@@ -28,6 +36,7 @@ from .window import (
     ClaimSource,
     Window,
     WindowEvidence,
+    choose_claim,
     find_window,
     read_auto_compact_config,
     requested_large_model,
@@ -35,15 +44,7 @@ from .window import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Mapping
-
-    from ..model.context import Context, StoredTokenCounts
-    from ..policy.resolve import Policies
-    from ..store.config_records import SettingsFileRecord
-    from ..store.queries.evidence_queries import AutoCompactionRow, LargeModelRow, WindowRow
-    from .effective_config import ResolvedSetting
-    from .levels import PlacedThreshold
+    from ..store.queries.log_queries import MeasurementComparisonRow
 
 
 ModelVersion = tuple[str, str | None]
@@ -94,29 +95,6 @@ class SharedLimits(msgspec.Struct, frozen=True):
 
     limits: ContextLimits
     max_peak_tokens: int
-
-
-class EvidenceRows(msgspec.Struct, frozen=True):
-    """The rows that evidence is made of: equal ones say the same of every context."""
-
-    reported_windows: tuple[WindowRow, ...] = ()
-    large_models: tuple[LargeModelRow, ...] = ()
-    auto_compactions: tuple[AutoCompactionRow, ...] = ()
-    settings: tuple[SettingsFileRecord, ...] = ()
-    environments: dict[str, dict[str, str]] = {}
-    agent_windows: dict[tuple[str, str | None], int] = {}
-
-
-def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
-    """Read what the store tells of windows and triggers."""
-    return EvidenceRows(
-        reported_windows=tuple(evidence_queries.client_windows(db)),
-        large_models=tuple(evidence_queries.large_models(db, SMALL_WINDOW)),
-        auto_compactions=tuple(evidence_queries.automatic_compactions(db)),
-        settings=tuple(config_queries.settings_files(db)),
-        environments=evidence_queries.client_environments(db),
-        agent_windows=evidence_queries.agent_auto_compact_windows(db),
-    )
 
 
 class Evidence:
@@ -343,3 +321,96 @@ def _windows_of_others(facts: EvidenceRows) -> dict[ModelVersion, int]:
 
 NO_EVIDENCE = Evidence(EvidenceRows())
 """An empty store's."""
+
+
+class Certainty(StrEnum):
+    """How far a source can be wrong, surest first."""
+
+    CERTAIN = "certain"
+    """The client itself said so, or a person decides it."""
+    SEEN = "seen"
+    """What happened shows it."""
+    LIKELY = "likely"
+    """It held where it was looked at, elsewhere."""
+    ASSUMED = "assumed"
+
+
+CERTAINTY_OF_SOURCE: Final = {
+    ClaimSource.POLICY: Certainty.CERTAIN,
+    ClaimSource.PLUGIN: Certainty.CERTAIN,
+    ClaimSource.STATUS_LINE: Certainty.CERTAIN,
+    ClaimSource.ENVIRONMENT: Certainty.CERTAIN,
+    ClaimSource.COMMAND_LINE: Certainty.CERTAIN,
+    ClaimSource.SETTINGS: Certainty.CERTAIN,
+    ClaimSource.DEFINITION: Certainty.CERTAIN,
+    ClaimSource.SESSION_USAGE: Certainty.SEEN,
+    ClaimSource.SESSION_COMPACTION: Certainty.SEEN,
+    ClaimSource.CONTEXT_REPORT: Certainty.SEEN,
+    ClaimSource.API_ERROR: Certainty.SEEN,
+    ClaimSource.OTHER_SESSIONS: Certainty.LIKELY,
+    ClaimSource.TABLE: Certainty.LIKELY,
+    ClaimSource.ASSUMED: Certainty.ASSUMED,
+}
+
+
+class ClaimStatus(StrEnum):
+    """What became of a claim."""
+
+    BELIEVED = "believed"
+    AGREES = "agrees"
+    CONTRADICTS = "contradicts"
+    """Something real says another size, and is overruled by what is stronger."""
+    REPLACED = "replaced"
+    """The table says another size; what was seen stands above it."""
+
+
+class ClaimSubject(StrEnum):
+    """What a claim is of."""
+
+    WINDOW = "window"
+    TRIGGER = "trigger"
+
+
+class AssessedClaim(msgspec.Struct, frozen=True):
+    """A claim of a size in tokens, and how it stands."""
+
+    subject: ClaimSubject
+    claim: Claim
+    status: ClaimStatus
+    certainty: Certainty
+
+
+def assess_claims(subject: ClaimSubject, claims: Sequence[Claim]) -> Iterator[AssessedClaim]:
+    """Yield the status of each claim; `claims` must be sorted, strongest first."""
+    verdict = choose_claim(claims)
+    for place, claim in enumerate(claims):
+        if place == 0:
+            standing = ClaimStatus.BELIEVED
+        elif claim in verdict.contradicting:
+            standing = ClaimStatus.CONTRADICTS
+        elif claim.tokens == verdict.winner.tokens:
+            standing = ClaimStatus.AGREES
+        else:
+            standing = ClaimStatus.REPLACED
+        yield AssessedClaim(subject, claim, standing, CERTAINTY_OF_SOURCE[claim.source])
+
+
+class MeasurementComparison(msgspec.Struct, frozen=True):
+    """How many sessions were measured, and which of them the transcript tells otherwise."""
+
+    equal: int
+    not_comparable: int
+    """The transcript has no answer of that moment: nothing to compare with."""
+    different: tuple[MeasurementComparisonRow, ...]
+
+
+def compare_measurements(rows: Iterable[MeasurementComparisonRow]) -> MeasurementComparison:
+    """Compare the newest measurement of each session with the transcript's answer, in tokens.
+
+    `session.measure` tells the input side of the last answer, as the status line does (seen
+    in 2.1.329): it is equal or one of the two is wrong.
+    """
+    listed = list(rows)
+    told = [row for row in listed if row.answer_tokens is not None]
+    different = tuple(row for row in told if row.answer_tokens != row.measured_tokens)
+    return MeasurementComparison(len(told) - len(different), len(listed) - len(told), different)

@@ -13,17 +13,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec.structs import replace
 
-from ..store.queries import session_queries
-from ..store.queries.evidence_queries import read_forecast_calibration
+from ..store.queries.query_rows import FillRow
 from .forecast_calibration import (
     QUANTILES,
-    SHIPPED_CALIBRATION,
     ForecastCalibration,
     PastGuess,
     TurnGuess,
@@ -31,11 +29,7 @@ from .forecast_calibration import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator, Sequence
-
     from ..model.context import Context
-    from ..store.queries.query_rows import FillRow
     from .levels import Level
 
 
@@ -137,7 +131,7 @@ class GrowthPrior(msgspec.Struct, frozen=True):
 
 
 def make_prior(sessions: Iterable[Sequence[FillRow]]) -> GrowthPrior:
-    """Gather what all sessions tell of growth, each as `fill_history` gives it, newest first.
+    """Gather what all sessions show of growth; each is a fill history, newest first.
 
     The session that is then asked for may be among them: its weight is one of many.
     """
@@ -393,23 +387,6 @@ class Outlook(msgspec.Struct, frozen=True):
 
 
 NO_OUTLOOK = Outlook(None, None)
-
-
-def read_prior(db: sqlite3.Connection) -> GrowthPrior:
-    """Gather from the newest sessions of the store how contexts grow, and how sure that is."""
-    prior = make_prior(read_histories(db))
-    return replace(prior, calibration=read_forecast_calibration(db) or SHIPPED_CALIBRATION)
-
-
-def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
-    """Read how the newest sessions of the store grew, newest first."""
-    files = session_queries.newest_session_files(db, PRIOR_SESSIONS)
-    return (read_growth(db, file_id) for file_id in files)
-
-
-def read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
-    """Read as much of a session's past as a forecast asks."""
-    return session_queries.recent_fill_history(db, file_id, OWN_TURNS)
 
 
 def make_outlook(context: Context, rows: Sequence[FillRow], prior: GrowthPrior | None) -> Outlook:

@@ -10,14 +10,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 QUANTILES: Final = (0.5, 0.8, 0.1, 0.9)
 """Of the cases that are over by each bound, in the order of `Interval`'s fields."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 SMALL_WINDOW: Final = 200_000
 """Tokens; every model before the native 1M ones (reference: claude-code-formats 3.4)."""
@@ -266,7 +263,7 @@ def cache_read_factor(model: str | None) -> float:
 def find_price(model: str, band: int, custom_prices: Mapping[str, str]) -> TokenPrice | None:
     """Find the price of a model's answers; None for a model that has none.
 
-    `own` are prices by the beginning of a model's name, the longest of which counts; `band`
+    `custom_prices` are by the beginning of a model's name, the longest of which counts; `band`
     says how long the prompt was, as `ModelUsageRow` does.
     """
     name = model.removesuffix(LARGE_WINDOW_SUFFIX)

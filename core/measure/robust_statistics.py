@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+from collections.abc import Sequence
+from typing import Final, TypeVar
 
 Number = TypeVar("Number", int, float)
 

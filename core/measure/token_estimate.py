@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import PartKind, Role
+from ..transcript.conversation import Entry, MessagePart, PartKind, Role
 from .robust_statistics import fit_least_absolute
-from .tokens import TOKENIZER_PROFILES, ContentKind, count_parts, count_text, model_tokenizer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from ..transcript.conversation import Entry, MessagePart
-    from .tokens import CountText, PartCount, Tokenizer
+from .tokens import (
+    TOKENIZER_PROFILES,
+    ContentKind,
+    CountText,
+    PartCount,
+    Tokenizer,
+    count_parts,
+    count_text,
+    model_tokenizer,
+)
 
 
 class GrowthStep(msgspec.Struct, frozen=True):

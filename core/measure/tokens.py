@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Iterator
 from enum import IntEnum, StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..transcript.conversation import PartKind
+from ..transcript.conversation import MessagePart, PartKind
 from .models import model_family
 
+CountText = Callable[[str], "TextCount"]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from tiktoken import Encoding
-
-    from ..transcript.conversation import MessagePart
-
-    CountText = Callable[[str], "TextCount"]
 
 
 ENCODING_FILE: Final = "cl100k_base.tiktoken"
@@ -285,7 +282,7 @@ TOKENIZER_PROFILES: Final = {
 Older: 445 steps of 13 sessions (clients 2.1.39 to 2.1.50, Opus 4.6 and Sonnet 4.6). Newer: 636
 steps of 5 sessions (2.1.205 to 2.1.217, Fable 5, Opus 5, Sonnet 5). Spread and p90 are those
 of sessions left out of the measuring. Of the reminder only the newer corpus tells, of other
-scripts little. Who changes a number empties `growth`, `learnt` and `text_count` by a migration.
+scripts little. Who changes a number raises SCHEMA_VERSION: what was learned with the old one goes.
 """
 
 

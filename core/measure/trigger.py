@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
@@ -15,10 +16,6 @@ from .window import (
     ClaimSource,
     choose_claim,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 OUTPUT_RESERVE: Final = 20_000
 """Tokens kept free for an answer, at the most (formats 3.5; tried on 2.1.329)."""

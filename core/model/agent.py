@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.evidence import ContextEvidence
+from ..measure.evidence import ContextEvidence, Evidence
 from ..measure.forecast import NO_OUTLOOK, Outlook
+from ..store.queries.query_rows import AgentRow
 from ..transcript.conversation import AGENT_RESUMED_MS, TokenUsage
-from .context import StoredTokenCounts
+from .context import Context, StoredTokenCounts
 
 if TYPE_CHECKING:
     from ..compliance.run_verdict import RunVerdict
-    from ..measure.evidence import Evidence
-    from ..store.queries.query_rows import AgentRow
-    from .context import Context
 
 
 class AgentStatus(StrEnum):

@@ -7,14 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, reached_level
-from ..transcript.conversation import PartKind
+from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
+from ..transcript.conversation import MessagePart, PartKind
 
 if TYPE_CHECKING:
-    from ..measure.levels import PlacedThreshold
     from ..measure.trigger import Trigger
     from ..measure.window import Window
-    from ..transcript.conversation import MessagePart
 
 
 class ReportedCategory(StrEnum):

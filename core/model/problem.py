@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ..measure.activity import UNKNOWN_CACHE, Activity, PromptCache, SessionCost
-from ..measure.evidence import ContextEvidence, ReportedWindow
+from ..measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ..measure.forecast import NO_OUTLOOK, Outlook
 from ..measure.models import LARGE_WINDOW_SUFFIX, has_registry_entry, parse_version
-from .context import EXACT_OUTPUT_VERSION, StoredTokenCounts
-
-if TYPE_CHECKING:
-    from ..measure.evidence import Evidence
-    from ..store.queries.query_rows import SessionRow, UsageRow
-    from .context import Context
-
+from ..store.queries.query_rows import SessionRow, UsageRow
+from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
 
 ACTIVE_MS: Final = 120_000
 """A transcript that grew this recently is of a session at work, also where no registry

@@ -5,9 +5,9 @@ Keys are allowed by name: a key that is not in `UNTRUSTED_KEYS` needs trust, als
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -22,13 +22,8 @@ from ..measure.levels import (
 )
 from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..measure.window import ClaimSource, Window
-from .schema import KEYS, MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .schema import PolicyKey
-    from .value_types import PolicyValue
+from .schema import KEYS, MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, PolicyKey
+from .value_types import PolicyValue
 
 
 class KeyPermission(StrEnum):

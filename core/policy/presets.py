@@ -5,17 +5,13 @@ Where a system that a preset is named after has no such value, the built-in valu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Mapping
+from typing import Final
 
-from ..compliance.expected import CLNODE_FORMATS
+from ..compliance.judge import CLNODE_FORMATS
 from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
 from .schema import DEFAULT_PRESET, NATIVE, OFF
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .value_types import PolicyValue
-
+from .value_types import PolicyValue
 
 _REASSURE: Final = Threshold(0.70, Level.NOTICE, "reassure")
 _AT_THE_TRIGGER: Final = Threshold(1.0, Level.HIGH, "native", of=ThresholdBase.TRIGGER)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -25,12 +26,7 @@ from .policy import (
 )
 from .presets import PRESETS
 from .schema import KEYS, find_key
-from .value_types import InvalidValueError, format_value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .value_types import PolicyValue
+from .value_types import InvalidValueError, PolicyValue, format_value
 
 
 def apply_restrictions(
@@ -115,8 +111,8 @@ def resolve_policy(
     """Make the policy of what was said; the last one said in a place holds there.
 
     A value that its key does not take is one notice, and the next lower place's holds; a
-    preset's and the built-in value are always there. `preset` holds the preset's values where
-    not all of them count. What a project's file says is taken as trusted: whether it is, is
+    preset's and the built-in value are always there. `preset_overrides` holds the preset's values
+    where not all of them count. What a project's file says is taken as trusted: whether it is, is
     for `resolve_project_policy`.
     """
     notices: list[PolicyNotice] = []

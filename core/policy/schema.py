@@ -5,11 +5,11 @@ The defaults are those of requirements 2.2; a test asserts them one by one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ..compliance.codes import ResultFormat
+from ..compliance.findings import ResultFormat
 from ..measure.levels import DEFAULT_THRESHOLDS, Level
 from .value_types import (
     MAX_TOKENS,
@@ -20,16 +20,15 @@ from .value_types import (
     FloatType,
     IntType,
     KeyChordsType,
+    PolicyValue,
     PricesByModelType,
     QuietHoursType,
     RatioRangeType,
     TextType,
     ThresholdListType,
     TokensByModelType,
+    ValueType,
 )
-
-if TYPE_CHECKING:
-    from .value_types import PolicyValue, ValueType
 
 SUGGEST_ACTION: Final = "suggest"
 

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Mapping, Sequence
+from datetime import time
+from typing import Final, Protocol
 
 import msgspec
 
 from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
 from ..measure.models import parse_price
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import time
-
 
 _QUIET_HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
 
@@ -112,7 +108,7 @@ class ValueType(Protocol):
     """What a key takes."""
 
     def parse(self, raw: object) -> PolicyValue:
-        """Read a file's value, or the words of a variable; raises BadValueError."""
+        """Read a file's value, or the words of a variable; raises InvalidValueError."""
         raise NotImplementedError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,8 +10,6 @@ import msgspec
 from ..store.config_records import SaveFileContent, SaveFileKind, SaveFileRecord, StagingLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ..policy.policy import Policy
 
 

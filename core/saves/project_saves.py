@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..model.session import project_name
-from ..policy.resolve import DEFAULT_POLICIES
-from ..store.config_records import StagingLocation
-from ..store.queries import config_queries
-from ..store.queries import config_queries as surroundings
+from ..model.session import Session, project_name
+from ..policy.resolve import DEFAULT_POLICIES, Policies
+from ..store.config_records import SaveEventRecord, SaveFileRecord, StagingLocation
+from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
 from .project_save_files import (
     ProjectSaveFiles,
     SaveLimits,
@@ -38,8 +38,8 @@ from .save_metrics import (
     summarize_durations,
     trigger_rates,
 )
-from .save_noise import SaveNoise, decode_noise
-from .save_plugin import PluginCompatibility, PluginMessage, check_plugin, next_plugin_message
+from .save_noise import SaveNoise, TriageDataForm, decode_noise, parse_triage_block
+from .save_plugin import PluginCompatibility, PluginMessage, next_plugin_message
 from .save_status import (
     MS_PER_SECOND,
     SaveConfirmation,
@@ -50,19 +50,6 @@ from .save_status import (
     parse_closing_line,
     parse_save_note,
 )
-from .triage_block import TriageDataForm, parse_triage_block
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Sequence
-
-    from ..model.session import Session
-    from ..policy.resolve import Policies
-    from ..store.config_records import SaveEventRecord, SaveFileRecord
-    from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
-    from .save_noise import SaveNoise
-    from .save_plugin import PluginCompatibility
-
 
 NO_PROJECT: Final = ""
 """The project of a global result that names none."""
@@ -111,21 +98,6 @@ class SavesByProject(msgspec.Struct, frozen=True):
     """Files of the oldest place, which is one for all projects."""
     all_noise: list[SaveNoise]
     plugins: tuple[PluginCompatibility, ...]
-
-
-def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
-    """Read them at one commit."""
-    logs = {log.project for log, _ in surroundings.save_log_files(db).values()}
-    return group_by_project(
-        SaveRows(
-            files=surroundings.current_save_files(db),
-            earlier_files=surroundings.earlier_save_files(db),
-            blocks=config_queries.stop_blocks(db),
-            notes=config_queries.memory_notes(db),
-            events={project: surroundings.save_events(db, project) for project in sorted(logs)},
-            plugins=tuple(map(check_plugin, surroundings.memory_plugins(db))),
-        )
-    )
 
 
 def group_by_project(rows: SaveRows) -> SavesByProject:
@@ -234,15 +206,6 @@ class SavesReport(msgspec.Struct, frozen=True):
 
 
 EMPTY_SAVES_REPORT = SavesReport()
-
-
-def read_saves(
-    db: sqlite3.Connection,
-    sessions: Sequence[Session],
-    now_ms: int,
-    policies: Policies = DEFAULT_POLICIES,
-) -> SavesReport:
-    return make_saves_report(read_save_rows(db), sessions, now_ms, policies)
 
 
 def make_saves_report(

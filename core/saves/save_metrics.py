@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ..measure.robust_statistics import nearest_rank
-from .save_noise import Saver
-from .triage_block import TriageDataForm, expand_categories
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
-    from .save_noise import SaveNoise
+from .save_noise import SaveNoise, Saver, TriageDataForm, expand_categories
 
 
 class BandPosition(StrEnum):
@@ -70,9 +65,6 @@ COST_BANDS: Final = (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_
 LEAK_LINES: Final = IntRange(10, 15)
 LEAK_TOKENS: Final = IntRange(1_000, 2_000)
 """What a leaking agent adds to each band (004-19)."""
-
-SEVERAL_CATEGORIES_REDUCTION: Final = (0.50, 0.65)
-"""Reduction that several categories realistically reach (004-20)."""
 
 
 class BandVerdict(msgspec.Struct, frozen=True):

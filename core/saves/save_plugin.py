@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from .project_save_files import content_of
-from .save_status import SaveState, ends_current_save
-from .triage_block import ALL_CATEGORIES
-
-if TYPE_CHECKING:
-    from ..store.config_records import MemoryPluginRecord
-    from .project_save_files import ProjectSaveFiles
-    from .save_status import SaveStatus
+from ..store.config_records import MemoryPluginRecord
+from .project_save_files import ProjectSaveFiles, content_of
+from .save_noise import ALL_CATEGORIES
+from .save_status import SaveState, SaveStatus, ends_current_save
 
 
 class PluginFit(StrEnum):

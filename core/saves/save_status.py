@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from .project_save_files import content_of, written_ms
-from .triage_block import expand_categories
-
-if TYPE_CHECKING:
-    from ..store.config_records import SaveError, SaveFileRecord
-    from .project_save_files import ProjectSaveFiles, SaveLimits
-    from .save_noise import SaveNoise
+from ..store.config_records import SaveError, SaveFileRecord
+from .project_save_files import ProjectSaveFiles, SaveLimits, content_of, written_ms
+from .save_noise import SaveNoise, expand_categories
 
 
 class ConfirmationSource(StrEnum):

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ..compaction.recovery.recovery_run import LOCKED_STATES, RecoveryRun, release_dead_holder
 from .database import write_transaction
 from .sql import fetch_records
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable
-
 
 HOUR_MS: Final = 3_600_000
 

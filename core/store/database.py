@@ -8,23 +8,24 @@ import re
 import sqlite3
 import stat
 import time
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from .log_records import LogKind
-from .store_schema import MIGRATION_NAMES, MIGRATION_SET
+from .store_schema import SCHEMA_VERSION, carry_over
 from .transcript_records import FileKind, join_tools
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-
 SCHEMA_KEY: Final = "schema"
-"""In the table `about`: what `schema_hash` was when the last migration had run."""
+"""In the table `about`: what `schema_hash` was when the tables were created."""
 
 NEWER_VERSION: Final = "written by a newer ctxtop"
-"""What is said of a store with migrations that this version does not know."""
+"""Why a store with a higher SCHEMA_VERSION is not used."""
+
+OLDER_VERSION: Final = "written by an older ctxtop"
+
+FOREIGN_SCHEMA: Final = "of another program or schema"
 
 LOCK_WAIT_S: Final = 1.0
 """For a lock: a store that is busy is not looked into."""
@@ -45,7 +46,7 @@ def save_schema_hash(db: sqlite3.Connection) -> None:
 
 
 def has_current_schema(db: sqlite3.Connection) -> bool:
-    """Return whether the schema is the one that the migrations made."""
+    """Return whether the tables are still as they were created."""
     row = db.execute("SELECT value FROM about WHERE key = ?", [SCHEMA_KEY]).fetchone()
     return row is not None and row[0] == schema_hash(db)
 
@@ -98,14 +99,11 @@ def _check_pages(db: sqlite3.Connection) -> str | None:
 
 
 def _check_schema(db: sqlite3.Connection) -> str | None:
-    names = db.execute(
-        "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", [MIGRATION_SET]
-    )
-    applied = {str(row[0]) for row in names}
-    if applied - set(MIGRATION_NAMES):
+    version = schema_version(db)
+    if version > SCHEMA_VERSION:
         return NEWER_VERSION
-    if applied != set(MIGRATION_NAMES):
-        # The next writer brings it up to date.
+    if 0 < version < SCHEMA_VERSION:
+        # The next writer rebuilds it.
         return None
     return None if has_current_schema(db) else "its tables are not ctxtop's"
 
@@ -173,8 +171,9 @@ class StoreError(Exception):
 def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
     """Open the store for writing and bring its tables up to date.
 
-    A store that is corrupt, of another schema, written by a newer version, or that cannot
-    be migrated is moved aside and made again; the second value then says so in one sentence.
+    A store that is corrupt, of another schema, or written by another version is moved aside and
+    made again; the second value then says so in one sentence. Of an older one, what no transcript
+    can give back is carried over.
     Raises StoreError where the file cannot be opened or made.
     """
     try:
@@ -186,7 +185,10 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
                 raise
             aside = move_aside(path)
             _create_private(path)
-            return _open_current(path), (
+            connection = _open_current(path)
+            if isinstance(error, _OlderStoreError):
+                carry_over(connection, aside)
+            return connection, (
                 f"the store {path} was {_rebuild_reason(error)}: moved to {aside.name}, made again"
             )
     except sqlite3.Error as error:
@@ -309,7 +311,11 @@ def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
 
 
 class _UnknownStoreError(Exception):
-    """The store was not written by this version or an older one; the message says by what."""
+    """The store was not written by this version; the message says by what."""
+
+
+class _OlderStoreError(_UnknownStoreError):
+    """The store was written by an older version."""
 
 
 _BAD_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -347,7 +353,9 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     )
     try:
         connection.execute("SELECT 1 FROM file LIMIT 1")
-    except sqlite3.Error:
+        if _is_older(connection):
+            raise StoreError(f"store {path}: {OLDER_VERSION}; run `ctxtop scan`, which rebuilds it")
+    except (sqlite3.Error, StoreError):
         connection.close()
         raise
     return connection
@@ -367,10 +375,10 @@ def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.C
 
 
 def _open_current(path: Path) -> sqlite3.Connection:
-    return _retry_while_busy(lambda: _open_and_migrate(path))
+    return _retry_while_busy(lambda: _open_or_create(path))
 
 
-def _open_and_migrate(path: Path) -> sqlite3.Connection:
+def _open_or_create(path: Path) -> sqlite3.Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
@@ -378,43 +386,78 @@ def _open_and_migrate(path: Path) -> sqlite3.Connection:
         connection.create_function("join_tools", 2, join_tools, deterministic=True)
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        applied = _applied_migrations(connection)
-        if applied - set(MIGRATION_NAMES):
-            raise _UnknownStoreError(NEWER_VERSION)
+        _create_tables(connection)
+        _require_current(connection)
         connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {WAL_CHECKPOINT_PAGES}")
-        if applied != set(MIGRATION_NAMES):
-            _migrate(connection)
-        elif not has_current_schema(connection):
-            raise _UnknownStoreError("of another program or schema")
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-def _applied_migrations(connection: sqlite3.Connection) -> set[str]:
-    known = connection.execute(
-        "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
-    ).fetchone()
-    if known is None:
-        return set()
-    names = connection.execute(
-        "SELECT name FROM _sqlite_migrations WHERE migration_set = ?", [MIGRATION_SET]
-    )
-    return {row[0] for row in names}
+def schema_version(db: sqlite3.Connection) -> int:
+    """Return the store's SCHEMA_VERSION; 0 where another program made it, or an early ctxtop."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
-    # Both take long to import, and a store needs them once.
-    from sqlite_utils import Database
+def _is_older(connection: sqlite3.Connection) -> bool:
+    return 0 < schema_version(connection) < SCHEMA_VERSION or _has_migrations(connection)
 
-    from .migrations import migrations
 
-    db = Database(connection)
+def _require_current(connection: sqlite3.Connection) -> None:
+    version = schema_version(connection)
+    if version > SCHEMA_VERSION:
+        raise _UnknownStoreError(NEWER_VERSION)
+    if _is_older(connection):
+        raise _OlderStoreError(OLDER_VERSION)
+    if version < SCHEMA_VERSION or not has_current_schema(connection):
+        raise _UnknownStoreError(FOREIGN_SCHEMA)
+
+
+def _has_migrations(connection: sqlite3.Connection) -> bool:
+    """Return whether the store is from the time when migrations created its tables."""
+    query = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
+    return connection.execute(query).fetchone() is not None
+
+
+def _create_tables(connection: sqlite3.Connection) -> None:
+    if _has_tables(connection):
+        return
     # Of two first starts at once the second waits here, and finds nothing to do.
     with write_transaction(connection):
-        migrations.apply(db)
+        if _has_tables(connection):
+            return
+        for statement in _schema_statements():
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
         save_schema_hash(connection)
+
+
+def _has_tables(connection: sqlite3.Connection) -> bool:
+    return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+
+
+def _schema_statements() -> Iterator[str]:
+    """Split schema.sql: `executescript` would commit first, and end the transaction."""
+    from importlib.resources import files  # a store needs it once
+
+    statement = ""
+    script = files("ctxtop.core.store").joinpath("schema.sql").read_text(encoding="utf-8")
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""
+
+
+def state_folder(store: Path) -> Path:
+    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
+    return store.with_name(f"{store.name}.compaction")
+
+
+def summary_cache_folder(store: Path) -> Path:
+    """Name the folder of summaries that a model wrote: they are paid for once."""
+    return state_folder(store) / "summaries"

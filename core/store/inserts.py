@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import astuple
 
 from .transcript_records import (
@@ -13,6 +15,7 @@ from .transcript_records import (
     AgentMeta,
     AgentReturnRecord,
     ApiErrorRecord,
+    BadLine,
     BoundaryRecord,
     ContextReportRecord,
     GivenSkillRecord,
@@ -23,25 +26,21 @@ from .transcript_records import (
     MemoryNoteRecord,
     MicrocompactionRecord,
     OpenCallRecord,
+    ProgressLineRecord,
     ReplyRecord,
     RequestPartRecord,
     RequestRecord,
     ResponseRecord,
-    SessionLinkRecord,
     SessionRecord,
     StopBlockRecord,
     StopFeedbackRecord,
     StopHookRecord,
     SummaryRecord,
+    TranscriptRecords,
 )
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
-
-    import msgspec
-
-    from .transcript_records import BadLine, ProgressLineRecord, TranscriptRecords
 
 
 def _insert_sql(table: str, fact: type[msgspec.Struct], way: str, *first: str) -> str:
@@ -103,7 +102,6 @@ INSERT_LAUNCH: Final = _insert_record_sql("launch", LaunchRecord)
 INSERT_AGENT_RETURN: Final = _insert_record_sql("agent_return", AgentReturnRecord)
 
 INSERT_SUMMARY: Final = _insert_record_sql("summary", SummaryRecord)
-INSERT_LINK: Final = _insert_record_sql("session_link", SessionLinkRecord)
 INSERT_LEAF_TITLE: Final = _insert_sql("leaf_title", LeafTitleRecord, "OR REPLACE", "file_id")
 INSERT_REQUEST: Final = _insert_record_sql("request", RequestRecord)
 INSERT_REQUEST_PART: Final = _insert_record_sql("request_part", RequestPartRecord)

@@ -11,7 +11,7 @@ from enum import StrEnum
 
 import msgspec
 
-from .transcript_records import BadLine, WindowRecord  # noqa: TC001 -- msgspec reads them
+from .transcript_records import BadLine, WindowRecord
 
 
 class LogKind(StrEnum):

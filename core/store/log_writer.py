@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from .inserts import insert_bad_log_lines
-from .log_records import LogKind, LogPart, StatusSnapshotRecord
+from .log_records import (
+    AnswerItemRecord,
+    HookEventRecord,
+    LogKind,
+    LogPart,
+    LogRecords,
+    MeasurementRecord,
+    StatusSnapshotRecord,
+)
 from .transcript_records import TailState
-from .writer import StaleTailError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from .log_records import AnswerItemRecord, HookEventRecord, LogRecords, MeasurementRecord
-    from .writer import Writer
-
+from .writer import StaleTailError, Writer
 
 MAX_SNAPSHOTS: Final = 500
 """By session: one an answer, and no chart has more columns; the newest of a model stays."""

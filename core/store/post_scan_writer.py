@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,8 +11,6 @@ from .sql import fetch_records, in_condition
 from .transcript_records import FileKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .writer import Writer
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
 
 
 RecordT = TypeVar("RecordT")
@@ -18,6 +20,11 @@ def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[s
         return "1", []
     chosen = list(values)
     return f"{column} IN ({', '.join('?' * len(chosen))})", chosen
+
+
+def columns(record: type[msgspec.Struct]) -> str:
+    """List a record's fields: the columns of its table have their names."""
+    return ", ".join(record.__struct_fields__)
 
 
 def fetch_records(

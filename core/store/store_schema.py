@@ -1,42 +1,16 @@
-"""What the store consists of, known without the library that creates it."""
+"""The version of the store's tables, and what is carried over from a store of an older version."""
 
 from __future__ import annotations
 
-from typing import Final
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-MIGRATION_SET: Final = "ctxtop"
+if TYPE_CHECKING:
+    from sqlite_utils import Database
 
-MIGRATION_NAMES: Final = (
-    "m001_files_and_facts",
-    "m002_sidecars",
-    "m003_answers",
-    "m004_agent_eras",
-    "m005_requests",
-    "m006_hook_log",
-    "m007_surroundings",
-    "m008_additions",
-    "m009_warnings",
-    "m010_token_counts",
-    "m011_compaction_told",
-    "m012_compliance",
-    "m013_measurements",
-    "m014_saves",
-    "m015_answers_given",
-    "m016_recovery",
-    "m017_automatic",
-    "m018_activity_and_cost",
-    "m019_plans",
-    "m020_project_root",
-    "m021_client_runs",
-    "m022_how_agents_ended",
-    "m023_last_lines",
-    "m024_clearings",
-    "m026_forecast",
-    "m027_bad_lines",
-    "m028_registry_and_changes",
-    "m029_leaf_titles",
-)
-"""In their order; a store that has another one was written by a newer ctxtop."""
+SCHEMA_VERSION: Final = 1
+"""Of schema.sql, kept as `PRAGMA user_version`; raised with every change that is not a comment."""
 
 TABLES_WITH_FILE_ID: Final = (
     "session",
@@ -54,7 +28,6 @@ TABLES_WITH_FILE_ID: Final = (
     "aside_line",
     "step_agent",
     "step",
-    "session_link",
     "leaf_title",
     "request",
     "request_part",
@@ -77,3 +50,40 @@ TABLES_WITH_FILE_ID: Final = (
     "shared_response",
 )
 """Tables whose rows belong to one file: read again, they are made again."""
+
+
+LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning")
+"""Without the first three an upgrade would reset the limits of what ctxtop does by itself."""
+
+
+def carry_over(connection: sqlite3.Connection, older: Path) -> None:
+    """Copy the lasting tables of an older store, as far as both have their columns.
+
+    A store that cannot be read, or a table whose rows no longer fit, is left out.
+    """
+    from sqlite_utils import Database  # takes 100 ms, more than all that opens a store
+
+    db = Database(connection)
+    try:
+        db.attach("older", older)
+    except sqlite3.Error:
+        return
+    try:
+        for table in LASTING_TABLES:
+            _copy(db, connection, table)
+    finally:
+        connection.execute("DETACH older")
+
+
+def _copy(db: Database, connection: sqlite3.Connection, table: str) -> None:
+    rows = db.query("SELECT name FROM pragma_table_info(?, 'older')", [table])
+    older = {row["name"] for row in rows}
+    columns = ", ".join(f'"{name}"' for name in db.table(table).columns_dict if name in older)
+    if not columns:
+        return
+    try:
+        connection.execute(
+            f"INSERT OR IGNORE INTO main.{table} ({columns}) SELECT {columns} FROM older.{table}"
+        )
+    except sqlite3.Error:
+        return

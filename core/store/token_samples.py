@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..measure.token_estimate import CalibrationSample, Estimator
+from ..measure.token_estimate import CalibrationSample, Estimator, GrowthStep
 from ..measure.tokens import CACHED_FROM_CHARS, ContentKind, TextCount, count_text
 from ..transcript.raw_lines import text_key
 from .sql import fetch_records
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
 
-    from ..measure.token_estimate import GrowthStep
     from .writer import Writer
 
 

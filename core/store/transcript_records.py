@@ -303,34 +303,6 @@ class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
     """The answer of the API that it holds."""
 
 
-class SessionLinkKind(StrEnum):
-    """How one session hangs together with another."""
-
-    FORKED_FROM = "forked-from"
-    IMPORTED_FROM = "imported-from"
-    COPIED_FROM = "copied-from"
-    """Lines name another session than their file does (resumes of clients before 2.0)."""
-    LINEAGE = "lineage"
-    """`session_id` beside `sessionId`: the session that this one was resumed from."""
-    CONTINUED_IN = "continued-in"
-    HISTORY_SUPPRESSED = "history-suppressed"
-    FORK_CONTEXT = "fork-context"
-    CLEARED = "cleared"
-    """It began with /clear; which session was cleared is not said."""
-    RESET = "reset"
-    RELOCATED = "relocated"
-
-
-class SessionLinkRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a line says of another session; the session's id is empty where it names none."""
-
-    offset: int
-    kind: SessionLinkKind
-    session_id: str
-    at: int | None
-    detail: str
-
-
 class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
     """What was sent to the API: a request by the keys of its parts, not by their text."""
 
@@ -485,7 +457,6 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     replies: tuple[ReplyRecord, ...] = ()
     sidechain_lines: tuple[SidechainLineRecord, ...] = ()
     progress_lines: tuple[ProgressLineRecord, ...] = ()
-    session_links: tuple[SessionLinkRecord, ...] = ()
     requests: tuple[RequestRecord, ...] = ()
     request_parts: tuple[RequestPartRecord, ...] = ()
     additions: tuple[AdditionRecord, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,7 +11,6 @@ from .sql import fetch_records, in_condition
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
     from ..measure.levels import FillPoint, LevelWarning
     from .writer import Writer

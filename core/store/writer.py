@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 from msgspec.structs import astuple, replace
 
@@ -23,7 +25,6 @@ from .inserts import (
     INSERT_GIVEN_SKILL,
     INSERT_LAUNCH,
     INSERT_LEAF_TITLE,
-    INSERT_LINK,
     INSERT_LIVE,
     INSERT_MARKER,
     INSERT_MEMORY_NOTE,
@@ -47,21 +48,17 @@ from .inserts import (
     insert_inline_agents,
 )
 from .store_schema import TABLES_WITH_FILE_ID
-from .transcript_records import FileKind, SourceFile, TailState
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
-    from .transcript_records import (
-        AgentMeta,
-        LiveSession,
-        PeakRecord,
-        ResponseRecord,
-        TranscriptRecords,
-        WindowRecord,
-    )
-
+from .transcript_records import (
+    AgentMeta,
+    FileKind,
+    LiveSession,
+    PeakRecord,
+    ResponseRecord,
+    SourceFile,
+    TailState,
+    TranscriptRecords,
+    WindowRecord,
+)
 
 GONE_SIZE: Final = -1
 """The size of a file that is gone: none has it, so one that comes back is looked at again."""
@@ -404,7 +401,6 @@ class Writer:
             (INSERT_AGENT_RETURN, facts.returns),
             (INSERT_SUMMARY, facts.summaries),
             (REPLY_UPSERT, facts.replies),
-            (INSERT_LINK, facts.session_links),
             (INSERT_LEAF_TITLE, facts.leaf_titles),
             (INSERT_REQUEST, facts.requests),
             (INSERT_REQUEST_PART, facts.request_parts),

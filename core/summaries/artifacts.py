@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import PartKind
+from ..transcript.conversation import Entry, MessagePart, PartKind
 from .decision_patterns import find_decisions, find_rules, quote_line
 from .mentions import contains_secret, find_declarations, find_names
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ..transcript.conversation import Entry, MessagePart
-
 
 TODO_TOOLS: Final = frozenset({"TodoWrite", "TaskCreate", "TaskUpdate"})
 """TodoWrite writes the whole list (clients to 2.1.2x), the other two one item each."""

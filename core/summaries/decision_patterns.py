@@ -8,11 +8,8 @@ The cue patterns are broad and cheap: "the prompt never warns" matches one. `fin
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
+from collections.abc import Iterator
+from typing import Final
 
 DECISION_PATTERN: Final = re.compile(
     r"\b(?:decided|decision|(?:we|I|you) chose|chosen|opted (?:for|to)|settled on|agreed (?:on|to)"

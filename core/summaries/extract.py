@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import PartKind, group_messages
+from ..transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from ..transcript.redaction import find_secrets
 from ..transcript.visible_messages import visible_entries
 from . import tool_outcomes
@@ -20,6 +21,8 @@ from .artifacts import (
     IN_PROGRESS,
     TODO_TOOLS,
     WRITE_TOOLS,
+    Artifacts,
+    Todo,
     TodoList,
     collect_artifacts,
     input_texts,
@@ -29,7 +32,6 @@ from .artifacts import (
 from .decision_patterns import find_sentences
 from .key_messages import (
     SPOKEN_KINDS,
-    AnchorSettings,
     constraint_facts,
     find_anchors,
     prompt_facts,
@@ -46,13 +48,6 @@ from .summary_facts import (
     truncate_line,
 )
 from .tool_outcomes import SHELL_TOOLS, list_failed_calls, list_file_activity, list_running_jobs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..transcript.conversation import Entry, MessagePart
-    from .artifacts import Artifacts, Todo
-    from .summary_facts import SummaryFact
 
 
 def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -167,7 +162,6 @@ class ExtractionSource(msgspec.Struct, frozen=True):
     """Offsets of the lines that stay word for word: their messages are not said twice."""
     transcript_path: str = ""
     """Path of the file that still holds all of it."""
-    anchor_settings: AnchorSettings = AnchorSettings()
 
 
 def extract_facts(
@@ -192,7 +186,7 @@ def extract_facts(
         *_todo_facts(entries),
         *_check_facts(entries),
         *_running_facts(entries),
-        *_anchor_facts(away, source.anchor_settings),
+        *_anchor_facts(away),
         *_name_facts(away, known),
         *_next_step_facts(entries, source.kept_offsets, said),
         *_hint_facts(source, away),
@@ -342,7 +336,7 @@ def _running_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
     ]
 
 
-def _anchor_facts(away: Sequence[Entry], settings: AnchorSettings) -> list[SummaryFact]:
+def _anchor_facts(away: Sequence[Entry]) -> list[SummaryFact]:
     """Return the text of the model's own anchors, which no other list holds (003-28)."""
     found = []
     own = [
@@ -350,9 +344,9 @@ def _anchor_facts(away: Sequence[Entry], settings: AnchorSettings) -> list[Summa
         for message in group_messages(list(away))
         if any(piece.kind is PartKind.TEXT and piece.text.strip() for piece in message.parts)
     ]
-    for message in find_anchors(own, settings):
+    for message in find_anchors(own):
         said = "\n".join(each.text for each in message.parts if each.kind in SPOKEN_KINDS).strip()
-        score = score_importance(message, settings.importance)
+        score = score_importance(message)
         line = message.entries[0].line
         text = said if len(said) <= ANCHOR_CHARS else f"…{said[-ANCHOR_CHARS:]}"
         found.append(make_fact(FactKind.ANCHOR, text, line, 0.4 + 0.3 * score, message.key))

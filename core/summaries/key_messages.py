@@ -6,21 +6,16 @@ Sources: requirements 2.2.2, 003-05, 003-17, 003-18, 003-28 and 003-32.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import PartKind
+from ..transcript.conversation import ConversationMessage, Entry, PartKind
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
 from .summary_facts import FactKind, SummaryFact, make_fact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from ..transcript.conversation import ConversationMessage, Entry
-
 
 ANCHOR_MARKER: Final = "<!-- anchor -->"
 """003-05."""
@@ -43,18 +38,6 @@ class ImportanceSettings(msgspec.Struct, frozen=True):
     keyword_target: int = 5
     """Keywords that make a message as dense as can be. The requirements leave it open: five
     are more than a message has that only happens to name an error."""
-
-
-class Importance(msgspec.Struct, frozen=True):
-    """A message's score, and the signs that it comes from."""
-
-    score: float
-    """0..1."""
-    has_emphasis: bool
-    has_decision: bool
-    has_tool_result: bool
-    keyword_density: float
-    """0..1."""
 
 
 _DEFAULT_IMPORTANCE: Final = ImportanceSettings()
@@ -83,14 +66,7 @@ _KEYWORDS: Final = re.compile(
 def score_importance(
     message: ConversationMessage, settings: ImportanceSettings = _DEFAULT_IMPORTANCE
 ) -> float:
-    """Score a message, 0..1 (003-17)."""
-    return assess_importance(message, settings).score
-
-
-def assess_importance(
-    message: ConversationMessage, settings: ImportanceSettings = _DEFAULT_IMPORTANCE
-) -> Importance:
-    """Score a message, and say by which signs."""
+    """Score a message by its strongest sign, 0..1 (003-17)."""
     weights = settings.weights
     explicit = has_anchor_marker(message, settings.anchor_marker) or _any_match(
         message, _EMPHASIS, frozenset({PartKind.PROMPT})
@@ -104,7 +80,7 @@ def assess_importance(
         weights.tool_result * result,
         weights.keyword * density,
     )
-    return Importance(min(1.0, max(0.0, score)), explicit, decision, result, density)
+    return min(1.0, max(0.0, score))
 
 
 def has_anchor_marker(message: ConversationMessage, marker: str = ANCHOR_MARKER) -> bool:

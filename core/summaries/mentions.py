@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+from typing import Final
 
 MIN_NAME_CHARS: Final = 8
 """Characters (compaction.md 4.6); shorter ones stand in any text by chance."""

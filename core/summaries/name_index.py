@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from .mentions import contains_secret, find_names_in_order
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 _WORD: Final = re.compile(r"[\w./\\$@-]{3,}")
 """What a name or a fact is made of."""

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
-from ..injection.quoted_text import token_upper_bound
-from ..transcript.conversation import PartKind, drop_repeated_entries, split_segments
-from .artifacts import Artifacts, collect_artifacts
+from ..injection.injection_candidates import token_upper_bound
+from ..transcript.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    drop_repeated_entries,
+    split_segments,
+)
+from .artifacts import Artifacts, FileUse, collect_artifacts
 from .lost_artifacts import shared_basenames, split_retained_and_lost
 from .mentions import MentionIndex, split_path
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-
-    from ..transcript.conversation import Entry, MessagePart
-    from .artifacts import FileUse
-
 
 RESULT_TAIL_CHARS: Final = 20_000
 """Characters of a result's end: what failed is summed up there."""

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..compaction.compression_decision import CompressionLevel
 from ..measure.tokens import count_text
-from .render import FACT_HEADINGS, PREFACE, render_facts, render_summary
-from .summary_facts import FactKind, SummaryFact
+from .summary_facts import (
+    FACT_HEADINGS,
+    PREFACE,
+    FactKind,
+    SummaryFact,
+    SummaryTemplate,
+    render_facts,
+    render_summary,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from .summary_facts import SummaryFact, SummaryTemplate
-
-    EstimateTokens = Callable[[str], int]
+EstimateTokens = Callable[[str], int]
 
 
 SOURCE_SHARE: Final = 0.08
@@ -156,26 +158,6 @@ def _shorten_prompt(prompt: SummaryFact, edge: int) -> SummaryFact:
         return prompt
     gap = f"\n[… {out} characters: line {prompt.line} of the transcript …]\n"
     return replace(prompt, text=f"{text[:edge]}{gap}{text[-edge:]}")
-
-
-class CompressionTarget(msgspec.Struct, frozen=True):
-    """What a level keeps."""
-
-    keep_messages: int
-    """That stay word for word."""
-    share: float
-    """Of the source that the summary may have."""
-    target_reduction: float
-    """Of the context, that a good compaction frees at least."""
-
-
-COMPRESSION_TARGETS: Final = {
-    CompressionLevel.LIGHT: CompressionTarget(20, SOURCE_SHARE, 0.5),
-    CompressionLevel.MEDIUM: CompressionTarget(10, SOURCE_SHARE / 2, 0.6),
-    CompressionLevel.AGGRESSIVE: CompressionTarget(4, SOURCE_SHARE / 4, 0.7),
-}
-"""Kept: 003-26 in the middle, not-agent's four at the end (001-21). Targets: 001-12, 50 to
-70 %, one end for each outer level. Shares are halved from level to level."""
 
 
 def summarise_in_levels(

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ..measure.composition import describe_input
 from ..transcript.conversation import (
+    ConversationMessage,
     Entry,
+    MessagePart,
     PartKind,
     Role,
     drop_repeated_entries,
@@ -21,12 +24,6 @@ from ..transcript.conversation import (
 from .artifacts import Artifacts, collect_artifacts
 from .lost_artifacts import split_retained_and_lost
 from .summary_search import fold_text
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ..transcript.conversation import ConversationMessage, MessagePart
-
 
 MAX_LINES: Final = 4_000
 """Of either text; difflib's time grows with the product, and this takes it a second."""

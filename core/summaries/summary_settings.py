@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -9,13 +10,17 @@ from msgspec.structs import replace
 
 from .providers.model_summary import DEFAULT_MAX_WORDS
 from .providers.provider import CHEAP_MODEL
-from .render import PREFACE
 from .summary_budget import Summary, SummaryBudget, summarise_in_levels
-from .summary_facts import FOUR_SECTIONS, FactKind, SummaryFact, SummaryTemplate, find_template
+from .summary_facts import (
+    FOUR_SECTIONS,
+    PREFACE,
+    FactKind,
+    SummaryFact,
+    SummaryTemplate,
+    find_template,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..policy.policy import Policy
 
 

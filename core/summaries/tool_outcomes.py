@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import PartKind
+from ..transcript.conversation import Entry, MessagePart, PartKind
 from .artifacts import EDIT_TOOLS, READ_TOOLS, WRITE_TOOLS, parse_tool_input
 from .mentions import split_path
 from .summary_facts import replace_angle_brackets, truncate_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ..transcript.conversation import Entry, MessagePart
-
 
 COMMAND_CHARS: Final = 120
 """Of a command that is shown: what it runs and on what."""

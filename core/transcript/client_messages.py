@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
 
 import msgspec
+from msgspec import Raw, UnsetType
 
 from .conversation import MessagePart, PartKind, PromptSnapshot
 from .line_decoder import decode_list
 from .sanitize import sanitize_path, sanitize_title
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from msgspec import Raw, UnsetType
-
 
 TASK_NOTIFICATION: Final = "<task-notification>"
 

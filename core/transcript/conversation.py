@@ -7,15 +7,13 @@ and sanitized before any of them is shown. Names and paths are sanitized already
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 class TokenUsage(msgspec.Struct, frozen=True, gc=False):

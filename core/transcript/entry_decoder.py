@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import re
+from collections.abc import Iterator
+from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -29,13 +31,8 @@ from .line_decoder import (
     repair_line,
 )
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS, CLIENT_TEXT
-from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
+from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
-from .timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 
 class MessageBlock(msgspec.Struct):
@@ -75,7 +72,7 @@ class _FileInput(msgspec.Struct):
 
 MEDIA_BLOCKS: Final = frozenset({"image", "document"})
 
-_THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
+THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 _TOOL_CALL_BLOCKS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 _AGENT_TASK_OUTPUT: Final = re.compile(
@@ -113,7 +110,7 @@ def _block_parts(
     for block in blocks:
         if block.type == "text" and block.text:
             yield MessagePart(_text_kind(block.text, kind), block.text)
-        elif block.type in _THINKING_BLOCKS:
+        elif block.type in THINKING_BLOCKS:
             yield MessagePart(PartKind.THINKING, block.thinking or "")
         elif block.type in _TOOL_CALL_BLOCKS:
             yield _tool_call_part(block, calls)

@@ -215,7 +215,6 @@ class TranscriptLine(msgspec.Struct, rename="camel"):
     is_api_error_message: bool | None = None
     parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
-    session_lineage: str | None = field(name="session_id", default=None)
     request_ref: str | None = None
     message: RawMessage | None = None
     tool_use_result: Raw | UnsetType = UNSET
@@ -236,12 +235,6 @@ class TranscriptLine(msgspec.Struct, rename="camel"):
     parent_tool_use_id: str | None = field(name="parentToolUseID", default=None)
     content: Raw | UnsetType = UNSET
     context_usage: Raw | UnsetType = UNSET
-    continued_in_session_id: str | None = None
-    parent_session_id: str | None = None
-    new_conversation_id: str | None = None
-    relocated_cwd: str | None = None
-    cause: Raw | UnsetType = UNSET
-    trigger: Raw | UnsetType = UNSET
     sessions: Raw | UnsetType = UNSET
     agent_id: str | None = None
     result: Raw | UnsetType = UNSET
@@ -268,7 +261,7 @@ _string_decoder: Final = msgspec.json.Decoder(str)
 
 
 def decode_line(data: bytes | memoryview) -> TranscriptLine:
-    """Decode a line whole; raises NotJsonError or ShapeError with the reason."""
+    """Decode a line whole; raises NotJsonError or UnexpectedShapeError with the reason."""
     try:
         return _decode_strictly(data)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -58,7 +58,6 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
     forked_from: ForkSource | None = None
     uuid: str | None = None
     session_id: str | None = None
-    session_lineage: str | None = field(name="session_id", default=None)
     request_ref: str | None = None
 
 
@@ -67,7 +66,7 @@ glance_unchecked: Final = msgspec.json.Decoder(LineGlance).decode
 
 
 def glance(line: bytes) -> LineGlance:
-    """Look at a line; raises NotJsonError or ShapeError with the reason."""
+    """Look at a line; raises NotJsonError or UnexpectedShapeError with the reason."""
     try:
         return glance_unchecked(line)
     except msgspec.ValidationError as error:

@@ -7,12 +7,9 @@ which client 2.1.329 itself decides what it keeps of each type.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from typing import Final
 
 LEADING_TYPE: Final = re.compile(rb'\{"type":"([a-z-]+)"')
 """The type where it stands first; chained lines carry it elsewhere."""
@@ -64,6 +61,13 @@ IGNORED_TYPES: Final = _reasons_by_name(
             "speculation-accept",
         ),
         "an account's ids: never read": ("bridge-session",),
+        "a link to another session: what a session was forked from is said by `derived-from`": (
+            "continued-in",
+            "conversation_reset",
+            "fork-context-ref",
+            "history-suppression",
+            "relocated",
+        ),
         "a copy of the user's files": (
             "attribution-snapshot",
             "file-history-delta",
@@ -306,38 +310,6 @@ IGNORED_ATTACHMENTS: Final = _reasons_by_name(
 )
 """Why a kind of attachment is not needed; most are what `api-request` lines hold as sent."""
 
-INDEXED_TYPES: Final = frozenset(
-    {
-        "ai-title",
-        "api-request",
-        "api-request-blob",
-        "api-request-shape",
-        "assistant",
-        "attachment/model",
-        "attachment/queued_command",
-        "attachment/teammate_mailbox",
-        "continued-in",
-        "conversation_reset",
-        "cost-state",
-        "custom-title",
-        "derived-from",
-        "failed",
-        "fork-context-ref",
-        "history-suppression",
-        "last-prompt",
-        "progress/agent_progress",
-        "progress/skill_progress",
-        "queue-operation",
-        "relocated",
-        "result",
-        "summary",
-        "system/compact_boundary",
-        "system/microcompact_boundary",
-        "system/stop_hook_summary",
-        "user",
-    }
-)
-"""What becomes rows."""
 
 _IGNORED_ASSISTANT: Final = {
     "assistant/synthetic": "words that the client made up: no request, no usage"

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from .conversation import Entry, Role
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from .conversation import Boundary
-
+from .conversation import Boundary, Entry, Role
 
 EntriesByUuid = dict[str, Entry]
 """Entries by uuid, in the order of their file."""

@@ -10,15 +10,12 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 RULES_FILE: Final = Path(__file__).parents[1] / "data" / "gitleaks.json"
 

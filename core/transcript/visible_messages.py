@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec.structs import replace
 
 from .conversation import Entry, MessagePart, PartKind, Role
 from .parent_chain import follow_chain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from .conversation import Entry
 
 
 def visible_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -193,7 +189,7 @@ _STATE_ATTACHMENTS: Final = frozenset(
 
 
 def reannounced_attachments(removed: Sequence[Entry], retained: Iterable[Entry]) -> list[Entry]:
-    """List the attachments that come back when `away` leaves: not those that `kept` holds."""
+    """List the attachments that come back when `removed` leaves: those that are not `retained`."""
     known = {each.subtype for each in retained}
     found = [each for each in removed if each.type == "attachment" and each.subtype not in known]
     newest = {each.subtype: each for each in found}

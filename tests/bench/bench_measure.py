@@ -16,9 +16,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.measure import fleet_reader
-from ctxtop.core.measure.fleet_reader import FleetReader
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers import fleet_reader
+from ctxtop.core.store.readers.fleet_reader import FleetReader
 from ctxtop.core.store.transcript_records import (
     BoundaryRecord,
     FileKind,

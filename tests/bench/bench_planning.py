@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
-from ctxtop.core.compaction.transcript_file import NO_SIZE_LIMIT, open_transcript
-from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
+from ctxtop.core.compaction.transcript_file import open_transcript
+from ctxtop.core.compaction.transcript_planning import (
+    PlanSource,
+    plan_transcript,
+    read_transcript_view,
+)
 from ctxtop.core.measure.token_estimate import Estimator
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
-from ctxtop.core.transcript.entry_decoder import iter_entries
 
 from tests import transcripts as made
 from tests.bench.evaluation.sessions import WORKS, make_session
@@ -111,14 +114,8 @@ def plan_file_only(path: Path, counter: Estimator) -> CompactionPlan:
 
 
 def _plan(path: Path, counter: Estimator, level: Severity) -> CompactionPlan:
-    return plan_transcript(
-        "s",
-        path,
-        iter_entries,
-        counter.for_model,
-        options=SelectionOptions(level),
-        max_bytes=NO_SIZE_LIMIT,
-    )
+    options = PlanOptions(level=level.value, force=True)
+    return plan_transcript(PlanSource("s", path, counter.for_model), options)
 
 
 def plan_summary(path: Path, counter: Estimator) -> CompactionPlan:
@@ -127,9 +124,8 @@ def plan_summary(path: Path, counter: Estimator) -> CompactionPlan:
     def make(whole: Conversation, _view: TranscriptView) -> Operation | Refusal:
         return summarise_by_rules(whole, KEPT_MESSAGES, ELEVEN_SECTIONS)
 
-    return plan_conversation(
-        "s", path, iter_entries, counter.for_model, make, max_bytes=NO_SIZE_LIMIT
-    )
+    source = PlanSource("s", path, counter.for_model)
+    return plan_conversation(source, make, PlanOptions(force=True))
 
 
 PLANS: Final = {"plan": plan, "summary": plan_summary}
@@ -163,7 +159,7 @@ def measure_memory(path: Path, what: str) -> dict[str, float]:
     tracemalloc.start()
     with open_transcript(path) as file:
         scan = file.scan()
-        view = read_transcript_view(path, file, scan, iter_entries, counter.for_model)
+        view = read_transcript_view(PlanSource("s", path, counter.for_model), file, scan)
         index = tracemalloc.get_traced_memory()[0]
         longest = max(line.content_bytes for line in view.lines)
     del view, scan

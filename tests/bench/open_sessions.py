@@ -7,7 +7,7 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.demo.session_builder import read_process_start
+from ctxtop.collectors.claude_code.registry import linux_stat_field
 
 from tests.bench.live import line, session_id
 
@@ -34,7 +34,7 @@ def make(root: Path, count: int) -> list[Path]:
             "sessionId": session,
             "cwd": "/home/dev/bench",
             "startedAt": int(time.time() * 1000),
-            "procStart": read_process_start(os.getpid()),
+            "procStart": linux_stat_field(os.getpid(), 22),
             "version": "2.1.329",
             "kind": "interactive",
             "entrypoint": "cli",

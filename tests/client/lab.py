@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.measure import fleet_reader
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

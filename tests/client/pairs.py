@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.fork import title_lines
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import CompactionPlan, Severity
-from ctxtop.core.compaction.protection import ProtectionLimits
+from ctxtop.core.compaction.plan_options import PlanOptions
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.transcript.conversation import PartKind, drops_thinking
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
+from msgspec.structs import replace
 
 from .acts import TOOLS
 from .compacting import resume, subject_of
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 Json = dict[str, Any]
 
-NEWEST: Final = ProtectionLimits(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
+NEWEST: Final = PlanOptions(keep=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that the work of a few prompts may be taken out."""
 
 _JOINT: Final = re.compile("\n\n(?=<system-reminder>)")
@@ -68,11 +68,11 @@ def days_of(strategy: str) -> tuple[str, ...]:
     return _ONLY.get(strategy, tuple(DAYS))
 
 
-def aim_of(strategy: str) -> SelectionOptions:
+def aim_of(strategy: str) -> PlanOptions:
     """Ask for one strategy alone, or for all of some levels."""
     if strategy in LEVELS:
-        return SelectionOptions(LEVELS[strategy])
-    return SelectionOptions(strategies=(strategy, *WITH.get(strategy, ())))
+        return replace(NEWEST, level=LEVELS[strategy].value)
+    return replace(NEWEST, strategies=(strategy, *WITH.get(strategy, ())))
 
 
 class Counter:
@@ -151,12 +151,7 @@ class Day:
     def plan(self, strategy: str) -> CompactionPlan:
         """Plan what is asked for; what is too little to pay off is done all the same."""
         plan = plan_transcript(
-            self.session_id,
-            self.path,
-            read_entries,
-            lambda _model: Counter(),
-            options=aim_of(strategy),
-            protection=NEWEST,
+            PlanSource(self.session_id, self.path, lambda _model: Counter()), aim_of(strategy)
         )
         refused = tuple(each for each in plan.refused if each.check != "futile")
         assert not refused, (self.name, strategy, refused)

@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.plan import AppendLine, Operation
-from ctxtop.core.compaction.strategies.cut import plan_cut
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarise_by_rules
 from ctxtop.core.compaction.summary_boundary import Conversation, newest_entry, read_common_fields
-from ctxtop.core.summaries.render import SUMMARY_MARKER
 from ctxtop.core.summaries.summary_budget import SummaryBudget, estimate_tokens
-from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS, ELEVEN_SECTIONS, FOUR_SECTIONS
+from ctxtop.core.summaries.summary_facts import (
+    EIGHT_SECTIONS,
+    ELEVEN_SECTIONS,
+    FOUR_SECTIONS,
+    SUMMARY_MARKER,
+)
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 

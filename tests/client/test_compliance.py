@@ -8,8 +8,7 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.codes import ComplianceVerdict
-from ctxtop.core.compliance.findings import finding_labels
+from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
 from ctxtop.core.compliance.run_verdict import MarkerLocation
 
 from .lab import HOOKS, LARGE

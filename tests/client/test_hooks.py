@@ -18,6 +18,8 @@ from ctxtop.core.policy import schema
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 
+from tests.log_rows import log_rows
+
 from ..extra_feature import feature
 from .features import hook_command
 from .lab import LARGE
@@ -58,7 +60,7 @@ def told(lab: Lab, session_id: str) -> Counter[str]:
 def kept(store: Path, session_id: str) -> Counter[str]:
     with closing(open_reader(store)) as db:
         assert log_queries.bad_log_lines(db) == []
-        return Counter(row.event for row in log_queries.hook_events(db, session_id))
+        return Counter(row.event for row in log_rows(db, "hook_event", session_id))
 
 
 def faultless(lab: Lab) -> None:
@@ -120,7 +122,7 @@ def test_twenty_agents_at_once_lose_no_record(lab: Lab) -> None:
     assert found == told(lab, turn.session_id)
     assert found["SubagentStart"] == AGENTS
     with closing(open_reader(lab.store)) as db:
-        rows = log_queries.hook_events(db, turn.session_id)
+        rows = log_rows(db, "hook_event", turn.session_id)
     for event in ("SubagentStart", "SubagentStop"):
         agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
         assert len(agents) == len(set(agents)) == AGENTS
@@ -235,7 +237,7 @@ def test_our_line_stands_below_the_one_before(lab: Lab) -> None:
     statuses = len(lab.statuses(session_id))
     session = lab.ctxtop().sessions[session_id]
     with closing(open_reader(lab.store)) as db:
-        assert len(log_queries.snapshots(db, session_id)) == statuses
+        assert len(log_rows(db, "status_snapshot", session_id)) == statuses
 
     # The reader has seen the session: from now on its line says where it is compacted.
     assert session.context.trigger is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries.injection_queries import answer_items
+from ctxtop.core.store.queries.agent_queries import answer_items
 
 from .features import install
 

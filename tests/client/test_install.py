@@ -15,6 +15,8 @@ from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
 from ctxtop.tui.cli import main
 
+from tests.log_rows import log_rows
+
 if TYPE_CHECKING:
     from .lab import Lab
 
@@ -67,7 +69,7 @@ def command(
 
 def recorded(store: Path, session: str) -> list[str]:
     with closing(open_reader(store)) as db:
-        return [row.event for row in log_queries.hook_events(db, session)]
+        return [row.event for row in log_rows(db, "hook_event", session)]
 
 
 @pytest.mark.parametrize("form", ["hooks", "plugin"])
@@ -135,7 +137,7 @@ def test_a_foreign_status_line_goes_on_beside_ours(lab: Lab, command: Command, f
     assert status["status_line"]["last_record_at"] is not None
     assert lab.statuses(session), "the status line that was there is run no more"
     with closing(open_reader(lab.store)) as db:
-        assert log_queries.snapshots(db, session)
+        assert log_rows(db, "status_snapshot", session)
     assert settings.read_bytes() == installed, "the client wrote the settings itself"
     command("hooks", "uninstall", "--yes")
     assert settings.read_bytes() == before
@@ -209,7 +211,7 @@ def test_twenty_agents_at_once_lose_no_record_and_leave_all_clean(
     assert (status["state"], status["problems"]) == ("clean", [])
     with closing(open_reader(lab.store)) as db:
         assert log_queries.bad_log_lines(db) == []
-        rows = log_queries.hook_events(db, turn.session_id)
+        rows = log_rows(db, "hook_event", turn.session_id)
     for event in ("SubagentStart", "SubagentStop"):
         agents = [row.agent_id for row in rows if row.event == event and row.agent_type]
         assert len(agents) == len(set(agents)) == AGENTS

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.transcript.entry_decoder import read_entries
+from msgspec.structs import replace
 
 from ..sessions_on_disk import rest, subject_of
 from .compacting import ApiCounter, resume
@@ -48,12 +47,8 @@ def test_the_client_goes_on_in_the_fork(lab: Lab, tmp_path: Path, end: bytes) ->
 
     plan = worth_it(
         plan_transcript(
-            path.stem,
-            path,
-            read_entries,
-            lambda _: ApiCounter(),
-            options=SelectionOptions(Severity.MASKED),
-            protection=NEWEST,
+            PlanSource(path.stem, path, lambda _: ApiCounter()),
+            replace(NEWEST, level=Severity.MASKED.value),
         )
     )
     assert plan.refused == ()

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.transcript.entry_decoder import read_entries
+from msgspec.structs import replace
 
 from .compacting import ApiCounter, resume, subject_of
 from .edits import answers, write_edited
@@ -180,12 +179,8 @@ def test_a_session_that_was_full_is_not_compacted_when_it_is_resumed(lab: Lab) -
     path = path_of(lab, write_edited(path_of(lab, session_id), left_full))
     unedited = path.read_bytes()
     planned = plan_transcript(
-        path.stem,
-        path,
-        read_entries,
-        lambda _model: ApiCounter(),
-        options=SelectionOptions(Severity.MASKED),
-        protection=NEWEST,
+        PlanSource(path.stem, path, lambda _model: ApiCounter()),
+        replace(NEWEST, level=Severity.MASKED.value),
     )
     plan = worth_it(planned)
     untold = tuple(each for each in plan.operations if each.strategy != "usage")

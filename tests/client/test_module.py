@@ -6,13 +6,15 @@ import json
 import shutil
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.claim_assessment import compare_measurements
+from ctxtop.core.measure.evidence import compare_measurements
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import log_queries
+
+from tests.log_rows import log_rows
 
 from .lab import LARGE, SMALL
 from .ledger import is_main
@@ -22,8 +24,6 @@ from .script import SUMMED
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.store.queries.log_queries import MeasurementRow
-
     from .lab import Json, Lab
     from .ledger import Judge
 
@@ -32,10 +32,10 @@ pytestmark = pytest.mark.usefixtures("terminal")
 INPUT = SUMMED[:3]
 
 
-def pushed(lab: Lab, session_id: str) -> list[MeasurementRow]:
+def pushed(lab: Lab, session_id: str) -> list[Any]:
     with closing(open_reader(lab.store)) as db:
         assert log_queries.bad_log_lines(db) == []
-        return log_queries.measurements(db, session_id)
+        return log_rows(db, "measurement", session_id)
 
 
 def counted(lab: Lab, session_id: str) -> list[Json]:

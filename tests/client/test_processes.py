@@ -30,11 +30,12 @@ _AUTOMATION = """
 import sys, time
 from contextlib import closing
 from pathlib import Path
-from ctxtop.collectors.actions.automatic_runs import Automation, default_runners
+from ctxtop.core.actions.automation import default_runners
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
+from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.collectors.standard_paths import trust_file_path
 from ctxtop.core.store.writer import Writer
 from tests.recorder import Recorder
@@ -45,7 +46,7 @@ with closing(Writer(Path(store))) as writer:
     files = PolicyFiles(PolicySources((), {}, None, trust_file_path()))
     files.refresh(folders)
     later = lambda: time.time_ns() // 1_000_000 + 600_000
-    automation = Automation(folder, writer, files, default_runners(print), later)
+    automation = make_automation(folder, writer, files, default_runners(print), later)
     automation.tick()
     automation.wait(100)
     for row in writer.connection.execute("SELECT session_id, outcome FROM automatic_run"):

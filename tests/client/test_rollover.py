@@ -10,10 +10,10 @@ import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.strategies.cut import plan_rollover
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
+from ctxtop.core.compaction.transcript_planning import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
-from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ..sessions_on_disk import rest, subject_of
 from .compacting import ApiCounter, resume
@@ -32,10 +32,7 @@ def test_the_client_goes_on_from_the_hand_off(lab: Lab, name: str, tmp_path: Pat
     plain = received(sent_on_resume(lab, path.stem))
     subject = subject_of(path, tmp_path)
     plan = plan_conversation(
-        path.stem,
-        path,
-        read_entries,
-        lambda _: ApiCounter(),
+        PlanSource(path.stem, path, lambda _: ApiCounter()),
         lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, ROOM),
     )
     assert plan.refused == ()

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.measure import fleet_reader
-from ctxtop.core.saves.project_saves import read_saves
 from ctxtop.core.saves.save_metrics import BandPosition
 from ctxtop.core.saves.save_noise import NoiseClass, Saver
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries
+from ctxtop.core.store.readers import fleet_reader
+from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -16,8 +16,11 @@ from ctxtop.collectors.plugin import plugin_log
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store.config_records import DefinitionKind
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries, log_queries, request_queries
 from ctxtop.core.store.queries import config_queries as surroundings
+from ctxtop.core.store.queries import log_queries, request_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+
+from tests.log_rows import log_rows
 
 from .ledger import is_main
 
@@ -109,13 +112,13 @@ def test_every_hook_and_snapshot_is_in_the_store_once(lab: Lab, judge: Judge) ->
     session = lab.ctxtop(store).sessions[session_id]
 
     with closing(open_reader(store)) as db:
-        found = log_queries.hook_events(db, session_id)
+        found = log_rows(db, "hook_event", session_id)
         said = Counter(event.event for event in found)
         for event in ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop"):
             assert said[event] == len(lab.hooks(event, session_id))
         assert said["PreToolUse"] >= 2
         assert {event.tool_name for event in found if event.event == "PreToolUse"} >= {"Bash"}
-        snapshots = log_queries.snapshots(db, session_id)
+        snapshots = log_rows(db, "status_snapshot", session_id)
         assert snapshots
         assert snapshots[-1].window_tokens == 200_000
         assert all(snapshot.used_percentage is not None for snapshot in snapshots[1:])
@@ -162,6 +165,6 @@ def test_a_fork_shares_its_answers_with_its_parent(lab: Lab, judge: Judge) -> No
     judge.turn(fork, resumed=first.session_id)
 
     with closing(open_reader(lab.store)) as db:
-        shared = activity_queries.sessions_sharing_answers(db, fork.session_id)
-    assert [(row.session_id, row.shared_answers) for row in shared] == [(first.session_id, 1)]
+        found = {each.session_id: each.forked_from for each in read_sessions(db, 0)}
+    assert found[fork.session_id] == first.session_id
     assert fork.session_id != first.session_id

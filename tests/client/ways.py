@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.protection import ProtectionLimits
+from ctxtop.core.compaction.plan_options import PlanOptions
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
-from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    plan_cut,
+    plan_revert,
+    summarise_by_rules,
+)
+from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator
@@ -53,7 +55,7 @@ LATER: Final = "Next. [[say:ok]]"
 PROMPT_TOKENS: Final = 20
 """Of what is asked next: no plan can know it."""
 
-NEWEST: Final = ProtectionLimits(min_turns=1, min_tail_tokens=0, max_task_tokens=0)
+NEWEST: Final = PlanOptions(keep=1, min_tail_tokens=0, max_task_tokens=0)
 """So little that a session of a few turns has something to give."""
 
 
@@ -130,12 +132,8 @@ def up_to(level: Severity) -> Callable[[Talk, Path], CompactionPlan]:
     def plan(talk: Talk, path: Path) -> CompactionPlan:
         return worth_it(
             plan_transcript(
-                path.stem,
-                path,
-                read_entries,
-                talk.estimator.for_model,
-                options=SelectionOptions(level),
-                protection=NEWEST,
+                PlanSource(path.stem, path, talk.estimator.for_model),
+                msgspec.structs.replace(NEWEST, level=level.value),
             )
         )
 
@@ -148,7 +146,7 @@ def as_whole(
     """Plan with one operation on the whole conversation."""
 
     def plan(talk: Talk, path: Path) -> CompactionPlan:
-        return plan_conversation(path.stem, path, read_entries, talk.estimator.for_model, make)
+        return plan_conversation(PlanSource(path.stem, path, talk.estimator.for_model), make)
 
     return plan
 

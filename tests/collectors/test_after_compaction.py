@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
-from ctxtop.core.measure.fleet_reader import read_sessions
-from ctxtop.core.measure.timeline import read_timeline, with_current_context
+from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.text.formats import tokens_after
 

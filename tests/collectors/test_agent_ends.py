@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.agent_files import read_session_agents
 from ctxtop.core.injection.injection_candidates import RunOutcome
-from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries, timeline_queries
+from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from msgspec.structs import replace
 
 from ..transcripts import (

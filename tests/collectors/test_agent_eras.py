@@ -10,13 +10,12 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.measure.fleet_reader import read_agents, read_sessions
 from ctxtop.core.measure.tokens import tokens_or_estimate
-from ctxtop.core.measure.warning_log import agent_warnings
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.conversation import TokenUsage
 
@@ -132,7 +131,6 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
         assert [
             row.tokens for row in session_queries.fill_history(db, SESSION, agent.agent_id)
         ] == [900, 1500]
-        assert agent_warnings(db, agent) == []
         assert sum(row.responses for row in activity_queries.usage(db)) == 4
 
 

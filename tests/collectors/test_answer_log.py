@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import LogReader
 from ctxtop.collectors.plugin.answer_records import record_answer
-from ctxtop.core.store.log_records import LogKind
-from ctxtop.core.store.queries.injection_queries import AnswerItemRow, answer_items
+from ctxtop.core.store.log_records import AnswerItemRecord, LogKind
+from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.queries.log_queries import bad_log_lines
 from ctxtop.core.store.writer import Writer
 
@@ -24,7 +24,7 @@ def read(store: Path) -> set[str]:
         return LogReader(writer, print, print).read()
 
 
-def rows(store: Path, feature: str) -> list[AnswerItemRow]:
+def rows(store: Path, feature: str) -> list[AnswerItemRecord]:
     with closing(Writer(store)) as writer:
         return answer_items(writer.connection, feature)
 
@@ -50,8 +50,9 @@ def test_what_a_terminal_could_obey_is_taken_out(tmp_path: Path) -> None:
         lines([record(text="\x1b[2Jwhy", agent_id="a\n1", tokens=7)])
     )
     read(store)
+    (offset,) = [row.offset for row in rows(store, "inject")]
     assert rows(store, "inject") == [
-        AnswerItemRow("s1", "a 1", 5, "sibling", "[2Jwhy", 7, None, None)
+        AnswerItemRecord(offset, 5, "inject", "s1", "a 1", "sibling", "[2Jwhy", 7, None, None)
     ]
 
 

@@ -11,21 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.client_compact import request_receipts as receipts_module
-from ctxtop.collectors.client_compact.compact_outcome import (
+from ctxtop.collectors.client_compact.request_receipts import (
+    CompactRequest,
+    read_client_receipts,
+    remove_old_files,
+)
+from ctxtop.collectors.plugin import compact_requests, register_command
+from ctxtop.collectors.plugin.answers import confirm
+from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
     NotCompactedError,
     Via,
 )
-from ctxtop.collectors.client_compact.request_receipts import (
-    CompactRequest,
-    read_client_receipts,
-    remove_old_files,
-    request_lock,
-)
-from ctxtop.collectors.plugin import compact_requests, register_command
-from ctxtop.collectors.plugin.answers import confirm
-from ctxtop.collectors.plugin.hook_call import HookCall
 
 from ..transcripts import SESSION
 
@@ -173,7 +172,7 @@ def test_a_folder_that_is_a_link_is_not_believed(
             str(store), {"session_id": SESSION, "request": REQUEST, "state": "done"}
         ),
         lambda: register_command.note_client(str(store), 7),
-        lambda: request_lock(store, SESSION).__enter__(),
+        lambda: compact_requests.make_request_folders(str(store)),
         lambda: read_client_receipts(store, 0),
     ):
         with pytest.raises(compact_requests.UnsafeFolderError):
@@ -241,35 +240,6 @@ def test_verbs_that_are_wrong_fail_without_a_trace(store: Path) -> None:
     for words in ([], [str(store)], [str(store), "dance"], [str(store), "take"]):
         assert register_command.main(words) != 0
     assert not folder(store).exists()
-
-
-def test_one_request_at_a_time(store: Path) -> None:
-    with request_lock(store, SESSION), request_lock(store, OTHER):
-        with pytest.raises(NotCompactedError, match=str(os.getpid())) as held:
-            request_lock(store, SESSION).__enter__()
-        assert held.value.failure is CompactFailure.LIVE
-    with request_lock(store, SESSION):
-        pass
-    assert not list(folder(store).glob("*lock*"))
-
-
-@pytest.mark.parametrize(
-    "left",
-    [
-        b'{"v":1,"pid":2147483646,"start":1.0,"mark":"x"}',
-        b'{"v":1,"pid":PID,"start":1.0,"mark":"x"}',
-        b'{"v":1,"pid":"x"}',
-        b"{",
-        b"",
-    ],
-)
-def test_a_lock_that_a_dead_process_left_is_taken_over(store: Path, left: bytes) -> None:
-    compact_requests.make_request_folders(str(store))
-    lock = folder(store) / f"{SESSION}.{compact_requests.LOCK}"
-    lock.write_bytes(left.replace(b"PID", str(os.getpid()).encode()))
-    with request_lock(store, SESSION):
-        assert compact_requests.read_request_file(str(lock))["pid"] == os.getpid()
-    assert list(folder(store).glob("*lock*")) == []
 
 
 def done(asking: CompactRequest) -> None:

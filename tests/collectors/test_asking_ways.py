@@ -16,17 +16,16 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.client_compact import client_compaction, via_tmux
 from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget, ask_to_compact
-from ctxtop.collectors.client_compact.compact_outcome import (
-    BoundaryWatch,
+from ctxtop.collectors.client_compact.request_receipts import BoundaryWatch, read_client_receipts
+from ctxtop.collectors.plugin import compact_requests, register_command
+from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
     NotCompactedError,
     Via,
 )
-from ctxtop.collectors.client_compact.request_receipts import read_client_receipts
-from ctxtop.collectors.plugin import compact_requests, register_command
 from ctxtop.core.compaction.compaction_target import SESSION_LOCK_KIND
-from ctxtop.core.files.shared_files import user_lock
+from ctxtop.core.files.file_operations import user_lock
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write

@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
-from ctxtop.collectors.actions import automatic_actions
-from ctxtop.collectors.actions.automatic_actions import ActionResult, AutomaticAction
-from ctxtop.collectors.actions.automatic_runs import (
+from ctxtop.collectors.claude_code.collector_thread import Collector
+from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
+from ctxtop.collectors.claude_code.watch import scan_and_watch
+from ctxtop.collectors.client_compact import client_compaction as ask_module
+from ctxtop.collectors.policy_files import PolicyFiles
+from ctxtop.collectors.session_target import compaction_target
+from ctxtop.collectors.standard_paths import PolicySources, trust_file_path
+from ctxtop.core.actions import automatic_actions, session_compaction
+from ctxtop.core.actions.automatic_actions import ActionResult, AutomaticAction
+from ctxtop.core.actions.automation import (
     CHECK_INTERVAL_MS,
     ActionRunners,
     Automation,
     default_runners,
 )
-from ctxtop.collectors.actions.session_target import compaction_target, state_folder
-from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.watch import scan_and_watch
-from ctxtop.collectors.client_compact import client_compaction as ask_module
-from ctxtop.collectors.client_compact.compact_outcome import (
+from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
     NotCompactedError,
     Via,
 )
-from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.standard_paths import trust_file_path
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.model.problem import Problem
@@ -41,6 +41,7 @@ from ctxtop.core.store.automation_records import (
     AutomaticRunRecord,
     read_automatic_runs,
 )
+from ctxtop.core.store.database import state_folder
 
 from ..recovering import chain, turn
 from ..transcripts import (
@@ -63,8 +64,8 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
-    from ctxtop.core.compaction.operation_selection import SelectionOptions
     from ctxtop.core.compaction.plan import CompactionPlan
+    from ctxtop.core.compaction.plan_options import PlanOptions
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder
@@ -164,7 +165,7 @@ def started(
             told.append(str(notice))
 
         ways = ActionRunners(worker, worker, noted) if worker else default_runners(noted)
-        return Automation(claude, writer, files, ways, clock)
+        return make_automation(claude, writer, files, ways, clock)
 
     return start
 
@@ -231,14 +232,20 @@ def test_nothing_by_the_word_of_a_file_that_nobody_trusts(
     (project / ".ctxtop.toml").write_text(said)
     files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     files.refresh([str(project)])
-    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
+    looked(
+        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
+        clock,
+        3,
+    )
     assert (worker.asked, kept(writer)) == ([], [])
     # It neither moves the line at which the person's own word acts.
     own = PolicyFiles(PolicySources((), {"CTXTOP_POLICY_MODE": "auto"}, None, trust_file_path()))
     own.refresh([str(project)])
     session(100_000)
     collector.scan()
-    looked(Automation(claude, writer, own, ActionRunners(worker, worker, print), clock), clock, 3)
+    looked(
+        make_automation(claude, writer, own, ActionRunners(worker, worker, print), clock), clock, 3
+    )
     assert (worker.asked, kept(writer)) == ([], [])
 
 
@@ -258,7 +265,11 @@ def test_nothing_by_the_word_of_a_folder_that_the_session_walked_into(
     write(path, [user(cwd=str(root)), assistant(context=175_000, cwd=str(evil))])
     files = PolicyFiles(PolicySources(trust_file=trust_file_path()))
     Collector(claude, writer, recorder, files).scan()
-    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
+    looked(
+        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
+        clock,
+        3,
+    )
     assert files.policies.projects == {}
     assert (worker.asked, kept(writer)) == ([], [])
 
@@ -279,7 +290,11 @@ def test_the_person_s_own_file_turns_it_on_for_all_projects(
     session()
     collector.scan()
     files = PolicyFiles(PolicySources(user_file=own))
-    looked(Automation(claude, writer, files, ActionRunners(worker, worker, print), clock), clock, 3)
+    looked(
+        make_automation(claude, writer, files, ActionRunners(worker, worker, print), clock),
+        clock,
+        3,
+    )
     assert worker.asked == [SESSION]
 
 
@@ -631,11 +646,11 @@ def test_the_target_is_of_the_window_that_the_threshold_is_for(
     """With not-agent's limit of 100,000 tokens no session is over the one and below the other."""
     targets: list[int | None] = []
 
-    def plan(*_: object, options: SelectionOptions, **_others: object) -> CompactionPlan:
-        targets.append(options.target_tokens)
+    def plan(_: object, options: PlanOptions) -> CompactionPlan:
+        targets.append(options.target_tokens(200_000))
         raise OSError(28, "No space left on device", "/a/copy")
 
-    monkeypatch.setattr(automatic_actions, "plan_transcript", plan)
+    monkeypatch.setattr(automatic_actions, "plan_compaction", plan)
     (project / ".ctxtop.toml").write_text('mode = "auto"\npreset = "not-agent"\n')
     session(tokens=tokens)
     looked(started(), clock)
@@ -790,7 +805,7 @@ def test_what_fails_is_one_line_and_no_traceback(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(automatic_actions, "apply_plan", fail)
+    monkeypatch.setattr(session_compaction, "apply_plan", fail)
     write(path, worked(project))
     old(path)
     looked(started(), clock)

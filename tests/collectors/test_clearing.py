@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.core.measure.fleet_reader import read_sessions
-from ctxtop.core.measure.timeline import TimelineEventKind, read_timeline
+from ctxtop.core.measure.timeline import TimelineEventKind
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 

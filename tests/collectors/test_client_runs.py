@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.actions.session_resume import RunLocation, resume_fork
+from ctxtop.collectors.session_target import RunLocation, resume_fork
 from ctxtop.core.compaction.recovery.recovery_settings import RecoveryRetry
 from ctxtop.core.store.automation_records import (
     HOUR_MS,

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.core.compliance.codes import ComplianceVerdict
-from ctxtop.core.compliance.findings import finding_labels
-from ctxtop.core.measure import fleet_reader
+from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
 from ctxtop.core.policy.policy import PolicyOrigin as Where
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import compliance_queries as queries
+from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.transcript_records import MarkerOrigin
 from ctxtop.core.store.writer import Writer
 
@@ -342,7 +341,8 @@ def test_a_store_of_an_earlier_ctxtop_reads_what_is_there_again(told: Told) -> N
     with closing(sqlite3.connect(told.store)) as db:
         for table in ("marker", "feedback", "given_skill"):
             db.execute(f"DROP TABLE {table}")
-        db.execute("DELETE FROM _sqlite_migrations WHERE name = 'm012_compliance'")
+        db.execute("CREATE TABLE _sqlite_migrations (name TEXT)")
+        db.execute("PRAGMA user_version = 0")
         db.commit()
     told.scan()
     assert dump(told.store) == whole

@@ -12,10 +12,10 @@ from ctxtop.collectors.claude_code import tail
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, find_files
 from ctxtop.collectors.standard_paths import claude_config_dir
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import FileKind, SourceFile
 
 from ..dump import dump

@@ -401,7 +401,7 @@ def test_a_command_is_quoted_and_known_again(tmp_path: Path, name: str) -> None:
     ["", "echo hi", "ctxtop hook Stop", "'open", "python /x/collectors/plugin/run.py", "if then"],
 )
 def test_a_command_of_somebody_else(command: str) -> None:
-    assert not installed_commands.is_own_command(command)
+    assert installed_commands.parse_command(command) is None
 
 
 def test_a_locked_store_is_not_waited_for_when_only_recording(store: Path) -> None:

@@ -24,6 +24,8 @@ from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import log_queries, session_queries
 from ctxtop.core.store.writer import Writer
 
+from tests.log_rows import log_rows
+
 from ..dump import dump
 from ..logs import line, lines, log_file, part_name, tell
 from ..transcripts import SESSION
@@ -31,7 +33,6 @@ from ..transcripts import SESSION
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.model.problem import Problem
-    from ctxtop.core.store.queries.log_queries import HookEventRow
 
     from ..recorder import Recorder
 
@@ -39,9 +40,9 @@ ROOT: Final = Path(__file__).parents[2]
 DAY_S: Final = 86_400
 
 
-def events(store: Path, session: str = SESSION) -> list[HookEventRow]:
+def events(store: Path, session: str = SESSION) -> list[Any]:
     with closing(open_reader(store)) as db:
-        return log_queries.hook_events(db, session)
+        return log_rows(db, "hook_event", session)
 
 
 def offsets(store: Path) -> list[tuple[Any, ...]]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.transcript_records import LiveSession
 
 from ..logs import line as log_line

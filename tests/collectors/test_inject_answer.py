@@ -16,7 +16,7 @@ from ctxtop.collectors.plugin import hook_inputs
 from ctxtop.collectors.plugin.answers.inject import answer
 from ctxtop.collectors.plugin.hook_call import HookCall
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries.injection_queries import answer_items
+from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer
 
 from ..agents_at_work import called, write_agent

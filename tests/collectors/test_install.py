@@ -15,7 +15,7 @@ import pytest
 from ctxtop import __version__
 from ctxtop.collectors.claude_code.config.client_settings import MAX_SETTINGS_BYTES
 from ctxtop.collectors.install import install_plan as carrying
-from ctxtop.collectors.install import installed_plugin
+from ctxtop.collectors.install import install_status
 from ctxtop.collectors.install.hook_settings import (
     RECORDED_EVENTS,
     InstallOptions,
@@ -35,7 +35,8 @@ from ctxtop.collectors.install.install_status import (
     InstallStatus,
     read_install_status,
 )
-from ctxtop.collectors.install.settings_file import ChangedError, NotSafeError, write_private_file
+from ctxtop.collectors.install.settings_file import ChangedError, NotSafeError
+from ctxtop.core.files.file_operations import write_file_atomically
 
 from ..installs import FOREIGN, SETTINGS, older, text
 
@@ -519,10 +520,10 @@ def test_a_disk_that_is_full_halfway_leaves_no_half_a_plugin(
         if len(written) == 3:
             raise OSError(28, "No space left on device", str(path))
         written.append(path.name)
-        write_private_file(path, data)
+        write_file_atomically(path, data)
 
     with monkeypatch.context() as patch:
-        patch.setattr(installed_plugin, "write_private_file", write)
+        patch.setattr(install_status, "write_file_atomically", write)
         with pytest.raises(OSError, match="No space left"):
             home.install(form="plugin")
     assert home.settings.read_bytes() == before
@@ -548,9 +549,9 @@ def test_a_file_that_the_plugin_no_longer_has_goes(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     there = home.files()
-    now = installed_plugin.plugin_files
+    now = install_status.plugin_files
     with monkeypatch.context() as patch:
-        patch.setattr(installed_plugin, "plugin_files", lambda *a: now(*a) | {"old/x.md": b"old"})
+        patch.setattr(install_status, "plugin_files", lambda *a: now(*a) | {"old/x.md": b"old"})
         home.install(form="plugin")
     assert (home.plugin / "old" / "x.md").is_file()
     home.install("steer", form="plugin")

@@ -13,7 +13,6 @@ from ctxtop.core.transcript.line_types import (
     IGNORED_ATTACHMENTS,
     IGNORED_SYSTEM,
     IGNORED_TYPES,
-    INDEXED_TYPES,
     why_ignored,
 )
 
@@ -239,6 +238,34 @@ KINDS: Final = [
 
 JOURNAL_ONLY: Final = {"result", "failed"}
 
+INDEXED_TYPES: Final = frozenset(
+    {
+        "ai-title",
+        "api-request",
+        "api-request-blob",
+        "api-request-shape",
+        "assistant",
+        "attachment/model",
+        "attachment/queued_command",
+        "attachment/teammate_mailbox",
+        "cost-state",
+        "custom-title",
+        "derived-from",
+        "failed",
+        "last-prompt",
+        "progress/agent_progress",
+        "progress/skill_progress",
+        "queue-operation",
+        "result",
+        "summary",
+        "system/compact_boundary",
+        "system/microcompact_boundary",
+        "system/stop_hook_summary",
+        "user",
+    }
+)
+"""What becomes rows."""
+
 
 def read(line: JsonLine, source: SourceFile = MAIN) -> TranscriptRecords:
     data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
@@ -255,7 +282,7 @@ def test_every_type_of_line_is_used_or_ignored_for_a_reason(name: str) -> None:
     assert name in INDEXED_TYPES or why_ignored(name)
 
 
-@pytest.mark.parametrize("name", sorted({*IGNORED_TYPES} | {"queue-operation", "continued-in"}))
+@pytest.mark.parametrize("name", sorted({*IGNORED_TYPES} | {"queue-operation", "derived-from"}))
 def test_a_known_line_is_never_counted_as_unknown(name: str) -> None:
     facts = read({"type": name, "sessionId": SESSION})
 

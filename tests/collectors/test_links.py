@@ -5,22 +5,19 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.queries import (
     activity_queries,
     agent_queries,
     session_queries,
 )
+from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.writer import Writer
-from sqlite_utils import Database
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
@@ -72,85 +69,31 @@ def sessions(store: Path) -> dict[str, Session]:
         return {found.session_id: found for found in read_sessions(db, START_MS)}
 
 
-def linked(store: Path, session_id: str = SESSION) -> list[tuple[str, str, str]]:
-    with closing(open_reader(store)) as db:
-        rows = activity_queries.session_links(db, session_id)
-        return [(row.kind, row.other_session_id, row.detail) for row in rows]
-
-
 def scan_again(claude: ClaudeFolder, store: Path) -> None:
     with closing(Writer(store)) as writer:
         Collector(claude, writer, Recorder()).scan()
 
 
 @pytest.mark.parametrize(
-    ("line", "link"),
+    ("line", "parent"),
     [
-        (
-            {"type": "continued-in", "sessionId": SESSION, "continuedInSessionId": OTHER.upper()},
-            ("continued-in", OTHER, ""),
-        ),
-        (
-            {"type": "history-suppression", "sessionId": SESSION, "cause": "fork_inherit"},
-            ("history-suppressed", "", "fork_inherit"),
-        ),
-        (
-            {"type": "fork-context-ref", "parentSessionId": OTHER, "parentLastUuid": "u"},
-            ("fork-context", OTHER, ""),
-        ),
-        ({"type": "relocated", "relocatedCwd": "/w"}, ("relocated", "", "/w")),
-        (
-            {"type": "conversation_reset", "newConversationId": OTHER, "trigger": "clear"},
-            ("reset", OTHER, "clear"),
-        ),
-        (
-            {"type": "derived-from", "v": 1, "sessions": [{"id": OTHER, "via": "fork"}]},
-            ("forked-from", OTHER, "fork"),
-        ),
-        (
-            {"type": "derived-from", "v": 1, "sessions": [{"id": None, "via": "import"}]},
-            ("imported-from", "", "import"),
-        ),
-        (user(forkedFrom={"sessionId": OTHER, "messageUuid": "u"}), ("forked-from", OTHER, "")),
-        (user(sessionId=OTHER), ("copied-from", OTHER, "")),
-        (user(session_id=OTHER), ("lineage", OTHER, "")),
-        (user("<command-name>/clear</command-name>\n<x>"), ("cleared", "", "")),
+        ({"type": "derived-from", "v": 1, "sessions": [{"id": OTHER, "via": "fork"}]}, OTHER),
+        ({"type": "derived-from", "v": 1, "sessions": [{"id": OTHER, "via": "import"}]}, None),
+        ({"type": "derived-from", "v": 1, "sessions": [{"id": None, "via": "fork"}]}, None),
+        ({"type": "derived-from", "sessions": "x"}, None),
+        ({"type": "derived-from"}, None),
+        (user(forkedFrom={"sessionId": OTHER.upper(), "messageUuid": "u"}), OTHER),
+        ({"type": "continued-in", "continuedInSessionId": OTHER}, None),
+        (user(sessionId=OTHER), None),
     ],
 )
-def test_what_a_line_says_of_another_session(
-    path: Path, collector: Collector, store: Path, line: JsonLine, link: tuple[str, str, str]
+def test_what_a_line_says_of_the_session_it_was_forked_from(
+    path: Path, collector: Collector, store: Path, line: JsonLine, parent: str | None
 ) -> None:
     write(path, [user(), line, line])
     collector.scan()
 
-    assert linked(store) == [link]
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        user(sessionId=SESSION.upper(), session_id=SESSION),
-        user("say <command-name>/clear</command-name>"),
-        {"type": "mode", "sessionId": OTHER},
-        {"type": "derived-from", "sessions": "x"},
-        {"type": "derived-from"},
-        {"type": "agent-name"},
-    ],
-)
-def test_what_says_nothing_of_another_session(
-    path: Path, collector: Collector, store: Path, line: JsonLine
-) -> None:
-    write(path, [line])
-    collector.scan()
-
-    assert linked(store) == []
-
-
-def test_a_link_is_found_from_both_ends(path: Path, collector: Collector, store: Path) -> None:
-    write(path, [user(), {"type": "continued-in", "continuedInSessionId": OTHER}])
-    collector.scan()
-
-    assert linked(store, OTHER) == linked(store, SESSION) != []
+    assert sessions(store)[SESSION].forked_from == parent
 
 
 FORKS: dict[str, dict[str, Any]] = {
@@ -177,13 +120,9 @@ def test_a_fork_owns_only_its_own_answers(
     collector.scan()
     with closing(open_reader(store)) as db:
         spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
-        (shared,) = activity_queries.sessions_sharing_answers(db, OTHER)
 
     assert spent == {SESSION: 3, OTHER: 1}
-    assert (shared.session_id, shared.shared_answers, shared.answers) == (SESSION, 2, 3)
-    assert [link[:2] for link in linked(store, OTHER)] == (
-        [] if kind == "cli" else [("forked-from", SESSION)]
-    )
+    assert sessions(store)[OTHER].forked_from == SESSION
     assert sessions(store)[OTHER].context.tokens == 2500
 
 
@@ -195,17 +134,6 @@ def test_what_was_ignored_is_counted(path: Path, collector: Collector, store: Pa
         assert session_queries.ignored_types(db) == {"mode": 2, "tag": 1}
 
 
-def test_a_session_that_is_no_fork_shares_nothing(
-    path: Path, other: Path, collector: Collector, store: Path
-) -> None:
-    write(path, [assistant("m1")])
-    write(other, [assistant("m2", sessionId=OTHER)])
-    collector.scan()
-
-    with closing(open_reader(store)) as db:
-        assert activity_queries.sessions_sharing_answers(db, SESSION) == []
-
-
 def test_an_old_resume_copied_the_lines_into_a_new_file(
     path: Path, other: Path, collector: Collector, store: Path
 ) -> None:
@@ -214,7 +142,6 @@ def test_an_old_resume_copied_the_lines_into_a_new_file(
     write(other, [*history, assistant("m2", 2000, at=9, sessionId=OTHER)])
     collector.scan()
 
-    assert linked(store, OTHER) == [("copied-from", SESSION, "")]
     with closing(open_reader(store)) as db:
         assert sum(row.responses for row in activity_queries.usage(db)) == 2
 
@@ -281,7 +208,6 @@ def test_an_upper_case_id_is_the_same_session(
 
     assert list(sessions(store)) == [SESSION]
     assert sessions(store)[SESSION].agents == 1
-    assert linked(store) == []
 
 
 def _without_line(data: bytes, number: int) -> bytes:
@@ -320,31 +246,6 @@ def test_a_message_that_was_taken_back_leaves_no_row(
 
     assert sessions(store)[SESSION].context.tokens == 1000
     scan_again(claude, tmp_path / "clean.db")
-    assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
-
-
-def test_what_an_earlier_version_read_is_read_again(
-    claude: ClaudeFolder, path: Path, store: Path, tmp_path: Path
-) -> None:
-    write(path, [user(sessionId=OTHER), assistant("m1", content=[tool("Bash", "t1")])])
-    store.parent.mkdir()
-    with closing(sqlite3.connect(store)) as connection:
-        migrations.apply(Database(connection), stop_before="m003_answers")
-        status = path.stat()
-        connection.execute(
-            "INSERT INTO file (path, kind, project, session_id, device, inode, offset, anchor,"
-            " size, mtime_ns) VALUES (?, 'session', ?, ?, ?, ?, ?, 'x', ?, ?)",
-            [
-                *(path.relative_to(claude.projects).as_posix(), PROJECT, SESSION),
-                *(status.st_dev, status.st_ino, status.st_size, status.st_size),
-                status.st_mtime_ns,
-            ],
-        )
-        connection.commit()
-    scan_again(claude, store)
-    scan_again(claude, tmp_path / "clean.db")
-
-    assert linked(store) == [("copied-from", OTHER, "")]
     assert dump(store, FILE_STATE) == dump(tmp_path / "clean.db", FILE_STATE)
 
 

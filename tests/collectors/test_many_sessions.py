@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.core.measure import fleet_reader
-from ctxtop.core.measure.fleet_reader import (
+from ctxtop.core.measure.trigger import find_trigger
+from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers import fleet_reader
+from ctxtop.core.store.readers.fleet_reader import (
     FleetReader,
     newest_session_order,
     read_sessions,
     stream_sessions,
 )
-from ctxtop.core.measure.trigger import find_trigger
-from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_measurements
 from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.register_command import append_records
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import evidence_queries, log_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+
+from tests.log_rows import log_rows
 
 from ..logs import log_file
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, user, write
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.core.measure.window import Window
-    from ctxtop.core.store.queries.log_queries import MeasurementRow
 
 USAGE = {
     "input_tokens": 20,
@@ -54,9 +55,9 @@ def push(store: Path, *lines: bytes) -> None:
     assert append_records(str(store), b"\n".join(lines)) == 0
 
 
-def kept(store: Path) -> list[MeasurementRow]:
+def kept(store: Path) -> list[Any]:
     with closing(open_reader(store)) as db:
-        return log_queries.measurements(db, SESSION)
+        return log_rows(db, "measurement", SESSION)
 
 
 def window_of(store: Path) -> Window:

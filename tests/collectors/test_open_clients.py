@@ -11,15 +11,15 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.actions.session_target import compaction_target
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.registry import read_session_registry
+from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.compaction_target import require_idle
 from ctxtop.core.compaction.plan import CompactionRefusedError
-from ctxtop.core.measure.fleet_reader import FleetReader, read_sessions
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.readers.fleet_reader import FleetReader, read_sessions
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

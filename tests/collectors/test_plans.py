@@ -12,12 +12,8 @@ from ctxtop.collectors.claude_code.transcripts.replaced_content import (
 )
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.summaries.summary_search import (
-    PLAN_KIND,
-    SummaryCriteria,
-    find_summaries,
-    read_summary_rows,
-)
+from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
+from ctxtop.core.summaries.summary_search import PLAN_KIND, SummaryCriteria
 
 from ..transcripts import PROJECT, SESSION, assistant, text, tool, tool_result, user, write
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcript_details import read_composition
-from ctxtop.core.measure.fleet_reader import read_sessions
-from ctxtop.core.measure.timeline import read_timeline, with_current_context
+from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import (
@@ -20,6 +19,8 @@ from ctxtop.core.store.log_records import (
     StatusSnapshotRecord,
 )
 from ctxtop.core.store.log_writer import LogWriter
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.readers.timeline_reader import read_timeline
 from ctxtop.core.store.transcript_records import LiveSession, TailState
 from ctxtop.core.store.writer import Writer
 

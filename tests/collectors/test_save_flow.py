@@ -14,13 +14,13 @@ from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReade
 from ctxtop.collectors.claude_code.config.save_files import SystemFolders, find_system_folders
 from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.store.config_records import (
+    MAX_VERSIONS,
     SaveError,
     SaveFileContent,
     SaveFileKind,
     StagingLocation,
     TriageCategory,
 )
-from ctxtop.core.store.config_writer import MAX_VERSIONS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries as queries
 

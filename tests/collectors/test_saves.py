@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config.save_files import MAX_SAVE_FILE_BYTES
-from ctxtop.core.saves.project_saves import read_saves
 from ctxtop.core.saves.save_noise import SaveNoise, decode_noise
 from ctxtop.core.saves.save_status import SaveState
-from ctxtop.core.store.config_writer import MAX_RAW_BYTES
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries
-from ctxtop.core.store.queries import config_queries as queries
+from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
@@ -181,9 +179,7 @@ def test_nothing_of_it_is_ever_changed(
     assert (tree(here), tree(tmp_path / "claude"), outside.read_bytes()) == before
 
 
-def test_every_version_is_kept_word_for_word(
-    here: Path, place: Path, collector: Collector, store: Path
-) -> None:
+def test_every_version_is_kept(here: Path, place: Path, collector: Collector, store: Path) -> None:
     path = place / ".triage-handled"
     told = [b'{"state": "pending"}', b'{"state": "sav', b"\x00\xff garbage", b'{"state": "saved"}']
     for second, data in enumerate(told):
@@ -191,10 +187,10 @@ def test_every_version_is_kept_word_for_word(
         collector.scan()
         collector.scan()
     with closing(open_reader(store)) as db:
-        kept = queries.raw_save_files(db, str(path))
+        kept = [*config_queries.earlier_save_files(db), *config_queries.current_save_files(db)]
 
-    assert [raw for _, raw in kept] == told
-    assert [mark.mtime_ns for mark, _ in kept] == [AT_NS + n * 10**9 for n in range(4)]
+    assert [each.mark.mtime_ns for each in kept] == [AT_NS + n * 10**9 for n in range(4)]
+    assert [each.problem is None for each in kept] == [True, False, True, True]
 
 
 @pytest.mark.parametrize("name", ["last-save-result.json", ".triage-pending.json"])
@@ -221,13 +217,8 @@ def test_a_file_that_is_far_too_large(
     assert found
     assert found.status.state is S.CORRUPT
     assert "larger than" in found.status.reason
-    with closing(open_reader(store)) as db:
-        assert queries.raw_save_files(db, str(path)) == []
     put_at(path, b'{"titles": ["x"], "pad": "' + b"y" * (MAX_SAVE_FILE_BYTES - 40) + b'"}', 1)
     collector.scan()
-    with closing(open_reader(store)) as db:
-        ((_, raw),) = queries.raw_save_files(db, str(path))[-1:]
-    assert len(raw) == MAX_RAW_BYTES
     assert state_of(store, here) is S.SAVED
 
 

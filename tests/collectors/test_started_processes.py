@@ -11,17 +11,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import ctxtop.core.system.processes as child_process
+import ctxtop.core.system.host as child_process
 import pytest
 from ctxtop.collectors.claude_code import reader_pool as readers_module
 from ctxtop.collectors.claude_code.reader_pool import MIN_POOL_BYTES, open_reader_pool
 from ctxtop.collectors.client_compact import client_run, via_tmux
 from ctxtop.collectors.client_compact.client_run import ClientRunError, prepare_run
-from ctxtop.collectors.install.installed_plugin import MODULE_SETTINGS_FILE, plugin_files
+from ctxtop.collectors.install.install_status import MODULE_SETTINGS_FILE, plugin_files
 from ctxtop.collectors.plugin.installed_commands import hook_command, statusline_command
 from ctxtop.core.summaries.providers.model_providers import ClaudeCli
 from ctxtop.core.summaries.providers.provider import ProviderError, SummaryRequest
-from ctxtop.core.system.processes import client_environment, find_program, python_command
+from ctxtop.core.system.host import client_environment, find_program, python_command
 from ctxtop.tui import desktop_notifications
 
 from ..transcripts import SESSION
@@ -49,8 +49,8 @@ STARTS: Final = {
 }
 
 INTERPRETERS: Final = {
-    "core/system/processes.py",
-    "collectors/install/installed_plugin.py",
+    "core/system/host.py",
+    "collectors/install/install_status.py",
     "collectors/plugin/installed_commands.py",
 }
 """Modules that name Python's own program; what they make of it is tested below."""

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_status_snapshots
 from ctxtop.collectors.plugin.plugin_log import append_record
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store import log_writer
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import evidence_queries, log_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
+
+from tests.log_rows import log_rows
 
 from ..logs import log_file, part_name
 from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, user, write
@@ -24,7 +26,6 @@ from ..transcripts import MODEL, PROJECT, SESSION, START_MS, assistant, encode, 
 if TYPE_CHECKING:
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.queries.log_queries import StatusSnapshotRow
 
     from ..recorder import Recorder
 
@@ -50,9 +51,9 @@ def show(store: Path, *given: bytes) -> None:
         assert append_record(str(log_file(store, LogKind.STATUS_LINE)), "StatusLine", each) is None
 
 
-def kept(store: Path, session: str = SESSION) -> list[StatusSnapshotRow]:
+def kept(store: Path, session: str = SESSION) -> list[Any]:
     with closing(open_reader(store)) as db:
-        return log_queries.snapshots(db, session)
+        return log_rows(db, "status_snapshot", session)
 
 
 def windows(store: Path) -> dict[tuple[str, str], int]:

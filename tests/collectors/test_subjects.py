@@ -7,10 +7,10 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.actions.session_target import resume_folder, run_folder
 from ctxtop.collectors.demo.demo_transcript import project_slug
-from ctxtop.core.measure.fleet_reader import read_sessions
+from ctxtop.collectors.session_target import resume_folder, run_folder
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.fleet_reader import read_sessions
 from msgspec.structs import replace
 
 from ..transcripts import SESSION, START_MS, user, write

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code import transcript_jobs
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.transcripts.retained_content import read_cleared_messages
+from ctxtop.collectors.claude_code.transcripts.replaced_content import read_cleared_messages
 from ctxtop.core.measure.compaction_report import (
     REPORT_VERSION,
     CompactionReport,
     decode_report,
     encode_report,
 )
-from ctxtop.core.measure.fleet_reader import read_sessions
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.post_scan_writer import CompactionReportRow, CompactionReportWriter
 from ctxtop.core.store.queries import session_queries
+from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.conversation import CLEARED_RESULT_TEXT
 

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import policy_files, trust_file
-from ctxtop.collectors.policy_files import PROJECT_POLICY_NAME, PolicyFiles
-from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.policy_files import (
+    PROJECT_POLICY_NAME,
+    PolicyFiles,
+    list_trusted,
+    preview_trust,
+)
+from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.collectors.standard_paths import trust_file_path as own_trust_file
 from ctxtop.collectors.trust_file import TrustFile, TrustFileError
-from ctxtop.collectors.trust_preview import list_trusted, preview_trust
 from ctxtop.core.policy.policy import ProjectTrust
 
 from ..trusted_files import trust, write_trusted

@@ -10,13 +10,13 @@ from ctxtop.collectors import policy_files
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.core.measure import warning_evaluation
-from ctxtop.core.measure.fleet_reader import FleetReader
+from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.warning_log import read_warnings
 from ctxtop.core.store import warning_records
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers import warning_evaluation
+from ctxtop.core.store.readers.fleet_reader import FleetReader
+from ctxtop.core.store.readers.warning_reader import read_warnings
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

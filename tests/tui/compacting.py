@@ -5,8 +5,8 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.actions.session_target import state_folder
 from ctxtop.core.compaction.receipts import ReceiptStore
+from ctxtop.core.store.database import state_folder
 from ctxtop.tui.screens.compact.compact_panes import OperationPane
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen

@@ -14,9 +14,9 @@ from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import tab_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
-from ctxtop.tui.text.listing import SessionTab
+from ctxtop.tui.text.text_lines import SessionTab
+from ctxtop.tui.widgets.header_footer import StatusLine
 from ctxtop.tui.widgets.row_list import RowList
-from ctxtop.tui.widgets.status_line import StatusLine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

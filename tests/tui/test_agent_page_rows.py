@@ -14,18 +14,16 @@ from ctxtop.tui.screens.agents.agent_tree import (
     fold_tree,
     measure_tree,
 )
-from ctxtop.tui.screens.agents.agents_selection import (
-    AgentOrder,
-    filter_agents,
-    filter_findings,
-    toggle_word,
-)
 from ctxtop.tui.screens.agents.agents_table import (
+    AgentOrder,
     agent_fold_cell,
     agent_tree_line,
     agent_tree_rows,
     agents_header,
+    filter_agents,
+    filter_findings,
     lay_out_agent_columns,
+    toggle_word,
 )
 from ctxtop.tui.screens.agents.finding_rows import (
     finding_line,
@@ -33,7 +31,7 @@ from ctxtop.tui.screens.agents.finding_rows import (
     lay_out_findings,
 )
 from ctxtop.tui.text.compliance_text import finding_markdown, findings_markdown
-from ctxtop.tui.text.meters import sparkline
+from ctxtop.tui.text.formats import sparkline
 
 from .makers import agent, session
 from .support import NOW_MS

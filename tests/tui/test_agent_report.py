@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.compliance.codes import ResultFormat
-from ctxtop.core.compliance.expected import (
+from ctxtop.core.compliance.findings import ResultFormat
+from ctxtop.core.compliance.judge import (
     NOTHING_EXPECTED,
     ComplianceSettings,
     ExpectationSource,
@@ -19,7 +19,7 @@ from ctxtop.core.injection.injection_candidates import (
     InjectionStage,
 )
 from ctxtop.core.model.agent import ReturnedResult
-from ctxtop.core.store.queries.injection_queries import AnswerItemRow
+from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.query_rows import FillRow
 from ctxtop.tui.screens.agents.agent_details import AgentDetails
 from ctxtop.tui.screens.agents.agent_report import MAX_LINES, agent_report
@@ -133,7 +133,9 @@ def test_a_huge_result_is_cut_and_says_so() -> None:
 def test_what_is_read_of_it_stands_below() -> None:
     entry = InjectedEntry(InjectionStage.SIBLING, "of the same parent", "text", 90, "s1", "b1")
     out = tuple(ExcludedResult(f"c{n}", "s1", "docs", "not finished") for n in range(10))
-    given = AnswerItemRow("s0", "a", 1, "same_type", "of the same type", 120, "s1", "b7")
+    given = AnswerItemRecord(
+        0, 1, "inject", "s0", "a", "same_type", "of the same type", 120, "s1", "b7"
+    )
     fill = tuple(FillRow(n, tokens, cut) for n, (tokens, cut) in enumerate(STEPS))
     detail = AgentDetails("Look.\nThen tell.", fill, (given,), Injection("x", (entry,), out, 90))
     made = agent("a")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.tui.screens.agents.agent_screen import AgentScreen
 from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
-from ctxtop.tui.screens.agents.agents_selection import AgentScope
+from ctxtop.tui.screens.agents.agents_table import AgentScope
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.export_screen import ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
@@ -23,7 +23,7 @@ from .writing import agent_files, answer, append, launch, prompt, returned, sess
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.tui.screens.agents.tab_pane import TabPane
+    from ctxtop.tui.screens.agents.agent_tabs import TabPane
 
     from .support import Opened, Stage
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.tui.text.ascii_signs import ASCII_TABLE, to_ascii
 from msgspec.structs import replace as with_fields
 from rich.cells import cell_len

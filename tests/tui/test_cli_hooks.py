@@ -117,6 +117,16 @@ def test_dry_run_shows_the_difference_and_writes_nothing(
     assert any(line.startswith("+++ ") for line in record["difference"])
 
 
+def test_the_difference_is_ascii_where_that_is_asked_for(
+    run: Callable[..., Ended], settings: Path
+) -> None:
+    settings.write_text(text().replace("my-line --wide", "my-line ✓"), encoding="utf-8")
+    assert "✓" in run("hooks", "install", "--as", "hooks", "--dry-run").out
+    ended = run("hooks", "install", "--as", "hooks", "--dry-run", "--ascii")
+    assert "my-line" in ended.out
+    assert ended.out.isascii()
+
+
 def test_install_status_uninstall_as_programs_see_them(
     run: Callable[..., Ended], settings: Path
 ) -> None:
@@ -321,10 +331,9 @@ INSTALLERS = {
 
 WRITERS = {
     ROOT / "collectors" / "policy_editing.py",
-    ROOT / "collectors" / "trust_file.py",
-    ROOT / "tui" / "screens" / "settings" / "editable_policy.py",
+    ROOT / "tui" / "screens" / "settings" / "policy_table.py",
 }
-"""They write ctxtop's own policy, and who is trusted, with the installer's care."""
+"""They write ctxtop's own policy with the installer's care."""
 
 
 def test_no_other_module_knows_the_installer() -> None:

@@ -194,3 +194,27 @@ def test_ctrl_c_ends_with_130(
     assert run(monkeypatch) == 130
     assert run(monkeypatch, "--config-dir", str(home)) == 130
     assert "Traceback" not in capsys.readouterr().err
+
+
+PLAIN = ("sessions", "agents", "policy", "log", "compactions", "warnings", "totals", "doctor")
+
+RUN_PLAIN = f"""
+import sys
+from contextlib import suppress
+from ctxtop.tui.cli import main
+for command in {PLAIN!r}:
+    sys.argv = ["ctxtop", command]
+    with suppress(SystemExit):
+        main()
+    print(command, "textual" in sys.modules, file=sys.stderr)
+"""
+
+
+def test_a_command_that_prints_text_does_without_textual(home: Path) -> None:
+    """Textual takes a quarter of a second to load."""
+    (home / ".claude").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", RUN_PLAIN], capture_output=True, text=True, check=True, timeout=60
+    )
+    said = [line for line in done.stderr.splitlines() if line.split()[0] in PLAIN]
+    assert said == [f"{command} False" for command in PLAIN]

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.client_compact import client_compaction as asking
-from ctxtop.collectors.client_compact.compact_outcome import (
+from ctxtop.collectors.client_compact.request_receipts import CompactRequest
+from ctxtop.collectors.plugin import compact_requests
+from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,
     NotCompactedError,
     Via,
 )
-from ctxtop.collectors.client_compact.request_receipts import CompactRequest
-from ctxtop.collectors.plugin import compact_requests
-from ctxtop.core.measure.claim_assessment import compare_measurements
+from ctxtop.core.measure.evidence import compare_measurements
 from ctxtop.core.store.queries.log_queries import MeasurementComparisonRow
 from ctxtop.tui.cli import main
 from ctxtop.tui.cli.doctor import plugin_checks

@@ -8,17 +8,25 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from ctxtop.collectors.places import find_places
+from ctxtop.collectors.places import Places, find_places
+from ctxtop.collectors.session_target import compaction_target
 from ctxtop.core.compaction.apply import apply_plan
+from ctxtop.core.compaction.compaction_target import CompactionTarget
 from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.store.database import state_folder
 from ctxtop.tui.cli import main
-from ctxtop.tui.cli.compact_commands import compaction_target, state_folder
 
 from ..sessions_on_disk import encoded, masks, plan_of, rest, result_lines, turns
 from ..transcripts import PROJECT, SESSION
 
 LINES = turns(3)
 DATA = encoded(LINES)
+
+
+def target_of(
+    places: Places, session_id: str, transcript: Path, cwd: str | None
+) -> CompactionTarget:
+    return compaction_target(places.folder, places.store, session_id, transcript, cwd)
 
 
 @pytest.fixture
@@ -51,10 +59,10 @@ def test_listed_and_taken_back(
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
     places = find_places(None, None)
-    subject = compaction_target(places, SESSION, transcript, "/home/dev/proj")
+    subject = target_of(places, SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
-    assert state_folder(places).parent == places.store.parent
+    assert state_folder(places.store).parent == places.store.parent
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)
     assert (listed["receipt_id"], listed["state"]) == (done.receipt_id, "done")
@@ -84,7 +92,7 @@ def test_all_that_was_ever_done_is_listed(
     assert run(capsys, monkeypatch, "scan") == 0
     assert run(capsys, monkeypatch, "receipts", "--all") == 0
     assert capsys.readouterr().out == "no actions yet\n"
-    subject = compaction_target(find_places(None, None), SESSION, transcript, "/home/dev/proj")
+    subject = target_of(find_places(None, None), SESSION, transcript, "/home/dev/proj")
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--all", "--json") == 0
@@ -97,7 +105,7 @@ def test_all_that_was_ever_done_is_listed(
 def test_refused_while_somebody_writes(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
+    subject = target_of(find_places(None, None), SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     with transcript.open("ab") as file:
@@ -117,7 +125,7 @@ def test_no_such_receipt(
 def test_some_operations_at_once_and_none_that_is_not_there(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
+    subject = target_of(find_places(None, None), SESSION, transcript, None)
     done = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES))), ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "undo", done.receipt_id, "--op", "4") == 2
     assert "there is no operation 4: choose 1 to 3" in capsys.readouterr().err
@@ -134,7 +142,7 @@ def test_a_list_says_what_can_be_taken_back(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = find_places(None, None)
-    subject = compaction_target(places, SESSION, transcript, "/home/dev/proj")
+    subject = target_of(places, SESSION, transcript, "/home/dev/proj")
     fork = apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.FORK, subject)
     monkeypatch.setenv("COLUMNS", "80")
     assert run(capsys, monkeypatch, "receipts") == 0
@@ -154,7 +162,7 @@ def test_a_list_says_what_can_be_taken_back(
 def test_what_a_policy_wanted_is_marked(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone = compaction_target(find_places(None, None), SESSION, transcript, None)
+    alone = target_of(find_places(None, None), SESSION, transcript, None)
     subject = replace(alone, automatic_reason="the context is at 91 %")
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:1])), ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
@@ -168,7 +176,7 @@ def test_what_a_policy_wanted_is_marked(
 def test_receipts_print_nothing_that_the_session_says(
     transcript: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    subject = compaction_target(find_places(None, None), SESSION, transcript, None)
+    subject = target_of(find_places(None, None), SESSION, transcript, None)
     apply_plan(plan_of(DATA, masks(DATA, result_lines(LINES)[:2])), ApplyMode.IN_PLACE, subject)
     for words in (("receipts", "--json"), ("receipts",), ("receipts", "--check", "--json")):
         assert run(capsys, monkeypatch, *words) == 0
@@ -182,12 +190,12 @@ def test_a_check_says_what_cannot_be_taken_back(
     assert run(capsys, monkeypatch, "receipts", "--check") == 0
     assert "no receipts yet" in capsys.readouterr().out
     places = find_places(None, None)
-    subject = compaction_target(places, SESSION, transcript, None)
+    subject = target_of(places, SESSION, transcript, None)
     plan = plan_of(DATA, masks(DATA, result_lines(LINES)[:2]))
     done = apply_plan(plan, ApplyMode.IN_PLACE, subject)
     assert run(capsys, monkeypatch, "receipts", "--check") == 0
     assert capsys.readouterr().out == f"{done.receipt_id}  ok\n"
-    (backup,) = (state_folder(places) / "backups").iterdir()
+    (backup,) = (state_folder(places.store) / "backups").iterdir()
     backup.rename(backup.with_suffix(".away"))
     assert run(capsys, monkeypatch, "receipts", "--check", "--json") == 1
     (said,) = json.loads(capsys.readouterr().out)
@@ -196,7 +204,7 @@ def test_a_check_says_what_cannot_be_taken_back(
     )  # fmt: skip
     assert str(backup) in said["what_to_do"]
     backup.with_suffix(".away").rename(backup)
-    (plan_file,) = (state_folder(places) / "plans").iterdir()
+    (plan_file,) = (state_folder(places.store) / "plans").iterdir()
     plan_file.unlink()
     assert run(capsys, monkeypatch, "receipts", "--check") == 1
     assert f"{done.receipt_id}  unreadable: " in capsys.readouterr().out

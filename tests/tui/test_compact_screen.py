@@ -7,15 +7,17 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.collectors import session_target
+from ctxtop.core.actions import session_compaction
+from ctxtop.core.actions.session_access import ActionFailure, SessionAccess
 from ctxtop.core.compaction.plan import Severity
-from ctxtop.tui import compaction_actions
 from ctxtop.tui.screens.compact.action_page import AskClientScreen
+from ctxtop.tui.screens.compact.compact_panes import BY_LEVEL
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.page import ReadingScreen
-from ctxtop.tui.widgets.choice_bar import Choice
+from ctxtop.tui.widgets.controls import Choice, Slider
 from ctxtop.tui.widgets.row_list import Rows
-from ctxtop.tui.widgets.slider import Slider
 from textual.widgets import Button, Input
 
 from .compacting import (
@@ -214,7 +216,7 @@ def is_planned(it: Opened, strategy: str) -> bool:
     return (
         found is not None
         and not page(it).is_stale
-        and found.request.sliders.strategy == strategy
+        and (found.request.options.whole_strategy or BY_LEVEL) == strategy
         and bool(found.plan.operations)
     )
 
@@ -347,7 +349,7 @@ async def test_what_grew_after_the_plan_is_refused_by_the_engine(
 ) -> None:
     path = transcript(demo, LARGE)
     before = sorted(path.parent.iterdir())
-    real = compaction_actions.target_of_session
+    real = session_target.session_target
 
     def grown(*found: object) -> object:
         with path.open("a") as file:
@@ -355,7 +357,7 @@ async def test_what_grew_after_the_plan_is_refused_by_the_engine(
         return real(*found)  # type: ignore[arg-type]
 
     async with compacting(demo) as it:
-        monkeypatch.setattr(compaction_actions, "target_of_session", grown)
+        monkeypatch.setattr(session_target, "session_target", grown)
         await it.press("f")
         await it.until(lambda: "no longer what the plan was made for" in "\n".join(it.toasts))
         assert kept(demo) == []
@@ -388,7 +390,7 @@ async def test_leaving_the_page_does_not_stop_it_and_it_cannot_be_begun_twice(
         assert go_on.wait(20)
         return real(*found)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(engine, "apply_plan", slow)
+    monkeypatch.setattr(session_compaction, "apply_plan", slow)
     async with compacting(demo) as it:
         await it.press("f")
         assert it.app.screen.query_one("#fork", Button).disabled
@@ -406,14 +408,13 @@ async def test_leaving_the_page_does_not_stop_it_and_it_cannot_be_begun_twice(
 async def test_a_full_disk_is_a_line_and_everything_is_as_it_was(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxtop.core.compaction import apply as engine
 
     before = everything(demo)
 
     def full(*_: object) -> object:
         raise OSError(28, "No space left on device", str(demo.root))
 
-    monkeypatch.setattr(engine, "apply_plan", full)
+    monkeypatch.setattr(session_compaction, "apply_plan", full)
     async with compacting(demo) as it:
         await it.press("f")
         await it.until(lambda: "free some space and try again" in "\n".join(it.toasts))
@@ -427,11 +428,11 @@ async def test_asking_the_client_says_what_it_does_and_has_the_safe_choice_focus
 ) -> None:
     asked: list[tuple[str, str]] = []
 
-    def ask(_: object, session: object, words: str) -> compaction_actions.ActionFailure:
-        asked.append((str(getattr(session, "title", "")), words))
-        return compaction_actions.ActionFailure(("it is busy: wait until it is idle",))
+    def ask(access: SessionAccess, _via: object, words: str) -> ActionFailure:
+        asked.append((access.session.title, words))
+        return ActionFailure(("it is busy: wait until it is idle",))
 
-    monkeypatch.setattr(compaction_actions, "compact_with_client", ask)
+    monkeypatch.setattr(session_compaction, "compact_with_client", ask)
     async with compacting(demo, LIVE) as it:
         await it.press("d", "enter")
         assert asked == []

@@ -15,9 +15,14 @@ import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, SessionCost
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.tui.export.metric_exporters import (
+    NotSentError,
+    check_endpoint,
+    otlp_request,
+    parse_headers,
+    prometheus_text,
+)
 from ctxtop.tui.export.metrics import Metric, MetricsInput, MetricUnit, SessionLabel, make_metrics
-from ctxtop.tui.export.otlp import NotSentError, check_endpoint, otlp_request, parse_headers
-from ctxtop.tui.export.prometheus import prometheus_text
 from ctxtop.tui.export.record_tables import csv_table, escape_markdown
 from msgspec.structs import replace
 

@@ -13,7 +13,7 @@ from ctxtop.tui.text.formats import (
     shorten_middle,
     tokens,
 )
-from ctxtop.tui.widgets.status_line import FleetStatus, left_text
+from ctxtop.tui.widgets.header_footer import FleetStatus, left_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.actions.automatic_runs import AUTOMATIC_SUFFIX
-from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
 from ctxtop.core.model.problem import Problem
 from ctxtop.tui import desktop_notifications, notifier
 from ctxtop.tui.app import CtxtopApp

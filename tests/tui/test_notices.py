@@ -6,11 +6,11 @@ from dataclasses import replace as replaced
 
 from ctxtop.core.measure.activity import Activity, ActivityKind
 from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
-from ctxtop.core.measure.warning_log import ContextWarning
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.tui.fleet_view import FleetView, ViewRequest
+from ctxtop.core.store.readers.warning_reader import ContextWarning
+from ctxtop.tui.messages import FleetView, ViewRequest
 from ctxtop.tui.notifications import (
     EventSeverity,
     Notification,

@@ -5,18 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.actions.plan_options import (
-    BY_LEVEL,
-    CUT,
-    LAST_PROMPT,
-    REVERT,
-    ROLLOVER,
-    SUMMARISE,
-    PlanOptions,
-    PlanSliders,
-    PromptChoice,
-    check_options,
-)
 from ctxtop.core.compaction.plan import (
     Operation,
     ProtectedTokens,
@@ -27,25 +15,41 @@ from ctxtop.core.compaction.plan import (
     make_plan,
     target_tokens,
 )
+from ctxtop.core.compaction.plan_options import (
+    CUT,
+    LAST_PROMPT,
+    REVERT,
+    ROLLOVER,
+    SUMMARISE,
+    PlanOptions,
+    check_options,
+)
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.tui.screens.compact.compact_panes import (
+    BY_LEVEL,
     ApplyState,
     apply_state_line,
     operation_header,
     operation_row_line,
     operation_rows,
+    slider_options,
     toggle_all,
     toggle_row,
 )
 from ctxtop.tui.screens.compact.compaction_planner import (
     PlannedCompaction,
     PlanRequest,
+    PromptChoice,
     operation_key,
 )
 from ctxtop.tui.screens.history.history_screen import filter_history, history_line
 from ctxtop.tui.screens.history.receipt_history import HistoryEntry
-from ctxtop.tui.screens.history.receipt_screen import applied_operation_line, check_lines
+from ctxtop.tui.screens.history.receipt_screen import (
+    AppliedState,
+    applied_operation_line,
+    check_lines,
+)
 from ctxtop.tui.text.plan_report import (
     break_even_text,
     change_lines,
@@ -56,7 +60,7 @@ from ctxtop.tui.text.plan_report import (
     savings_text,
 )
 from ctxtop.tui.text.plan_text import OperationChange
-from ctxtop.tui.widgets.slider import SliderScale, draw_track
+from ctxtop.tui.widgets.controls import SliderScale, draw_track
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace as with_fields
@@ -80,17 +84,16 @@ def operation(
 
 
 def plan(*operations: Operation, refused: tuple[Refusal, ...] = ()) -> CompactionPlan:
-    return make_plan(
+    made = make_plan(
         "s",
         "0" * 64,
         1_000_000,
         operations,
         before_tokens=160_000,
-        break_even_requests=4.2,
-        break_even_requests_1h=7.0,
         refused=refused,
         protected=(ProtectedTokens("newest turns", 75_000),),
     )
+    return with_fields(made, break_even_requests=4.2, break_even_requests_1h=7.0)
 
 
 FOUND = (
@@ -103,7 +106,7 @@ FOUND = (
 def planned(left_out: frozenset[tuple[str, int | None, str]] = frozenset()) -> PlannedCompaction:
     kept = tuple(each for each in FOUND if operation_key(each) not in left_out)
     bound = operation("usage", 12, 0, Severity.FILE_ONLY)
-    wish = PlanRequest(session(), PlanSliders(), left_out)
+    wish = PlanRequest(session(), PlanOptions(), left_out)
     return PlannedCompaction(wish, plan(*kept, bound), FOUND, (), 1_000_000, 0.1)
 
 
@@ -198,17 +201,14 @@ def test_switching_a_group_turns_all_of_it() -> None:
 def test_every_row_fills_its_width_whatever_it_says(width: int) -> None:
     wide = operation("old-results", 4)
     wide = with_fields(wide, what="读取 [bold]🚑\x1b[31m" * 20, why="\u202ewhy" * 40)
-    made = PlannedCompaction(PlanRequest(session(), PlanSliders()), plan(wide), (wide,), (), 1, 0.1)
+    made = PlannedCompaction(PlanRequest(session(), PlanOptions()), plan(wide), (wide,), (), 1, 0.1)
     for item in operation_rows(made):
         said = operation_row_line(item, width).plain
         assert cell_len(said) == width
         assert "\x1b" not in said
         assert "\u202e" not in said
     assert cell_len(operation_header(width).plain) == width
-    assert (
-        cell_len(applied_operation_line(wide, width, is_undone=False, is_marked=True).plain)
-        == width
-    )
+    assert cell_len(applied_operation_line(wide, AppliedState.MARKED, width).plain) == width
 
 
 def test_an_operation_is_shown_before_and_after() -> None:
@@ -261,16 +261,17 @@ def test_sliders_ask_what_the_command_asks() -> None:
         REVERT: PlanOptions(strategies=(REVERT,), to=LAST_PROMPT),
         ROLLOVER: PlanOptions(strategies=(ROLLOVER,)),
     }
+    values = {"level": 4, "target": 50, "keep": 10, "turns": 10, "back": 1}
     for strategy, wanted in asked.items():
-        found = PlanSliders(strategy=strategy).options(prompts)
+        found = slider_options(strategy, values, prompts)
         assert found == wanted
-        assert check_options(found, in_place=False) is None
-    assert PlanSliders(strategy=REVERT, prompts_back=2).options(prompts).to == "9"
-    assert PlanSliders(target=0).options().target is None
+        assert check_options(found) is None
+    assert slider_options(REVERT, values | {"back": 2}, prompts).to == "9"
+    assert slider_options(BY_LEVEL, values | {"target": 0}).target is None
 
 
 def test_the_target_is_a_share_of_what_fits() -> None:
     assert effective_window(200_000) == 167_000
     assert target_tokens(200_000) == 83_500
-    assert PlanSliders().target_tokens(200_000) == 83_500
-    assert PlanSliders(target=0).target_tokens(200_000) is None
+    assert PlanOptions().target_tokens(200_000) == 83_500
+    assert PlanOptions(level=4).target_tokens(200_000) is None

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.policy_sources import PolicySources
-from ctxtop.collectors.standard_paths import trust_file_path
+from ctxtop.collectors.standard_paths import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.settings.policy_editor import ValueScreen

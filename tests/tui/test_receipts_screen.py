@@ -5,11 +5,22 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.client_compact.compact_outcome import CompactFailure, NotCompactedError, Via
 from ctxtop.collectors.client_compact.request_receipts import CompactRequest
+from ctxtop.collectors.plugin import compact_requests
+from ctxtop.core.actions import session_compaction
+from ctxtop.core.actions.session_access import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    Via,
+)
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.store.automation_records import AutomaticRunRecord, begin_automatic_run
+from ctxtop.core.store.automation_records import (
+    AutomaticRunRecord,
+    begin_automatic_run,
+    end_automatic_run,
+)
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
@@ -17,6 +28,7 @@ from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
+from msgspec.structs import replace
 
 from .compacting import (
     LARGE,
@@ -172,8 +184,6 @@ async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: 
     session_id = demo.titled(LIVE).session_id
     async with opened(demo) as it:
         asking = CompactRequest(demo.places.store, session_id, "")
-        from ctxtop.collectors.plugin import compact_requests
-
         compact_requests.make_request_folders(str(demo.places.store))
         asking.begin(Via.TMUX)
         asking.fail(NotCompactedError(CompactFailure.LIVE, "it is busy: wait until it is idle"))
@@ -199,6 +209,43 @@ async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: 
         assert isinstance(it.app.screen, ReceiptsScreen)
 
 
+async def test_an_automatic_run_of_the_client_stands_there_once_with_its_reason(
+    demo: Stage,
+) -> None:
+    session_id, reason = demo.titled(LIVE).session_id, "emergency at 95 %"
+    async with opened(demo) as it:
+        compact_requests.make_request_folders(str(demo.places.store))
+        request = CompactRequest(demo.places.store, session_id, "", reason)
+        run = AutomaticRunRecord(session_id, request.requested_at - 1, reason)
+        writer = Writer(demo.places.store)
+        begin_automatic_run(writer.connection, run, 0)
+        request.begin(Via.CLI)
+        request.finish(
+            ClientCompactResult(
+                session_id, Via.CLI, request.requested_at, "b-1", 160_400, 24_000, 1.0
+            )
+        )
+        ended_at = request.requested_at + 1
+        end_automatic_run(writer.connection, replace(run, outcome="compacted", ended_at=ended_at))
+        writer.close()
+        await it.press("R")
+        await receipts_shown(it)
+        (row,) = rows(it)
+        assert "/compact, cli" in row
+        assert reason in row
+
+
+async def test_undo_of_a_receipt_that_went_away_says_so(demo: Stage) -> None:
+    async with compacting(demo) as it:
+        receipt_id = await forked(it, demo)
+        await it.press("R")
+        screen = await receipts_shown(it)
+        state = demo.places.store.with_name(f"{demo.places.store.name}.compaction")
+        (state / "receipts" / f"{receipt_id}.json").write_text("{")
+        screen.action_undo()
+        await it.until(lambda: any("cannot be read any more" in each for each in it.toasts))
+
+
 async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) -> None:
     async with compacting(demo) as it:
         await forked(it, demo)
@@ -209,10 +256,11 @@ async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) 
             each for each in it.app.screen_stack if type(each).__name__ == "CompactScreen"
         )
         found = plan_page._planned  # type: ignore[attr-defined]
-        from ctxtop.tui.compaction_actions import target_of_session
+        from ctxtop.collectors.session_target import session_target
 
         session = plan_page.session  # type: ignore[attr-defined]
-        apply_plan(found.plan, ApplyMode.FORK, target_of_session(demo.places, session))
+        target = session_target(demo.places.folder, demo.places.store, session)
+        apply_plan(found.plan, ApplyMode.FORK, target)
         await it.until(lambda: len(rows(it)) == 2)
         assert screen.query_one(RowList).key == before
 
@@ -246,15 +294,13 @@ async def test_a_damaged_receipt_is_listed_as_one(demo: Stage) -> None:
 async def test_a_store_that_cannot_be_written_is_told(
     demo: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ctxtop.core.compaction import undo as engine
-
     async with compacting(demo) as it:
         await forked(it, demo)
 
         def shut(*_: object) -> object:
             raise PermissionError(13, "Permission denied", str(demo.places.store))
 
-        monkeypatch.setattr(engine, "undo", shut)
+        monkeypatch.setattr(session_compaction, "undo", shut)
         await it.press("u")
         await confirmed(it)
         await it.until(lambda: any("Permission denied" in toast for toast in it.toasts))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.tui import recovery_actions
+from ctxtop.core.actions import session_recovery
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
 from textual.widgets import Button
@@ -105,7 +105,7 @@ async def test_what_cannot_be_read_is_a_line(demo: Stage, monkeypatch: pytest.Mo
     def shut(*_: object) -> object:
         raise PermissionError(13, "Permission denied", "/x")
 
-    monkeypatch.setattr(recovery_actions, "preview_recovery", shut)
+    monkeypatch.setattr(session_recovery, "preview_recovery", shut)
     async with recovering(demo) as it:
         assert "/x: Permission denied: nothing was changed" in it.words
         assert it.app.screen.query_one("#mend", Button).disabled

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.activity import PromptCache, SessionCost
-from ctxtop.core.measure.fleet_reader import attention_order
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
+from ctxtop.core.store.readers.fleet_reader import attention_order
 from ctxtop.tui.screens.fleet.session_arrangement import (
     ProjectHeading,
     SessionArrangement,

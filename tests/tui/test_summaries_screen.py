@@ -14,7 +14,7 @@ from ctxtop.tui.screens.summaries.comparison_screens import (
 )
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
-from ctxtop.tui.widgets.choice_bar import Chips
+from ctxtop.tui.widgets.controls import Chips
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input, Static
 

@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.actions.automatic_runs import Automation
-from ctxtop.collectors.policy_sources import PolicySources
+from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.core.actions.automation import Automation
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen

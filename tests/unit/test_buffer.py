@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.compaction.retained_messages import MessageSplit, SplitSettings, split_messages
-from ctxtop.core.summaries.key_messages import AnchorSettings
+from ctxtop.core.compaction.summary_boundary import start_of_recent
 from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,41 +11,29 @@ from hypothesis import strategies as st
 from .talk import answer, calls, message, prompt, results
 
 
-def split(messages: list[ConversationMessage], recent: int) -> MessageSplit:
-    return split_messages(messages, SplitSettings(recent_message_count=recent))
+def recent(messages: list[ConversationMessage], least: int) -> tuple[ConversationMessage, ...]:
+    return tuple(messages[start_of_recent(messages, least) :])
 
 
 def test_the_newest_stay_and_the_others_go() -> None:
-    talk = [prompt(str(number)) for number in range(12)]
-
-    buffer = split_messages(talk)
-
-    assert (buffer.older, buffer.recent) == (tuple(talk[:2]), tuple(talk[2:]))
-    assert (buffer.summary_max_tokens, buffer.note) == (500, "")
+    assert start_of_recent([prompt(str(number)) for number in range(12)], 10) == 2
 
 
 @pytest.mark.parametrize("count", [0, 1, 10])
 def test_a_short_conversation_stays_whole(count: int) -> None:
-    talk = [prompt() for _ in range(count)]
-
-    buffer = split_messages(talk)
-
-    assert (buffer.older, buffer.recent, buffer.anchors) == ((), tuple(talk), ())
+    assert start_of_recent([prompt() for _ in range(count)], 10) == 0
 
 
 def test_a_result_brings_its_call() -> None:
     talk = [prompt(), calls("a"), results("a"), answer()]
 
-    buffer = split(talk, 2)
-
-    assert buffer.recent == tuple(talk[1:])
-    assert buffer.note == "Extended preserve count to 3"
+    assert recent(talk, 2) == tuple(talk[1:])
 
 
 def test_results_of_calls_side_by_side_bring_them_all() -> None:
     talk = [prompt(), calls("a", "b"), results("a"), answer(), results("b")]
 
-    assert split(talk, 1).recent == tuple(talk[1:])
+    assert recent(talk, 1) == tuple(talk[1:])
 
 
 def test_steps_that_hang_together_come_one_after_the_other() -> None:
@@ -56,40 +43,32 @@ def test_steps_that_hang_together_come_one_after_the_other() -> None:
     )
     talk = [prompt(), calls("a"), both, results("b")]
 
-    assert split(talk, 1).recent == tuple(talk[1:])
+    assert recent(talk, 1) == tuple(talk[1:])
 
 
 def test_a_result_whose_call_nobody_knows_brings_the_answer_before() -> None:
     talk = [prompt(), answer(), results("lost"), answer()]
 
-    assert split(talk, 2).recent == tuple(talk[1:])
+    assert recent(talk, 2) == tuple(talk[1:])
 
 
 def test_an_agents_result_brings_its_call_but_a_notification_does_not() -> None:
     sync = [calls("a"), answer(), results("a", kind=PartKind.AGENT_RETURN)]
     notified = [calls("a"), answer(), message(MessagePart(PartKind.AGENT_RETURN, "told later"))]
 
-    assert len(split(sync, 1).recent) == 3
-    assert len(split(notified, 1).recent) == 1
+    assert len(recent(sync, 1)) == 3
+    assert len(recent(notified, 1)) == 1
 
 
-@pytest.mark.parametrize("recent", [0, -3])
-def test_nothing_may_stay(recent: int) -> None:
-    assert split([prompt(), calls("a"), results("a")], recent).recent == ()
-
-
-def test_anchors_are_of_the_part_that_goes() -> None:
-    talk = [prompt("<!-- anchor --> never on Fridays"), *(prompt("<!-- anchor -->"),) * 3]
-
-    buffer = split_messages(talk, SplitSettings(3, anchors=AnchorSettings(max_anchors=2)))
-
-    assert buffer.anchors == (talk[0],)
+@pytest.mark.parametrize("least", [0, -3])
+def test_nothing_may_stay(least: int) -> None:
+    assert recent([prompt(), calls("a"), results("a")], least) == ()
 
 
 @given(
     st.lists(st.lists(st.integers(0, 9), max_size=3), max_size=25), st.integers(0, 12), st.data()
 )
-def test_no_pair_is_ever_split(groups: list[list[int]], recent: int, data: st.DataObject) -> None:
+def test_no_pair_is_ever_split(groups: list[list[int]], least: int, data: st.DataObject) -> None:
     talk: list[ConversationMessage] = []
     waiting: list[str] = []
     for number, group in enumerate(groups):
@@ -101,19 +80,18 @@ def test_no_pair_is_ever_split(groups: list[list[int]], recent: int, data: st.Da
             talk.append(results(*due))
             waiting = [each for each in waiting if each not in due]
 
-    buffer = split(talk, recent)
+    kept = recent(talk, least)
 
-    assert (*buffer.older, *buffer.recent) == tuple(talk)
-    assert len(buffer.recent) >= min(recent, len(talk))
+    assert len(kept) >= min(least, len(talk))
     called = {
         piece.tool_use_id
-        for each in buffer.recent
+        for each in kept
         for piece in each.parts
         if piece.kind is PartKind.TOOL_INPUT
     }
     answered = {
         piece.tool_use_id
-        for each in buffer.recent
+        for each in kept
         for piece in each.parts
         if piece.kind is PartKind.TOOL_RESULT
     }

@@ -13,7 +13,7 @@ SMALL = {"__future__", "collections", "dataclasses", "enum", "itertools", "re", 
 def test_only_small_modules_are_imported() -> None:
     (place,) = package.__path__
     modules = sorted(Path(place).glob("*.py"))
-    assert len(modules) >= 8
+    assert modules
     for module in modules:
         for node in ast.walk(_without_types(ast.parse(module.read_text(encoding="utf-8")))):
             if isinstance(node, ast.Import):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
-from ctxtop.core.compliance.codes import (
+from ctxtop.core.compliance.findings import (
+    BLANK_RESULT,
     CODE_SENTENCES,
+    COMPRESSED_MARKER,
+    MAX_RESULT_LINES,
     ComplianceVerdict,
     FindingCode,
     ResultFormat,
-)
-from ctxtop.core.compliance.findings import (
-    BLANK_RESULT,
-    COMPRESSED_MARKER,
-    MAX_RESULT_LINES,
     ResultLimits,
     finding_labels,
 )

@@ -5,17 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.codes import ComplianceVerdict, ResultFormat
-from ctxtop.core.compliance.compliance_score import (
-    MS_PER_DAY,
-    WeighedResult,
-    day_start,
-    is_review_too_wide,
-    make_score,
-    sum_cost,
-    typical_result_tokens,
+from ctxtop.core.compliance.findings import (
+    DEFAULT_RESULT_LIMITS,
+    ComplianceVerdict,
+    ResultFormat,
+    ResultLimits,
+    finding_labels,
 )
-from ctxtop.core.compliance.expected import (
+from ctxtop.core.compliance.judge import (
     CLNODE_FORMATS,
     LAST_MESSAGE,
     NOTHING_EXPECTED,
@@ -28,15 +25,21 @@ from ctxtop.core.compliance.expected import (
     find_expected_format,
     skill_in_prompt,
 )
-from ctxtop.core.compliance.findings import DEFAULT_RESULT_LIMITS, ResultLimits, finding_labels
 from ctxtop.core.compliance.run_verdict import (
+    MS_PER_DAY,
     AgentRun,
     MarkerLine,
     MarkerLocation,
     RunVerdict,
+    WeighedResult,
     best_marker_location,
+    day_start,
     grep_would_pass,
+    is_review_too_wide,
     judge_run,
+    make_score,
+    sum_cost,
+    typical_result_tokens,
 )
 from ctxtop.core.policy.policy import PolicyOrigin as Where
 from ctxtop.core.policy.resolve import RawValue, resolve_policy

@@ -5,13 +5,12 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
+from ctxtop.core.compaction.plan_options import PlanOptions
 from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import PlanDraft, draft_plan
-from ctxtop.core.transcript.entry_decoder import iter_entries
 
-from tests.planned import COUNTERS, SHORT, carried_out, plan_of
+from tests.planned import carried_out, plan_of, short, source_of
 from tests.unit.test_planning import long_session
 from tests.worked import NEWER
 
@@ -19,15 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-AIM = SelectionOptions(Severity.INPUTS)
+AIM = short(Severity.INPUTS)
 
 
 @contextmanager
-def drafted(path: Path, aim: SelectionOptions = AIM) -> Iterator[PlanDraft]:
+def drafted(path: Path, options: PlanOptions = AIM) -> Iterator[PlanDraft]:
     with open_transcript(path) as file:
-        yield draft_plan(
-            "s", path, file, iter_entries, COUNTERS.for_model, options=aim, protection=SHORT
-        )
+        yield draft_plan(source_of(path), file, options)
 
 
 def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
@@ -42,7 +39,7 @@ def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:
 def test_what_is_left_out_stays_and_the_sums_follow(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
     before = path.read_bytes()
-    with drafted(path, SelectionOptions(Severity.SUPERSEDED)) as made:
+    with drafted(path, short(Severity.SUPERSEDED)) as made:
         whole, some = made.plan(), made.plan({0, 3})
     left = {made.offered_operations[0].line, made.offered_operations[3].line}
     freed = made.offered_operations[0].tokens_saved + made.offered_operations[3].tokens_saved

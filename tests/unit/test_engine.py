@@ -27,7 +27,7 @@ from ctxtop.core.compaction.summary_boundary import (
     make_boundary_lines,
 )
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.files.shared_files import user_lock
+from ctxtop.core.files.file_operations import user_lock
 
 from ..sessions_on_disk import (
     at_rest,
@@ -417,7 +417,7 @@ def test_a_link_to_the_folder_names_the_same_session(tmp_path: Path) -> None:
 
 def test_a_process_that_ends_lets_go_of_the_lock(tmp_path: Path, child_env: dict[str, str]) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from ctxtop.core.files.shared_files import"
+        "import os, sys; from pathlib import Path; from ctxtop.core.files.file_operations import"
         " user_lock\n"
         "with user_lock('session', Path(sys.argv[1]), 'x'): os.kill(os.getpid(), 9)"
     )

@@ -14,6 +14,7 @@ from ctxtop.core.compaction.plan import CompactionRefusedError, make_plan
 from ctxtop.core.compaction.receipts import (
     BACKUP_RETENTION_MS,
     BACKUPS_PER_SESSION,
+    ORPHAN_AGE_MS,
     ApplyMode,
     BackupStore,
     CompactionReceipt,
@@ -22,7 +23,6 @@ from ctxtop.core.compaction.receipts import (
     WrittenVersion,
 )
 from ctxtop.core.compaction.undo import find_undo_obstacle, undo
-from ctxtop.core.files.blob_store import ORPHAN_AGE_MS
 
 from ..sessions_on_disk import (
     at_rest,

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.core.compaction import atomic_replace
+from ctxtop.core.compaction import compaction_target
 from ctxtop.core.compaction.receipts import ApplyMode
 
 from ..engine_fates import STORIES, Fate, every_fate, in_memory, random_fate, told
@@ -79,7 +79,7 @@ def test_a_client_that_holds_the_file_open(
 ) -> None:
     """Where leases are known it is refused; else until the watch ends nothing of it is lost."""
     if knowing == "watch":
-        monkeypatch.setattr(atomic_replace, "_take_lease", lambda *_: False)
+        monkeypatch.setattr(compaction_target, "_take_lease", lambda *_: False)
     # The folder of the user's locks is made once.
     _apply_with(tmp_path, Faults())
     counted = Faults()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction import atomic_replace
+from ctxtop.core.compaction import compaction_target
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.compaction_target import WaitTimes
 from ctxtop.core.compaction.plan import CompactionRefusedError, RefusalKind
@@ -60,7 +60,7 @@ def writer(request: pytest.FixtureRequest) -> str:
 def knowing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """How a writer is seen: by the system, or where that cannot tell, by what it writes."""
     if request.param == "watch":
-        monkeypatch.setattr(atomic_replace, "_take_lease", lambda *_: False)
+        monkeypatch.setattr(compaction_target, "_take_lease", lambda *_: False)
     return str(request.param)
 
 

@@ -10,8 +10,7 @@ from ctxtop.collectors.install.settings_file import read_settings_file, write_se
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
-from ctxtop.core.files.file_operations import write_temporary
-from ctxtop.core.files.shared_files import copy_extended_attributes
+from ctxtop.core.files.file_operations import copy_extended_attributes, write_temporary
 
 from ..sessions_on_disk import at_rest, encoded, masks, plan_of, result_lines, turns
 

@@ -13,7 +13,6 @@ from ctxtop.core.measure.forecast import (
     guess_turns,
     make_forecast,
     make_prior,
-    read_prior,
     replay_forecasts,
     replay_targets,
     split_runs,
@@ -33,6 +32,7 @@ from ctxtop.core.store.queries.evidence_queries import (
     save_forecast_calibration,
 )
 from ctxtop.core.store.queries.query_rows import FillRow
+from ctxtop.core.store.readers.fleet_reader import read_prior
 from ctxtop.core.store.writer import Writer
 from hypothesis import given
 from hypothesis import strategies as st

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_all_entries
-from ctxtop.core.summaries.render import SUMMARY_MARKER, previous_summary_facts
 from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
-from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, SummaryFact, merge_facts
+from ctxtop.core.summaries.summary_facts import (
+    FOUR_SECTIONS,
+    SUMMARY_MARKER,
+    FactKind,
+    SummaryFact,
+    merge_facts,
+    previous_summary_facts,
+)
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind
 
 from ..entries import answered, asked, called, compacted, entry, returned, summed_up, touched

@@ -7,7 +7,6 @@ from ctxtop.core.summaries.key_messages import (
     AnchorSettings,
     ImportanceSettings,
     ImportanceWeights,
-    assess_importance,
     find_anchors,
     score_importance,
 )
@@ -47,17 +46,6 @@ def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
     read = message(MessagePart(PartKind.TOOL_RESULT, f"{MARK} we decided: important", "Read", "a"))
 
     assert score_importance(read) == 0.7
-
-
-def test_the_signs_are_told() -> None:
-    judged = assess_importance(message(MessagePart(PartKind.TEXT, "we chose to fix the bug")))
-
-    assert (judged.has_emphasis, judged.has_decision, judged.has_tool_result) == (
-        False,
-        True,
-        False,
-    )
-    assert judged.keyword_density == pytest.approx(0.4)
 
 
 @given(

@@ -19,7 +19,7 @@ from ctxtop.core.injection.injection_candidates import (
     find_tags,
     make_earlier_result,
 )
-from ctxtop.core.store.queries.injection_queries import EarlierResultRow
+from ctxtop.core.store.queries.agent_queries import EarlierResultRow
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

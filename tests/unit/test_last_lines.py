@@ -12,17 +12,18 @@ import msgspec
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Operation, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, plan_revert
 from ctxtop.core.compaction.summary_boundary import newest_entry
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.transcript.conversation import PartKind
-from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
+from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.raw_lines import complete_line_length
 
-from ..planned import COUNTERS, plan_of
+from tests.planned import short, source_of
+
+from ..planned import plan_of
 from ..sessions_on_disk import encoded, rest, said, subject_of, turns
 from ..transcripts import SESSION
 from ..worked import Session, numbered
@@ -80,7 +81,7 @@ def written(folder: Path, data: bytes, name: str = f"{SESSION}.jsonl") -> Path:
 
 
 def planned(path: Path, level: Severity) -> CompactionPlan:
-    plan = plan_of(path, SelectionOptions(level))
+    plan = plan_of(path, short(level))
     return msgspec.structs.replace(
         plan,
         session_id=path.stem,
@@ -91,7 +92,8 @@ def planned(path: Path, level: Severity) -> CompactionPlan:
 def planned_whole(
     path: Path, make: Callable[[Conversation, TranscriptView], Operation | Refusal]
 ) -> CompactionPlan:
-    return plan_conversation(path.stem, path, iter_entries, COUNTERS.for_model, make)
+    plan = plan_conversation(source_of(path), make)
+    return msgspec.structs.replace(plan, session_id=path.stem)
 
 
 def go_back(_: Conversation, view: TranscriptView) -> Operation | Refusal:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[2]
 
@@ -59,38 +56,6 @@ def test_collectors_know_no_screen() -> None:
 
     assert "ctxtop.collectors.claude_code.collector_thread" in names
     assert below(modules, "ctxtop.tui", "textual") == []
-
-
-def run_time_imports(source: str) -> set[str]:
-    """Name the top-level packages that a module imports other than for its types."""
-    found: set[str] = set()
-    waiting: list[ast.AST] = [ast.parse(source)]
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
-            waiting.extend(node.orelse)
-            continue
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module.partition(".")[0])
-        waiting.extend(ast.iter_child_nodes(node))
-    return found
-
-
-STORE = ROOT / "core" / "store"
-CORE = sorted(path for path in (ROOT / "core").rglob("*.py") if STORE not in path.parents)
-
-
-@pytest.mark.parametrize("path", CORE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_only_the_store_knows_sql(path: Path) -> None:
-    assert not run_time_imports(path.read_text()) & {"sqlite3", "sqlite_utils"}
-
-
-def test_an_import_for_types_is_told_from_one_at_run_time() -> None:
-    source = "if TYPE_CHECKING:\n import sqlite3\nelse:\n import json\ndef f():\n import os.path"
-
-    assert run_time_imports(source) == {"json", "os"}
 
 
 _HOOK = """

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import AppendLine, CompactionPlan, Operation, Refusal, Severity
-from ctxtop.core.compaction.strategies.cut import plan_cut, plan_revert
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    plan_cut,
+    plan_revert,
+    summarise_by_rules,
+)
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from msgspec.structs import replace
 
-from tests.planned import COUNTERS
+from tests.planned import source_of
 from tests.worked import WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -39,7 +42,7 @@ def worked(path: Path) -> Path:
 
 
 def plan_of(path: Path, make: Make, live: str | None = None) -> CompactionPlan:
-    return plan_conversation(path.stem, path, read_entries, COUNTERS.for_model, make, open_in=live)
+    return plan_conversation(source_of(path, live), make)
 
 
 @pytest.fixture

@@ -10,22 +10,37 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.core.compaction.operation_selection import (
     LET_SESSION_GROW,
-    SelectionOptions,
+    STRATEGIES,
     min_saved_tokens,
 )
-from ctxtop.core.compaction.plan import RemoveLine, Severity, compute_break_even
-from ctxtop.core.compaction.protection import NEWEST_TURNS, ProtectionLimits
-from ctxtop.core.compaction.strategies.strategy_registry import STRATEGIES
+from ctxtop.core.compaction.plan import RemoveLine, Severity, requests_to_break_even
+from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.protection import NEWEST_TURNS
 from ctxtop.core.compaction.transcript_planning import plan_transcript
-from ctxtop.core.measure.models import cache_read_factor
+from ctxtop.core.measure.models import (
+    CACHE_WRITE_1H_FACTOR,
+    CACHE_WRITE_5M_FACTOR,
+    SMALL_WINDOW,
+    cache_read_factor,
+)
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries, read_entries
 from ctxtop.core.transcript.visible_messages import is_call, is_result, visible_entries
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests import transcripts as made
-from tests.planned import COUNTERS, SHORT, carried_out, freed_by, plan_of, tokens_of, view_of
+from tests.planned import (
+    SHORT,
+    carried_out,
+    freed_by,
+    plan_of,
+    short,
+    source_of,
+    tokens_of,
+    view_of,
+)
 from tests.worked import NEWER, OLDER, WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -52,21 +67,21 @@ def checks(plan: Any) -> list[str]:  # noqa: ANN401 -- a plan
 
 def test_a_plan_takes_the_least_harmful_first_and_stops_at_its_target(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    everything = plan_of(path, SelectionOptions(Severity.INPUTS))
-    superseded = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
+    everything = plan_of(path, short(Severity.INPUTS))
+    superseded = plan_of(path, short(Severity.SUPERSEDED))
     *rest, lowered = superseded.operations
     assert {each.level for each in rest} == {Severity.SUPERSEDED}
     assert lowered.strategy == "usage"
     target = superseded.after_tokens - 2_000
-    some = plan_of(path, SelectionOptions(Severity.INPUTS, target_tokens=target))
+    some = plan_of(path, short(Severity.INPUTS, target))
     assert everything.after_tokens < some.after_tokens <= target
     assert {each.line for each in rest} < {each.line for each in some.operations}
-    assert plan_of(path, SelectionOptions(Severity.INPUTS, target_tokens=target)) == some
+    assert plan_of(path, short(Severity.INPUTS, target)) == some
 
 
 def test_a_plan_says_what_the_recount_finds(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    plan = plan_of(path, SelectionOptions(Severity.PROSE))
+    plan = plan_of(path, short(Severity.PROSE))
     assert not plan.refused
     before = path.read_bytes()
     after = carried_out(plan.operations, before)
@@ -81,9 +96,9 @@ def test_the_two_ledgers_are_never_mixed(tmp_path: Path) -> None:
     session.lines[2]["toolUseResult"] = {"stdout": numbered(200)}
     path = session.write(tmp_path / "s.jsonl")
     assert Severity.FILE_ONLY not in {
-        each.level for each in plan_of(path, SelectionOptions(Severity.PROSE)).operations
+        each.level for each in plan_of(path, short(Severity.PROSE)).operations
     }
-    plan = plan_of(path, SelectionOptions(Severity.FILE_ONLY))
+    plan = plan_of(path, short(Severity.FILE_ONLY))
     assert [each.strategy for each in plan.operations] == ["tool-details"]
     assert plan.before_tokens == plan.after_tokens
     assert plan.bytes_after < plan.bytes_before
@@ -92,7 +107,7 @@ def test_the_two_ledgers_are_never_mixed(tmp_path: Path) -> None:
 
 def test_bound_thoughts_behind_a_change_go_and_the_harm_rises(tmp_path: Path) -> None:
     path = long_session(NEWER, thinking=True).write(tmp_path / "s.jsonl")
-    plan = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
+    plan = plan_of(path, short(Severity.SUPERSEDED))
     assert not plan.refused
     assert plan.harm is Severity.REASONING
     first = min(each.line or 0 for each in plan.operations if each.level < Severity.REASONING)
@@ -102,13 +117,13 @@ def test_bound_thoughts_behind_a_change_go_and_the_harm_rises(tmp_path: Path) ->
     after = carried_out(plan.operations, path.read_bytes()).split(b"\n")
     assert not any(b'"thinking"' in line for line in after[first:])
     older = long_session(OLDER, thinking=True).write(tmp_path / "older.jsonl")
-    assert plan_of(older, SelectionOptions(Severity.SUPERSEDED)).harm is Severity.SUPERSEDED
+    assert plan_of(older, short(Severity.SUPERSEDED)).harm is Severity.SUPERSEDED
 
 
 def test_bound_thoughts_of_an_open_turn_refuse_the_plan(tmp_path: Path) -> None:
     session = long_session(NEWER, thinking=True)
     session.use("Bash", "ok", thinking=True, command="make")
-    plan = plan_of(session.write(tmp_path / "s.jsonl"), SelectionOptions(Severity.SUPERSEDED))
+    plan = plan_of(session.write(tmp_path / "s.jsonl"), short(Severity.SUPERSEDED))
     assert "thinking" in checks(plan)
 
 
@@ -120,7 +135,11 @@ def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
     session.rest()
     plan = plan_of(session.write(tmp_path / "s.jsonl"))
     assert checks(plan) == ["futile"]
-    assert 0 < plan.before_tokens - plan.after_tokens < min_saved_tokens(plan.before_tokens, None)
+    assert (
+        0
+        < plan.before_tokens - plan.after_tokens
+        < min_saved_tokens(plan.before_tokens, SMALL_WINDOW)
+    )
     (said,) = [each.what_to_do for each in plan.refused]
     assert said.startswith("allow level 3 (--level 3): frees ≈ ")
 
@@ -128,51 +147,48 @@ def test_too_little_is_refused_as_futile(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tokens", "window", "least"),
     [
-        (160_000, None, 10_000),
         (160_000, 200_000, 10_000),
-        (300_000, None, 30_000),
+        (300_000, 1_000_000, 30_000),
         (900_000, 1_000_000, 50_000),
         (150_000, 1_000_000, 15_000),
         (20_000, 1_000_000, 10_000),
         (20_000, 32_000, 1_600),
     ],
 )
-def test_what_is_too_little_depends_on_the_window(
-    tokens: int, window: int | None, least: int
-) -> None:
+def test_what_is_too_little_depends_on_the_window(tokens: int, window: int, least: int) -> None:
     assert min_saved_tokens(tokens, window) == least
 
 
-def advised(path: Path, aim: SelectionOptions, protection: ProtectionLimits = SHORT) -> str:
-    (refusal,) = plan_of(path, aim, protection).refused
+def advised(path: Path, options: PlanOptions) -> str:
+    (refusal,) = plan_of(path, options).refused
     return refusal.what_to_do
 
 
 def test_what_would_free_enough_is_said_and_nothing_else(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    plan = plan_of(path, SelectionOptions(Severity.SUPERSEDED))
+    plan = plan_of(path, short(Severity.SUPERSEDED))
     assert not plan.refused
     freed = plan.before_tokens - plan.after_tokens
-    said = advised(path, SelectionOptions(Severity.LOSSLESS))
+    said = advised(path, short(Severity.LOSSLESS))
     assert said == f"allow level 2 (--level 2): frees ≈ {freed:,} tokens"
-    every = ProtectionLimits(min_turns=3, min_tail_tokens=10**6, max_task_tokens=10**6)
-    assert advised(path, SelectionOptions(Severity.LOSSLESS), every) == LET_SESSION_GROW
+    every = replace(short(Severity.LOSSLESS), keep=3, min_tail_tokens=10**6, max_task_tokens=10**6)
+    assert advised(path, every) == LET_SESSION_GROW
 
 
 def test_fewer_turns_to_keep_are_named_where_they_free_enough(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    aim = SelectionOptions(Severity.INPUTS)
-    few = plan_of(path, aim, ProtectionLimits(3, 1_000, 1_000))
+    options = replace(short(Severity.INPUTS), max_task_tokens=1_000)
+    few = plan_of(path, replace(options, keep=3))
     assert not few.refused
     freed = few.before_tokens - few.after_tokens
-    said = advised(path, aim, ProtectionLimits(10_000, 1_000, 1_000))
+    said = advised(path, replace(options, keep=10_000))
     assert said == f"keep 3 turns (--keep 3): frees ≈ {freed:,} tokens"
 
 
 def test_a_target_that_is_nearly_reached_says_to_go_on(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    whole = plan_of(path, SelectionOptions(Severity.INPUTS))
-    said = advised(path, SelectionOptions(Severity.INPUTS, target_tokens=whole.before_tokens - 10))
+    whole = plan_of(path, short(Severity.INPUTS))
+    said = advised(path, short(Severity.INPUTS, whole.before_tokens - 10))
     freed = whole.before_tokens - whole.after_tokens
     assert said == f"stop later (a smaller --target): frees ≈ {freed:,} tokens"
 
@@ -180,8 +196,10 @@ def test_a_target_that_is_nearly_reached_says_to_go_on(tmp_path: Path) -> None:
 def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
     assert checks(plan_of(path, live="process 1 has it open")) == ["live"]
-    assert checks(plan_of(path, SelectionOptions(target_tokens=10**7))) == ["target"]
-    assert checks(plan_of(path, SelectionOptions(strategies=("old-todos",)))) == ["nothing"]
+    assert checks(plan_of(path, short(Severity.SUPERSEDED, 10**7))) == ["target"]
+    assert checks(plan_of(path, replace(SHORT, level=None, strategies=("old-todos",)))) == [
+        "nothing"
+    ]
     empty = made.write(tmp_path / "empty.jsonl", [])
     (refusal,) = plan_of(empty).refused
     assert refusal.check == "shape"
@@ -196,7 +214,7 @@ def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
         made.append(read, [made.user()])
         return iter_entries(read, start)
 
-    plan = plan_transcript("s", path, growing, COUNTERS.for_model)
+    plan = plan_transcript(replace(source_of(path), read_entries=growing))
     assert "changed" in checks(plan)
 
 
@@ -210,19 +228,17 @@ def test_a_link_is_not_followed(tmp_path: Path) -> None:
 
 def test_the_newest_turns_tokens_and_the_last_prompt_stay(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
-    with view_of(path, ProtectionLimits(max_task_tokens=1_000_000)) as view:
+    with view_of(path, PlanOptions(max_task_tokens=1_000_000)) as view:
         turns = [each for each in view.blocks if each.protected_reason == NEWEST_TURNS]
         assert turns[-1].index == len(view.blocks) - 1
         prompt = max(each.index for each in view.blocks if each.part.kind is PartKind.PROMPT)
         assert {each.index for each in view.blocks if each.index > prompt} <= {
             each.index for each in view.blocks if each.protected_reason
         }
-    with view_of(
-        path, ProtectionLimits(min_turns=0, min_tail_tokens=30_000, max_task_tokens=0)
-    ) as view:
+    with view_of(path, PlanOptions(keep=0, min_tail_tokens=30_000, max_task_tokens=0)) as view:
         kept = [each for each in view.blocks if each.protected_reason == NEWEST_TURNS]
         assert sum(each.tokens for each in kept) >= 30_000 > sum(each.tokens for each in kept[1:])
-    with view_of(path, ProtectionLimits(min_turns=10_000)) as view:
+    with view_of(path, PlanOptions(keep=10_000)) as view:
         assert not list(view.changeable_blocks())
 
 
@@ -249,10 +265,11 @@ def test_copies_of_a_line_are_stubbed_alike(tmp_path: Path) -> None:
 def test_break_even_is_that_of_the_reference(
     context: int, position: int, saved: int, five: float, hour: float
 ) -> None:
-    found = compute_break_even(context, position, saved)
-    assert found.requests_5m == pytest.approx(five, abs=0.06)
-    assert found.requests_1h == pytest.approx(hour, abs=0.06)
-    assert found.cold == 0
+    found = [
+        requests_to_break_even(context, position, saved, factor)
+        for factor in (CACHE_WRITE_5M_FACTOR, CACHE_WRITE_1H_FACTOR)
+    ]
+    assert found == [pytest.approx(five, abs=0.06), pytest.approx(hour, abs=0.06)]
 
 
 @pytest.mark.parametrize(
@@ -269,7 +286,7 @@ def test_break_even_is_that_of_the_reference(
 def test_a_cached_token_costs_what_it_costs_of_this_model(model: str | None, read: float) -> None:
     assert cache_read_factor(model) == pytest.approx(read)
     # What is read cheaply is paid back late: (167,000 - 10,000 - 50,000) written anew.
-    found = compute_break_even(167_000, 10_000, 50_000, model).requests_5m
+    found = requests_to_break_even(167_000, 10_000, 50_000, CACHE_WRITE_5M_FACTOR, model)
     assert found == pytest.approx((107_000 * 1.25 - 157_000 * read) / (read * 50_000))
 
 
@@ -282,7 +299,7 @@ def test_a_plan_pays_by_its_model_s_price(tmp_path: Path) -> None:
 
 
 def test_nothing_saved_is_never_paid_back() -> None:
-    assert compute_break_even(1_000, 0, 0).requests_5m is None
+    assert requests_to_break_even(1_000, 0, 0, CACHE_WRITE_5M_FACTOR) is None
 
 
 def test_strategies_have_names_of_their_own() -> None:
@@ -330,7 +347,7 @@ def test_whatever_was_said_and_done_a_plan_keeps_what_it_must(
     session.say("Done.")
     with tempfile.TemporaryDirectory() as folder:
         path = session.write(Path(folder) / "s.jsonl")
-        plan = plan_of(path, SelectionOptions(level), SHORT)
+        plan = plan_of(path, short(level))
         data = path.read_bytes()
         after = carried_out(plan.operations, data)
         assert len(after) == plan.bytes_after

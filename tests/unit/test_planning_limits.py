@@ -5,22 +5,26 @@ from __future__ import annotations
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction import transcript_file
+from ctxtop.core.compaction import plan_options, transcript_file
 from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Refusal, Severity
 from ctxtop.core.compaction.transcript_file import (
     LARGE_TRANSCRIPT_BYTES,
     large_transcript_note,
     open_transcript,
 )
-from ctxtop.core.compaction.transcript_planning import plan_transcript, read_transcript_view
+from ctxtop.core.compaction.transcript_planning import (
+    read_transcript_view,
+)
 from ctxtop.core.compaction.transcript_view import CACHED_BYTES
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries
+from msgspec.structs import replace
+
+from tests.planned import short, source_of
 
 from .. import transcripts as made
-from ..planned import COUNTERS, SHORT, plan_of, view_of
+from ..planned import COUNTERS, plan_of, view_of
 from ..worked import Session, numbered
 
 if TYPE_CHECKING:
@@ -56,7 +60,7 @@ def test_a_long_line_is_not_held_more_than_three_times(tmp_path: Path) -> None:
     COUNTERS.for_model(made.MODEL).text_tokens("the table is read once")
     tracemalloc.start()
     try:
-        plan = plan_of(path, SelectionOptions(Severity.FILE_ONLY))
+        plan = plan_of(path, short(Severity.FILE_ONLY))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -83,7 +87,7 @@ def test_what_is_not_sent_is_not_read_again(tmp_path: Path) -> None:
 
     with open_transcript(path) as file:
         scan = file.scan()
-        read_transcript_view(path, file, scan, counting, COUNTERS.for_model)
+        read_transcript_view(replace(source_of(path), read_entries=counting), file, scan)
     again = read[len(set(read)) :]
     assert again
     assert min(again) >= scan.lines[first - 1].offset
@@ -120,7 +124,7 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
         seen.append((whole, view))
         return Refusal("nothing", "only looked at", "nothing")
 
-    plan_conversation("s", path, iter_entries, COUNTERS.for_model, make)
+    plan_conversation(source_of(path), make)
     ((whole, view),) = seen
     assert whole.tokens(whole.visible_entries) == sum(each.tokens for each in view.blocks)
     results = [
@@ -133,12 +137,14 @@ def test_a_summary_counts_what_it_does_not_hold(tmp_path: Path) -> None:
     assert [each.text for each in results if each.failed] == [numbered(60)]
 
 
-def test_a_large_file_is_planned_for_and_refused(tmp_path: Path) -> None:
+def test_a_large_file_is_planned_for_and_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = worked().write(tmp_path / "s.jsonl")
     size = path.stat().st_size
-    plan = plan_transcript(
-        "s", path, iter_entries, COUNTERS.for_model, protection=SHORT, max_bytes=size - 1
-    )
+    with monkeypatch.context() as limited:
+        limited.setattr(plan_options, "MAX_TRANSCRIPT_BYTES", size - 1)
+        plan = plan_of(path)
     assert [each.check for each in plan.refused] == ["file-size"]
     assert plan.operations == plan_of(path).operations != ()
     assert plan_of(path).refused == ()

@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.strategies.cut import plan_cut
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
 from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import TranscriptRewrittenError, plan_transcript
 from ctxtop.core.transcript.entry_decoder import iter_entries
+from msgspec.structs import replace
 
 from tests import transcripts as made
-from tests.planned import COUNTERS, SHORT, plan_of
+from tests.planned import plan_of, short, source_of
 from tests.unit.test_planning import checks, long_session
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import CompactionPlan
     from ctxtop.core.compaction.transcript_planning import EntryReader
 
-AIM = SelectionOptions(Severity.PROSE)
+AIM = short(Severity.PROSE)
 ROUNDS = 8
 
 
@@ -37,13 +37,12 @@ def path(tmp_path: Path) -> Path:
 
 
 def by_level(path: Path, read: EntryReader) -> CompactionPlan:
-    return plan_transcript("s", path, read, COUNTERS.for_model, options=AIM, protection=SHORT)
+    return plan_transcript(replace(source_of(path), read_entries=read), AIM)
 
 
 def as_a_whole(path: Path, read: EntryReader) -> CompactionPlan:
-    return plan_conversation(
-        "s", path, read, COUNTERS.for_model, lambda whole, _: plan_cut(whole, 1)
-    )
+    source = replace(source_of(path), read_entries=read)
+    return plan_conversation(source, lambda whole, _: plan_cut(whole, 1))
 
 
 def grown(path: Path) -> None:

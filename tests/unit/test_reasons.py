@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxtop.core.measure.claim_assessment import (
+from ctxtop.core.measure.evidence import (
     CERTAINTY_OF_SOURCE,
     ClaimStatus,
     ClaimSubject,

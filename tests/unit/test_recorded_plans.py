@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.undo import undo
 from msgspec.structs import replace
+
+from tests.planned import short
 
 from ..planned import plan_of
 from ..sessions_on_disk import rest, subject_of
@@ -34,7 +35,7 @@ def test_it_is_carried_out_and_taken_back(tmp_path: Path, path: Path) -> None:
     shutil.copyfile(path, transcript)
     before = transcript.read_bytes()
     for level in LEVELS:
-        plan = plan_of(transcript, SelectionOptions(level))
+        plan = plan_of(transcript, short(level))
         plan = replace(
             plan,
             session_id=path.stem,

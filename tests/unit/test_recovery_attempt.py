@@ -35,7 +35,7 @@ from ctxtop.core.store.automation_records import (
     update_recovery,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.system.processes import process_start_time
+from ctxtop.core.system.host import process_start_time
 
 from .. import transcripts as made
 

@@ -69,7 +69,6 @@ def test_the_defaults_are_the_seeds() -> None:
     assert read_recovery_settings(resolve_policy(())) == RecoverySettings()
     assert msgspec.to_builtins(SETTINGS) | {"steps_to_confirm": ["revert"]} == {
         "step_order": ("fix_empty", "truncate_largest", "summarize", "revert"),
-        "auto": False,
         "aggressive": False,
         "prune_superseded": False,
         "target_ratio": 0.5,

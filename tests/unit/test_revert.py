@@ -7,7 +7,7 @@ import json
 
 import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal, RemoveLine, Severity
-from ctxtop.core.compaction.strategies.cut import plan_revert
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_revert
 from ctxtop.core.compaction.transcript_view import FileLine, TranscriptView, VisibleBlock
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
 

@@ -10,7 +10,8 @@ from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import CompactionPlan, CompactionRefusedError, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.strategies.cut import plan_rollover
+from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
+from ctxtop.core.compaction.transcript_planning import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.summaries.summary_budget import SummaryBudget
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
@@ -27,10 +28,7 @@ DATA = encoded(turns(6, result_chars=4_000))
 
 def plan_of(path: Path, budget: SummaryBudget | None = None) -> CompactionPlan:
     return plan_conversation(
-        SESSION,
-        path,
-        read_entries,
-        COUNTERS.for_model,
+        PlanSource(SESSION, path, COUNTERS.for_model),
         lambda whole, view: plan_rollover(whole, view, FOUR_SECTIONS, budget),
     )
 

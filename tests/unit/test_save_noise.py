@@ -10,11 +10,12 @@ from ctxtop.core.saves.save_noise import (
     NoiseShare,
     SaveNoise,
     Saver,
+    TriageDataForm,
     decode_noise,
     encode_noise,
     measure_noise,
+    parse_triage_block,
 )
-from ctxtop.core.saves.triage_block import TriageDataForm, parse_triage_block
 from ctxtop.core.transcript.conversation import Boundary, MessagePart, PartKind
 
 from ..save_rows import FILE_REASON, INLINE_REASON, Talk

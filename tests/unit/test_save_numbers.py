@@ -28,9 +28,8 @@ from ctxtop.core.saves.save_metrics import (
     summarize_durations,
     trigger_rates,
 )
-from ctxtop.core.saves.save_noise import SaveNoise, Saver
+from ctxtop.core.saves.save_noise import SaveNoise, Saver, TriageDataForm
 from ctxtop.core.saves.save_plugin import PluginFit, SaveArchitecture, check_plugin
-from ctxtop.core.saves.triage_block import TriageDataForm
 from ctxtop.core.store.config_records import MemoryPluginRecord
 from msgspec.structs import replace
 

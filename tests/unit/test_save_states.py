@@ -13,6 +13,7 @@ from ctxtop.core.saves.project_save_files import (
     save_limits,
     select_save_files,
 )
+from ctxtop.core.saves.save_noise import MEMORY_CATEGORIES, expand_categories
 from ctxtop.core.saves.save_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
 from ctxtop.core.saves.save_status import (
     ConfirmationSource,
@@ -23,7 +24,6 @@ from ctxtop.core.saves.save_status import (
     find_save_status,
     parse_save_note,
 )
-from ctxtop.core.saves.triage_block import MEMORY_CATEGORIES, expand_categories
 from ctxtop.core.store.config_records import (
     SaveError,
     SaveFileContent,

@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.evidence import NO_EVIDENCE, Evidence, EvidenceRows
-from ctxtop.core.measure.fleet_reader import attention_order
+from ctxtop.core.measure.evidence import NO_EVIDENCE, Evidence
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.session import (
@@ -20,7 +19,8 @@ from ctxtop.core.model.session import (
     project_name,
     session_title,
 )
-from ctxtop.core.store.queries.evidence_queries import WindowRow
+from ctxtop.core.store.queries.evidence_queries import EvidenceRows, WindowRow
+from ctxtop.core.store.readers.fleet_reader import attention_order
 
 from ..rows import session_row
 from ..transcripts import MODEL, SESSION

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from ctxtop.core.measure.effective_config import resolve_hooks, resolve_settings
+from ctxtop.core.measure.effective_config import resolve_settings
 from ctxtop.core.store.config_records import ConfigScope, SettingsFileRecord
 
-from ..surroundings import MARK, hook, settings_fact
+from ..surroundings import MARK, settings_fact
 
 HERE, ELSEWHERE = "/home/dev/a", "/home/dev/b"
 
@@ -75,25 +75,3 @@ def test_a_file_with_a_problem_leaves_the_word_to_the_next() -> None:
     broken = SettingsFileRecord("/a", "/", ConfigScope.LOCAL, HERE, MARK, problem="is not JSON")
 
     assert resolve_settings([broken, FILES[ConfigScope.USER]], HERE)["model"].value == "user"
-
-
-def test_hooks_of_all_files_merge_and_identical_ones_run_once() -> None:
-    files = [
-        settings_fact(
-            "/u", ConfigScope.USER, hooks=(hook("x"), hook("y"), hook("x", matcher="Edit"))
-        ),
-        settings_fact(
-            "/a", ConfigScope.PROJECT, HERE, hooks=(hook("x"), hook("x", event="PreCompact"))
-        ),
-        settings_fact("/b", ConfigScope.PROJECT, ELSEWHERE, hooks=(hook("z"),)),
-    ]
-    found = resolve_hooks(files, HERE)
-
-    assert [
-        (each.fact.event, each.fact.matcher, each.fact.command, each.path) for each in found
-    ] == [
-        ("Stop", "", "x", "/a"),
-        ("PreCompact", "", "x", "/a"),
-        ("Stop", "", "y", "/u"),
-        ("Stop", "Edit", "x", "/u"),
-    ]

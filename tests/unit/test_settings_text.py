@@ -28,7 +28,7 @@ from ctxtop.collectors.plugin.installed_commands import (
     parse_command,
     statusline_command,
 )
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ..installs import FOREIGN, SETTINGS, older, text
@@ -74,6 +74,8 @@ def test_a_feature_is_named_at_its_events_alone() -> None:
 
 
 @given(st.text(st.characters(exclude_categories=["Cs", "Cc"])), st.booleans())
+@example(wrapped=";", is_wrapped=True)
+@example(wrapped="else", is_wrapped=True)
 def test_our_commands_are_known_again(wrapped: str, is_wrapped: bool) -> None:
     command = statusline_command(STORE, wrapped if is_wrapped else None)
     found = parse_command(command)

@@ -7,14 +7,14 @@ from ctxtop.core.measure.compaction_report import (
     SteeringOutcome,
     steering_outcomes,
 )
-from ctxtop.core.store.queries.injection_queries import AnswerItemRow
+from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.query_rows import CompactionRow
 from ctxtop.core.summaries.artifacts import Quote
 from ctxtop.core.summaries.lost_artifacts import LostArtifacts
 
 
-def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> AnswerItemRow:
-    return AnswerItemRow("s", agent_id, at, kind, text, None, None, None)
+def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> AnswerItemRecord:
+    return AnswerItemRecord(0, at, "steer", "s", agent_id, kind, text, None, None, None)
 
 
 def compaction(at: int | None) -> CompactionRow:

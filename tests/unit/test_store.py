@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from contextlib import closing
-from typing import TYPE_CHECKING
+from hashlib import sha256
+from pathlib import Path
 
+import ctxtop.core.store
 import pytest
 from ctxtop.core.store import database, inserts
 from ctxtop.core.store.database import (
@@ -17,11 +20,12 @@ from ctxtop.core.store.database import (
     find_damage,
     open_reader,
     open_writer,
+    schema_hash,
+    schema_version,
     write_transaction,
 )
-from ctxtop.core.store.migrations import migrations
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.store_schema import MIGRATION_NAMES, TABLES_WITH_FILE_ID
+from ctxtop.core.store.store_schema import SCHEMA_VERSION, TABLES_WITH_FILE_ID
 from ctxtop.core.store.transcript_records import (
     MAX_BAD_LINES_PER_FILE,
     BadLine,
@@ -32,12 +36,11 @@ from ctxtop.core.store.transcript_records import (
     TranscriptRecords,
 )
 from ctxtop.core.store.writer import OtherFolderError, Writer
-from sqlite_utils import Database
 
 from ..dump import dump
 
-if TYPE_CHECKING:
-    from pathlib import Path
+SCHEMA = (1, "d51ee69f6f99f032")
+"""SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
 
 TABLES = {
     "addition",
@@ -53,7 +56,6 @@ TABLES = {
     "aside_line",
     "request",
     "request_part",
-    "session_link",
     "leaf_title",
     "left_open",
     "changed_session",
@@ -99,7 +101,6 @@ TABLES = {
     "save_noise",
     "save_place",
     "save_plugin",
-    "save_raw",
     "session",
     "setting",
     "settings_file",
@@ -155,13 +156,21 @@ def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
     assert with_file == {*TABLES_WITH_FILE_ID, "file"}
 
 
-def test_migrations_run_once(store: Path) -> None:
+def test_tables_are_created_once(store: Path) -> None:
+    hashes = set()
     for _ in range(3):
         with closing(Writer(store)) as writer:
             assert writer.notice is None
-            rows = writer._connection.execute("SELECT name FROM _sqlite_migrations").fetchall()
-            assert [row[0] for row in rows] == list(MIGRATION_NAMES)
-            assert not migrations.pending(Database(writer._connection))
+            assert schema_version(writer._connection) == SCHEMA_VERSION
+            hashes.add(schema_hash(writer._connection))
+    assert len(hashes) == 1
+
+
+def test_a_change_of_the_schema_raises_its_version() -> None:
+    """Comments may change: they and white space are left out of the hash."""
+    script = (Path(ctxtop.core.store.__file__).parent / "schema.sql").read_text(encoding="utf-8")
+    words = " ".join(re.sub(r"--[^\n]*", "", script).split())
+    assert (SCHEMA_VERSION, sha256(words.encode()).hexdigest()[:16]) == SCHEMA
 
 
 def test_a_second_start_keeps_what_is_stored(store: Path) -> None:
@@ -219,9 +228,7 @@ def test_a_file_that_is_no_store_is_set_aside(store: Path) -> None:
 def test_a_store_of_a_newer_version_is_set_aside(store: Path) -> None:
     with closing(Writer(store)) as writer:
         keep_text(writer, "old")
-        Database(writer._connection).table("_sqlite_migrations").insert(
-            {"migration_set": "ctxtop", "name": "m999_tomorrow", "applied_at": "x"}
-        )
+        writer._connection.execute("PRAGMA user_version = 999")
     with closing(Writer(store)) as writer:
         assert writer.notice is not None
         assert "newer" in writer.notice
@@ -229,6 +236,33 @@ def test_a_store_of_a_newer_version_is_set_aside(store: Path) -> None:
 
     aside = next(path for path in store.parent.iterdir() if path.name.count(".aside-"))
     assert dump(aside)["summary"]
+
+
+def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> None:
+    with closing(Writer(store)) as writer:
+        keep_text(writer, "old")
+        writer._connection.execute("INSERT INTO client_run VALUES ('s1', 7)")
+        writer._connection.execute("INSERT INTO recovery_run VALUES ('s1', 8, '{}')")
+        # As the migrations of early versions left it, and with a table of theirs that had less.
+        writer._connection.execute("CREATE TABLE _sqlite_migrations (name TEXT)")
+        writer._connection.execute("ALTER TABLE automatic_run DROP COLUMN receipt")
+        writer._connection.execute(
+            "INSERT INTO automatic_run (session_id, at, reason) VALUES ('s1', 9, 'x')"
+        )
+        writer._connection.execute("DROP TABLE warning")
+        writer._connection.execute("PRAGMA user_version = 0")
+    with pytest.raises(StoreError, match="older ctxtop; run `ctxtop scan`"):
+        open_reader(store)
+    with closing(Writer(store)) as writer:
+        assert writer.notice is not None
+        assert "written by an older ctxtop: moved to" in writer.notice
+        assert "\n" not in writer.notice
+
+    after = dump(store)
+    assert after["summary"] == []
+    assert after["client_run"] == [("s1", 7)]
+    assert after["recovery_run"] == [("s1", 8, "{}")]
+    assert [row[:3] for row in after["automatic_run"]] == [("s1", 9, "x")]
 
 
 def damage(path: Path) -> None:
@@ -431,10 +465,8 @@ def test_first_starts_at_the_same_moment(store: Path, child_env: dict[str, str])
 FOREIGN = {
     "a table is gone": "DROP TABLE boundary",
     "a column has another name": "ALTER TABLE session RENAME COLUMN cwd TO place",
-    "a migration cannot run": "DELETE FROM _sqlite_migrations WHERE name LIKE 'm01%'",
+    "it has no version": "PRAGMA user_version = 0",
     "its marks are not UTF-8": "UPDATE about SET value = CAST(x'80ff' AS TEXT)",
-    "names of migrations are not UTF-8": "UPDATE _sqlite_migrations SET name = CAST(x'ff' AS TEXT)"
-    " WHERE name LIKE 'm005%'",
 }
 
 
@@ -478,9 +510,7 @@ def test_two_versions_in_turn_keep_the_last_two_stores(store: Path) -> None:
     for number in range(6):
         with closing(Writer(store)) as writer:
             writer._connection.execute("INSERT INTO about VALUES ('turn', ?)", [str(number)])
-            Database(writer._connection).table("_sqlite_migrations").insert(
-                {"migration_set": "ctxtop", "name": "m999_tomorrow", "applied_at": "x"}
-            )
+            writer._connection.execute("PRAGMA user_version = 999")
     asides = [path for path in store.parent.iterdir() if ".aside-" in path.name]
     bases = {path for path in asides if not path.name.endswith(("-wal", "-shm"))}
     turns = {row[1] for path in bases for row in dump(path)["about"] if row[0] == "turn"}

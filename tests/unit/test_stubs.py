@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctxtop.core.compaction.stubs import (
+from ctxtop.core.compaction.strategies.stubs import (
     MAX_NAMES_CHARS,
     MIN_STUBBED_CHARS,
     SHORT_STUB_BYTES,

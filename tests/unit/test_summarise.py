@@ -6,12 +6,20 @@ import json
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal, Severity
-from ctxtop.core.compaction.retained_messages import retain_last_messages, retain_last_turns
-from ctxtop.core.compaction.strategies.cut import plan_cut, write_hand_off
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
-from ctxtop.core.compaction.summary_boundary import Conversation, newest_entry, read_common_fields
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    plan_cut,
+    summarise_by_rules,
+    write_hand_off,
+)
+from ctxtop.core.compaction.summary_boundary import (
+    Conversation,
+    newest_entry,
+    read_common_fields,
+    retain_last_messages,
+    retain_last_turns,
+)
+from ctxtop.core.summaries.lost_artifacts import find_summary_flaws
 from ctxtop.core.summaries.summary_budget import SummaryBudget, estimate_tokens
-from ctxtop.core.summaries.summary_checks import find_summary_flaws
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from hypothesis import given, settings

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.render import PREFACE, parse_summary, render_summary
 from ctxtop.core.summaries.summary_budget import (
-    COMPRESSION_TARGETS,
     SummaryBudget,
     build_summary,
     default_budget,
@@ -15,6 +13,7 @@ from ctxtop.core.summaries.summary_budget import (
 from ctxtop.core.summaries.summary_facts import (
     ELEVEN_SECTIONS,
     FOUR_SECTIONS,
+    PREFACE,
     TEMPLATES,
     VERBATIM_KINDS,
     FactKind,
@@ -22,6 +21,8 @@ from ctxtop.core.summaries.summary_facts import (
     SummaryTemplate,
     find_template,
     make_fact,
+    parse_summary,
+    render_summary,
 )
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -144,4 +145,3 @@ def test_each_level_is_chosen_from_the_one_before() -> None:
     sets = [set(each.facts) for each in levels]
     assert sets[2] < sets[1] < sets[0] < set(facts)
     assert [each.tokens <= 2_000 >> n for n, each in enumerate(levels)] == [True] * 3
-    assert [each.target_reduction for each in COMPRESSION_TARGETS.values()] == [0.5, 0.6, 0.7]

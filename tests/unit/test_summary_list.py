@@ -14,6 +14,7 @@ from ctxtop.core.store.queries.summary_queries import (
     find_summary_ids,
     summary_agent_types,
 )
+from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.transcript_records import (
     FileKind,
     SourceFile,
@@ -21,12 +22,7 @@ from ctxtop.core.store.transcript_records import (
     TailState,
     TranscriptRecords,
 )
-from ctxtop.core.summaries.summary_search import (
-    PlanSummary,
-    SummaryCriteria,
-    find_summaries,
-    read_summary_rows,
-)
+from ctxtop.core.summaries.summary_search import PlanSummary, SummaryCriteria
 
 if TYPE_CHECKING:
     from pathlib import Path

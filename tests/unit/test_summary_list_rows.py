@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compliance.codes import ComplianceVerdict
+from ctxtop.core.compliance.findings import ComplianceVerdict
 from ctxtop.core.store.queries.query_rows import SummaryRow
 from ctxtop.core.summaries.summary_search import DAY_MS, parse_summary_query
 from ctxtop.tui.screens.summaries.summary_report import (

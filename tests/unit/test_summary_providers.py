@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_with_model
+from ctxtop.core.compaction.strategies.summary_and_cut import summarise_with_model
 from ctxtop.core.summaries.providers import model_summary
 from ctxtop.core.summaries.providers.model_providers import (
     AnthropicApi,

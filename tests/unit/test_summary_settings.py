@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.compaction.strategies.summary_strategy import summarise_by_rules
+from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.summaries.providers.model_summary import build_prompt

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.measure.evidence import ContextEvidence, Evidence, EvidenceRows, ReportedWindow
+from ctxtop.core.measure.evidence import ContextEvidence, Evidence, ReportedWindow
 from ctxtop.core.measure.models import LARGE_WINDOW, SMALL_WINDOW, table_window
 from ctxtop.core.measure.window import (
     AutoCompactConfig,
@@ -15,7 +15,7 @@ from ctxtop.core.measure.window import (
 from ctxtop.core.model.context import StoredTokenCounts
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
-from ctxtop.core.store.queries.evidence_queries import WindowRow
+from ctxtop.core.store.queries.evidence_queries import EvidenceRows, WindowRow
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from ...collectors.policy_sources import PolicySources
+from ...collectors.standard_paths import PolicySources
 from ..dashboard_settings import asks_for_ascii
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 

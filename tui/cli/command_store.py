@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,27 +12,21 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.places import PlaceError
+from ...collectors.places import PlaceError, Places
 from ...collectors.policy_files import PolicyFiles
 from ...collectors.store_update import rebuild_store, update_store
-from ...core.measure import fleet_reader
-from ...core.measure.warning_log import read_warnings
-from ...core.policy.policy import PolicyOrigin
+from ...core.model.agent import Agent
+from ...core.model.session import Session
+from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin
+from ...core.policy.resolve import Policies
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
+from ...core.store.readers import fleet_reader
+from ...core.store.readers.warning_reader import ContextWarning, read_warnings
 from .command_errors import RefusedError, print_errors
 from .start import resolve_places
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ...collectors.places import Places
-    from ...core.measure.warning_log import ContextWarning
-    from ...core.model.agent import Agent
-    from ...core.model.session import Session
-    from ...core.policy.policy import Policy, PolicyNotice
-    from ...core.policy.resolve import Policies
     from .command_options import CommandOptions
 
 

@@ -5,14 +5,17 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from types import ModuleType
+from typing import Any, Final
 
 import click
 from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.places import Places
 from ...core.store.queries import session_queries
-from ...core.system.processes import python_command
+from ...core.store.queries.query_rows import CompactionRow
+from ...core.system.host import python_command
 from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, print_error
 from .command_options import (
     CommandOptions,
@@ -23,8 +26,8 @@ from .command_options import (
     session_option,
     store_options,
 )
-from .command_store import open_snapshot
-from .compact_commands import compact, receipts, undo
+from .command_store import StoreSnapshot, open_snapshot
+from .compact_commands import compact, receipts, trigger, undo
 from .compliance_commands import check, compliance, findings
 from .event_commands import log, notify
 from .export_command import export
@@ -39,15 +42,6 @@ from .recover_command import recover_session
 from .session_commands import evidence, lens, timeline
 from .start import open_dashboard, resolve_places
 from .summaries_command import diff, summaries
-from .trigger_command import trigger
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-    from ...collectors.places import Places
-    from ...core.store.queries.query_rows import CompactionRow
-    from .command_store import StoreSnapshot
-
 
 INSTALL_WEB_HINT: Final = "the browser's part is not installed: pip install 'ctxtop[web]'"
 
@@ -65,7 +59,7 @@ def serve(context: click.Context, *, port: int) -> int:
     ends it.
     """
     try:
-        from ...core.system.loopback import LOOPBACK
+        from ...core.system.host import LOOPBACK
         from ..web.web_server import new_token
         from ..web.web_server import serve_dashboard as run
     except ModuleNotFoundError as error:
@@ -112,7 +106,7 @@ def saves(context: click.Context) -> int:
 
     It looks into every place that a version of the plugin ever used, and changes nothing.
     """
-    from ...core.saves.project_saves import read_saves
+    from ...core.store.readers.saves_reader import read_saves
     from .output import saves_output
 
     with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as found:

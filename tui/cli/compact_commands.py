@@ -1,30 +1,56 @@
-"""`ctxtop compact`, `undo` and `receipts`: plan and apply a compaction, and take it back."""
+"""`ctxtop compact`, `undo`, `receipts` and `trigger`: plan, apply and take back a compaction."""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Callable
 from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import click
 import msgspec
 
-from ...collectors.places import find_places
-from ...core.actions.compaction_planning import PlanContext, plan_compaction
-from ...core.actions.plan_options import (
+from ...collectors.places import Places, find_places
+from ...collectors.plugin.compact_requests import instruction_problem
+from ...collectors.session_target import open_session, receipt_target
+from ...core.actions.session_access import (
+    ActionFailure,
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    NotPlannedError,
+    SessionAccess,
+    Via,
+)
+from ...core.actions.session_compaction import (
+    PlanContext,
+    apply_compaction,
+    in_place_mode,
+    plan_compaction,
+    undo_receipt,
+)
+from ...core.compaction.compaction_target import CompactionTarget
+from ...core.compaction.operation_selection import STRATEGIES
+from ...core.compaction.plan import (
+    CompactionPlan,
+    Refusal,
+    RefusalKind,
+    plan_to_dict,
+)
+from ...core.compaction.plan_options import (
     LAST_PROMPT,
     TEMPLATES_BY_SECTIONS,
     WHOLE_STRATEGIES,
-    NotPlannedError,
     PlanOptions,
     check_options,
 )
-from ...core.compaction.plan import plan_to_dict
-from ...core.compaction.strategies.strategy_registry import STRATEGIES
+from ...core.compaction.receipts import ApplyMode, CompactionReceipt
 from ...core.compaction.transcript_file import large_transcript_note
+from ...core.store.database import state_folder
 from ...core.summaries.providers.provider import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES as NAMED
-from ..compaction_actions import unchanged_message
+from ..text.formats import iso_time, tokens
 from .command_errors import (
     DONE,
     FAILED,
@@ -36,25 +62,8 @@ from .command_errors import (
     print_errors,
 )
 from .command_options import common_options, options_of, store_options
-from .command_store import open_snapshot
+from .command_store import StoreSnapshot, open_snapshot
 from .output.printing import print_result, repeat_command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...collectors.places import Places
-    from ...core.compaction.compaction_target import CompactionTarget
-    from ...core.compaction.plan import CompactionPlan, CompactionRefusedError, Refusal, RefusalKind
-    from ...core.compaction.receipts import CompactionReceipt
-    from ...core.model.session import Session
-    from .command_store import StoreSnapshot
-
-
-def print_file_error(error: OSError, path: Path) -> int:
-    """Print that nothing was changed and why; returns the exit code."""
-    print_error(unchanged_message(error, path))
-    return FAILED
-
 
 VERIFICATION_FAILED: Final = 5
 """A check of the written file failed; everything is as it was."""
@@ -66,29 +75,10 @@ def exit_code(stop: RefusalKind) -> int:
     return codes[stop.value]
 
 
-def print_refusals(error: CompactionRefusedError) -> int:
-    """Print one line for each check that failed; returns the exit code."""
-    for each in error.refusals:
-        print_error(f"{each.check}: {each.why}: {each.what_to_do}")
-    return exit_code(error.kind)
-
-
-def state_folder(places: Places) -> Path:
-    """Name the folder of copies, receipts and locks."""
-    from ...collectors.actions import session_target
-
-    return session_target.state_folder(places.store)
-
-
-def compaction_target(
-    places: Places, session_id: str, transcript: Path, cwd: str | None
-) -> CompactionTarget:
-    """Look after a session: its transcript is read, and the client's registry is asked."""
-    from ...collectors.actions import session_target
-
-    return session_target.compaction_target(
-        places.folder, places.store, session_id, transcript, cwd
-    )
+def print_failure(failure: ActionFailure) -> int:
+    """Print that nothing was changed and why; returns the exit code."""
+    print_errors(failure.why)
+    return FAILED if failure.kind is None else exit_code(failure.kind)
 
 
 @click.command()
@@ -108,30 +98,25 @@ def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> i
 
     What was written since stays, and a fork is never removed: nothing is lost by it.
     """
-    from ...core.compaction.plan import CompactionRefusedError
-    from ...core.compaction.undo import undo as take_back
-
     options = options_of(context)
     places = find_places(options.config_dir, options.db)
     found = find_receipt(places, receipt)
     if found is None:
         return USAGE
-    written = found.new_session_id or found.session_id
-    subject = compaction_target(places, written, Path(found.target), None)
-    try:
-        chosen_ones = [number - 1 for number in numbers] or None
-        undone = take_back(found.receipt_id, chosen_ones, subject)
-    except CompactionRefusedError as error:
-        return print_refusals(error)
-    except OSError as error:
-        return print_file_error(error, Path(found.target))
+    target = receipt_target(places.folder, places.store, found)
+    chosen_ones = [number - 1 for number in numbers] or None
+    undone = undo_receipt(target, found, chosen_ones)
+    if isinstance(undone, ActionFailure):
+        return print_failure(undone)
     record = {
         "receipt_id": undone.receipt_id,
         "undone": [number + 1 for number in undone.undone],
         "sha256": undone.sha256,
     }
     count = len(undone.undone)
-    line = f"took back {count} of {len(found.plan.operations)} operations in {written[:8]}"
+    line = (
+        f"took back {count} of {len(found.plan.operations)} operations in {target.session_id[:8]}"
+    )
     return print_result(context, record, lambda: [line, f"go on with: {found.resume_command}"])
 
 
@@ -139,7 +124,7 @@ def find_receipt(places: Places, start: str) -> CompactionReceipt | None:
     """Find the receipt whose id begins so; says so where there is none, or more than one."""
     from ...core.compaction.receipts import ReceiptStore
 
-    found = ReceiptStore(state_folder(places)).find_by_prefix(start)
+    found = ReceiptStore(state_folder(places.store)).find_by_prefix(start)
     if len(found) == 1:
         return found[0]
     some = "no receipt begins" if not found else f"{len(found)} receipts begin"
@@ -204,7 +189,7 @@ def plan_options(command: ClickCommand) -> ClickCommand:
 
 def parse_plan_options(context: click.Context) -> PlanOptions:
     """Collect the options that `plan_options` adds to a command."""
-    names = PlanOptions.__struct_fields__
+    names = context.params.keys() & set(PlanOptions.__struct_fields__)
     return msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
 
 
@@ -248,18 +233,16 @@ def compact(
     from .output.plan_output import PreviewInfo, preview_lines
 
     wanted = parse_plan_options(context)
-    wrong = check_options(wanted, in_place=in_place)
+    wrong = check_options(wanted)
     if in_place and not is_applied:
         wrong = "--in-place needs --apply"
     if wrong:
         raise click.UsageError(wrong, context)
     try:
         with open_snapshot(options_of(context)) as found:
-            known = _find_session(found, session)
-            subject = _session_target(found, known)
-            holder = subject.find_holder(known.session_id)
-            live = f"the session is open in {holder}" if holder and in_place else None
-            plan = plan_compaction(_plan_context(found, known, live), wanted)
+            access = find_session(found, session)
+            holder = access.target.find_holder(access.target.session_id)
+            plan = plan_compaction(PlanContext(access, found.db, print_error), wanted)
     except (RefusedError, NotPlannedError) as error:
         print_error(str(error))
         return USAGE
@@ -269,9 +252,11 @@ def compact(
     if plan.refused and (is_applied or not plan.operations):
         return _print_refused_plan(context, plan)
     if is_applied:
-        return _apply_plan(context, plan, subject, in_place=in_place)
+        mode = in_place_mode(plan) if in_place else ApplyMode.FORK
+        return _apply_plan(context, plan, access.target, mode)
     if explain is not None:
-        return _print_operation(context, plan, explain, subject.transcript)
+        return _print_operation(context, plan, explain, access.target.transcript)
+    known = access.session
     about = PreviewInfo(
         known.title, known.context.window.tokens, repeat_command(context, session), holder
     )
@@ -279,32 +264,11 @@ def compact(
     return _refusal_code(plan.refused)
 
 
-def _find_session(found: StoreSnapshot, start: str) -> Session:
-    (session,) = found.sessions(found.session_id(start))
-    return session
-
-
-def _session_target(found: StoreSnapshot, session: Session) -> CompactionTarget:
-    from ...collectors.actions.session_target import resume_folder
-
-    transcript = found.places.folder.projects / session.path
-    return compaction_target(found.places, session.session_id, transcript, resume_folder(session))
-
-
-def _plan_context(found: StoreSnapshot, session: Session, live: str | None) -> PlanContext:
-    from ...collectors.actions.session_target import summary_cache_folder
-    from ...core.transcript.entry_decoder import iter_entries
-
-    return PlanContext(
-        db=found.db,
-        transcript=found.places.folder.projects / session.path,
-        session=session,
-        policy=found.policies.acting.for_project(session.project_root),
-        summary_cache=summary_cache_folder(found.places.store),
-        read_entries=iter_entries,
-        on_message=print_error,
-        held_by=live,
-    )
+def find_session(found: StoreSnapshot, start: str) -> SessionAccess:
+    """Give access to the session whose id begins so. Raises RefusedError."""
+    (session,) = found.sessions(found.session_id(start) or start)
+    policy = found.policies.acting.for_project(session.project_root)
+    return open_session(found.places.folder, found.places.store, session, policy)
 
 
 def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
@@ -329,22 +293,13 @@ def _print_operation(
 
 
 def _apply_plan(
-    context: click.Context, plan: CompactionPlan, subject: CompactionTarget, *, in_place: bool
+    context: click.Context, plan: CompactionPlan, target: CompactionTarget, mode: ApplyMode
 ) -> int:
-    from ...core.compaction.apply import apply_plan
-    from ...core.compaction.plan import CompactionRefusedError
-    from ...core.compaction.receipts import ApplyMode
     from .output.receipt_output import applied_lines, applied_record
 
-    mode = ApplyMode.FORK
-    if in_place:
-        mode = ApplyMode.APPEND if plan.only_appends else ApplyMode.IN_PLACE
-    try:
-        receipt = apply_plan(plan, mode, subject)
-    except CompactionRefusedError as error:
-        return print_refusals(error)
-    except OSError as error:
-        return print_file_error(error, subject.transcript)
+    receipt = apply_compaction(target, plan, mode)
+    if isinstance(receipt, ActionFailure):
+        return print_failure(receipt)
     return print_result(context, applied_record(receipt), lambda: applied_lines(receipt))
 
 
@@ -371,7 +326,7 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
 
     options = options_of(context)
     places = find_places(options.config_dir, options.db)
-    state = state_folder(places)
+    state = state_folder(places.store)
     if is_check:
         from .output.receipt_output import check_receipts
 
@@ -411,3 +366,68 @@ def _print_history(context: click.Context, places: Places) -> int:
         [receipt_output.history_record(each) for each in found],
         lambda: receipt_output.history_table(found),
     )
+
+
+_FAILURE_CODES: Final = {
+    CompactFailure.FAILED: FAILED,
+    CompactFailure.NOTHING: USAGE,
+    CompactFailure.LIVE: LIVE,
+    CompactFailure.UNSAFE: UNSAFE,
+    CompactFailure.UNTRUSTED: UNSAFE,
+}
+
+
+@click.command()
+@store_options
+@click.argument("session")
+@click.argument("text", nargs=-1)
+@click.option(
+    "--via",
+    type=click.Choice([via.value for via in Via]),
+    default=Via.AUTO.value,
+    show_default=True,
+    help="The plugin's module in the client, keys to its tmux pane, or a run of its own.",
+)
+@click.pass_context
+def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via: str) -> int:
+    """Ask the client itself to compact a session, and wait until it has.
+
+    The start of SESSION's id is enough. TEXT tells the summariser what matters.
+    """
+    words = " ".join(text).strip()
+    wrong = instruction_problem(words)
+    if wrong:
+        raise click.UsageError(wrong, context)
+    try:
+        with open_snapshot(options_of(context)) as found:
+            access = find_session(found, session)
+    except RefusedError as error:
+        print_error(str(error))
+        return USAGE
+    try:
+        outcome = access.client.compact(Via(via), words)
+    except NotCompactedError as error:
+        print_error(f"{access.session.session_id[:8]} was not compacted: {error}")
+        return _FAILURE_CODES[error.failure]
+    return print_result(context, outcome_record(outcome), lambda: _outcome_lines(outcome))
+
+
+def outcome_record(outcome: ClientCompactResult) -> dict[str, Any]:
+    """Return a compaction's outcome as a JSON record (commands.md)."""
+    return {
+        "via": outcome.via.value,
+        "requested_at": iso_time(outcome.requested_at),
+        "boundary_uuid": outcome.boundary_uuid,
+        "pre_tokens": outcome.pre_tokens,
+        "post_tokens": outcome.post_tokens,
+        "command": outcome.command or None,
+        "folder": outcome.folder,
+    }
+
+
+def _outcome_lines(outcome: ClientCompactResult) -> list[str]:
+    sizes = f"{tokens(outcome.pre_tokens)} → {tokens(outcome.post_tokens)}"
+    said = [f"compacted via {outcome.via.value} in {outcome.seconds:.1f} s: {sizes}"]
+    if outcome.command:
+        said.append(f"ran {shlex.join(outcome.command)} in {outcome.folder}")
+    return said

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.codes import ComplianceVerdict, ResultFormat
-from ...core.compliance.expected import compliance_settings
-from ...core.compliance.judge import judge_result
+from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat
+from ...core.compliance.judge import compliance_settings, judge_result
+from ...core.compliance.run_verdict import ComplianceScore
 from ...core.measure.agent_compliance import (
     FINDING_SEVERITIES,
+    ComplianceSummary,
+    GroupedFinding,
+    ReviewedFinding,
+    SeverityFindings,
     group_by_severity,
     group_findings,
     summarize_compliance,
@@ -37,19 +42,6 @@ from .output.text_table import (
     shorten_ids,
     terminal_width,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...core.compliance.compliance_score import ComplianceScore
-    from ...core.compliance.findings import Judgement
-    from ...core.measure.agent_compliance import (
-        ComplianceSummary,
-        GroupedFinding,
-        ReviewedFinding,
-        SeverityFindings,
-    )
-
 
 MAX_DAYS: Final = 14
 """Shown of the score over time; `--json` has them all."""

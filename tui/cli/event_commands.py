@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -12,14 +13,12 @@ from ..text.formats import iso_time
 from .command_errors import RefusedError
 from .command_options import common_options, options_of, store_options
 from .command_store import open_snapshot, read_policy
+from .output.json_records import Record
 from .output.printing import print_result
 from .output.text_table import TextCell, TextColumn, clean_line, draw_table, terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ..screens.log.event_log import LogEvent
-    from .output.json_records import Record
 
 
 LOG_LEVELS: Final = ("note", "warning", "trouble")

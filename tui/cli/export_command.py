@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from .command_errors import DONE, RefusedError, print_error
 from .command_options import CommandOptions, options_of, refuse_options, store_options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..export.metrics import Metric
     from .command_store import StoreSnapshot
 
@@ -201,7 +200,7 @@ def _csv_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
 
 
 def _prometheus(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.prometheus import prometheus_text
+    from ..export.metric_exporters import prometheus_text
 
     return prometheus_text(_metrics(found, wanted)[0])
 
@@ -209,7 +208,7 @@ def _prometheus(found: StoreSnapshot, wanted: ExportOptions) -> str:
 def _otlp(found: StoreSnapshot, wanted: ExportOptions) -> str:
     from ctxtop import __version__
 
-    from ..export.otlp import otlp_request
+    from ..export.metric_exporters import otlp_request
     from .output import json_records
 
     metrics, since_ms = _metrics(found, wanted)
@@ -303,7 +302,7 @@ def _metrics(found: StoreSnapshot, wanted: ExportOptions) -> tuple[list[Metric],
 
 
 def _send(options: CommandOptions, wanted: ExportOptions, to: str) -> int:
-    from ..export.otlp import NotSentError, check_endpoint, parse_headers, send_metrics
+    from ..export.metric_exporters import NotSentError, check_endpoint, parse_headers, send_metrics
 
     try:
         check_endpoint(to, allow_remote=wanted.allow_remote)
@@ -317,7 +316,7 @@ def _send(options: CommandOptions, wanted: ExportOptions, to: str) -> int:
 
 
 def _serve(options: CommandOptions, wanted: ExportOptions, port: int) -> int:
-    from ..export.prometheus import MetricsServer
+    from ..export.metric_exporters import MetricsServer
 
     token = _read_token(wanted.token_file) if wanted.token_file else None
     make_export(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,18 +14,15 @@ import click
 
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
-from .command_options import common_options, options_of
+from .command_options import CommandOptions, common_options, options_of, wants_ascii
 from .output.printing import print_result
 from .output.text_table import paint, print_lines
 from .start import resolve_places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...collectors.install.hook_settings import SettingsLocation
     from ...collectors.install.install_plan import InstallPlan
     from ...collectors.places import Places
-    from .command_options import CommandOptions
 
 
 _SCOPES: Final = ("user", "project", "local")
@@ -177,7 +175,8 @@ def _apply_install_plan(
         lines = install_diff(plan)
         is_json = options_of(context).as_json
         if not is_json:
-            print_lines(paint(line, _diff_colour(line)) for line in lines)
+            coloured = (paint(line, _diff_colour(line)) for line in lines)
+            print_lines(coloured, ascii_only=wants_ascii(options_of(context)))
         print_errors(plan.notes)
         if plan.changes_nothing:
             print_result(context, install_plan_record(plan, lines, None), list)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,16 +11,13 @@ from msgspec.structs import replace
 from ...collectors.claude_code.collector_thread import Collector
 from .command_errors import RefusedError
 from .command_options import options_of, store_options
-from .command_store import open_snapshot
+from .command_store import StoreSnapshot, open_snapshot
 from .output.printing import print_result
 
+CountTokens = Callable[[str], int]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...core.injection.injection_candidates import Injection, InjectionLimits
-    from .command_store import StoreSnapshot
-
-    CountTokens = Callable[[str], int]
 
 
 MAX_LEFT_OUT: Final = 30
@@ -60,7 +58,7 @@ def inject(
 
 
 def injection_record(found: Injection, budget: int, count: CountTokens) -> dict[str, Any]:
-    """Make the object of `ctxtop inject`; `tokens` are estimated, `at_most_tokens` a bound."""
+    """Return the object of `ctxtop inject`: `tokens` are estimated, `at_most_tokens` a bound."""
     return {
         "context": found.context,
         "tokens": count(found.context),

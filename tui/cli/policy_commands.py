@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from ...collectors.policy_files import PolicyFiles
-from ...core.policy.policy import KeyPermission, key_permission
+from ...collectors.places import Places
+from ...collectors.policy_files import PolicyFiles, TrustPreview
+from ...core.policy.policy import KeyPermission, PolicyNotice, key_permission
+from ...core.policy.value_types import PolicyValue
 from ..dashboard_settings import policy_keymap
 from ..text.formats import iso_time
 from .command_errors import DONE, USAGE, RefusedError, print_error
@@ -28,14 +31,8 @@ from .output.text_table import (
 from .start import resolve_places
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...collectors.places import Places
-    from ...collectors.trust_preview import TrustPreview
-    from ...core.policy.policy import PolicyNotice
-    from ...core.policy.value_types import PolicyValue
-    from ..key_rows import KeyRow
-    from ..screens.settings.editable_policy import EditablePolicyFile
+    from ..keymap import KeyRow
+    from ..screens.settings.policy_table import EditablePolicyFile
 
 
 @click.group(invoke_without_command=True)
@@ -78,7 +75,7 @@ def set_policy_value(
 ) -> int:
     """Let your config.toml say that KEY is VALUE; comments and order stay."""
     from ...core.policy.value_types import InvalidValueError
-    from ..screens.settings.editable_policy import parse_value
+    from ..screens.settings.policy_table import parse_value
 
     try:
         checked = parse_value(key, value)
@@ -117,7 +114,7 @@ def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_r
 
 
 def _policy_file(context: click.Context, *, is_project: bool) -> EditablePolicyFile:
-    from ..screens.settings.editable_policy import editable_files
+    from ..screens.settings.policy_table import editable_files
 
     options = options_of(context)
     places = resolve_places(options.config_dir, options.db)
@@ -134,7 +131,7 @@ def _change_policy(
     is_dry: bool,
 ) -> int:
     from ...collectors.policy_editing import PolicyChangeHistory, diff_policy_change
-    from ..screens.settings.editable_policy import (
+    from ..screens.settings.policy_table import (
         PolicyChangeRefused,
         plan_policy_change,
         try_change,
@@ -195,8 +192,8 @@ def trust(
 
 
 def _trust_folder(context: click.Context, places: Places, folder: Path, yes: bool) -> int:  # noqa: FBT001 -- the option
+    from ...collectors.policy_files import preview_trust
     from ...collectors.trust_file import TrustFile
-    from ...collectors.trust_preview import preview_trust
     from ...core.policy.policy import ProjectTrust
 
     found = preview_trust(places.policy, folder)
@@ -268,7 +265,7 @@ def _trust_record(found: TrustPreview) -> dict[str, object]:
 
 
 def _print_trusted(context: click.Context, places: Places) -> int:
-    from ...collectors.trust_preview import list_trusted
+    from ...collectors.policy_files import list_trusted
 
     found = list_trusted(places.policy.trust_file)
     record = [
@@ -294,8 +291,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
 @click.pass_context
 def keys(context: click.Context) -> int:
     """List the keys of the dashboard; `keys.ID` of the policy gives a binding others."""
-    from ..key_rows import key_rows
-    from ..keymap import all_bindings, read_keymap
+    from ..keymap import all_bindings, key_rows, read_keymap
 
     bindings = all_bindings()
     options = options_of(context)

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import click
 
-from ...core.actions.session_recovery import NothingToRecoverError
+from ...core.actions.session_access import ResumeResult
+from ...core.actions.session_recovery import (
+    NothingToRecoverError,
+    Recovery,
+    SessionBusyError,
+    preview_recovery,
+    run_recovery,
+)
 from ...core.compaction import plan as plans
 from ...core.compaction import receipts
 from ...core.compaction.plan import CompactionRefusedError
 from ...core.compaction.recovery.recovery_run import AttemptRefusedError
 from ...core.compaction.recovery.recovery_settings import RecoveryStep
-from ..recovery_actions import RecoveryRequest, SessionBusyError, preview_recovery, run_recovery
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
 from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error
 from .command_options import options_of, store_options
 from .command_store import open_snapshot
-from .compact_commands import exit_code
+from .compact_commands import exit_code, find_session
 from .output.printing import print_result
 from .output.text_table import (
     COLUMN_GAP,
@@ -29,14 +36,6 @@ from .output.text_table import (
     draw_table,
     terminal_width,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...collectors.actions.session_resume import ResumeResult
-    from ...core.actions.session_recovery import Recovery
-    from .command_store import StoreSnapshot
-
 
 MAX_OPERATIONS: Final = 8
 """Operations that are named; `--json` lists all."""
@@ -183,11 +182,12 @@ def recover_session(
     resumed: ResumeResult | None = None
     try:
         with open_snapshot(options_of(context)) as found:
-            patient = _recovery_request(found, session, frozenset(map(RecoveryStep, confirmed)))
+            access = find_session(found, session)
+            allowed = frozenset(map(RecoveryStep, confirmed))
             if is_asked:
-                done, resumed = run_recovery(patient)
+                done, resumed = run_recovery(access, allowed)
             else:
-                done = preview_recovery(patient)
+                done = preview_recovery(access, found.db, allowed)
     except (RefusedError, NothingToRecoverError) as error:
         return _print_not_recovered(session, str(error), USAGE)
     except SessionBusyError as error:
@@ -208,12 +208,3 @@ def recover_session(
 def _print_not_recovered(session: str, why: str, code: int) -> int:
     print_error(f"{session} was not mended: {why}")
     return code
-
-
-def _recovery_request(
-    found: StoreSnapshot, start: str, confirmed: frozenset[RecoveryStep]
-) -> RecoveryRequest:
-    session_id = found.session_id(start) or start
-    (session,) = found.sessions(session_id)
-    policy = found.policies.acting.for_project(session.project_root)
-    return RecoveryRequest(found.db, found.places, session, policy, confirmed)

@@ -7,20 +7,19 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.measure.evidence import AssessedClaim
+from ...core.model.session import Session
+from ...core.store.queries.query_rows import CompactionRow
 from ..text.formats import iso_time
 from .command_errors import RefusedError
 from .command_options import options_of, store_options
-from .command_store import open_snapshot
+from .command_store import StoreSnapshot, open_snapshot
 from .output.printing import print_result
 
 if TYPE_CHECKING:
-    from ...core.measure.claim_assessment import AssessedClaim
     from ...core.measure.compaction_report import CompactionReport, RetainedAndLost
     from ...core.measure.timeline import Timeline
-    from ...core.model.session import Session
-    from ...core.store.queries.query_rows import CompactionRow
     from ...core.summaries.artifacts import Artifacts
-    from .command_store import StoreSnapshot
 
 
 PICTURE_LINES: Final = 14
@@ -59,7 +58,7 @@ def evidence(context: click.Context, *, session: str) -> int:
 
     The start of SESSION's id is enough.
     """
-    from ...core.measure.claim_assessment import read_assessed_claims
+    from ...core.store.readers.fleet_reader import read_assessed_claims
 
     with open_snapshot(options_of(context)) as found:
         session_id = found.session_id(session) or session
@@ -71,7 +70,7 @@ def evidence(context: click.Context, *, session: str) -> int:
 
 
 def _read_timeline(found: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
-    from ...core.measure.timeline import read_timeline
+    from ...core.store.readers.timeline_reader import read_timeline
 
     agents = found.agents(session_id)
     failed = frozenset(
@@ -239,7 +238,7 @@ def _find_compaction(found: StoreSnapshot, session: str, start: str) -> Compacti
 
 
 def _read_retained_and_lost(found: StoreSnapshot, row: CompactionRow) -> RetainedAndLost | None:
-    from ...collectors.claude_code.transcripts.retained_content import read_retained_and_lost
+    from ...collectors.claude_code.transcripts.replaced_content import read_retained_and_lost
 
     try:
         return read_retained_and_lost(found.db, found.places.folder.projects, row)

@@ -2,29 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.summaries.summary_comparison import ItemFate, ReplacedContent
-from ...core.summaries.summary_search import PlanSummary, SummaryCriteria, read_summary_rows
+from ...core.store.queries.query_rows import SummaryRow
+from ...core.store.readers.summary_reader import read_summary_rows
+from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff
+from ...core.summaries.summary_search import PlanSummary, SummaryCriteria
 from ...core.transcript.sanitize import one_line
 from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
 from .command_options import options_of, session_option, store_options
-from .command_store import open_snapshot
+from .command_store import StoreSnapshot, open_snapshot
 from .output import json_records
 from .output.printing import print_result
 from .output.text_table import paint
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...core.store.queries.query_rows import SummaryRow
-    from ...core.summaries.summary_comparison import TextDiff
-    from .command_store import StoreSnapshot
 
 
 class ListedSummaries(msgspec.Struct, frozen=True):

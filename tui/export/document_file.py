@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
 
+from ...core.files.file_operations import remove_if_present, write_temporary
 from ...core.transcript.redaction import redact
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-
-PRIVATE_FILE_MODE: Final = 0o600
-
-_CREATE_FLAGS: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 class ExportError(Exception):
@@ -70,20 +62,14 @@ def _check_target(path: Path, *, replacing: bool) -> None:
 
 
 def _write_parts(path: Path, parts: Iterable[str], *, replacing: bool) -> int:
-    part = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    descriptor = os.open(part, _CREATE_FLAGS, PRIVATE_FILE_MODE)
+    part = write_temporary(path, (each.encode("utf-8", "replace") for each in parts))
     try:
-        written = 0
-        with os.fdopen(descriptor, "wb") as file:
-            for each in parts:
-                written += file.write(each.encode("utf-8", "replace"))
+        written = part.stat().st_size
         if replacing:
             part.replace(path)
         else:
             # Unlike a rename a link never takes the place of a file that came meanwhile.
             os.link(part, path, follow_symlinks=False)
-            part.unlink()
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    finally:
+        remove_if_present(part)
     return written

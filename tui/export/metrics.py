@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ...core.measure.activity import ActivityKind
 from ...core.measure.levels import Level
-from ...core.model.session import SessionStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from ...core.model.session import Session
-    from ...core.store.queries.query_rows import UsageRow
-
+from ...core.model.session import Session, SessionStatus
+from ...core.store.queries.query_rows import UsageRow
 
 MAX_SESSIONS: Final = 200
 """That have values of their own: with 20 values each a monitor keeps 4,000 series."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Iterable
+from typing import ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
-
-if TYPE_CHECKING:
-    from textual.app import ComposeResult
-    from textual.content import Content
-
 
 CANCEL_LABEL: Final = "Leave it alone"
 
@@ -28,6 +26,13 @@ def dialog_bindings(leave: str) -> tuple[Binding, ...]:
         ),
         Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the next", id="next"),
     )
+
+
+def diff_content(head: Content, lines: Iterable[str]) -> Content:
+    """Return what is asked about, above the lines that files gain and lose."""
+    styles = {"+": "$level-calm", "-": "$level-emergency"}
+    shown = [Content.styled(line, styles.get(line[:1], "$quiet")) for line in lines]
+    return Content("\n").join([head, Content(""), *shown])
 
 
 class ConfirmScreen(ModalScreen[bool]):
@@ -56,7 +61,7 @@ class ConfirmScreen(ModalScreen[bool]):
     def __init__(
         self, title: str, what: Content, action_label: str, cancel_label: str = CANCEL_LABEL
     ) -> None:
-        """Ask with `what` will happen; `action` names it on the button that does it."""
+        """Ask with `what` will happen; `action_label` is on the button that does it."""
         super().__init__()
         self._title: Final = title
         self._what: Final = what

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
@@ -19,10 +21,6 @@ from ..export.document_file import ExportError, FileThereError, parse_path, writ
 from .confirm_screen import ConfirmScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from textual.app import ComposeResult
-
     from ...core.model.problem import Problem
     from ..dashboard import Dashboard
 

@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
+from textual.content import Content
+from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widget import Widget
 from textual.widgets import Static
 
 from ...core.transcript.sanitize import one_line
 from ..background_queries import StoreQueryThread
+from ..messages import FleetView
+from ..widgets.filter_bar import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
 from ..widgets.pager import Reader
+from ..widgets.row_list import Rows
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable
-
-    from textual.app import ComposeResult
-    from textual.content import Content
-    from textual.widget import Widget
-
     from ...core.model.problem import Problem
     from ..dashboard import Dashboard
-    from ..fleet_view import FleetView
 
 
 Answer = TypeVar("Answer")
@@ -236,3 +237,66 @@ class ReadingScreen(Page):
     def action_copy(self) -> None:
         """Copy the whole text."""
         self.app.copy(self._content.plain, "the whole text")
+
+
+class FilteredPage(Page):
+    """`/` filters, Esc shows all again and then goes back; a subclass draws what matches."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding(
+            "slash",
+            "filter",
+            "Filter",
+            key_display="/",
+            tooltip="show what has these words",
+            id="filter",
+        ),
+    ]
+
+    words: reactive[str] = reactive("")
+
+    def draw(self) -> None:
+        """Draw what matches, where the page is there already."""
+
+    @property
+    def is_filtered(self) -> bool:
+        """Something keeps a part of the list from being shown."""
+        return bool(self.words)
+
+    def clear_filters(self) -> None:
+        """Show all."""
+        self.words = ""
+
+    def action_filter(self) -> None:
+        """Type what is looked for."""
+        self.query_one(FilterBar).open(self.words)
+
+    def action_leave(self) -> None:
+        """Show all again, then go back."""
+        if self.is_filtered:
+            self.clear_filters()
+            self._leave_bar()
+        else:
+            super().action_leave()
+
+    @on(FilterBar.Typed)
+    def _type(self, event: FilterBar.Typed) -> None:
+        self.words = one_line(event.words)
+
+    @on(FilterBar.Done)
+    def _leave_bar(self) -> None:
+        self.query_one(Rows).focus()
+        self.query_one(FilterBar).display = bool(self.words)
+
+    @on(FilterBar.Cleared)
+    def _clear_bar(self) -> None:
+        self.words = ""
+        self._leave_bar()
+
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
+
+    def watch_words(self) -> None:
+        """Draw what matches."""
+        self.draw()

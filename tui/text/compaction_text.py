@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from ...core.measure import compaction_report
+from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
+from ...core.summaries.artifacts import FileUse
+from ...core.summaries.lost_artifacts import LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
-    from ...core.summaries.artifacts import FileUse
-    from ...core.summaries.lost_artifacts import LostArtifacts
+    pass
 
 
 MAX_FILES: Final = 10
+
+
 MAX_NAMES: Final = 30
+
+
 MAX_QUOTES: Final = 8
 """Lines and names of one compaction; `ctxtop compactions --json` has more."""
 
+
 CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what it forgot cannot be known."
+
 
 _CULPRIT_KINDS: Final = {
     "file_read": "reading",
@@ -103,9 +109,14 @@ def refill_text(culprit: Culprit | None) -> str:
 
 
 PROMPT_FILES: Final = 30
+
+
 PROMPT_NAMES: Final = 60
+
+
 PROMPT_QUOTES: Final = 20
 """Of each kind: what is given back shall cost less than what was saved."""
+
 
 _PROMPT_INTRODUCTION: Final = (
     "Our conversation was compacted, and its summary leaves out some of what stood before it."

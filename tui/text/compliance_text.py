@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from ...core.compliance.codes import FAILED_VERDICTS, ComplianceVerdict
-from ...core.compliance.findings import finding_labels
+from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
 from ...core.transcript.sanitize import one_line
 from .formats import date_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ...core.compliance.run_verdict import RunVerdict
     from ...core.measure.agent_compliance import FileFindings, GroupedFinding, SeverityFindings
 

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, chop_cells
 
 from ...core.transcript.sanitize import one_line
+
+if TYPE_CHECKING:
+    pass
 
 if TYPE_CHECKING:
     from ...core.measure.forecast import Forecast
@@ -209,3 +214,32 @@ def _last_cells(text: str, cells: int) -> str:
 
 def _without_zeros(number: float, digits: int) -> str:
     return f"{number:.{digits}f}".rstrip("0").rstrip(".")
+
+
+BLOCKS: Final = "▁▂▃▄▅▆▇█"
+
+
+GAP: Final = " "
+"""Where there is no number."""
+
+
+def sparkline(numbers: Sequence[float | None], cells: int, top: float | None = None) -> str:
+    """Draw numbers from 0 to `top`, or to the largest, oldest first, in at most so many cells.
+
+    Where they are more than the cells, a cell shows the largest of its share of them.
+    """
+    if not numbers or cells < 1:
+        return ""
+    shown = _bucket_peaks(numbers, min(cells, len(numbers)))
+    most = top or max((each for each in shown if each is not None), default=0) or 1
+    return "".join(GAP if each is None else _block(each / most) for each in shown)
+
+
+def _block(share: float) -> str:
+    return BLOCKS[min(max(int(share * len(BLOCKS)), 0), len(BLOCKS) - 1)]
+
+
+def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | None]:
+    edges = [round(place * len(numbers) / cells) for place in range(cells + 1)]
+    parts = (numbers[start:end] for start, end in pairwise(edges))
+    return [max((each for each in part if each is not None), default=None) for part in parts]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from textual.content import Content
 
+from ...core.compaction.plan import CompactionPlan, Operation, Refusal
 from ...core.compaction.strategies import reasoning
-from ...core.model.context import ContextState
+from ...core.model.context import Context, ContextState
 from ...core.transcript.sanitize import one_line
 from .formats import fit_right, percent, plural, shorten_middle, tokens
 from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
@@ -17,19 +20,14 @@ from .plan_text import (
     HARM_DESCRIPTIONS,
     HARM_NAMES,
     NOTHING_TO_GAIN,
+    OperationChange,
     break_even_after,
     screen_advice,
     wrap_first_lines,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ...core.compaction.plan import CompactionPlan, Operation, Refusal
-    from ...core.model.context import Context
     from ...core.model.session import Session
-    from .plan_text import OperationChange
 
 
 BAR_LABEL_CELLS: Final = 7
@@ -60,7 +58,7 @@ def plan_lines(
 ) -> Content:
     """Draw it in lines of `width` cells; an old plan is dim until the next one is there.
 
-    `aimed` are the tokens that the context is to come to.
+    `target_tokens` is the size that the context is to come to.
     """
     if plan is None:
         now = context.tokens
@@ -175,8 +173,6 @@ def _refusal_lines(refused: Sequence[Refusal], width: int) -> list[Content]:
 MAX_CHANGES: Final = 10
 """Changes of one operation that are shown; a way back removes hundreds of lines."""
 
-SHORT_TEXT_LINES: Final = 3
-"""Lines of a text beside the list."""
 
 FULL_TEXT_LINES: Final = 400
 """Lines of a text that is read whole."""

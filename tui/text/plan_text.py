@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import re
 import textwrap
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.compaction.plan import AppendLine, RemoveLine, ReplaceValue
+from ...core.compaction.plan import AppendLine, Edit, Operation, Refusal, RemoveLine, ReplaceValue
 from ...core.compaction.recovery.limit_errors import LimitErrorType
 from ...core.compaction.recovery.recovery_settings import RecoveryStep
 from ...core.compaction.transcript_file import MAX_LINE_BYTES
@@ -21,11 +23,7 @@ from ...core.transcript.sanitize import sanitize_text
 from .formats import plural, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from ...core.actions.session_recovery import Recovery
-    from ...core.compaction.plan import Edit, Operation, Refusal
     from ...core.compaction.recovery.recovery_steps import StepProposal
 
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from .formats import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ...core.policy.policy import IgnoredValue, Policy
 
 

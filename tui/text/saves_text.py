@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from typing import Final
 
-from ...core.saves.save_metrics import BandPosition
-from ...core.saves.save_plugin import BLIND_SPOT_TEXTS
+from ...core.saves.save_metrics import BandPosition, BandVerdict
+from ...core.saves.save_noise import SaveNoise
+from ...core.saves.save_plugin import BLIND_SPOT_TEXTS, PluginMessage
 from .formats import NOTHING, plural, tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...core.saves.save_metrics import BandVerdict
-    from ...core.saves.save_noise import SaveNoise
-    from ...core.saves.save_plugin import PluginMessage
-
 
 _BOOTSTRAP_PATTERN: Final = re.compile(
     r"\bvenv\b|ModuleNotFoundError|No module named|bootstrap", re.I

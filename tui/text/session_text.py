@@ -1,31 +1,26 @@
-"""A session in words: what it does, the turns left, its cost; and the header of its page.
+"""A session in words: what it does, what fills its context, the turns left, its cost.
 
 Several functions return the same text from long to short: a cell takes the longest that fits.
 """
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from msgspec.structs import replace
 from rich.cells import cell_len
-from textual.content import Content
 
-from ...core.measure.activity import ActivityKind
-from ...core.model.context import ContextState
-from ...core.model.session import SessionStatus
-from ...core.transcript.sanitize import one_line
-from .formats import duration, model_name, percent, shorten_middle, tokens, turns_left
-from .gauge import gauge, tokens_of_window
-from .meters import sparkline
+from ...core.measure.activity import Activity, ActivityKind, SessionCost
+from ...core.measure.context_parts import CompositionSource
+from ...core.measure.forecast import Forecast
+from ...core.model.session import Session, SessionStatus
+from .formats import duration, shorten_middle, sparkline, tokens, turns_left
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...core.measure.activity import Activity, SessionCost
-    from ...core.measure.forecast import Forecast
-    from ...core.measure.timeline import TimelineTurn
-    from ...core.model.session import Session
+    from ...core.measure.composition import CategoryShare, Composition
+    from ...core.model.problem import Problem
 
 
 MIN_DETAIL_CELLS: Final = 6
@@ -148,48 +143,53 @@ def history_sparkline(trail: Sequence[int], cells: int) -> str:
     return sparkline([each - low for each in shown], cells, max(peak - low, MIN_RANGE_SHARE * peak))
 
 
-MIN_HEADER_BAR: Final = 20
-"""Cells of the bar."""
+def read_context_composition(
+    db: sqlite3.Connection, projects: Path, session_id: str
+) -> Composition | Problem:
+    """Break down a session's context into categories; reads the transcript."""
+    from ...collectors.claude_code.transcript_details import (
+        TranscriptUnavailableError,
+        read_composition,
+    )
+    from ...core.model.problem import Problem
 
-HEADER_TEXT_CELLS: Final = 76
-"""Cells beside it, about."""
-
-MAX_HEADER_BAR: Final = 60
-
-HEADER_DOING_CELLS: Final = 30
-"""Cells of what it does."""
-
-HEADER_SEPARATOR: Final = "  ·  "
-
-
-def session_header(session: Session, past: TimelineTurn | None, width: int, now_ms: int) -> Content:
-    """Draw the gauge as it is, or as it was at a turn, and say what lies ahead."""
-    context = session.context
-    if past is not None:
-        context = replace(context, tokens=past.tokens, state=ContextState.MEASURED)
-    cells = min(MAX_HEADER_BAR, max(MIN_HEADER_BAR, width - HEADER_TEXT_CELLS))
-    drawn = Content.assemble(" ", gauge(context, cells))
-    if drawn.cell_length + 2 + cell_len(tokens_of_window(context)) <= width:
-        drawn = Content.assemble(drawn, "  ", (tokens_of_window(context), "bold"))
-    for said in _past_facts(session) if past is not None else _current_facts(session, now_ms):
-        if drawn.cell_length + len(HEADER_SEPARATOR) + cell_len(said) <= width:
-            drawn = Content.assemble(drawn, (HEADER_SEPARATOR, "$bar-mark"), (said, "$quiet"))
-    return drawn
+    try:
+        return read_composition(db, projects, session_id)
+    except TranscriptUnavailableError as error:
+        return Problem(session_id, str(error), "")
 
 
-def _past_facts(session: Session) -> list[str]:
-    return [f"as it was; now {percent(session.context.ratio)}", "end goes to now"]
+MIN_SHARE: Final = 0.01
+"""Of the whole: a smaller part of a category gets no line; `--json` has all."""
+
+MAX_PARTS: Final = 5
+"""Lines below a category."""
+
+SHARE_CELLS: Final = 24
+"""A share's bar: a cell is four of a hundred."""
 
 
-def _current_facts(session: Session, now_ms: int) -> list[str]:
-    end, trigger = session.outlook.end, session.context.trigger
-    said = []
-    if end:
-        where = "compaction" if trigger and trigger.tokens else "the end"
-        said.append(f"{turns_left(end)} turns to {where}")
-    elif trigger and trigger.tokens:
-        said.append(f"compacts at {tokens(trigger.tokens)}")
-    said.append(doing_text(session, HEADER_DOING_CELLS))
-    said += cache_texts(session, now_ms)[:1]
-    said += cost_texts(session.cost)[:1]
-    return [*said, one_line(model_name(session.model))]
+def composition_total_text(found: Composition) -> str:
+    """Format the total tokens, whether they were measured, and the breakdown's source."""
+    sure = "estimated: nothing was measured yet" if found.estimated else "measured"
+    how = (
+        "as its requests were sent"
+        if found.source is CompositionSource.REQUESTS
+        else "by its transcript"
+    )
+    later = f", then ≈{tokens(found.later_tokens)} more" if found.later_tokens else ""
+    sign = "≈" if found.estimated else ""
+    cut = ""
+    if found.read_bytes is not None:
+        cut = f"; of the large transcript only the last {found.read_bytes / 1e6:,.0f} MB were read"
+    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}{cut}"
+
+
+def largest_parts(share: CategoryShare) -> list[CategoryShare]:
+    """Choose the parts of a category that are worth a line."""
+    return [part for part in share.parts if part.share >= MIN_SHARE][:MAX_PARTS]
+
+
+def share_tokens_text(share: CategoryShare) -> str:
+    """Write its tokens, with ≈ before an estimate."""
+    return f"{'≈' if share.estimated else ''}{tokens(share.tokens)}"

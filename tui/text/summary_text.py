@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
@@ -13,8 +14,6 @@ from ...core.transcript.sanitize import one_line
 from .formats import duration, fit_left, fit_right, tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from ...core.store.queries.query_rows import SummaryRow
 
 
@@ -94,7 +93,7 @@ _BACKTICKS: Final = re.compile("`+")
 def summaries_markdown(
     rows: Iterable[SummaryRow], session_labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Write summaries one after another, as parts of one file; `where` names sessions.
+    """Write summaries one after another, as parts of one file; `session_labels` names sessions.
 
     A file of one begins with its facts as front matter; of several each has its own, in a block,
     for a file has but one front matter.

@@ -1,15 +1,17 @@
-"""Long texts as lines of a given width, and the lines that reports are made of."""
+"""Long texts as lines of a given width, and the rows and headings that reports are made of."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from ..widgets.row_list import Row
 
 
 TAB: Final = "    "
@@ -135,3 +137,43 @@ def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content
     indent = Content(" " * head.cell_length)
     for place, part in enumerate(value.wrap(max(1, width - head.cell_length))):
         yield (indent if place else head) + part
+
+
+class SessionTab(StrEnum):
+    """A part of the page; its place is the key that opens it."""
+
+    BREAKDOWN = "Fills"
+    ITEMS = "Items"
+    COMPACTIONS = "Compactions"
+    WARNINGS = "Warnings"
+    SOURCES = "Evidence"
+    ABOUT = "About"
+
+
+SHORT_TAB_NAMES: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About")
+"""Their names where there is no room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a part lists."""
+
+    rows: tuple[Row, ...]
+    head: Content
+    empty: str
+    """What to say, and to do, where there is nothing."""
+
+
+def heading(words: str) -> Content:
+    """Write a line above others."""
+    return Content.styled(words, "bold $accent")
+
+
+def quiet(words: str) -> Content:
+    """Write what is less than the rest."""
+    return Content.styled(words, "$quiet")
+
+
+def join_lines(*parts: Content) -> Content:
+    """Put parts below each other."""
+    return Content("\n").join(parts)

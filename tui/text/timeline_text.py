@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from typing import Final
 
 from textual.content import Content
 
-from ...core.measure.timeline import TimelineEventKind
+from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent, TimelineEventKind
 from ...core.transcript.sanitize import one_line
 from ..widgets.timeline_picture import COMPACTION_SIGN, MARK_SIGNS, date_and_time, time_of_day
 from .formats import NOTHING, model_name, percent, tokens, tokens_after
 from .gauge import LEVEL_STYLES
-from .listing import quiet
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent
-
+from .text_lines import quiet
 
 MAX_CALLS: Final = 4
 """Of an answer; the rest is a number."""

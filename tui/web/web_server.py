@@ -7,6 +7,7 @@ import contextlib
 import html
 import secrets
 import shlex
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from string import Template
@@ -18,12 +19,11 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 from typing_extensions import override
 
-from ...core.system.loopback import LOOPBACK, loopback_hosts
+from ...core.system.host import LOOPBACK, loopback_hosts
 
 if TYPE_CHECKING:
     import socket
     from asyncio.subprocess import Process
-    from collections.abc import Callable, Sequence
 
     from aiohttp.typedefs import Handler, Middleware
     from textual_serve.download_manager import DownloadManager

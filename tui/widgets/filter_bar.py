@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual import events, on
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
@@ -14,10 +15,6 @@ from textual.widgets import Input, Static
 
 from ...core.transcript.sanitize import one_line
 from ..screens.fleet.session_filter import complete_filter
-
-if TYPE_CHECKING:
-    from textual.app import ComposeResult
-
 
 FILTER_SIGN: Final = "/"
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
-
-if TYPE_CHECKING:
-    from textual.binding import BindingType
 
 
 def movement_bindings(page_down: str = "ctrl+d,pagedown") -> tuple[Binding, ...]:

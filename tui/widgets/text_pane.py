@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
+from textual.binding import BindingType
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -12,13 +15,6 @@ from textual.visual import Visual
 
 from ..text.text_lines import Passage
 from .pager import PAGER_PAGE_DOWN_KEYS, movement_bindings
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from textual.binding import BindingType
-    from textual.content import Content
-
 
 CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"
 """The passage that a person went to."""

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.content import Content
 
 from ...core.measure.levels import Level, reached_level
-from ...core.measure.timeline import EVENT_PRIORITY, TimelineEventKind, bucket_turns
+from ...core.measure.timeline import (
+    EVENT_PRIORITY,
+    Timeline,
+    TimelineCompaction,
+    TimelineEvent,
+    TimelineEventKind,
+    bucket_turns,
+)
 from ..text.formats import fit_left, fit_right, percent, tokens, tokens_after
 from ..text.gauge import LEVEL_STYLES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent
-
 
 MIN_SPAN: Final = 8
 """Turns: closer to them nothing more is to be seen."""

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.widget import Widget
 
+from ...core.measure.timeline import Timeline
 from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
-
-if TYPE_CHECKING:
-    from textual import events
-
-    from ...core.measure.timeline import Timeline
-
 
 READING: Final = "reading its turns …"
 EMPTY: Final = "no answer yet: the timeline begins with the first one"

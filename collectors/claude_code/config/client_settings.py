@@ -5,15 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ....core.store.config_records import ConfigScope, HookHandlerRecord, SettingsFileRecord
-from ....core.store.config_writer import SETTINGS_TABLE, mark_gone, save_settings
+from ....core.store.config_records import (
+    SETTINGS_TABLE,
+    ConfigScope,
+    HookHandlerRecord,
+    SettingsFileRecord,
+    SettingValue,
+    mark_gone,
+    save_settings,
+)
 from ....core.store.queries.config_queries import SeenFile, files_seen
+from ....core.store.writer import Writer
 from ....core.transcript.sanitize import sanitize_path
-from .config_files import FileTooLargeError, read_config_file, read_problem
+from .config_files import ConfigPath, FileTooLargeError, read_config_file, read_problem
 from .lenient_json import (
     MAX_JSON_ITEMS,
     InvalidJsonError,
@@ -27,12 +36,7 @@ from .lenient_json import (
 )
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ....core.model.problem import ProblemReporter
-    from ....core.store.config_records import ConfigScope, SettingValue
-    from ....core.store.writer import Writer
-    from .config_files import ConfigPath
 
 
 MAX_SETTINGS_BYTES: Final = 1024 * 1024

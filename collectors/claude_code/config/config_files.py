@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -13,9 +15,6 @@ from ....core.files.safe_open import NOT_REGULAR_FILE, open_regular
 from ....core.store.config_records import FileMark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from ....core.model.problem import ProblemReporter
     from ....core.store.queries.config_queries import SeenFile
 
@@ -127,7 +126,7 @@ def list_children(
 
 
 def read_config_file(found: ConfigPath, largest: int) -> bytes:
-    """Read a file whole; raises TooLargeError, or OSError where it cannot be read."""
+    """Read a file whole; raises FileTooLargeError, or OSError where it cannot be read."""
     if found.problem:
         raise OSError(0, found.problem, str(found.path))
     if not stat.S_ISREG(found.status.st_mode):

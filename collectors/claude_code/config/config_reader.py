@@ -5,27 +5,33 @@ from __future__ import annotations
 import os
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ....core.measure.effective_config import MANAGED_DROP_INS_FOLDER
-from ....core.store.config_records import ConfigScope, DefinitionKind
-from ....core.store.config_writer import (
+from ....core.store.config_records import (
     DEFINITIONS_TABLE,
+    ConfigScope,
+    DefinitionKind,
+    FileMark,
+    PluginRecord,
     mark_gone,
     save_definitions,
     save_plugins,
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.queries.config_queries import SeenFile, files_seen
+from ....core.store.writer import Writer
 from .client_settings import SettingsFollower
-from .config_files import find_child, list_children, read_changed_files, resolve_folder
+from .config_files import ConfigPath, find_child, list_children, read_changed_files, resolve_folder
 from .definition_files import (
     MAX_DEFINITIONS,
     PLUGIN_LIST_FILES,
     DefinitionFolder,
+    SkillPlugin,
     find_definitions,
     find_skill_plugins,
     read_definition,
@@ -34,18 +40,11 @@ from .definition_files import (
 )
 from .lenient_json import InvalidJsonError
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
-from .save_files import find_system_folders
+from .save_files import SystemFolders, find_system_folders
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from ....core.model.problem import ProblemReporter
-    from ....core.store.config_records import FileMark, PluginRecord
-    from ....core.store.writer import Writer
     from ..discover import ClaudeFolder
-    from .config_files import ConfigPath
-    from .definition_files import SkillPlugin
-    from .save_files import SystemFolders
 
 
 class DefinitionFollower:

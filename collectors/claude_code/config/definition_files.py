@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -21,6 +22,7 @@ from ....core.store.config_records import (
 from ....core.transcript.sanitize import sanitize_title
 from .config_files import (
     MAX_FOLDER_ENTRIES,
+    ConfigPath,
     FileTooLargeError,
     find_child,
     list_children,
@@ -29,12 +31,6 @@ from .config_files import (
     resolve_folder,
 )
 from .lenient_json import InvalidJsonError, as_list, as_object, as_title, decode_json
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from .config_files import ConfigPath
-
 
 MAX_FRONT_MATTER_CHARS: Final = 64 * 1024
 """Characters of a head; descriptions with examples make about 5,000."""
@@ -329,7 +325,7 @@ PLUGIN_LIST_FILES: Final = ("installed_plugins.json", "installed_plugins_v2.json
 def read_plugin_list(found: ConfigPath) -> list[PluginRecord]:
     """Read a list of installed plugins, of version 1 or 2.
 
-    Raises BadJsonError where it is no such list, OSError where it cannot be read.
+    Raises InvalidJsonError where it is no such list, OSError where it cannot be read.
     """
     said = as_object(
         as_object(decode_json(read_config_file(found, MAX_PLUGIN_LIST_BYTES))).get("plugins")
@@ -387,7 +383,7 @@ def find_skill_plugins(skills: ConfigPath, root: Path) -> list[SkillPlugin]:
 
 
 def read_skill_plugin(found: SkillPlugin) -> PluginRecord:
-    """Read a manifest; raises BadJsonError where it is none, OSError where it cannot be read."""
+    """Read a manifest. Raises InvalidJsonError where it is none, OSError if it is unreadable."""
     said = as_object(decode_json(read_config_file(found.manifest, MAX_MANIFEST_BYTES)))
     return PluginRecord(
         plugin_id=f"{as_title(said.get('name')) or found.folder.path.name}@{SKILLS_MARKETPLACE}",

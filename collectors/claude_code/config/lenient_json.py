@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable
+from typing import Any, Final
 
 import msgspec
 
+from ....core.transcript.raw_lines import timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 MAX_JSON_ITEMS: Final = 100
 """Of a list or an object; the longest that were seen have about 30."""
@@ -33,7 +30,7 @@ class InvalidJsonError(ValueError):
 
 
 def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode bytes; raises BadJsonError."""
+    """Decode bytes; raises InvalidJsonError."""
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:

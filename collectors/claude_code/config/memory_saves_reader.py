@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -9,16 +10,15 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ....core.store.config_records import (
-    MemoryPluginRecord,
-    SaveEventRecord,
-    SaveFileKind,
-    SaveLogFile,
-    StagingLocation,
-)
-from ....core.store.config_writer import (
     SAVE_FILES_TABLE,
     SAVE_LOGS_TABLE,
     STAGING_FOLDERS_TABLE,
+    MemoryPluginRecord,
+    SaveEventRecord,
+    SaveFileKind,
+    SaveFileRecord,
+    SaveLogFile,
+    StagingLocation,
     append_save_log,
     delete_memory_plugins,
     mark_gone,
@@ -28,12 +28,13 @@ from ....core.store.config_writer import (
     save_staging_folder,
 )
 from ....core.store.queries import config_queries as queries
-from ....core.store.transcript_records import TailState
-from ....core.store.writer import GONE_SIZE, StaleTailError
+from ....core.store.transcript_records import BadLine, TailState
+from ....core.store.writer import GONE_SIZE, StaleTailError, Writer
 from ....core.transcript.sanitize import sanitize_title
-from ..tail import TailChange, read_tail, split_lines
+from ..tail import RawLine, TailChange, read_tail, split_lines
 from .config_files import (
     MAX_FOLDER_ENTRIES,
+    ConfigPath,
     FileTooLargeError,
     find_child,
     find_unlinked_folder,
@@ -47,6 +48,7 @@ from .save_files import (
     RESULT_FILE,
     STOP_FLAG_FILE,
     StagingFolder,
+    SystemFolders,
     check_staging_folder,
     list_staging_folders,
     read_save_file,
@@ -54,15 +56,7 @@ from .save_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from ....core.model.problem import ProblemReporter
-    from ....core.store.config_records import SaveFileRecord
-    from ....core.store.transcript_records import BadLine
-    from ....core.store.writer import Writer
-    from ..tail import RawLine
-    from .config_files import ConfigPath
-    from .save_files import SystemFolders
 
 
 MAX_LOG_FILES: Final = 500

@@ -6,8 +6,9 @@ import hashlib
 import os
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,7 +21,7 @@ from ....core.store.config_records import (
     StagingLocation,
     TriageCategory,
 )
-from .config_files import FileTooLargeError, read_config_file, read_problem
+from .config_files import ConfigPath, FileTooLargeError, read_config_file, read_problem
 from .lenient_json import (
     MAX_JSON_ITEMS,
     InvalidJsonError,
@@ -34,12 +35,6 @@ from .lenient_json import (
     as_titles,
     decode_json,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from .config_files import ConfigPath
-
 
 _MANAGED_FOLDERS: Final = {
     "darwin": Path("/Library/Application Support/ClaudeCode"),
@@ -199,7 +194,6 @@ def read_save_file(
         data = read_config_file(found, MAX_SAVE_FILE_BYTES)
     except FileTooLargeError as error:
         return msgspec.structs.replace(fact, problem=error.strerror)
-    fact = msgspec.structs.replace(fact, raw=data)
     try:
         return msgspec.structs.replace(fact, content=_READERS[kind](data))
     except InvalidJsonError as error:

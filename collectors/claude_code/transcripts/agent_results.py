@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 import msgspec
 from msgspec.structs import asdict, replace
@@ -13,6 +14,7 @@ from ....core.store.transcript_records import OUTPUT_ID_PREFIX, AgentReturnRecor
 from ....core.transcript.client_messages import (
     AGENT_TASK_TYPES,
     TASK_NOTIFICATION,
+    TeammateMessage,
     find_tag,
     is_agent_notification,
     parse_mailbox,
@@ -22,8 +24,12 @@ from ....core.transcript.client_messages import (
 from ....core.transcript.line_decoder import (
     JSON_TRUE,
     AgentToolResult,
+    Attachment,
     PlanInput,
+    RawBlock,
+    TaskOutput,
     TaskToolResult,
+    TranscriptLine,
     decode_blocks,
     decode_optional,
     decode_string,
@@ -31,16 +37,8 @@ from ....core.transcript.line_decoder import (
     read_usage,
 )
 from ....core.transcript.line_types import PLAN_TOOL
-from ....core.transcript.raw_lines import text_key
+from ....core.transcript.raw_lines import text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ....core.transcript.client_messages import TeammateMessage
-    from ....core.transcript.line_decoder import Attachment, RawBlock, TaskOutput, TranscriptLine
-
 
 _TRANSCRIPT_START: Final = re.compile(r"\s*\{\"(?:parentUuid|isSidechain|type)\"")
 """How a whole transcript begins, which some clients give as an agent's output."""

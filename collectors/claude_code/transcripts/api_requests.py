@@ -13,13 +13,15 @@ import io
 import json
 import re
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ....core.files.safe_open import open_regular
-from ....core.measure.context_parts import ContextPart, context_part
+from ....core.measure.context_parts import ContextPart, ThinkingTokens, context_part
 from ....core.store.transcript_records import RequestPartRecord, RequestRecord
 from ....core.transcript.client_messages import (
     TASK_NOTIFICATION,
@@ -28,22 +30,12 @@ from ....core.transcript.client_messages import (
     iter_json_strings,
     parse_prompt_snapshot,
 )
-from ....core.transcript.conversation import MessagePart, PartKind, PromptSnapshot
+from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot
 from ....core.transcript.entry_decoder import MEDIA_BLOCKS
-from ....core.transcript.line_decoder import Count  # noqa: TC001 -- msgspec reads it
+from ....core.transcript.line_decoder import Count
 from ....core.transcript.line_types import CLIENT_TEXT
-from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key
+from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from ....core.measure.context_parts import ThinkingTokens
-    from ....core.store.queries.query_rows import RequestPartRow
-    from ....core.transcript.conversation import Entry
-
 
 MESSAGE_PART: Final = "message"
 SHAPE_PART: Final = "shape"
@@ -225,7 +217,7 @@ _REMINDER_START: Final = "<system-reminder>"
 
 
 def reread_messages(
-    path: Path, keys: Sequence[int], places: Mapping[int, RequestPartRow], before: int
+    path: Path, keys: Sequence[int], places: Mapping[int, RequestPartRecord], before: int
 ) -> list[SentJson] | None:
     """Read a request's messages again; None where one of them stands there no more.
 
@@ -246,7 +238,7 @@ def reread_messages(
     return messages
 
 
-def reread_shape(path: Path, place: RequestPartRow | None) -> PromptSnapshot | None:
+def reread_shape(path: Path, place: RequestPartRecord | None) -> PromptSnapshot | None:
     """Read a request's system prompt and tools again.
 
     Raises OSError where the file cannot be read.

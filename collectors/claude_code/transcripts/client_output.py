@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,7 +13,7 @@ from ....core.compaction.recovery.limit_errors import parse_limit_error
 from ....core.compliance.findings import COMPRESSED_MARKER
 from ....core.measure.models import LARGE_WINDOW_SUFFIX
 from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCategory
-from ....core.saves.triage_block import STOP_FEEDBACK_PREFIX
+from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX
 from ....core.store.transcript_records import (
     ApiErrorRecord,
     ContextReportRecord,
@@ -25,7 +26,10 @@ from ....core.store.transcript_records import (
     StopHookRecord,
 )
 from ....core.transcript.line_decoder import (
+    Attachment,
     NotJsonError,
+    RawBlock,
+    TranscriptLine,
     UnexpectedShapeError,
     decode_blocks,
     decode_line,
@@ -34,14 +38,10 @@ from ....core.transcript.line_decoder import (
     repair_line,
 )
 from ....core.transcript.line_types import LEADING_TYPE
-from ....core.transcript.raw_lines import LINE_PADDING
+from ....core.transcript.raw_lines import LINE_PADDING, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....core.transcript.line_decoder import Attachment, RawBlock, TranscriptLine
     from .fact_builder import FactBuilder
 
 

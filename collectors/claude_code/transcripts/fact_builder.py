@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
-from ....core.compliance.expected import skill_in_prompt
+from ....core.compliance.judge import skill_in_prompt
 from ....core.store.transcript_records import (
     MAX_BAD_LINES_PER_FILE,
+    AgentReturnRecord,
+    ApiErrorRecord,
     BadLine,
     BoundaryRecord,
+    ContextReportRecord,
     FileKind,
+    GivenSkillRecord,
     LaunchRecord,
     LeafTitleRecord,
+    MarkerRecord,
+    MemoryNoteRecord,
     MicrocompactionRecord,
+    ProgressLineRecord,
     ReplyRecord,
+    RequestPartRecord,
+    RequestRecord,
     SessionRecord,
+    SidechainLineRecord,
+    SourceFile,
+    StopBlockRecord,
+    StopFeedbackRecord,
+    StopHookRecord,
+    SummaryRecord,
     TranscriptRecords,
 )
 from ....core.transcript.line_decoder import (
     AgentInput,
     MicrocompactMetadata,
+    RawBlock,
+    TranscriptLine,
     decode_line,
     decode_optional,
 )
 from ....core.transcript.line_types import AGENT_TOOLS
+from ....core.transcript.raw_lines import time_span, timestamp_to_ms
 from ....core.transcript.sanitize import (
     remove_invisible,
     sanitize_id,
@@ -37,33 +56,10 @@ from ....core.transcript.sanitize import (
     sanitize_title,
     sanitize_word,
 )
-from ....core.transcript.timestamps import time_span, timestamp_to_ms
 from .session_links import find_launch_folder, fork_parent, starts_session
 from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines, prompt_key
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ....core.store.transcript_records import (
-        AgentReturnRecord,
-        ApiErrorRecord,
-        ContextReportRecord,
-        GivenSkillRecord,
-        MarkerRecord,
-        MemoryNoteRecord,
-        ProgressLineRecord,
-        RequestPartRecord,
-        RequestRecord,
-        SessionLinkKind,
-        SessionLinkRecord,
-        SidechainLineRecord,
-        SourceFile,
-        StopBlockRecord,
-        StopFeedbackRecord,
-        StopHookRecord,
-        SummaryRecord,
-    )
-    from ....core.transcript.line_decoder import RawBlock, TranscriptLine
     from .agent_results import AgentReturn
 
 
@@ -187,7 +183,6 @@ class FactBuilder:
         self.replies: list[ReplyRecord] = []
         self.asides: list[SidechainLineRecord] = []
         self.steps: list[ProgressLineRecord] = []
-        self.links: dict[tuple[SessionLinkKind, str], SessionLinkRecord] = {}
         self.requests: list[RequestRecord] = []
         self.parts: list[RequestPartRecord] = []
         self.uncounted: Final = UncountedLines()
@@ -245,7 +240,6 @@ class FactBuilder:
             summaries=tuple(self.texts),
             sidechain_lines=tuple(self.asides),
             progress_lines=tuple(self.steps),
-            session_links=tuple(self.links.values()),
             requests=tuple(self.requests),
             request_parts=tuple(self.parts),
             additions=self.uncounted.to_facts(),
@@ -284,11 +278,9 @@ class FactBuilder:
         self.returns.append(returned.fact)
         self.texts.extend(returned.texts)
 
-    def add_links(self, links: list[SessionLinkRecord]) -> None:
-        """Keep the first word on each other session."""
-        for link in links:
-            self.links.setdefault((link.kind, link.session_id), link)
-        parent = fork_parent(links)
+    def add_fork(self, line: TranscriptLine) -> None:
+        """Keep the first session that this one is said to be forked from."""
+        parent = fork_parent(line)
         if parent:
             self.session.setdefault("forked_from", parent)
 

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ....core.store.transcript_records import FileKind, TurnState
+from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
 from ....core.transcript.line_decoder import (
     NotJsonError,
+    RawBlock,
+    TranscriptLine,
     UnexpectedShapeError,
     decode_blocks,
     decode_line,
     repair_line,
 )
 from ....core.transcript.line_glance import (
+    LineGlance,
+    MessageGlance,
     glance,
     glance_unchecked,
     has_agent_result,
@@ -31,9 +36,8 @@ from ....core.transcript.line_types import (
     LEADING_TYPE,
     SKIPPED_TYPES,
 )
-from ....core.transcript.raw_lines import LINE_PADDING
+from ....core.transcript.raw_lines import LINE_PADDING, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
 from . import agent_results, client_output
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
 from .client_output import (
@@ -48,7 +52,6 @@ from .client_output import (
     read_stop_hooks,
 )
 from .fact_builder import FactBuilder
-from .session_links import read_session_links
 from .turn_tracking import (
     INTERRUPTION_PREFIX,
     has_exact_output,
@@ -60,11 +63,6 @@ from .turn_tracking import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ....core.store.transcript_records import SourceFile, TranscriptRecords
-    from ....core.transcript.line_decoder import RawBlock, TranscriptLine
-    from ....core.transcript.line_glance import LineGlance, MessageGlance
     from ..tail import LineBlock
 
 
@@ -87,7 +85,7 @@ def index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> 
     message = line.message
     if message is None:
         return
-    builder.add_links(read_session_links(offset, line, builder.source))
+    builder.add_fork(line)
     if line.is_compact_summary:
         builder.texts.append(agent_results.read_compaction_summary(offset, line))
         return
@@ -232,9 +230,9 @@ def index_cost(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
         builder.cost = offset, line.total_cost
 
 
-def index_link(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Note how the session hangs together with others."""
-    builder.add_links(read_session_links(offset, line, builder.source))
+def index_sources(builder: FactBuilder, _offset: int, line: TranscriptLine) -> None:
+    """Note which session this one was copied from."""
+    builder.add_fork(line)
 
 
 def index_synthetic_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
@@ -288,12 +286,7 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
     "result": index_workflow_line,
     "failed": index_workflow_line,
     "cost-state": index_cost,
-    "continued-in": index_link,
-    "conversation_reset": index_link,
-    "derived-from": index_link,
-    "fork-context-ref": index_link,
-    "history-suppression": index_link,
-    "relocated": index_link,
+    "derived-from": index_sources,
 }
 """Who reads a line of a type that is no message."""
 
@@ -320,7 +313,6 @@ class _LineIndexer:
 
     def __init__(self, source: SourceFile) -> None:
         self.builder: Final = FactBuilder(source)
-        self.seen_links: Final[set[tuple[str | None, str | None, str | None, bool]]] = set()
 
     def read(self, block: LineBlock) -> None:
         """Index a block's lines by their offsets in the file."""
@@ -396,8 +388,8 @@ class _LineIndexer:
             found.version = version
         if seen.uuid and not seen.is_sidechain:
             found.leaf_uuid = seen.uuid
-        if seen.session_id != found.source.session_id or seen.session_lineage or seen.forked_from:
-            self._index_links(offset, line, seen)
+        if seen.forked_from and "forked_from" not in found.session:
+            found.add_fork(decode_line(line))
         if seen.is_sidechain and not found.is_agent:
             index_sidechain_line(self.builder, offset, decode_line(line))
         kind, message = seen.type, seen.message
@@ -450,13 +442,3 @@ class _LineIndexer:
             self.builder.unknown[f"{kind} without a message"] += 1
         else:
             self.builder.unknown[sanitize_title(kind)] += 1
-
-    def _index_links(self, offset: int, line: memoryview, seen: LineGlance) -> None:
-        # All lines of a copy say the same of where it comes from.
-        fork = seen.forked_from.session_id if seen.forked_from else None
-        said = seen.session_id, seen.session_lineage, fork, seen.uuid is None
-        if said not in self.seen_links:
-            self.seen_links.add(said)
-            self.builder.add_links(
-                read_session_links(offset, decode_line(line), self.builder.source)
-            )

@@ -1,30 +1,41 @@
-"""What a summary replaced, read from the transcript that it was made of."""
+"""What a summary replaced, what a compaction lost, and which results the client cleared."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from msgspec.structs import replace
 
+from ....core.measure.compaction_report import (
+    ClearedMessage,
+    RetainedAndLost,
+    find_retained_and_lost,
+)
 from ....core.store.queries import request_queries, summary_queries
+from ....core.store.queries.query_rows import CompactionRow, SummaryRow
+from ....core.store.queries.request_queries import find_transcript
 from ....core.summaries.summary_comparison import (
     ReplacedContent,
     compare_agent_result,
     compare_boundary_summary,
     compare_plan_summary,
 )
-from ....core.summaries.summary_search import PLAN_KIND
-from ....core.transcript.entry_decoder import iter_entries
+from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
+from ....core.transcript.conversation import (
+    CLEARED_RESULT_TEXT,
+    Entry,
+    PartKind,
+    replaced_result_ids,
+)
+from ....core.transcript.entry_decoder import MessageContent, decode_parts, iter_entries, iter_lines
+from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_search import PlanSummary
-    from ....core.transcript.conversation import Entry
 
 
 MAX_TRANSCRIPT_BYTES: Final = 200_000_000
@@ -47,9 +58,9 @@ def read_replaced(
     plans: Sequence[PlanSummary],
     report_progress: Callable[[str], None] = lambda _: None,
 ) -> ReplacedContent:
-    """Read the transcript of a summary and tell what it stands for; `tell` says how far it is.
+    """Read what a summary stands for from its transcript, and report how far the reading is.
 
-    Raises NothingReplacedError where there is no transcript, or none that can be read.
+    Raises NotReadableError where there is no transcript, or none that can be read.
     """
     if row.kind == PLAN_KIND:
         found = _replaced_by_plan(row, plans, report_progress)
@@ -142,3 +153,54 @@ def _sanitized(found: ReplacedContent) -> ReplacedContent:
     changed: dict[str, Any] = {"turns": turns, "things": things}
     last = found.last_words
     return replace(found, last_words=last and sanitize_text(last), **changed)
+
+
+_BLOB_START: Final = b'{"type":"api-request-blob"'
+_CLEARED_BYTES: Final = CLEARED_RESULT_TEXT.encode()
+
+
+class _BlobLine(msgspec.Struct):
+    message: MessageContent | None = None
+
+
+_blob_decoder: Final = msgspec.json.Decoder(_BlobLine)
+
+
+def read_cleared_messages(path: Path) -> list[ClearedMessage]:
+    """Find the messages of requests whose tool results were cleared, in the file's order.
+
+    Client 2.1.329 writes a message that was changed for a request as `api-request-blob`.
+    Raises OSError where the file cannot be read.
+    """
+    found = []
+    for offset, _, data in iter_lines(path):
+        text = data.strip(LINE_PADDING + b"\n")
+        if not text.startswith(_BLOB_START) or _CLEARED_BYTES not in text:
+            continue
+        try:
+            message = _blob_decoder.decode(text).message
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        content = message.content if message else None
+        cleared = replaced_result_ids(decode_parts(content, PartKind.META, {}))
+        if cleared:
+            found.append(ClearedMessage(offset, tuple(sorted(cleared))))
+    return found
+
+
+def read_retained_and_lost(
+    db: sqlite3.Connection, projects: Path, row: CompactionRow
+) -> RetainedAndLost | None:
+    """Divide what stood before a compaction; None where the transcript holds it no more.
+
+    Raises OSError where the transcript cannot be read.
+    """
+    found = find_transcript(db, row.session_id, row.agent_id)
+    if found is None:
+        return None
+    own = (
+        entry
+        for entry in iter_entries(projects / found[1])
+        if row.agent_id is not None or not entry.sidechain
+    )
+    return find_retained_and_lost(own, row.uuid)

@@ -1,27 +1,17 @@
-"""Where a session started, and how it is linked to others: forks, continuations, /clear."""
+"""Where a session started, and which session it was forked from."""
 
 from __future__ import annotations
 
 import unicodedata
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from ....core.store.transcript_records import FileKind, SessionLinkKind, SessionLinkRecord
 from ....core.transcript.line_decoder import (
     SourceSession,
-    decode_blocks,
+    TranscriptLine,
     decode_list,
-    decode_string,
 )
 from ....core.transcript.sanitize import sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....core.store.transcript_records import SourceFile
-    from ....core.transcript.line_decoder import TranscriptLine
-
 
 MAX_PROJECT_NAME_CHARS: Final = 200
 """Characters; of a longer path the client keeps a hash, which says nothing of folders above it."""
@@ -62,76 +52,16 @@ def _project_name(folder: str) -> str:
     )
 
 
-_CLEAR_COMMAND: Final = "<command-name>/clear</command-name>"
-
 _FORK_KINDS: Final = frozenset({"branch", "fork", "background"})
 """How client 2.1.329 names a copy of a session in `derived-from`; the other is an import."""
 
 
-def read_session_links(
-    offset: int, line: TranscriptLine, source: SourceFile
-) -> list[SessionLinkRecord]:
-    """Read what any line of a session's file says of other sessions."""
-    return [
-        SessionLinkRecord(
-            offset, kind, sanitize_title(other).lower(), timestamp_to_ms(line.timestamp), detail
-        )
-        for kind, other, detail in (*_links_by_type(line), *_links_of_envelope(line, source))
-    ]
-
-
-def fork_parent(links: list[SessionLinkRecord]) -> str | None:
-    """Name the session that this one copied its history from, where a line says it."""
-    for link in links:
-        if link.kind is SessionLinkKind.FORKED_FROM and link.session_id:
-            return link.session_id
-    return None
-
-
-def _links_by_type(line: TranscriptLine) -> Iterator[tuple[SessionLinkKind, str, str]]:
-    if line.type == "continued-in":
-        yield SessionLinkKind.CONTINUED_IN, line.continued_in_session_id or "", ""
-    elif line.type == "history-suppression":
-        yield SessionLinkKind.HISTORY_SUPPRESSED, "", sanitize_title(decode_string(line.cause))
-    elif line.type == "fork-context-ref":
-        yield SessionLinkKind.FORK_CONTEXT, line.parent_session_id or "", ""
-    elif line.type == "relocated":
-        yield SessionLinkKind.RELOCATED, "", sanitize_title(line.relocated_cwd or "")
-    elif line.type == "conversation_reset":
-        yield (
-            SessionLinkKind.RESET,
-            line.new_conversation_id or "",
-            sanitize_title(decode_string(line.trigger)),
-        )
-    elif line.type == "derived-from":
-        for other in decode_list(line.sessions, SourceSession):
-            via = sanitize_title(other.via or "")
-            kind = (
-                SessionLinkKind.FORKED_FROM if via in _FORK_KINDS else SessionLinkKind.IMPORTED_FROM
-            )
-            yield kind, other.id or "", via
-
-
-def _links_of_envelope(
-    line: TranscriptLine, source: SourceFile
-) -> Iterator[tuple[SessionLinkKind, str, str]]:
+def fork_parent(line: TranscriptLine) -> str | None:
+    """Return the id of the session that this one copied its history from, where a line names it."""
     if line.forked_from and line.forked_from.session_id:
-        yield SessionLinkKind.FORKED_FROM, line.forked_from.session_id, ""
-    if source.kind is not FileKind.SESSION:
-        return
-    own = source.session_id
-    if line.uuid and line.session_id and line.session_id.lower() != own:
-        # Clients that made a new file at a resume copied the lines as they were.
-        yield SessionLinkKind.COPIED_FROM, line.session_id, ""
-    if line.session_lineage and line.session_lineage.lower() not in {
-        own,
-        (line.session_id or own).lower(),
-    }:
-        yield SessionLinkKind.LINEAGE, line.session_lineage, ""
-    if line.type == "user" and _is_clear_command(line):
-        yield SessionLinkKind.CLEARED, "", ""
-
-
-def _is_clear_command(line: TranscriptLine) -> bool:
-    blocks = decode_blocks(line.message.content) if line.message else []
-    return any((block.text or "").lstrip().startswith(_CLEAR_COMMAND) for block in blocks)
+        return sanitize_title(line.forked_from.session_id).lower()
+    if line.type != "derived-from":
+        return None
+    sources = decode_list(line.sessions, SourceSession)
+    parents = (each.id for each in sources if each.id and each.via in _FORK_KINDS)
+    return next((sanitize_title(each).lower() for each in parents), None)

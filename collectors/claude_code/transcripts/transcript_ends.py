@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from ....core.files.safe_open import open_regular
-from ....core.transcript.conversation import PartKind, Role
-from ....core.transcript.entry_decoder import decode_entry, iter_entries
+from ....core.transcript.conversation import Entry, PartKind, Role
+from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.raw_lines import complete_line_length
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
-    from ....core.transcript.conversation import Entry
-    from ....core.transcript.entry_decoder import NamedToolCall
-
 
 HEAD_BYTES: Final = 64 * 1024
 """The first prompt of an agent stands in its first line."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
+from msgspec import Raw, UnsetType
 
 from ....core.measure.models import parse_version
 from ....core.model.context import EXACT_OUTPUT_VERSION, client_token_estimate
@@ -19,13 +21,15 @@ from ....core.store.transcript_records import (
     TurnState,
     join_tools,
 )
-from ....core.transcript.entry_decoder import decode_entry
+from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.line_decoder import (
     NotJsonError,
     ProgressData,
     ProgressStep,
+    RawBlock,
     RawMessage,
     RawUsage,
+    TranscriptLine,
     UnexpectedShapeError,
     decode_blocks,
     decode_line,
@@ -35,19 +39,9 @@ from ....core.transcript.line_decoder import (
     one_hour_cache_tokens,
     read_usage,
 )
-from ....core.transcript.line_glance import BlockGlance
-from ....core.transcript.raw_lines import text_key
+from ....core.transcript.line_glance import BlockGlance, LineGlance, MessageGlance
+from ....core.transcript.raw_lines import text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-from ....core.transcript.timestamps import timestamp_to_ms
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from msgspec import Raw, UnsetType
-
-    from ....core.transcript.entry_decoder import NamedToolCall
-    from ....core.transcript.line_decoder import RawBlock, TranscriptLine
-    from ....core.transcript.line_glance import LineGlance, MessageGlance
 
 
 class MergedAnswer(msgspec.Struct, gc=False):

@@ -9,16 +9,16 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ....core.compliance.codes import ComplianceVerdict, ResultFormat
-from ....core.compliance.expected import (
+from ....core.compliance.findings import COMPRESSED_MARKER, ComplianceVerdict, ResultFormat
+from ....core.compliance.judge import (
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
+    block_reason,
     compliance_settings,
     format_of_skills,
+    judge_result,
 )
-from ....core.compliance.findings import COMPRESSED_MARKER
-from ....core.compliance.judge import block_reason, judge_result
 from ....core.files.safe_open import open_regular
 from ....core.transcript.sanitize import sanitize_text
 from ..hook_call import HookReply

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 class LimitErrorType(StrEnum):

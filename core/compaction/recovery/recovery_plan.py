@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
 from ..plan import (
-    AppendLine,
     CompactionPlan,
     Operation,
     Refusal,
     RemoveLine,
     ReplaceValue,
-    compute_break_even,
+    changed_lines,
+    edits_of,
     make_plan,
 )
 from ..recorded_usage import add_lowered_usage
@@ -24,10 +25,12 @@ from ..strategies.reasoning import (
     has_open_call,
     list_thinking_after,
 )
+from ..transcript_view import TranscriptView
 from .limit_errors import LimitErrorType
 from .recovery_run import is_step_available
 from .recovery_settings import RecoveryStep
 from .recovery_steps import (
+    RecoveryContext,
     StepProposal,
     propose_aggressive_truncation,
     propose_empty_fix,
@@ -35,14 +38,7 @@ from .recovery_steps import (
     propose_truncation,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from ..plan import Operation
-    from ..transcript_view import TranscriptView
-    from .recovery_steps import RecoveryContext
-
-    Finder = Callable[[TranscriptView], Iterable[Operation]]
+Finder = Callable[[TranscriptView], Iterable[Operation]]
 
 
 _NO_SUMMARY: Final = Refusal(
@@ -51,7 +47,7 @@ _NO_SUMMARY: Final = Refusal(
 
 
 class Summariser(Protocol):
-    """Who makes the operation that puts a summary in the place of what was."""
+    """Makes the operation that puts a summary in the place of older messages."""
 
     def __call__(self, context: RecoveryContext) -> Operation | Refusal:
         """Return the operation, or the reason why there is none."""
@@ -84,7 +80,7 @@ def propose_step(
 
 
 def with_planned(context: RecoveryContext, proposal: StepProposal) -> RecoveryContext:
-    """Go on from what a step does that did not suffice by itself."""
+    """Return the context after a step that did not suffice by itself."""
     return replace(context, planned_operations=(*context.planned_operations, *proposal.operations))
 
 
@@ -95,12 +91,7 @@ def operations_to_apply(context: RecoveryContext, proposal: StepProposal) -> tup
     filled empty messages are kept.
     """
     if proposal.step in {RecoveryStep.SUMMARIZE, RecoveryStep.REVERT}:
-        cut = {
-            edit.line
-            for operation in proposal.operations
-            for edit in operation.edits
-            if not isinstance(edit, AppendLine)
-        }
+        cut = changed_lines(proposal.operations)
         kept = (
             each for each in context.planned_operations if each.strategy == RecoveryStep.FIX_EMPTY
         )
@@ -109,7 +100,7 @@ def operations_to_apply(context: RecoveryContext, proposal: StepProposal) -> tup
 
 
 def _require_smaller(proposal: StepProposal, context: RecoveryContext) -> StepProposal:
-    """A mended message makes nothing smaller: where the size was refused, more has to be done."""
+    """Filling a message frees nothing: where the size was refused, another step has to follow."""
     if proposal.insufficient or context.refusal.error_type is LimitErrorType.NON_EMPTY_CONTENT:
         return proposal
     missing = Refusal(proposal.step, "that makes nothing smaller", "go on")
@@ -159,7 +150,7 @@ def add_bound_thinking(
 
     None where the newest answer's are among them, which must stay while its call is open.
     """
-    edits = [edit for each in operations for edit in each.edits]
+    edits = [*edits_of(operations)]
     changed = [edit.line for edit in edits if isinstance(edit, ReplaceValue)]
     removed = {edit.line for edit in edits if isinstance(edit, RemoveLine)}
     places = [slot.index for slot in view.blocks if changed and slot.line >= min(changed)]
@@ -167,13 +158,13 @@ def add_bound_thinking(
         return operations
     if has_open_call(view) and list_thinking_after(view, min(places)):
         return None
-    bound = (each for each in drop_thinking_after(view, min(places)) if each.line not in removed)
-    return (*operations, *bound)
+    bound = drop_thinking_after(view, min(places))
+    if bound is None or bound.line in removed:
+        return operations
+    return (*operations, bound)
 
 
 class RecoveryChoice(msgspec.Struct, frozen=True):
-    """What recovery would do."""
-
     proposals: tuple[StepProposal, ...]
     """In their order; the last one suffices where there is a plan."""
     plan: CompactionPlan | None = None
@@ -213,10 +204,10 @@ def choose_step(
         proposal = propose_step(step, context, tools)
         asks = context.settings.needs_confirmation(step) and step not in confirmed
         if asks and not proposal.insufficient:
-            proposal = msgspec.structs.replace(proposal, insufficient=_needs_confirmation(step))
+            proposal = replace(proposal, insufficient=_needs_confirmation(step))
         operations = add_bound_thinking(context.view, operations_to_apply(context, proposal))
         if operations is None and not proposal.insufficient:
-            proposal = msgspec.structs.replace(proposal, insufficient=_BOUND_THINKING)
+            proposal = replace(proposal, insufficient=_BOUND_THINKING)
         tried.append(proposal)
         if operations is not None and not proposal.insufficient:
             return RecoveryChoice(tuple(tried), _make_recovery_plan(context, base_file, operations))
@@ -236,16 +227,14 @@ def _make_recovery_plan(
 ) -> CompactionPlan:
     view = context.view
     places = [view.tokens_before_line.get(each.line or 0, 0) for each in operations]
-    position = view.overhead_tokens + min(places, default=0)
-    saved = sum(each.tokens_saved for each in operations)
-    even = compute_break_even(view.tokens, position, saved, view.model)
     return make_plan(
         context.refusal.session_id,
         base_file.sha256,
         base_file.bytes,
         add_lowered_usage(view, operations),
         before_tokens=view.tokens,
-        break_even_requests=even.requests_5m,
+        unmoved_tokens=view.overhead_tokens + min(places, default=0),
+        model=view.model,
     )
 
 

@@ -5,29 +5,23 @@ from __future__ import annotations
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec.structs import replace
 
-from ...system.processes import is_running, process_start_time
-from ...transcript.conversation import Role
+from ...system.host import is_running, process_start_time
+from ...transcript.conversation import Entry, Role
 from ..plan import Refusal
 from .limit_errors import (
     LimitErrorType,
     TokenLimitRefusal,
     parse_limit_error,
 )
-from .recovery_settings import RecoveryStep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from ...transcript.conversation import Entry
-    from .recovery_settings import RecoveryRetry, RecoverySettings
-
+from .recovery_settings import RecoveryRetry, RecoverySettings, RecoveryStep
 
 COUNTER_RESET_MS: Final = 300_000
 """After this long without an attempt the counting begins anew (R002-12)."""
@@ -38,8 +32,6 @@ LOCK_LOST_MS: Final = 600_000
 
 
 class RecoveryState(StrEnum):
-    """Where a recovery stands."""
-
     DETECTED = "detected"
     PENDING = "pending"
     """Nobody is at work in the session (002-49)."""
@@ -121,8 +113,6 @@ class LockHolder(msgspec.Struct, frozen=True):
 
 
 class RecoveryRun(msgspec.Struct, frozen=True):
-    """A session's recovery."""
-
     found: SessionRefusal
     state: RecoveryState
     steps: tuple[RecoveryStep, ...]
@@ -453,7 +443,7 @@ def begin_attempt(
     settings: RecoverySettings,
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Iterator[RecoveryAttempt]:
-    """Hold the lock of a session that is idle; raises NotNowError where none may begin.
+    """Hold the lock of a session that is idle; raises AttemptRefusedError where none may begin.
 
     The lock of a process that has ended is taken over.
     """

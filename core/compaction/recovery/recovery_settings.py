@@ -49,7 +49,6 @@ class RecoverySettings(msgspec.Struct, frozen=True):
         RecoveryStep.SUMMARIZE,
         RecoveryStep.REVERT,
     )
-    auto: bool = False
     aggressive: bool = False
     """Without it the step is left out, wherever it stands in the order (002-50, R002-14)."""
     prune_superseded: bool = False
@@ -76,7 +75,6 @@ class RecoverySettings(msgspec.Struct, frozen=True):
 def read_recovery_settings(policy: Policy) -> RecoverySettings:
     return RecoverySettings(
         step_order=tuple(RecoveryStep(each) for each in policy.texts("recovery.order")),
-        auto=policy.flag("recovery.auto"),
         aggressive=policy.flag("recovery.aggressive"),
         prune_superseded=policy.flag("recovery.dcp"),
         target_ratio=policy.number("recovery.target_ratio") or 0.0,

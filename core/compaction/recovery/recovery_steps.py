@@ -2,44 +2,33 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ...files.json_spans import read_value
-from ...transcript.conversation import PartKind, Role, group_messages
+from ...measure.trigger import OUTPUT_RESERVE
+from ...summaries.summary_settings import SummarySettings
+from ...transcript.conversation import Entry, PartKind, Role, group_messages
 from ...transcript.parent_chain import follow_chain
 from ...transcript.visible_messages import visible_entries
 from ..edit_builder import (
     CONTENT_POINTER,
     OperationReason,
+    count_saved_bytes,
+    make_replacements,
     replace_result,
     resolve_pointer,
-    to_json,
 )
-from ..plan import Operation, Refusal, RemoveLine, ReplaceValue, Severity
-from ..strategies.cut import plan_revert as cut_before
-from ..strategies.summary_strategy import summarise_by_rules
-from ..transcript_view import TranscriptView
+from ..plan import Operation, Refusal, Severity, changed_lines
+from ..strategies.summary_and_cut import plan_revert, sent_prompts, summarise_by_rules
+from ..summary_boundary import Conversation
+from ..transcript_view import TranscriptView, VisibleBlock
 from .limit_errors import LimitErrorType
 from .recovery_run import RecoveryCounters, SessionRefusal
 from .recovery_settings import RecoverySettings, RecoveryStep
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ...summaries.summary_settings import SummarySettings
-    from ...transcript.conversation import Entry
-    from ..plan import Edit
-    from ..summary_boundary import Conversation
-    from ..transcript_view import TranscriptView, VisibleBlock
-
-
-OUTPUT_RESERVE_TOKENS: Final = 20_000
-"""Tokens that a request leaves for the answer (`limit.output_reserve`)."""
 
 
 class RecoveryContext(msgspec.Struct, frozen=True):
@@ -51,7 +40,7 @@ class RecoveryContext(msgspec.Struct, frozen=True):
     counters: RecoveryCounters = RecoveryCounters()
     window_tokens: int | None = None
     """Where the refusal names no limit; None where that is not known either."""
-    reserve_tokens: int = OUTPUT_RESERVE_TOKENS
+    reserve_tokens: int = OUTPUT_RESERVE
     """That are to be free afterwards."""
     planned_operations: tuple[Operation, ...] = ()
     """What steps before this one do, and what does not suffice."""
@@ -77,14 +66,9 @@ class RecoveryContext(msgspec.Struct, frozen=True):
         return max(limit - self.reserve_tokens, int(limit * self.settings.target_ratio))
 
     @property
-    def changed_lines(self) -> frozenset[int]:
+    def changed_lines(self) -> set[int]:
         """Lines that what is planned already changes."""
-        return frozenset(
-            edit.line
-            for operation in self.planned_operations
-            for edit in operation.edits
-            if isinstance(edit, (ReplaceValue, RemoveLine))
-        )
+        return changed_lines(self.planned_operations)
 
     @property
     def truncations_left(self) -> int:
@@ -120,29 +104,6 @@ class StepProposal(msgspec.Struct, frozen=True):
             each.strategy in {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
             for each in self.operations
         )
-
-
-def replacement_edit(
-    view: TranscriptView, number: int, pointer: str, value: str
-) -> tuple[ReplaceValue, int]:
-    """Make the edit of one value, and say how many bytes it frees.
-
-    Raises PointerError where the line has no such value, OSError where it cannot be read.
-    """
-    raw = view.line_bytes(number)
-    edit = ReplaceValue(number, view.lines[number - 1].offset, _sha256(raw), pointer, value)
-    return edit, len(read_value(raw, pointer)) - len(value.encode())
-
-
-def message_content(view: TranscriptView, number: int) -> Any:  # noqa: ANN401 -- any JSON
-    """Return the content of a line's message; None if it has none."""
-    value = view.decoded_line(number)
-    message = value.get("message") if isinstance(value, dict) else None
-    return message.get("content") if isinstance(message, dict) else None
-
-
-def _sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
 
 
 TRUNCATION_MESSAGE: Final = (
@@ -260,9 +221,9 @@ def propose_empty_fix(context: RecoveryContext) -> StepProposal:
     messages = _chain_messages(view.entries)
     wanted = _messages_at_index(view, messages, context.refusal.message_index)
     done = [
-        _fill_operation(view, entry, edits)
+        _fill_operation(view, entry, changes)
         for message in wanted or messages
-        for entry, edits in _empty_parts(view, message)
+        for entry, changes in _empty_parts(view, message)
     ]
     if not done:
         nothing = Refusal(RecoveryStep.FIX_EMPTY, "no message is empty", "go on")
@@ -297,8 +258,8 @@ def _chain_messages(entries: Sequence[Entry]) -> list[list[Entry]]:
 
 def _empty_parts(
     view: TranscriptView, message: Sequence[Entry]
-) -> Iterator[tuple[Entry, list[tuple[str, str]]]]:
-    """Find the lines of a message that have to say something: pointers and new values.
+) -> Iterator[tuple[Entry, dict[str, object]]]:
+    """Find the lines of a message that have to say something: new values by their pointers.
 
     An empty text beside other blocks is refused as well (R002-15). A line without any block is
     one only where the whole message says nothing: the client leaves such a line out.
@@ -307,25 +268,26 @@ def _empty_parts(
     says_nothing = all(_is_blank_content(content) for _, content in contents)
     for entry, content in contents:
         if isinstance(content, list) and content:
-            edits = [
-                (f"/message/content/{place}/text", to_json(EMPTY_MESSAGE_TEXT))
+            changes: dict[str, object] = {
+                f"{CONTENT_POINTER}/{place}/text": EMPTY_MESSAGE_TEXT
                 for place, block in enumerate(content)
                 if _is_blank(block)
-            ]
+            }
+            if changes:
+                yield entry, changes
         elif says_nothing and entry is message[-1] and content is not None:
-            said = EMPTY_MESSAGE_TEXT if isinstance(content, str) else [_text_block()]
-            edits = [("/message/content", to_json(said))]
-        else:
-            edits = []
-        if edits:
-            yield entry, edits
+            block = {"type": "text", "text": EMPTY_MESSAGE_TEXT}
+            yield (
+                entry,
+                {CONTENT_POINTER: EMPTY_MESSAGE_TEXT if isinstance(content, str) else [block]},
+            )
 
 
 def _content_if_blank(view: TranscriptView, entry: Entry) -> Any:  # noqa: ANN401 -- any JSON
     """Read a line's content where a part of it may be empty; "…" for what says something."""
     if entry.parts and not _BLANK_PART.search(view.line_bytes(entry.line)):
         return "…"
-    return message_content(view, entry.line)
+    return resolve_pointer(view.decoded_line(entry.line), CONTENT_POINTER)
 
 
 def _is_blank_content(content: object) -> bool:
@@ -341,18 +303,12 @@ def _is_blank(block: object) -> bool:
     return isinstance(text, str) and not text.strip()
 
 
-def _text_block() -> dict[str, str]:
-    return {"type": "text", "text": EMPTY_MESSAGE_TEXT}
-
-
-def _fill_operation(view: TranscriptView, entry: Entry, parts: list[tuple[str, str]]) -> Operation:
-    edits: list[Edit] = []
-    saved = 0
-    for number in (entry.line, *view.copies_of(entry.line)):
-        for pointer, value in parts:
-            edit, freed = replacement_edit(view, number, pointer, value)
-            edits.append(edit)
-            saved += freed
+def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, object]) -> Operation:
+    edits = [
+        edit
+        for number in (entry.line, *view.copies_of(entry.line))
+        for edit in make_replacements(view, number, changes)
+    ]
     return Operation(
         strategy=RecoveryStep.FIX_EMPTY,
         level=Severity.LOSSLESS,
@@ -361,7 +317,7 @@ def _fill_operation(view: TranscriptView, entry: Entry, parts: list[tuple[str, s
         what=f"an empty message of the {entry.role}",
         why=f"the API refuses it: it says {EMPTY_MESSAGE_TEXT} instead",
         tokens_saved=0,
-        bytes_saved=saved,
+        bytes_saved=count_saved_bytes(view, edits),
         edits=tuple(edits),
     )
 
@@ -370,8 +326,7 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
     """Cut before the last prompt, or as many prompts back as it takes and may be."""
     view = context.view
     is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    prompts = [slot.entry for slot in view.blocks if slot.part.kind is PartKind.PROMPT]
-    lines = {each.line: each for each in prompts if each.type == "user"}
+    lines = {each.line: each.entry for each in sent_prompts(view)}
     left = max(0, min(len(lines), context.settings.max_revert - context.counters.reverted))
     for line in sorted(lines, reverse=True)[:left]:
         sent = visible_entries([each for each in view.entries if each.line < line])
@@ -380,7 +335,7 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
                 f"fewer than {context.settings.min_messages} messages would be left",
                 "begin a new session",
             )
-        cut = cut_before(view, line)
+        cut = plan_revert(view, line)
         if isinstance(cut, Refusal):
             return StepProposal(RecoveryStep.REVERT, insufficient=cut)
         done = replace(cut, tokens_saved=view.tokens - _tokens_of_sent(view, sent))
@@ -420,16 +375,14 @@ def _revert_refused(why: str, what_to_do: str) -> StepProposal:
 
 
 def summarise_until_it_fits(
-    context: RecoveryContext,
-    conversation: Conversation,
-    keep_messages: int,
-    settings: SummarySettings,
+    context: RecoveryContext, conversation: Conversation, settings: SummarySettings
 ) -> Operation | Refusal:
-    """Sum up by rules with the last `keep` messages word for word, or with fewer of them.
+    """Summarise by rules with the newest messages word for word, or with fewer of them.
 
     What stays may hold the very result that is too large: half as many are tried, down to one.
     """
     said = settings.template, settings.budget, settings.selection
+    keep_messages = settings.keep_messages
     made = summarise_by_rules(conversation, keep_messages, *said)
     while keep_messages > 1 and (isinstance(made, Refusal) or not context.fits_after([made])):
         keep_messages //= 2

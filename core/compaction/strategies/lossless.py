@@ -4,130 +4,98 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ...transcript.conversation import PartKind
-from ..edit_builder import OperationReason, read_text, replace_result, replace_text
-from ..plan import Severity
-from ..stubs import MIN_STUBBED_CHARS, has_stub, is_worth_stubbing, make_short_stub
-from .block_search import SHELL_TOOLS, WEB_TOOLS, calls_by_file, changeable_results, is_changeable
+from ..edit_builder import Because, read_text, replace_result, replace_text
+from ..plan import Operation
+from ..transcript_view import TranscriptView, VisibleBlock
+from .stubs import (
+    READ_TOOLS,
+    SHELL_TOOLS,
+    WEB_TOOLS,
+    changeable_file_calls,
+    changeable_results,
+    has_stub,
+    is_worth_stubbing,
+    long_blocks,
+    make_short_stub,
+    stub_result,
+)
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from ..plan import Operation
-    from ..transcript_view import TranscriptView, VisibleBlock
-    from .block_search import FileCall
-
-
-DUPLICATE_RESULTS: Final = "duplicate-results"
-LEVEL: Final = Severity.LOSSLESS
-
-
-def find_duplicate_results(view: TranscriptView) -> Iterator[Operation]:
+def find_duplicate_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find results whose whole text stands in another result that stays."""
     stays = _retained_results(view)
-    for slot in changeable_results(view):
-        other = stays[slot.digest]
-        if other is slot:
+    for block in changeable_results(view):
+        other = stays[block.digest]
+        if other is block:
             continue
-        text = read_text(view, slot) or ""
-        where = "later" if other.index > slot.index else "earlier"
+        text = read_text(view, block) or ""
+        where = "later" if other.index > block.index else "earlier"
         short = make_short_stub(text, f"same text as the {where} {other.part.name} result")
-        if not is_worth_stubbing(text, short):
-            continue
-        intent = OperationReason(
-            DUPLICATE_RESULTS, LEVEL, f"the same text stands at line {other.line}"
-        )
-        made = replace_result(view, slot, intent, short)
-        if made:
-            yield made
+        reason = because(f"the same text stands at line {other.line}")
+        yield stub_result(view, block, reason, text, short)
 
 
 def _retained_results(view: TranscriptView) -> dict[str, VisibleBlock]:
     """Choose of equal results the one that stays: a protected one, or else the newest."""
     found: dict[str, VisibleBlock] = {}
-    for slot in view.blocks:
-        if slot.is_replaced or not slot.call_id or slot.part.kind is PartKind.TOOL_INPUT:
+    for block in view.blocks:
+        if block.is_replaced or not block.call_id or block.part.kind is PartKind.TOOL_INPUT:
             continue
-        known = found.get(slot.digest)
-        if known is None or known.protected_reason is None or slot.protected_reason is not None:
-            found[slot.digest] = slot
+        known = found.get(block.digest)
+        if known is None or known.protected_reason is None or block.protected_reason is not None:
+            found[block.digest] = block
     return found
 
-
-UNCHANGED_READS: Final = "unchanged-reads"
 
 COMPARED_READS: Final = 2
 """Newest Reads whose text is compared: a file may be read hundreds of times."""
 
 
-def find_unchanged_reads(view: TranscriptView) -> Iterator[Operation]:
+def find_unchanged_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find Reads that a later Read of the same lines repeats, with nothing changed."""
-    for touched in calls_by_file(view).values():
-        for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not is_changeable(view, touch.result):
-                continue
-            text = read_text(view, touch.result) or ""
-            short = make_short_stub(text, "unchanged in a later Read of this file")
-            shown = [each for each in touched[number + 1 :] if each.covers_read(touch)]
-            if not shown or not is_worth_stubbing(text, short):
-                continue
-            # The newest one is the one that stays.
-            later = next(
-                (
-                    each
-                    for each in shown[: -COMPARED_READS - 1 : -1]
-                    if _contains_text(view, each, text)
-                ),
-                None,
-            )
-            if later is None:
-                continue
-            why = f"read again unchanged at line {later.result.line}"
-            made = replace_result(
-                view, touch.result, OperationReason(UNCHANGED_READS, LEVEL, why), short
-            )
-            if made:
-                yield made
+    for old, later in changeable_file_calls(view, READ_TOOLS):
+        text = read_text(view, old.result) or ""
+        short = make_short_stub(text, "unchanged in a later Read of this file")
+        if not is_worth_stubbing(text, short):
+            continue
+        # The newest one is the one that stays.
+        shown = [each for each in later if each.covers_read(old)][: -COMPARED_READS - 1 : -1]
+        ending = text.rstrip()
+        same = next(
+            (each for each in shown if ending in (read_text(view, each.result) or "")), None
+        )
+        if same:
+            reason = because(f"read again unchanged at line {same.result.line}")
+            yield replace_result(view, old.result, reason, short)
 
-
-def _contains_text(view: TranscriptView, later: FileCall, text: str) -> bool:
-    return text.rstrip() in (read_text(view, later.result) or "")
-
-
-REPEATED_ATTACHMENTS: Final = "repeated-attachments"
 
 _REMINDER_OPEN: Final = "<system-reminder>"
 _REMINDER_CLOSE: Final = "</system-reminder>"
 
 
-def find_repeated_attachments(view: TranscriptView) -> Iterator[Operation]:
+def find_repeated_attachments(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find attachments that stand there again; of those that may change the newest stays."""
     stays: dict[str, VisibleBlock] = {}
-    for slot in view.blocks:
-        if slot.part.kind is PartKind.ATTACHMENT and not slot.is_replaced:
-            known = stays.get(slot.digest)
+    for block in view.blocks:
+        if block.part.kind is PartKind.ATTACHMENT and not block.is_replaced:
+            known = stays.get(block.digest)
             if known is None or known.protected_reason is None:
-                stays[slot.digest] = slot
-    for slot in view.changeable_blocks():
-        if slot.part.kind is not PartKind.ATTACHMENT or slot.chars < MIN_STUBBED_CHARS:
-            continue
-        other = stays[slot.digest]
-        text = read_text(view, slot) if other is not slot else None
+                stays[block.digest] = block
+    for block in long_blocks(view, PartKind.ATTACHMENT):
+        other = stays[block.digest]
+        text = read_text(view, block) if other is not block else None
         if text is None:
             continue
         short = _keep_reminder_tags(
             text, make_short_stub(text, "the same text is attached elsewhere here")
         )
-        if not is_worth_stubbing(text, short):
-            continue
-        intent = OperationReason(
-            REPEATED_ATTACHMENTS, LEVEL, f"the same text stands at line {other.line}"
-        )
-        made = replace_text(view, slot, intent, short)
-        if made:
-            yield made
+        if is_worth_stubbing(text, short):
+            reason = because(f"the same text stands at line {other.line}")
+            yield replace_text(view, block, reason, short)
 
 
 def _keep_reminder_tags(text: str, short: str) -> str:
@@ -135,8 +103,6 @@ def _keep_reminder_tags(text: str, short: str) -> str:
     held = text.strip().startswith(_REMINDER_OPEN) and text.strip().endswith(_REMINDER_CLOSE)
     return f"{_REMINDER_OPEN}\n{short}\n{_REMINDER_CLOSE}" if held else short
 
-
-PLAIN_OUTPUT: Final = "plain-output"
 
 MIN_CHARS_REMOVED: Final = 200
 """A text that loses less is left alone: an edit of its own costs more than it frees."""
@@ -150,19 +116,14 @@ _BLANK_LINES: Final = re.compile(r"\n{3,}")
 _JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
 
 
-def find_plain_output(view: TranscriptView) -> Iterator[Operation]:
+def find_plain_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find output of shells and the web that says the same in fewer signs."""
-    for slot in changeable_results(view, SHELL_TOOLS | WEB_TOOLS):
-        text = read_text(view, slot) or ""
+    reason = because("colours, overwritten lines and blanks say nothing")
+    for block in changeable_results(view, SHELL_TOOLS | WEB_TOOLS):
+        text = read_text(view, block) or ""
         short = simplify_output(text)
-        if len(text) - len(short) < MIN_CHARS_REMOVED or has_stub(text):
-            continue
-        intent = OperationReason(
-            PLAIN_OUTPUT, LEVEL, "colours, overwritten lines and blanks say nothing"
-        )
-        made = replace_result(view, slot, intent, short)
-        if made:
-            yield made
+        if len(text) - len(short) >= MIN_CHARS_REMOVED and not has_stub(text):
+            yield replace_result(view, block, reason, short)
 
 
 def simplify_output(text: str) -> str:

@@ -1,37 +1,40 @@
-"""Level 3: replace old results with a stub that names what only they held."""
+"""Levels 3 and 6: replace old results and old prose with a stub that names what only they held."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
+from ...summaries.decision_patterns import DECISION_PATTERN, REASON_PATTERN, RULE_PATTERN
 from ...transcript.conversation import PartKind
 from ..edit_builder import (
+    Because,
+    FindOperations,
     OperationReason,
     describe_call,
     read_text,
     read_tool_input,
     replace_images,
     replace_result,
+    replace_text,
 )
-from ..plan import Severity
-from ..stubs import is_worth_stubbing, stub_with_unique_names
-from .block_search import (
+from ..plan import Operation
+from ..transcript_view import TranscriptView, VisibleBlock
+from .stubs import (
     EDIT_TOOLS,
     LISTING_TOOLS,
+    READ_TOOLS,
     SHELL_TOOLS,
     WEB_TOOLS,
-    calls_by_file,
+    changeable_file_calls,
     changeable_results,
-    is_changeable,
+    is_worth_stubbing,
+    long_blocks,
+    stub_result,
+    stub_with_unique_names,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..plan import Operation
-    from ..transcript_view import TranscriptView, VisibleBlock
 
 
 def mask_result(
@@ -41,50 +44,43 @@ def mask_result(
     text = read_text(view, block)
     if text is None:
         return None
+    said = f"{_describe_result(view, block)}, ok"
+    short = stub_with_unique_names(view, text, said, restore_hint)
+    return stub_result(view, block, reason, text, short)
+
+
+def _describe_result(view: TranscriptView, block: VisibleBlock) -> str:
     call = view.call_of(block)
-    asked = read_tool_input(view, call) if call else {}
-    short = stub_with_unique_names(view, text, f"{describe_call(block, asked)}, ok", restore_hint)
-    return replace_result(view, block, reason, short) if is_worth_stubbing(text, short) else None
+    return describe_call(block, read_tool_input(view, call) if call else {})
 
 
-EDITED_READS: Final = "edited-reads"
-LEVEL: Final = Severity.MASKED
-
-
-def find_edited_reads(view: TranscriptView) -> Iterator[Operation]:
+def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find Reads whose text is not the file's any more, though nothing read it again."""
-    for touched in calls_by_file(view).values():
-        for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not is_changeable(view, touch.result):
-                continue
-            later = next((each for each in touched[number + 1 :] if each.tool in EDIT_TOOLS), None)
-            if later is None:
-                continue
-            intent = OperationReason(EDITED_READS, LEVEL, f"edited at line {later.result.line}")
-            made = mask_result(
-                view, touch.result, intent, "The file was edited since: read it again."
-            )
-            if made:
-                yield made
+    for old, later in changeable_file_calls(view, READ_TOOLS):
+        edit = next((each for each in later if each.tool in EDIT_TOOLS), None)
+        if edit:
+            reason = because(f"edited at line {edit.result.line}")
+            hint = "The file was edited since: read it again."
+            yield mask_result(view, old.result, reason, hint)
 
 
-OLD_LISTINGS: Final = "old-listings"
+def result_masker(tools: frozenset[str], why: str, restore_hint: str) -> FindOperations:
+    """Return what finds old results of some tools; a digest of their names stays."""
+
+    def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+        for block in changeable_results(view, tools):
+            yield mask_result(view, block, because(why), restore_hint)
+
+    return find
 
 
-def find_old_listings(view: TranscriptView) -> Iterator[Operation]:
-    """Find old results of these tools; a digest of their names stays."""
-    for slot in changeable_results(view, LISTING_TOOLS):
-        made = mask_result(
-            view,
-            slot,
-            OperationReason(OLD_LISTINGS, LEVEL, "a listing that is old"),
-            "Search again for more.",
-        )
-        if made:
-            yield made
+find_old_listings: Final = result_masker(
+    LISTING_TOOLS, "a listing that is old", "Search again for more."
+)
+find_old_web_pages: Final = result_masker(
+    WEB_TOOLS, "a page that is old", "Fetch it again for more."
+)
 
-
-OLD_SHELL_OUTPUT: Final = "old-shell-output"
 
 HEAD_LINES: Final = 20
 TAIL_LINES: Final = 30
@@ -103,21 +99,15 @@ _ERROR_WORD: Final = re.compile(
 )
 
 
-def find_old_shell_output(view: TranscriptView) -> Iterator[Operation]:
+def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find output of shells that is old; of lines that are data, only names stay."""
-    intent = OperationReason(OLD_SHELL_OUTPUT, LEVEL, "output that is old: its end and errors stay")
-    for slot in changeable_results(view, SHELL_TOOLS):
-        text = read_text(view, slot) or ""
-        call = view.call_of(slot)
-        what = describe_call(slot, read_tool_input(view, call) if call else {})
-        short = next(
-            (each for each in _shorter_outputs(view, text, what) if is_worth_stubbing(text, each)),
-            None,
-        )
-        made = None if short is None else replace_result(view, slot, intent, short)
-        made = made or mask_result(view, slot, intent, "Run it again for more.")
-        if made:
-            yield made
+    reason = because("output that is old: its end and errors stay")
+    for block in changeable_results(view, SHELL_TOOLS):
+        text = read_text(view, block) or ""
+        shorter = _shorter_outputs(view, text, _describe_result(view, block))
+        short = next((each for each in shorter if is_worth_stubbing(text, each)), None)
+        made = None if short is None else replace_result(view, block, reason, short)
+        yield made or mask_result(view, block, reason, "Run it again for more.")
 
 
 def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str]:
@@ -140,33 +130,12 @@ def shorten_output(view: TranscriptView, text: str, what: str, first: int, last:
     return "\n".join([*head, told, *errors, *tail])
 
 
-OLD_WEB_PAGES: Final = "old-web-pages"
-
-
-def find_old_web_pages(view: TranscriptView) -> Iterator[Operation]:
-    """Find old results of these tools; a digest of their names stays."""
-    for slot in changeable_results(view, WEB_TOOLS):
-        made = mask_result(
-            view,
-            slot,
-            OperationReason(OLD_WEB_PAGES, LEVEL, "a page that is old"),
-            "Fetch it again for more.",
-        )
-        if made:
-            yield made
-
-
-OLD_IMAGES: Final = "old-images"
-
-
-def find_old_images(view: TranscriptView) -> Iterator[Operation]:
+def find_old_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find results with pictures or documents; a line of text stands in each one's place."""
-    intent = OperationReason(OLD_IMAGES, LEVEL, "a picture that is old")
-    for slot in view.changeable_blocks():
-        if slot.part.kind is PartKind.TOOL_RESULT and slot.part.media:
-            made = replace_images(view, slot, intent, _image_stub)
-            if made:
-                yield made
+    reason = because("a picture that is old")
+    for block in view.changeable_blocks():
+        if block.part.kind is PartKind.TOOL_RESULT and block.part.media:
+            yield replace_images(view, block, reason, _image_stub)
 
 
 def _image_stub(data: str, kind: str) -> str:
@@ -174,20 +143,60 @@ def _image_stub(data: str, kind: str) -> str:
     return f"[ctxtop {mark}: {kind} left out. Read it again to see it.]"
 
 
-OLD_RESULTS: Final = "old-results"
-
 _TOOLS_HANDLED_ELSEWHERE: Final = LISTING_TOOLS | SHELL_TOOLS | WEB_TOOLS
 """Of these other strategies know more."""
 
 
-def find_old_results(view: TranscriptView) -> Iterator[Operation]:
+def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find results that no other strategy knows better; a digest of their names stays."""
-    for slot in changeable_results(view):
-        if slot.part.name in _TOOLS_HANDLED_ELSEWHERE:
-            continue
-        back = "Read it again for more." if slot.part.name == "Read" else "Call it again for more."
-        made = mask_result(
-            view, slot, OperationReason(OLD_RESULTS, LEVEL, "a result that is old"), back
-        )
-        if made:
-            yield made
+    reason = because("a result that is old")
+    for block in changeable_results(view):
+        if block.part.name not in _TOOLS_HANDLED_ELSEWHERE:
+            verb = "Read" if block.part.name == "Read" else "Call"
+            yield mask_result(view, block, reason, f"{verb} it again for more.")
+
+
+_SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s)|$)", re.MULTILINE)
+_KEY_PATTERNS: Final = (DECISION_PATTERN, RULE_PATTERN, REASON_PATTERN)
+
+
+def find_old_prose(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find long answers; sentences that decide, forbid or give a reason stay as they are."""
+    reason = because("words that are old: decisions and names stay")
+    for block in long_blocks(view, PartKind.TEXT):
+        text = read_text(view, block) or ""
+        kept = extract_key_sentences(text)
+        short = f"{kept}\n{stub_with_unique_names(view, text, 'the rest of this answer', '', kept)}"
+        if is_worth_stubbing(text, short):
+            yield replace_text(view, block, reason, short)
+
+
+def extract_key_sentences(text: str) -> str:
+    """Keep the first sentence and those with a cue."""
+    sentences = [found[0].strip() for found in _SENTENCE.finditer(text) if found[0].strip()]
+    return "\n".join(
+        each
+        for number, each in enumerate(sentences)
+        if number == 0 or any(cue.search(each) for cue in _KEY_PATTERNS)
+    )
+
+
+KEPT_PASTE_CHARS: Final = 200
+"""Of its beginning, which says what it is."""
+
+_CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
+"""The tag around an output; what follows it is the person's again."""
+
+
+def find_long_pastes(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find what commands of the client and of its shell printed into the conversation."""
+    reason = because("output that is old")
+    for block in long_blocks(view, PartKind.META):
+        text = read_text(view, block) or ""
+        closing = _CLOSING_TAG.search(text)
+        end = closing.start() if closing else len(text)
+        kept, rest = text[:KEPT_PASTE_CHARS], text[KEPT_PASTE_CHARS:end]
+        said = stub_with_unique_names(view, rest, "the rest of this output", "Ask for it.", kept)
+        short = f"{kept}\n{said}{text[end:]}"
+        if is_worth_stubbing(text, short):
+            yield replace_text(view, block, reason, short)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from ...transcript.conversation import PartKind
+from ...transcript.entry_decoder import THINKING_BLOCKS
 from ...transcript.visible_messages import waits_for_model
 from ..edit_builder import (
     CONTENT_POINTER,
+    Because,
     OperationReason,
     count_saved_bytes,
     make_replacements,
+    remove_line,
     resolve_pointer,
 )
-from ..plan import Operation, RemoveLine, ReplaceValue, Severity
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ..plan import Edit
-    from ..transcript_view import TranscriptView, VisibleBlock
-
-
-THINKING_BLOCK_TYPES: Final = frozenset({"thinking", "redacted_thinking"})
-"""Types of the blocks that hold them; neither is ever cut, only dropped whole."""
+from ..plan import Edit, Operation, ReplaceValue, Severity
+from ..transcript_view import TranscriptView, VisibleBlock
 
 
 def list_thinking_after(view: TranscriptView, index: int) -> list[VisibleBlock]:
@@ -57,7 +51,7 @@ def drop_thinking(
     alone = {line for line in numbers if _is_only_thinking(view, line)}
     edits: list[Edit] = []
     for line in numbers:
-        edits += [_remove_line(view, line)] if line in alone else _without_thinking(view, line)
+        edits += [remove_line(view, line)] if line in alone else _without_thinking(view, line)
     edits += _reparent_children(view, alone)
     return Operation(
         strategy=reason.strategy,
@@ -78,16 +72,11 @@ def _content_blocks(view: TranscriptView, number: int) -> list[Any]:
 
 
 def _is_thinking(block: object) -> bool:
-    return isinstance(block, dict) and block.get("type") in THINKING_BLOCK_TYPES
+    return isinstance(block, dict) and block.get("type") in THINKING_BLOCKS
 
 
 def _is_only_thinking(view: TranscriptView, number: int) -> bool:
     return all(map(_is_thinking, _content_blocks(view, number)))
-
-
-def _remove_line(view: TranscriptView, number: int) -> RemoveLine:
-    data = view.line_bytes(number)
-    return RemoveLine(number, view.lines[number - 1].offset, hashlib.sha256(data).hexdigest())
 
 
 def _without_thinking(view: TranscriptView, number: int) -> Iterator[Edit]:
@@ -98,13 +87,9 @@ def _without_thinking(view: TranscriptView, number: int) -> Iterator[Edit]:
     data = view.line_bytes(number)
     spans = [view.value_span(number, f"{CONTENT_POINTER}/{place}") for place in left]
     value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
-    yield ReplaceValue(
-        number,
-        view.lines[number - 1].offset,
-        hashlib.sha256(data).hexdigest(),
-        CONTENT_POINTER,
-        value.decode("utf-8", "replace"),
-    )
+    text = value.decode("utf-8", "replace")
+    offset, sha256 = view.line(number).offset, view.line_sha256(number)
+    yield ReplaceValue(number, offset, sha256, CONTENT_POINTER, text)
 
 
 def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit]:
@@ -122,7 +107,6 @@ def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit
 
 
 THINKING_AFTER: Final = "thinking-after"
-LEVEL: Final = Severity.REASONING
 
 _UNBOUND_MODELS: Final = re.compile(r"claude-(?:3-|(?:opus|sonnet|haiku)-4(?:\D|$))")
 """Models known to take thoughts behind a changed text: all before the fifth generation. What
@@ -135,30 +119,25 @@ def binds_thinking(model: str | None) -> bool:
     return model is None or _UNBOUND_MODELS.match(model) is None
 
 
-def find_thinking_after_change(view: TranscriptView) -> Iterator[Operation]:
+def find_thinking_after_change(
+    view: TranscriptView, _because: Because
+) -> Iterator[Operation | None]:
     """Find nothing of its own: it follows from what others change."""
-    yield from drop_thinking_after(view, len(view.blocks))
+    yield drop_thinking_after(view, len(view.blocks))
 
 
-def drop_thinking_after(view: TranscriptView, index: int) -> Iterator[Operation]:
+def drop_thinking_after(view: TranscriptView, index: int) -> Operation | None:
     """Drop every thought behind a place, whole: also the newest ones, or none would hold."""
-    intent = OperationReason(
-        THINKING_AFTER, LEVEL, "bound to what stands before it, which is changed"
-    )
-    made = drop_thinking(view, list_thinking_after(view, index), intent)
-    if made:
-        yield made
+    why = "bound to what stands before it, which is changed"
+    reason = OperationReason(THINKING_AFTER, Severity.REASONING, why)
+    return drop_thinking(view, list_thinking_after(view, index), reason)
 
 
-ALL_THINKING: Final = "all-thinking"
-
-
-def find_all_thinking(view: TranscriptView) -> Iterator[Operation]:
+def find_all_thinking(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find all thoughts; none while calls wait for the model (compaction.md 2.5, rule 2)."""
     if has_open_call(view):
         return
-    intent = OperationReason(ALL_THINKING, LEVEL, "thoughts of earlier turns")
-    made = drop_thinking(view, list_thinking_after(view, -1), intent)
+    made = drop_thinking(view, list_thinking_after(view, -1), because("thoughts of earlier turns"))
     # A model that sees no earlier turn's thoughts gains nothing.
     if made and made.tokens_saved:
         yield made

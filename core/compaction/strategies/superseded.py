@@ -2,112 +2,69 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from ...transcript.conversation import PartKind
 from ..edit_builder import (
-    OperationReason,
+    Because,
     iter_strings,
-    read_text,
     read_tool_input,
     replace_inputs,
-    replace_result,
     to_json,
 )
-from ..plan import Severity
-from ..stubs import has_stub, is_worth_stubbing, superseded_stub
-from .block_search import (
+from ..plan import Operation
+from ..transcript_view import TranscriptView, VisibleBlock
+from .stubs import (
     EDIT_TOOLS,
-    calls_by_file,
+    READ_TOOLS,
+    FileCall,
     changeable_calls,
+    changeable_file_calls,
     changeable_results,
     edit_texts,
     has_own_content,
-    is_changeable,
+    has_stub,
+    is_worth_stubbing,
+    stub_superseded_result,
+    superseded_stub,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
-    from ..plan import Operation
-    from ..transcript_view import TranscriptView, VisibleBlock
-    from .block_search import FileCall
-
-
-COVERED_READS: Final = "covered-reads"
-LEVEL: Final = Severity.SUPERSEDED
-
-
-def find_covered_reads(view: TranscriptView) -> Iterator[Operation]:
+def find_covered_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find Reads of lines that a later Read gives as they were then."""
-    for touched in calls_by_file(view).values():
-        for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not is_changeable(view, touch.result):
-                continue
-            later = next((each for each in touched[number + 1 :] if each.covers_read(touch)), None)
-            if later is None:
-                continue
-            text = read_text(view, touch.result) or ""
-            short = superseded_stub(view, text, "old: these lines were read again later")
-            why = f"read again at line {later.result.line}"
-            intent = OperationReason(COVERED_READS, LEVEL, why)
-            made = is_worth_stubbing(text, short) and replace_result(
-                view, touch.result, intent, short
-            )
-            if made:
-                yield made
+    for old, later in changeable_file_calls(view, READ_TOOLS):
+        newer = next((each for each in later if each.covers_read(old)), None)
+        if newer:
+            reason = because(f"read again at line {newer.result.line}")
+            said = "old: these lines were read again later"
+            yield stub_superseded_result(view, old.result, reason, said)
 
 
-OVERWRITTEN_READS: Final = "overwritten-reads"
-
-
-def find_overwritten_reads(view: TranscriptView) -> Iterator[Operation]:
+def find_overwritten_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find Reads of files that a later Write replaced as a whole."""
-    for touched in calls_by_file(view).values():
-        for number, touch in enumerate(touched):
-            if touch.tool != "Read" or not is_changeable(view, touch.result):
-                continue
-            later = next((each for each in touched[number + 1 :] if each.tool == "Write"), None)
-            if later is None:
-                continue
-            text = read_text(view, touch.result) or ""
-            short = superseded_stub(view, text, "old: this file was written anew later")
-            intent = OperationReason(
-                OVERWRITTEN_READS, LEVEL, f"written anew at line {later.result.line}"
-            )
-            made = is_worth_stubbing(text, short) and replace_result(
-                view, touch.result, intent, short
-            )
-            if made:
-                yield made
+    for old, later in changeable_file_calls(view, READ_TOOLS):
+        newer = next((each for each in later if each.tool == "Write"), None)
+        if newer:
+            reason = because(f"written anew at line {newer.result.line}")
+            said = "old: this file was written anew later"
+            yield stub_superseded_result(view, old.result, reason, said)
 
 
-REREAD_EDITS: Final = "reread-edits"
-
-
-def find_reread_edits(view: TranscriptView) -> Iterator[Operation]:
+def find_reread_edits(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find Edits whose outcome a later Read of the whole file shows, or a Write replaced."""
-    for touched in calls_by_file(view).values():
-        for number, touch in enumerate(touched):
-            if touch.tool not in EDIT_TOOLS or not is_changeable(view, touch.call):
-                continue
-            later = next((each for each in touched[number + 1 :] if _shows_whole_file(each)), None)
-            if later is None:
-                continue
-            shorter = {
-                name: short
-                for name, text in edit_texts(read_tool_input(view, touch.call))
-                if is_worth_stubbing(
-                    text,
-                    short := superseded_stub(view, text, "old: this file was read again later"),
-                )
-            }
-            intent = OperationReason(
-                REREAD_EDITS, LEVEL, f"its outcome stands at line {later.result.line}"
-            )
-            made = replace_inputs(view, touch.call, intent, shorter)
-            if made:
-                yield made
+    said = "old: this file was read again later"
+    for old, later in changeable_file_calls(view, EDIT_TOOLS):
+        newer = next((each for each in later if _shows_whole_file(each)), None)
+        if newer is None:
+            continue
+        shorter = {
+            name: short
+            for name, text in edit_texts(read_tool_input(view, old.call))
+            if is_worth_stubbing(text, short := superseded_stub(view, text, said))
+        }
+        reason = because(f"its outcome stands at line {newer.result.line}")
+        yield replace_inputs(view, old.call, reason, shorter)
 
 
 def _shows_whole_file(touch: FileCall) -> bool:
@@ -116,27 +73,18 @@ def _shows_whole_file(touch: FileCall) -> bool:
     return whole or touch.tool == "Write"
 
 
-OLD_TODOS: Final = "old-todos"
-
-
-def find_old_todos(view: TranscriptView) -> Iterator[Operation]:
+def find_old_todos(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find every TodoWrite but the last, which protection keeps."""
-    for slot in changeable_calls(view, frozenset({"TodoWrite"})):
-        todos = read_tool_input(view, slot).get("todos")
+    for block in changeable_calls(view, frozenset({"TodoWrite"})):
+        todos = read_tool_input(view, block).get("todos")
         if not isinstance(todos, list):
             continue
         text = to_json(todos)
         short = superseded_stub(view, text, "old: a newer list of todos follows")
         item = {"content": short, "status": "completed", "activeForm": "old"}
-        if not is_worth_stubbing(text, to_json([item])) or has_stub(text):
-            continue
-        intent = OperationReason(OLD_TODOS, LEVEL, "a newer list follows")
-        made = replace_inputs(view, slot, intent, {"/todos": [item]})
-        if made:
-            yield made
+        if is_worth_stubbing(text, to_json([item])) and not has_stub(text):
+            yield replace_inputs(view, block, because("a newer list follows"), {"/todos": [item]})
 
-
-FAILED_INPUTS: Final = "failed-inputs"
 
 MIN_TURNS_SINCE_FAILURE: Final = 4
 """A call that failed so many answers ago was tried in another way since (DCP purgeErrors)."""
@@ -145,64 +93,56 @@ _KEPT_FIELD_SUFFIXES: Final = ("path", "url")
 """Ends of the names of fields that stay: the client reads files' paths when it loads."""
 
 
-def find_failed_inputs(view: TranscriptView) -> Iterator[Operation]:
+def find_failed_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find the long texts in the inputs of calls that failed; the error itself stays."""
     turns = _answer_numbers(view)
     newest = max(turns.values(), default=0)
-    for slot in changeable_calls(view):
-        result = view.result_of(slot)
+    for block in changeable_calls(view):
+        result = view.result_of(block)
         if (
             result is None
             or not result.part.failed
-            or newest - turns[slot.index] < MIN_TURNS_SINCE_FAILURE
+            or newest - turns[block.index] < MIN_TURNS_SINCE_FAILURE
         ):
             continue
         shorter = {
             name: short
-            for name, text in iter_strings(read_tool_input(view, slot), "")
+            for name, text in iter_strings(read_tool_input(view, block), "")
             if not name.endswith(_KEPT_FIELD_SUFFIXES)
             and is_worth_stubbing(
                 text, short := superseded_stub(view, text, "this call failed, see its result")
             )
         }
-        intent = OperationReason(FAILED_INPUTS, LEVEL, f"the call failed at line {result.line}")
-        made = replace_inputs(view, slot, intent, shorter)
-        if made:
-            yield made
+        reason = because(f"the call failed at line {result.line}")
+        yield replace_inputs(view, block, reason, shorter)
 
 
 def _answer_numbers(view: TranscriptView) -> dict[int, int]:
     """Number the answers, by the place of each of their pieces."""
     numbers: dict[str | None, int] = {}
     found = {}
-    for slot in view.blocks:
-        answer = slot.entry.message_id
+    for block in view.blocks:
+        answer = block.entry.message_id
         if answer is not None:
-            found[slot.index] = numbers.setdefault(answer, len(numbers))
+            found[block.index] = numbers.setdefault(answer, len(numbers))
     return found
 
-
-REPEATED_CALLS: Final = "repeated-calls"
 
 _WRITE_TOOLS: Final = EDIT_TOOLS | {"Write"}
 
 
-def find_repeated_calls(view: TranscriptView) -> Iterator[Operation]:
+def find_repeated_calls(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find results of calls that were made again later with the same input, and succeeded."""
     last: dict[tuple[str, str], VisibleBlock] = {}
-    for slot in view.blocks:
-        call = view.call_of(slot)
-        answers = slot.part.kind is PartKind.TOOL_RESULT and not slot.part.failed
-        if call and answers and has_own_content(slot):
-            last[slot.part.name, call.digest] = slot
-    for slot in changeable_results(view):
-        call = view.call_of(slot)
-        later = last.get((slot.part.name, call.digest)) if call else None
-        if later is None or later.index <= slot.index or slot.part.name in _WRITE_TOOLS:
-            continue
-        text = read_text(view, slot) or ""
-        short = superseded_stub(view, text, "old: the same call was made again later")
-        intent = OperationReason(REPEATED_CALLS, LEVEL, f"same call again at line {later.line}")
-        made = is_worth_stubbing(text, short) and replace_result(view, slot, intent, short)
-        if made:
-            yield made
+    for block in view.blocks:
+        call = view.call_of(block)
+        answers = block.part.kind is PartKind.TOOL_RESULT and not block.part.failed
+        if call and answers and has_own_content(block):
+            last[block.part.name, call.digest] = block
+    for block in changeable_results(view):
+        call = view.call_of(block)
+        later = last.get((block.part.name, call.digest)) if call else None
+        if later and later.index > block.index and block.part.name not in _WRITE_TOOLS:
+            reason = because(f"same call again at line {later.line}")
+            said = "old: the same call was made again later"
+            yield stub_superseded_result(view, block, reason, said)

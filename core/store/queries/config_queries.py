@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+import sqlite3
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -26,9 +27,6 @@ from ..config_records import (
 from ..sql import fetch_records
 from ..transcript_records import TailState
 from ..writer import GONE_SIZE
-
-if TYPE_CHECKING:
-    import sqlite3
 
 
 class SeenFile(NamedTuple):
@@ -147,16 +145,6 @@ def current_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
 def earlier_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
     """Versions of such files that are gone or replaced, oldest first."""
     return _save_files(db, "gone = 1")
-
-
-def raw_save_files(db: sqlite3.Connection, path: str) -> list[tuple[FileMark, bytes]]:
-    """Each version of a file of the save flow word for word, oldest first; long ones are cut."""
-    rows = db.execute(
-        "SELECT size, mtime_ns, inode, raw FROM save_file JOIN save_raw USING (version)"
-        " WHERE path = ? ORDER BY version",
-        [path],
-    )
-    return [(FileMark(*row[:3]), bytes(row[3])) for row in rows]
 
 
 def memory_plugins(db: sqlite3.Connection) -> list[MemoryPluginRecord]:

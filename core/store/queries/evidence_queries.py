@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import sqlite3
+from typing import Final
 
 import msgspec
 
 from ...measure.forecast_calibration import DISTANCES, ForecastCalibration
+from ...measure.models import SMALL_WINDOW
+from ..config_records import SettingsFileRecord
 from ..sql import fetch_records
-
-if TYPE_CHECKING:
-    import sqlite3
+from . import config_queries
 
 
 class AutoCompactionRow(msgspec.Struct, frozen=True):
@@ -156,4 +157,27 @@ def save_forecast_calibration(
     db.execute(
         "INSERT OR REPLACE INTO forecast_calibration VALUES (1, ?, ?)",
         [answers, msgspec.json.encode(calibration).decode()],
+    )
+
+
+class EvidenceRows(msgspec.Struct, frozen=True):
+    """The rows that evidence is made of: equal ones say the same of every context."""
+
+    reported_windows: tuple[WindowRow, ...] = ()
+    large_models: tuple[LargeModelRow, ...] = ()
+    auto_compactions: tuple[AutoCompactionRow, ...] = ()
+    settings: tuple[SettingsFileRecord, ...] = ()
+    environments: dict[str, dict[str, str]] = {}
+    agent_windows: dict[tuple[str, str | None], int] = {}
+
+
+def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
+    """Read what the store tells of windows and triggers."""
+    return EvidenceRows(
+        reported_windows=tuple(client_windows(db)),
+        large_models=tuple(large_models(db, SMALL_WINDOW)),
+        auto_compactions=tuple(automatic_compactions(db)),
+        settings=tuple(config_queries.settings_files(db)),
+        environments=client_environments(db),
+        agent_windows=agent_auto_compact_windows(db),
     )

@@ -1,7 +1,8 @@
-"""ctxtop's own logs: hook events, status line snapshots and measurements."""
+"""ctxtop's own logs: what was recorded when, and how it compares with the transcripts."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -10,75 +11,6 @@ from ..sql import fetch_records
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
-
-
-class HookEventRow(msgspec.Struct, frozen=True):
-    """What the client told a hook."""
-
-    at: int
-    pid: int | None
-    client_pid: int | None
-    event: str
-    session_id: str | None
-    agent_id: str | None
-    agent_type: str | None
-    source: str | None
-    trigger: str | None
-    tool_name: str | None
-    tool_use_id: str | None
-    context_tokens: int | None
-    detail: str
-    """JSON: `given` and `cut`."""
-
-
-class StatusSnapshotRow(msgspec.Struct, frozen=True):
-    """What the client told its status line; where it told the same again, until when."""
-
-    at: int
-    last_at: int
-    session_id: str
-    model: str
-    window_tokens: int | None
-    used_percentage: float | None
-    input_tokens: int | None
-    cache_creation_tokens: int | None
-    cache_read_tokens: int | None
-    output_tokens: int | None
-    total_input_tokens: int | None
-    total_output_tokens: int | None
-    exceeds_200k: int | None
-    cost_usd: float | None
-    client_version: str | None
-    output_style: str | None
-    cache_warm: int | None
-    cache_ttl: str | None
-    cache_expires_at: int | None
-    cache_hit_ratio: float | None
-    cache_misses: int | None
-
-
-class MeasurementRow(msgspec.Struct, frozen=True):
-    """What the module inside the client pushed."""
-
-    at: int
-    kind: str
-    session_id: str
-    agent_id: str | None
-    model: str | None
-    asked_model: str | None
-    context_tokens: int | None
-    window_tokens: int | None
-    percent: int | None
-    cost_usd: float | None
-    turn_id: str | None
-    input_tokens: int | None
-    cache_creation_tokens: int | None
-    cache_read_tokens: int | None
-    output_tokens: int | None
-    duration_ms: int | None
-    aborted: int | None
-    detail: str
 
 
 class MeasurementComparisonRow(msgspec.Struct, frozen=True):
@@ -99,21 +31,6 @@ class LogPartRow(msgspec.Struct, frozen=True):
     offset: int
     size: int
     mtime_ns: int
-
-
-def hook_events(db: sqlite3.Connection, session_id: str) -> list[HookEventRow]:
-    """List what hooks were told of a session, oldest first."""
-    return fetch_records(HookEventRow, db, _HOOK_EVENTS, [session_id])
-
-
-def snapshots(db: sqlite3.Connection, session_id: str) -> list[StatusSnapshotRow]:
-    """List what the status line was told of a session, oldest first."""
-    return fetch_records(StatusSnapshotRow, db, _SNAPSHOTS, [session_id])
-
-
-def measurements(db: sqlite3.Connection, session_id: str) -> list[MeasurementRow]:
-    """List what the module inside the client pushed of a session, oldest first."""
-    return fetch_records(MeasurementRow, db, _MEASUREMENTS, [session_id])
 
 
 def measurement_comparisons(db: sqlite3.Connection) -> list[MeasurementComparisonRow]:
@@ -168,24 +85,8 @@ def bad_log_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
-def _columns(kind: type[HookEventRow | StatusSnapshotRow | MeasurementRow]) -> str:
-    return ", ".join(kind.__struct_fields__)
-
-
-_HOOK_EVENTS: Final = (
-    f"SELECT {_columns(HookEventRow)} FROM hook_event WHERE session_id = ? ORDER BY at,"
-    " part_id, offset"
-)
 _SHOWN_SESSIONS: Final = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"
 _IS_SHOWN: Final = "SELECT 1 FROM status_snapshot WHERE session_id = ? AND at >= ? LIMIT 1"
-_SNAPSHOTS: Final = (
-    f"SELECT {_columns(StatusSnapshotRow)} FROM status_snapshot WHERE session_id = ?"
-    " ORDER BY at, part_id, offset"
-)
-_MEASUREMENTS: Final = (
-    f"SELECT {_columns(MeasurementRow)} FROM measurement WHERE session_id = ?"
-    " ORDER BY at, part_id, offset"
-)
 # The client measures after it has written the answer, so of answers that came later the
 # measurement knows nothing; a boundary that came later cleared what it tells of.
 _MEASUREMENT_COMPARISONS: Final = """

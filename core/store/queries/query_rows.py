@@ -205,29 +205,6 @@ class ProblemRow(msgspec.Struct, frozen=True):
     fix: str
 
 
-class SessionLinkRow(msgspec.Struct, frozen=True):
-    """What a line of one session says of another."""
-
-    session_id: str
-    kind: str
-    """One of `SessionLinkKind`."""
-    other_session_id: str
-    at: int | None
-    detail: str
-    offset: int
-
-
-class SharedAnswersRow(msgspec.Struct, frozen=True):
-    """Another session that holds some of the same answers."""
-
-    session_id: str
-    shared_answers: int
-    answers: int
-    """In that session's file at all."""
-    opened_at: int | None
-    forked_from: str | None
-
-
 class RequestRow(msgspec.Struct, frozen=True):
     """One request to the API."""
 
@@ -242,12 +219,3 @@ class RequestRow(msgspec.Struct, frozen=True):
     """Key of its system prompt and tools."""
     message_id: str | None
     """The answer to it, where that is in the file."""
-
-
-class RequestPartRow(msgspec.Struct, frozen=True):
-    """Where a part of a request stands in its file: byte offset and length."""
-
-    part: int
-    offset: int
-    length: int
-    kind: str

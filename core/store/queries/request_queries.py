@@ -6,14 +6,15 @@ A request, a message and a shape are known by their key (64 bits of the client's
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ..sql import fetch_records
-from .query_rows import RequestPartRow, RequestRow
+from ..sql import columns, fetch_records
+from ..transcript_records import RequestPartRecord
+from .query_rows import RequestRow
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
 
 
 KEYS_PER_QUERY: Final = 500
@@ -59,16 +60,18 @@ def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[in
 
 def request_parts(
     db: sqlite3.Connection, file_id: int, parts: Iterable[int]
-) -> dict[int, RequestPartRow]:
+) -> dict[int, RequestPartRecord]:
     """Locate parts of requests in a file; a message without a blob is left out."""
-    asked, found = list(dict.fromkeys(parts)), dict[int, RequestPartRow]()
+    asked, found = list(dict.fromkeys(parts)), dict[int, RequestPartRecord]()
     for start in range(0, len(asked), KEYS_PER_QUERY):
         some = asked[start : start + KEYS_PER_QUERY]
         sql = (
-            "SELECT part, offset, length, kind FROM request_part"
+            f"SELECT {columns(RequestPartRecord)} FROM request_part"
             f" WHERE file_id = ? AND part IN ({', '.join('?' * len(some))})"
         )
-        found |= {row.part: row for row in fetch_records(RequestPartRow, db, sql, [file_id, *some])}
+        found |= {
+            row.part: row for row in fetch_records(RequestPartRecord, db, sql, [file_id, *some])
+        }
     return found
 
 

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
 from ..sql import fetch_records, in_condition
-from ..store_schema import MIGRATION_NAMES
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, SummaryRow
 from .summary_queries import SummaryConditions, fetch_summaries, find_summary_ids
 from .timeline_queries import NEXT_ANSWER_TOKENS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
@@ -208,20 +205,6 @@ def claimed_folder(db: sqlite3.Connection) -> str | None:
     """Name the Claude Code folder whose facts these are; None before the first scan."""
     row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
     return None if row is None else str(row[0])
-
-
-def schema_version(db: sqlite3.Connection) -> str:
-    """Name the newest migration that the store has."""
-    row = db.execute(
-        "SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop' ORDER BY id DESC"
-    ).fetchone()
-    return str(row[0]) if row else "none"
-
-
-def unknown_migrations(db: sqlite3.Connection) -> list[str]:
-    """Name the migrations of a newer ctxtop that the store has."""
-    rows = db.execute("SELECT name FROM _sqlite_migrations WHERE migration_set = 'ctxtop'")
-    return sorted({str(row[0]) for row in rows} - set(MIGRATION_NAMES))
 
 
 def find_damaged_page(db: sqlite3.Connection) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +13,6 @@ from .query_rows import SummaryRow
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
 
 
 MAX_SUMMARIES: Final = 100_000

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..sql import fetch_records
+from ..sql import columns, fetch_records
+from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
 from .agent_queries import RUNNING_STATUSES
 
 if TYPE_CHECKING:
@@ -47,33 +48,6 @@ class TimelineBoundaryRow(msgspec.Struct, frozen=True):
     """Estimate of that, while there is none."""
 
 
-class TimelineMicrocompactionRow(msgspec.Struct, frozen=True):
-    """A microcompaction."""
-
-    offset: int
-    at: int | None
-    saved_tokens: int | None
-    results: int
-    attachments: int
-
-
-class TimelineErrorRow(msgspec.Struct, frozen=True):
-    """An answer that the API refused."""
-
-    offset: int
-    at: int | None
-    detail: str
-
-
-class TimelineLaunchRow(msgspec.Struct, frozen=True):
-    """A call that started an agent."""
-
-    offset: int
-    at: int | None
-    agent_type: str
-    description: str
-
-
 class TimelineReturnRow(msgspec.Struct, frozen=True):
     """What an agent gave back, or its end."""
 
@@ -106,25 +80,25 @@ def boundaries(
 
 def microcompactions(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
-) -> list[TimelineMicrocompactionRow]:
+) -> list[MicrocompactionRecord]:
     """List the microcompactions of one context."""
     return fetch_records(
-        TimelineMicrocompactionRow, db, _MICROCOMPACTIONS, _context_values(session_id, agent_id)
+        MicrocompactionRecord, db, _MICROCOMPACTIONS, _context_values(session_id, agent_id)
     )
 
 
 def api_errors(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
-) -> list[TimelineErrorRow]:
+) -> list[ApiErrorRecord]:
     """List the refused answers of one context."""
-    return fetch_records(TimelineErrorRow, db, _API_ERRORS, _context_values(session_id, agent_id))
+    return fetch_records(ApiErrorRecord, db, _API_ERRORS, _context_values(session_id, agent_id))
 
 
 def launches(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
-) -> list[TimelineLaunchRow]:
+) -> list[LaunchRecord]:
     """List the calls of one context that started agents."""
-    return fetch_records(TimelineLaunchRow, db, _LAUNCHES, _context_values(session_id, agent_id))
+    return fetch_records(LaunchRecord, db, _LAUNCHES, _context_values(session_id, agent_id))
 
 
 def returns(
@@ -201,19 +175,19 @@ WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset
 
 _MICROCOMPACTIONS: Final = f"""
 {_CONTEXT_FILE}
-SELECT offset, at, saved_tokens, results, attachments FROM clearing
+SELECT {columns(MicrocompactionRecord)} FROM clearing
 WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
 """
 
 _API_ERRORS: Final = f"""
 {_CONTEXT_FILE}
-SELECT offset, at, detail FROM api_error
+SELECT {columns(ApiErrorRecord)} FROM api_error
 WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
 """
 
 _LAUNCHES: Final = f"""
 {_CONTEXT_FILE}
-SELECT offset, at, agent_type, description FROM launch
+SELECT {columns(LaunchRecord)} FROM launch
 WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset
 """
 

@@ -3,47 +3,42 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import secrets
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
 
 import msgspec
 
-from ...transcript.conversation import PartKind, group_messages
+from ...files.file_operations import write_file_atomically
+from ...files.safe_open import open_regular
+from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from ...transcript.redaction import redact
 from ..key_messages import prompt_facts
-from ..render import MODEL_SUMMARY_KEY, render_summary
-from ..summary_budget import Summary, SummaryBudget, build_summary, estimate_tokens
-from ..summary_checks import MODEL_MIN_NAMED_SHARE, find_missing_facts, find_summary_flaws
-from ..summary_facts import FactKind, make_fact, replace_angle_brackets, truncate_line
+from ..lost_artifacts import MODEL_MIN_NAMED_SHARE, find_missing_facts, find_summary_flaws
+from ..summary_budget import EstimateTokens, Summary, SummaryBudget, build_summary, estimate_tokens
+from ..summary_facts import (
+    MODEL_SUMMARY_KEY,
+    FactKind,
+    SummaryFact,
+    SummaryTemplate,
+    make_fact,
+    render_summary,
+    replace_angle_brackets,
+    truncate_line,
+)
 from .provider import (
     CHEAP_MODEL,
     DEFAULT_RETRY,
+    Provider,
     ProviderError,
     ProviderRetry,
     SummaryRequest,
     generate_with_retries,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from ...transcript.conversation import Entry, MessagePart
-    from ..summary_budget import EstimateTokens
-    from ..summary_facts import SummaryFact, SummaryTemplate
-    from .provider import Provider
-
-
-PRIVATE_FILE: Final = 0o600
-PRIVATE_FOLDER: Final = 0o700
-
 MAX_CACHED_BYTES: Final = 4 * 1024 * 1024
 """Bytes of a kept answer: `MAX_RESPONSE_BYTES`."""
-
-_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
 
 
 class SummaryCacheKey(msgspec.Struct, frozen=True):
@@ -70,7 +65,7 @@ class SummaryCache(msgspec.Struct, frozen=True):
     def get(self, key: SummaryCacheKey) -> str | None:
         """Return the cached answer; None if there is none or it cannot be read."""
         try:
-            with os.fdopen(os.open(self.folder / key.digest, _READ), "rb") as file:
+            with open_regular(self.folder / key.digest) as file:
                 data = file.read(MAX_CACHED_BYTES + 1)
         except OSError:
             return None
@@ -78,16 +73,7 @@ class SummaryCache(msgspec.Struct, frozen=True):
 
     def put(self, key: SummaryCacheKey, text: str) -> None:
         """Keep an answer; raises OSError. Who reads meanwhile finds all of it or nothing."""
-        self.folder.mkdir(mode=PRIVATE_FOLDER, parents=True, exist_ok=True)
-        part = self.folder / f"{key.digest}.{secrets.token_hex(8)}.part"
-        descriptor = os.open(part, _WRITE, PRIVATE_FILE)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(text.encode("utf-8", "replace"))
-            part.replace(self.folder / key.digest)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        write_file_atomically(self.folder / key.digest, text.encode("utf-8", "replace"))
 
 
 INPUT_CHARS: Final = 100

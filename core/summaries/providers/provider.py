@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 CHEAP_MODEL: Final = "claude-haiku-4-5"
 """Asked where no other model is named (T-05: ours is cheap by default)."""

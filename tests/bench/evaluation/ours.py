@@ -7,13 +7,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.retained_messages import RetainedTail
+from ctxtop.core.compaction.plan_options import PlanOptions
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
-from ctxtop.core.compaction.strategies.summary_strategy import facts_before_tail, summarise_by_rules
-from ctxtop.core.compaction.summary_boundary import Conversation, read_common_fields
-from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.strategies.summary_and_cut import facts_before_tail, summarise_by_rules
+from ctxtop.core.compaction.summary_boundary import Conversation, RetainedTail, read_common_fields
+from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.transcript_view import shorten_part
 from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
@@ -90,13 +89,15 @@ def compact_at(level: Severity) -> Compact:
 
 
 def _compact(level: Severity, path: Path) -> bytes:
-    plan = plan_transcript(
-        path.stem, path, _read, counter_for, options=SelectionOptions(max_level=level)
-    )
+    plan = plan_transcript(_source(path), PlanOptions(level=level.value))
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:
         return b"".join(lines_after(rewrite_lines(lines, plan.operations)))
+
+
+def _source(path: Path) -> PlanSource:
+    return PlanSource(path.stem, path, counter_for, read_entries=_read)
 
 
 def _read(path: Path, start: int = 0) -> Iterator[Entry]:
@@ -111,7 +112,7 @@ def _all_of(path: Path) -> list[Entry]:
 
 
 def _with_summary(path: Path) -> bytes:
-    plan = plan_conversation(path.stem, path, _read, counter_for, _summarised)
+    plan = plan_conversation(_source(path), _summarised)
     if plan.refused or not plan.operations:
         raise RefusedError("; ".join(f"{each.check}: {each.why}" for each in plan.refused))
     with path.open("rb") as lines:

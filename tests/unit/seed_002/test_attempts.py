@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.collectors.actions import session_resume
+from ctxtop.collectors import session_target
 from ctxtop.collectors.client_compact.client_run import FinishedRun
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryCounters,
@@ -72,10 +72,10 @@ def test_002_98(path: Path) -> None:
             asked.append(prompt)
             return FinishedRun(("claude",), "/here", "no")
 
-    place = session_resume.RunLocation(str(path.parent), None, path.parent / "store.db")
+    place = session_target.RunLocation(str(path.parent), None, path.parent / "store.db")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(session_resume, "prepare_run", lambda *_: Silent())
-        went = session_resume.resume_fork(
+        patch.setattr(session_target, "prepare_run", lambda *_: Silent())
+        went = session_target.resume_fork(
             "on", mended.receipt, place, RecoveryRetry(), waits.append
         )
     assert (waits, asked) == ([2.0, 4.0], ["on", "on"])

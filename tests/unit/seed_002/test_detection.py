@@ -46,9 +46,8 @@ if TYPE_CHECKING:
 
 
 def test_002_37(path: Path) -> None:
-    """Seen without a person; mended without one only where that was opted in."""
+    """Seen without a person; whether it is mended without one, `decide_recovery` says."""
     assert found_in(path, made.user(), refused())
-    assert not SETTINGS.auto
 
 
 def test_002_38(path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import msgspec
-from ctxtop.collectors.actions import session_resume
+from ctxtop.core.actions import session_recovery
 from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
 from ctxtop.core.compaction.recovery.recovery_run import RecoveryCounters, advance_run, finish_run
 from ctxtop.core.compaction.recovery.recovery_settings import (
@@ -122,7 +122,10 @@ def test_002_86(path: Path) -> None:
     assert mended.choice.plan
     assert mended.choice.plan.only_appends
     assert mended.receipt
-    assert any(each.boundary for each in read_entries(Path(mended.receipt.target)))
+    written = read_entries(Path(mended.receipt.target))
+    (boundary,) = [each.boundary for each in written if each.boundary]
+    # As the client counts it: with the system prompt and the tools.
+    assert boundary.pre_tokens == mended.choice.plan.before_tokens
 
 
 def test_002_88(path: Path) -> None:
@@ -135,10 +138,10 @@ def test_002_88(path: Path) -> None:
 def test_002_89(path: Path) -> None:
     """Only where a policy says so (T-11)."""
     made.write(path, chain(made.user("the last words"), refused()))
-    assert session_resume.resume_prompt("none", path, None) is None
-    assert session_resume.resume_prompt("continue", path, None) == "Continue"
-    assert session_resume.resume_prompt("last_prompt", path, None) == "the last words"
-    assert session_resume.resume_prompt("last_prompt", path, "taken out") == "taken out"
+    assert session_recovery.resume_prompt("none", path, None) is None
+    assert session_recovery.resume_prompt("continue", path, None) == "Continue"
+    assert session_recovery.resume_prompt("last_prompt", path, None) == "the last words"
+    assert session_recovery.resume_prompt("last_prompt", path, "taken out") == "taken out"
 
 
 def test_002_91() -> None:

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.operation_selection import SelectionOptions
 from ctxtop.core.compaction.plan import RemoveLine
 from ctxtop.core.compaction.strategies.inputs import KEPT_PROMPT_CHARS
 from ctxtop.core.compaction.strategies.reasoning import binds_thinking
+from msgspec.structs import replace
 
 from tests import transcripts as made
-from tests.planned import carried_out, found_by, plan_of, tokens_of
+from tests.planned import SHORT, carried_out, found_by, plan_of, tokens_of
 from tests.worked import NEWER, OLDER, WORDS, Session, numbered
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def test_an_input_is_counted_as_its_line_holds_it(session: Session, tmp_path: Pa
         ),
     ):
         path.write_text(text, encoding="utf-8")
-        plan = plan_of(path, SelectionOptions(strategies=("write-contents",)))
+        plan = plan_of(path, replace(SHORT, level=None, strategies=("write-contents",)))
         after = carried_out(plan.operations, path.read_bytes())
         freed = tokens_of(path.read_bytes(), tmp_path) - tokens_of(after, tmp_path)
         assert freed == plan.before_tokens - plan.after_tokens > 0

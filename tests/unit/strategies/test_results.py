@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.strategies.lossless import simplify_output
-from ctxtop.core.compaction.stubs import SHORT_STUB_BYTES, has_stub
+from ctxtop.core.compaction.strategies.stubs import SHORT_STUB_BYTES, has_stub
 
 from tests.planned import carried_out, found_by
 from tests.worked import WORDS, Session, numbered

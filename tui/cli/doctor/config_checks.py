@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+import sqlite3
 from typing import TYPE_CHECKING, Final
 
 from ....core.measure.effective_config import (
+    DefinitionKey,
     enabled_plugins,
     missing_skills,
     resolve_definitions,
@@ -14,19 +16,15 @@ from ....core.measure.effective_config import (
 from ....core.policy.policy import ProjectTrust
 from ....core.saves.save_plugin import PluginFit
 from ....core.saves.save_status import NEEDS_ATTENTION
-from ....core.store.config_records import ConfigScope, DefinitionKind
+from ....core.store.config_records import ConfigScope, DefinitionKind, DefinitionRecord
 from ....core.store.queries import config_queries as queries
 from ...text.formats import plural
 from ...text.policy_text import name_keys
 from .machine_checks import DoctorCheck, failed_check, passed_check
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from ....collectors.policy_files import PolicyFiles
-    from ....core.measure.effective_config import DefinitionKey
     from ....core.saves.project_saves import SavesReport
-    from ....core.store.config_records import DefinitionRecord
 
 
 POLICY_CHECK = "project policies"

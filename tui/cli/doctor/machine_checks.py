@@ -8,6 +8,7 @@ import sqlite3
 import stat
 import sys
 import time
+from collections.abc import Iterable
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
 from importlib.resources import files
@@ -17,21 +18,23 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop import __version__
 
-from ....collectors.claude_code.discover import file_system_type, find_files, needs_polling
+from ....collectors.claude_code.discover import (
+    FolderListing,
+    file_system_type,
+    find_files,
+    needs_polling,
+)
 from ....collectors.claude_code.registry import list_open_sessions
 from ....core.files.safe_open import NOT_REGULAR_FILE
 from ....core.measure.tokens import ENCODING_FILE, ENCODING_SHA256
+from ....core.model.problem import Problem
 from ....core.store.queries import session_queries
+from ....core.store.queries.query_rows import ProblemRow
 from ...text.formats import plural
 from ..output.text_table import output_encoding, wants_colours
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ....collectors.claude_code.discover import FolderListing
     from ....collectors.places import Places
-    from ....core.model.problem import Problem
-    from ....core.store.queries.query_rows import ProblemRow
 
 
 MIN_SQLITE: Final = (3, 37, 0)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import time
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ....collectors.claude_code.config.definition_files import SKILLS_MARKETPLACE
-from ....collectors.claude_code.own_files import MAX_KEPT_LOG_BYTES, find_log_files, own_log_folder
-from ....collectors.client_compact.request_receipts import read_client_receipts
+from ....collectors.claude_code.own_files import (
+    MAX_KEPT_LOG_BYTES,
+    LogFile,
+    find_log_files,
+    own_log_folder,
+)
+from ....collectors.client_compact.request_receipts import (
+    ClientCompactReceipt,
+    read_client_receipts,
+)
 from ....collectors.plugin.compact_requests import ORPHAN_AFTER_S, request_folder
 from ....collectors.plugin.installed_commands import InstalledCommand, parse_command
 from ....collectors.plugin.plugin_log import (
@@ -23,23 +33,15 @@ from ....collectors.plugin.plugin_log import (
     older_fault_path,
 )
 from ....core.files.safe_open import open_regular
-from ....core.measure.claim_assessment import compare_measurements
 from ....core.measure.effective_config import resolve_settings
+from ....core.measure.evidence import compare_measurements
+from ....core.store.config_records import SettingsFileRecord
 from ....core.store.log_records import LogKind
 from ....core.store.queries import config_queries, log_queries, session_queries
+from ....core.store.queries.log_queries import LogPartRow
 from ....core.transcript.sanitize import sanitize_title
 from ...text.formats import iso_time, plural
 from .machine_checks import DoctorCheck, failed_check, passed_check
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable
-
-    from ....collectors.claude_code.own_files import LogFile
-    from ....collectors.client_compact.request_receipts import ClientCompactReceipt
-    from ....core.store.config_records import SettingsFileRecord
-    from ....core.store.queries.log_queries import LogPartRow
-
 
 LOW_DISK_BYTES: Final = 256 * 1024 * 1024
 """The store of a heavy user is 100 MB, and its journal may be as much while it is made."""

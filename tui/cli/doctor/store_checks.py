@@ -6,21 +6,22 @@ import os
 import sqlite3
 import stat
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from ....collectors.actions.session_target import state_folder
-from ....collectors.places import PlaceError
+from ....collectors.places import PlaceError, Places
 from ....collectors.policy_files import PolicyFiles
 from ....collectors.store_update import rebuild_store, update_store
-from ....core.compaction.receipts import ReceiptStore
+from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ....core.compaction.recovery.recovery_run import (
     LOCKED_STATES,
     parse_recoverable_error,
     release_dead_holder,
 )
-from ....core.measure import fleet_reader
-from ....core.saves.project_saves import read_saves
+from ....core.model.session import Session
+from ....core.saves.project_saves import SavesReport
 from ....core.store.automation_records import (
     AUTOMATIC_RUN_TIMEOUT_MS,
     read_automatic_runs,
@@ -32,9 +33,15 @@ from ....core.store.database import (
     explain_error,
     find_damage,
     open_reader,
+    schema_version,
+    state_folder,
 )
 from ....core.store.queries import log_queries, session_queries
 from ....core.store.queries.config_queries import project_roots
+from ....core.store.queries.log_queries import LogPartRow
+from ....core.store.readers import fleet_reader
+from ....core.store.readers.saves_reader import read_saves
+from ....core.store.store_schema import SCHEMA_VERSION
 from ....core.transcript.line_types import why_ignored
 from ...text.formats import iso_time, plural
 from ..command_errors import error_text, print_error, print_errors
@@ -49,17 +56,6 @@ from .machine_checks import (
     passed_check,
 )
 from .plugin_checks import disk_check, hook_check, log_checks, measurement_check, requests_check
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ....collectors.places import Places
-    from ....core.compaction.receipts import CompactionReceipt
-    from ....core.model.session import Session
-    from ....core.saves.project_saves import SavesReport
-    from ....core.store.queries.log_queries import LogPartRow
-
 
 RECENT_RUN_MS: Final = 7 * 24 * 3_600_000
 """A session that ended longer ago is hardly missed."""
@@ -246,9 +242,9 @@ def _check_store(places: Places, failure: str | None) -> tuple[list[DoctorCheck]
 def _find_obstacle(db: sqlite3.Connection, places: Places) -> DoctorCheck | None:
     """Find what makes a store that opens useless all the same."""
     path = places.store
-    newer = session_queries.unknown_migrations(db)
-    if newer:
-        detail = f"{path} was written by a newer ctxtop ({newer[-1]})"
+    version = schema_version(db)
+    if version > SCHEMA_VERSION:
+        detail = f"{path} was written by a newer ctxtop (schema {version})"
         return failed_check(
             "store", detail, "use that one, or another --db: a scan would move it aside"
         )
@@ -278,7 +274,7 @@ def _store_check(path: Path, db: sqlite3.Connection) -> DoctorCheck:
     size = path.stat().st_size
     counts = session_queries.store_counts(db)
     detail = (
-        f"{path}, {size:,} bytes, {session_queries.schema_version(db)}, {mode:04o} in {around:04o},"
+        f"{path}, {size:,} bytes, schema {schema_version(db)}, {mode:04o} in {around:04o},"
         f" {plural(counts['files'], 'file')}, {plural(counts['sessions'], 'session')}"
     )
     if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)):

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ....core.compliance.findings import finding_labels
+from ....core.compliance.findings import ComplianceFinding, Judgement, finding_labels
 from ...text.formats import iso_time
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from ....core.compliance.compliance_score import ComplianceCost, ComplianceScore
-    from ....core.compliance.findings import ComplianceFinding, Judgement
-    from ....core.compliance.run_verdict import RunVerdict
+    from ....core.compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict
     from ....core.measure.agent_compliance import ComplianceDay, ComplianceSummary
 
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ....collectors.claude_code.config.client_settings import mask_secrets
-from ....collectors.install.install_status import InstallState
+from ....collectors.install.install_status import CommandStatus, InstallState, InstallStatus
 from ...text.formats import iso_time, plural
 from .text_table import TextColumn, clean_line, draw_table, paint, terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from ....collectors.install.install_plan import InstallPlan
-    from ....collectors.install.install_status import CommandStatus, InstallStatus
 
 
 STATUS_LINE_KEY: Final = ""

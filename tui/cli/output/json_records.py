@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,23 +15,20 @@ from ....collectors.claude_code.own_files import own_log_folder
 from ....core.measure.tokens import tokens_or_estimate
 from ....core.policy.value_types import to_json_value
 from ....core.store.queries import agent_queries, log_queries, session_queries
+from ....core.store.queries.query_rows import CompactionRow, SummaryRow, UsageRow
 from ...text.formats import iso_time
 from . import compliance_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from pathlib import Path
-
     from ....core.measure.activity import Activity, PromptCache, SessionCost
     from ....core.measure.compaction_report import Refill
     from ....core.measure.composition import CategoryShare, Composition
     from ....core.measure.forecast import Forecast, Outlook
-    from ....core.measure.warning_log import ContextWarning
     from ....core.model.agent import Agent
     from ....core.model.context import Context
     from ....core.model.session import Session
     from ....core.policy.policy import Policy, PolicyNotice
-    from ....core.store.queries.query_rows import CompactionRow, SummaryRow, UsageRow
+    from ....core.store.readers.warning_reader import ContextWarning
     from ....core.summaries.artifacts import Quote, Todo
     from ....core.summaries.lost_artifacts import LostArtifacts
     from ..command_store import StoreSnapshot
@@ -354,7 +353,7 @@ def policy_record(found: Policy, notices: Iterable[PolicyNotice]) -> Record:
 
 
 def summary_record(row: SummaryRow, name: str) -> Record:
-    """One object of `ctxtop summaries`; `named` is what `ctxtop diff` calls it."""
+    """Return an object of `ctxtop summaries`; `name` is what `ctxtop diff` calls it."""
     return {
         "kind": row.kind,
         "session_id": row.session_id,

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
+from ....core.compaction.plan import CompactionPlan, Operation, Refusal
 from ....core.transcript.sanitize import sanitize_text
 from ...text.formats import percent, tokens
 from ...text.plan_text import (
     HARM_NAMES,
+    OperationChange,
     appended_texts,
     break_even_after,
     read_changes,
@@ -26,14 +30,6 @@ from .text_table import (
     terminal_width,
     text_bar,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from ....core.compaction.plan import CompactionPlan, Operation, Refusal
-    from ...text.plan_text import OperationChange
-
 
 MAX_OPERATIONS: Final = 20
 """Operations of a preview (compaction.md 7.2): the largest; `--explain` and `--json` show all."""

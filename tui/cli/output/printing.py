@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
 
+import click
 from click.core import ParameterSource
 
 from ..command_errors import DONE
 from ..command_options import options_of, wants_ascii
 from . import json_records
+from .json_records import Record
 from .text_table import output_encoding, print_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    import click
-
-    from .json_records import Record
-
 
 _NOT_REPEATED: Final = frozenset(
     {"explain", "is_applied", "in_place", "as_json", "no_scan", "session", "config_dir", "db"}

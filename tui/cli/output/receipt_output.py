@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
 
-from ....core.compaction.receipts import ApplyMode, ReceiptState, ReceiptStore
+import click
+
+from ....core.actions.session_compaction import try_undo, undo_obstacle
+from ....core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
 from ....core.compaction.receipts import receipt_to_dict as facts_of
 from ...screens.history.receipt_history import (
     MODE_NAMES,
     RECEIPT_STATE_TEXTS,
+    HistoryEntry,
     check_text,
     receipt_state_text,
     strategies_text,
-    try_undo,
-    undo_obstacle,
 )
 from ...text.formats import date_time, iso_time, percent, tokens
 from ..command_errors import DONE, FAILED
@@ -29,17 +33,6 @@ from .text_table import (
     paint,
     terminal_width,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    import click
-
-    from ....core.compaction.receipts import CompactionReceipt
-    from ...screens.history.receipt_history import HistoryEntry
-    from .text_table import TextCell
-
 
 _HISTORY_COLUMNS: Final = (
     TextColumn("receipt"),

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ....core.measure import compaction_report
+from ....core.measure.compaction_report import CompactionReport
+from ....core.measure.composition import CategoryShare, Composition
 from ....core.measure.tokens import tokens_or_estimate
-from ....core.policy.policy import PolicyOrigin
+from ....core.model.session import Session
+from ....core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ....core.policy.value_types import format_value
+from ....core.store.queries.query_rows import CompactionRow, SummaryRow
+from ....core.summaries.lost_artifacts import ArtifactCounts
 from ....core.transcript.sanitize import sanitize_text
 from ...text.compaction_text import CONTENT_UNKNOWN, compaction_report_lines
 from ...text.compliance_text import agent_count
-from ...text.composition_text import (
-    SHARE_CELLS,
-    composition_total_text,
-    largest_parts,
-    share_tokens_text,
-)
 from ...text.formats import (
     NOTHING,
     date_time,
@@ -31,6 +30,12 @@ from ...text.formats import (
     tokens_after,
 )
 from ...text.policy_text import ignored_table
+from ...text.session_text import (
+    SHARE_CELLS,
+    composition_total_text,
+    largest_parts,
+    share_tokens_text,
+)
 from .text_table import (
     TextCell,
     TextColumn,
@@ -50,16 +55,8 @@ from .text_table import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from ....core.measure.compaction_report import CompactionReport
-    from ....core.measure.composition import CategoryShare, Composition
-    from ....core.measure.warning_log import ContextWarning
     from ....core.model.agent import Agent
-    from ....core.model.session import Session
-    from ....core.policy.policy import Policy, PolicyNotice, ResolvedValue
-    from ....core.store.queries.query_rows import CompactionRow, SummaryRow
-    from ....core.summaries.lost_artifacts import ArtifactCounts
+    from ....core.store.readers.warning_reader import ContextWarning
     from ..doctor.machine_checks import DoctorCheck
     from .json_records import Record
 

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
+from ....core.saves.save_metrics import AverageSave, BandVerdict, Durations, Rate
+from ....core.saves.save_noise import SaveNoise
+from ....core.saves.save_plugin import PluginCompatibility
 from ....core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...text.formats import NOTHING, duration, iso_time, plural, tokens
 from ...text.saves_text import is_bootstrap_error, plugin_text
 from .text_table import TextCell, TextColumn, clean_line, draw_table, terminal_width
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from ....core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
-    from ....core.saves.save_metrics import AverageSave, BandVerdict, Durations, Rate
-    from ....core.saves.save_noise import SaveNoise
-    from ....core.saves.save_plugin import PluginCompatibility
     from .json_records import Record
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import asdict
 
 from ....core.measure.activity import estimate_cost
 from ....core.measure.compaction_report import steering_outcomes
+from ....core.store.log_records import AnswerItemRecord
 from ....core.store.queries import activity_queries, session_queries
-from ....core.store.queries.injection_queries import answer_items
+from ....core.store.queries.agent_queries import answer_items
+from ....core.store.queries.query_rows import CompactionRow, UsageRow
 from ...screens.agents.agent_details import injected_records, read_injected_context
 from . import json_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ....core.model.agent import Agent
     from ....core.model.session import Session
-    from ....core.store.queries.injection_queries import AnswerItemRow
-    from ....core.store.queries.query_rows import CompactionRow, UsageRow
     from ..command_store import StoreSnapshot
 
 
 def steering_records(
-    rows: Sequence[CompactionRow], asked: Sequence[AnswerItemRow]
+    rows: Sequence[CompactionRow], asked: Sequence[AnswerItemRecord]
 ) -> list[list[dict[str, Any]] | None]:
     """Make the value of `steered` for each compaction, None where nothing was asked.
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import sys
 import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
@@ -13,7 +14,7 @@ import msgspec
 from rich.cells import cell_len
 
 from ....core.measure.tokens import tokens_or_estimate
-from ....core.model.context import ContextState
+from ....core.model.context import Context, ContextState
 from ....core.transcript.sanitize import sanitize_text
 from ...text.ascii_signs import to_ascii
 from ...text.compliance_text import VERDICT_SIGNS, short_verdict
@@ -29,11 +30,8 @@ from ...text.formats import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from ....core.compliance.run_verdict import RunVerdict
     from ....core.model.agent import Agent
-    from ....core.model.context import Context
 
 
 COLUMN_GAP: Final = "  "

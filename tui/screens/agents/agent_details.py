@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ....core.store.queries.injection_queries import answer_items
+from ....core.store.log_records import AnswerItemRecord
+from ....core.store.queries.agent_queries import answer_items
+from ....core.store.queries.query_rows import FillRow
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Sequence
-    from pathlib import Path
 
     from ....core.injection.injection_candidates import EarlierResult, Injection
     from ....core.model.agent import Agent
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
-    from ....core.store.queries.injection_queries import AnswerItemRow
-    from ....core.store.queries.query_rows import FillRow
 
-    Key = tuple[str, str]
+Key = tuple[str, str]
 
 
 def read_injected_context(
     db: sqlite3.Connection, session_id: str | None = None
-) -> dict[Key, list[AnswerItemRow]]:
+) -> dict[Key, list[AnswerItemRecord]]:
     """Find what agents were given, by session and agent."""
-    found: dict[Key, list[AnswerItemRow]] = {}
+    found: dict[Key, list[AnswerItemRecord]] = {}
     for row in answer_items(db, "inject", session_id):
         if row.agent_id:
             found.setdefault((row.session_id, row.agent_id), []).append(row)
     return found
 
 
-def injected_records(rows: Sequence[AnswerItemRow]) -> list[dict[str, Any]] | None:
+def injected_records(rows: Sequence[AnswerItemRecord]) -> list[dict[str, Any]] | None:
     """Make the value of `injected`; None where nothing was recorded."""
     if not rows:
         return None
@@ -50,7 +50,7 @@ def injected_records(rows: Sequence[AnswerItemRow]) -> list[dict[str, Any]] | No
     ]
 
 
-def injected_lines(rows: Sequence[AnswerItemRow]) -> list[str]:
+def injected_lines(rows: Sequence[AnswerItemRecord]) -> list[str]:
     return [
         f"{row.kind.replace('_', ' ')}: {row.from_agent_id or 'its tasks'}, {row.text}"
         + ("" if row.tokens is None else f", at most {row.tokens:,} tokens")
@@ -68,7 +68,7 @@ class AgentDetails(msgspec.Struct, frozen=True):
     task: str = ""
     """The prompt that it began with; empty where no file of its own has it."""
     context_history: tuple[FillRow, ...] = ()
-    injected: tuple[AnswerItemRow, ...] = ()
+    injected: tuple[AnswerItemRecord, ...] = ()
     """What ctxtop gave it at its start, as its hook wrote it down."""
     injection_choice: Injection | None = None
     """What there was to give when it started, by `read_injection_choice`."""

@@ -3,34 +3,35 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ....core.compliance.codes import FAILED_VERDICTS, PASSED_VERDICTS, FindingCode, ResultFormat
-from ....core.compliance.expected import ExpectationSource
-from ....core.compliance.run_verdict import MarkerLocation
+from ....core.compliance.findings import (
+    FAILED_VERDICTS,
+    PASSED_VERDICTS,
+    ComplianceFinding,
+    FindingCode,
+    ResultFormat,
+)
+from ....core.compliance.judge import ExpectationSource
+from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
+from ....core.model.agent import Agent
+from ....core.store.log_records import AnswerItemRecord
 from ....core.transcript.sanitize import one_line
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, duration, model_name, percent, tokens
+from ...text.formats import NOTHING, duration, model_name, percent, sparkline, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge, tokens_of_window
-from ...text.meters import sparkline
 from ...text.text_lines import hanging_lines, labelled_line, section_heading
 from .agent_details import AgentDetails, injected_lines
 from .agent_tree import agent_sign, returned_text
-from .agents_table import duration_text
+from .agents_table import AgentTreeRow, duration_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from ....core.compliance.findings import ComplianceFinding
-    from ....core.compliance.run_verdict import RunVerdict
     from ....core.injection.injection_candidates import Injection
-    from ....core.model.agent import Agent
-    from ....core.store.queries.injection_queries import AnswerItemRow
-    from .agents_table import AgentTreeRow
 
 
 MAX_LINES: Final = 2_000
@@ -316,7 +317,7 @@ def _context(agent: Agent, detail: AgentDetails, width: int) -> Iterator[Content
 
 
 def _injected(
-    given: Iterable[AnswerItemRow], choice: Injection | None, width: int
+    given: Iterable[AnswerItemRecord], choice: Injection | None, width: int
 ) -> Iterator[Content]:
     rows = list(given)
     if rows:

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec.structs import replace
+from textual import events
 from textual.binding import Binding, BindingType
 
+from ....core.model.agent import Agent
 from ....core.model.problem import Problem
+from ...messages import FleetView
 from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS, ReadingScreen, RefreshingQuery
 from .agent_details import AgentDetails, read_agent_details, read_injection_choice
 from .agent_report import NO_DETAILS, agent_report, agent_result_text
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable
-
-    from textual import events
-
     from ....core.injection.injection_candidates import Injection
-    from ....core.model.agent import Agent
-    from ...fleet_view import FleetView
 
 
 class AgentScreen(ReadingScreen):
@@ -90,7 +88,7 @@ class AgentScreen(ReadingScreen):
         agent = self._agent
 
         def read(db: sqlite3.Connection) -> tuple[Agent, AgentDetails]:
-            from ....core.measure.fleet_reader import read_agents
+            from ....core.store.readers.fleet_reader import read_agents
 
             found = read_agents(db, sessions, [agent.session_id], policies)
             newest = next((each for each in found if each.agent_id == agent.agent_id), agent)

@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ....core.measure.agent_compliance import group_by_severity
+from textual.content import Content
+
+from ....core.measure.agent_compliance import (
+    AgentTypeCompliance,
+    SeverityFindings,
+    group_by_severity,
+)
+from ....core.model.agent import Agent
 from ...text.compliance_text import (
     VERDICT_NAMES,
     escape_markup,
@@ -12,40 +21,105 @@ from ...text.compliance_text import (
     findings_markdown,
 )
 from ...text.formats import NOTHING, model_name, percent, tokens
-from ...widgets.row_list import Row
+from ...widgets.row_list import FoldList, Row
+from .agent_details import AgentDetails
 from .agent_report import NO_DETAILS, agent_report, agent_result_text, session_agents_report
-from .agent_tree import measure_tree
+from .agent_tree import TreeColumns, measure_tree
 from .agent_type_rows import compliance_share_text, type_line, type_report, types_header
-from .agents_selection import filter_agents, filter_findings, filter_types
 from .agents_table import (
+    AgentOrder,
+    AgentScope,
+    AgentsOverview,
+    AgentTreeRow,
     agent_fold_cell,
     agent_row_key,
     agent_tree_line,
     agent_tree_rows,
     agents_header,
     duration_text,
+    filter_agents,
+    filter_findings,
+    filter_types,
 )
 from .finding_rows import (
+    FindingRow,
     finding_fold_cell,
     finding_line,
     finding_report,
     findings_header,
     lay_out_findings,
 )
-from .tab_pane import TabPane
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from ....core.model.session import Session
 
-    from textual.content import Content
 
-    from ....core.measure.agent_compliance import AgentTypeCompliance, SeverityFindings
-    from ....core.model.agent import Agent
-    from .agent_tree import TreeColumns
-    from .agents_selection import AgentsOverview
-    from .agents_table import AgentTreeRow
-    from .finding_rows import FindingRow
-    from .tab_pane import TabData
+@dataclass(slots=True)
+class TabArrangement:
+    """How a person has arranged a tab."""
+
+    scope: AgentScope
+    filter_text: str = ""
+    order: AgentOrder = AgentOrder.STARTED
+    folded: set[str] = field(default_factory=set)
+
+
+@dataclass(frozen=True, slots=True)
+class TabData:
+    """What a tab is drawn from."""
+
+    overview: AgentsOverview
+    sessions: Sequence[Session]
+    arrangement: TabArrangement
+    now_ms: int
+    details: Mapping[str, AgentDetails]
+    """Of agents, by the keys of their rows."""
+
+    @property
+    def titles(self) -> dict[str, str]:
+        """What the sessions are called."""
+        return {each.session_id: each.title for each in self.sessions}
+
+
+class TabPane(FoldList):
+    """One of the tabs; the line above names it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(id=name, number="", name=name)
+        self.border_title = None
+
+    def draw(self, shown: TabData) -> None:
+        """Draw the rows."""
+        raise NotImplementedError
+
+    def count(self) -> int:
+        """Count what is shown."""
+        raise NotImplementedError
+
+    def count_all(self, gathered: AgentsOverview) -> int:
+        """Count what would be shown without a filter."""
+        raise NotImplementedError
+
+    def report(self, width: int) -> Content | None:
+        """Write all that is known of the marked row."""
+        raise NotImplementedError
+
+    def copy_text(self) -> tuple[str, str] | None:
+        """Return the text of the marked row and a name for it, None if there is none."""
+        raise NotImplementedError
+
+    def document(self) -> str:
+        """Write what is shown as Markdown."""
+        raise NotImplementedError
+
+    def foldable(self) -> Sequence[str]:
+        """Name the rows that can be folded."""
+        return tuple(self._fold_cells)
+
+    def parent_of(self, key: str) -> str | None:
+        """Name the nearest row above this one that can be folded and that it stands below."""
+        del key
+        return None
 
 
 _FENCE = "```"

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.model.agent import AgentStatus
+from ....core.model.agent import Agent, AgentStatus
 from ...text.compliance_text import short_verdict
 from ...text.formats import duration, fit_left, fit_right, model_name, percent, tokens
 from ...text.gauge import LEVEL_STYLES, estimate_sign
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
-    from ....core.model.agent import Agent
     from ....core.model.session import Session
 
 

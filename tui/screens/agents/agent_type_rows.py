@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ....core.compliance.codes import (
+from ....core.compliance.findings import (
     CODE_SENTENCES,
     FAILED_VERDICTS,
     ComplianceVerdict,
@@ -14,14 +15,11 @@ from ....core.compliance.codes import (
     ResultFormat,
 )
 from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, fit_left, fit_right, iso_time, percent, tokens
-from ...text.meters import sparkline
+from ...text.formats import NOTHING, fit_left, fit_right, iso_time, percent, sparkline, tokens
 from ...text.text_lines import LABEL_CELLS, hanging_lines, labelled_line, section_heading
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ....core.compliance.compliance_score import ComplianceScore
+    from ....core.compliance.run_verdict import ComplianceScore
     from ....core.measure.agent_compliance import AgentTypeCompliance, ComplianceDay
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Static
 
+from ....core.model.agent import Agent
 from ....core.model.problem import Problem
+from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
 from ...widgets.filter_bar import FilterBar
 from ...widgets.pager import Pager
 from ...widgets.row_list import FoldList, RowList, Rows
@@ -20,27 +26,15 @@ from ...widgets.tab_bar import NamedTabBar, TabName
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import Page, RefreshingQuery
 from .agent_details import AgentDetails, read_agent_details
-from .agent_tabs import AgentTreePane, FindingPane, TypePane
-from .agents_selection import (
+from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
+from .agents_table import (
     NONCOMPLIANT_WORD,
     AgentScope,
     AgentsOverview,
+    agent_row_key,
     read_agents_overview,
     toggle_word,
 )
-from .agents_table import agent_row_key
-from .tab_pane import TabArrangement, TabData, TabPane
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
-
-    from textual.widget import Widget
-
-    from ....core.model.agent import Agent
-    from ....core.model.session import Session
-    from ...fleet_view import FleetView
-
 
 CRUMB: Final = "agents"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -13,8 +14,6 @@ from ...text.formats import NOTHING, date_time, duration, fit_left, fit_right, s
 from ...text.text_lines import hanging_lines, section_heading
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
     from ....core.measure.agent_compliance import (
         FileFindings,
         GroupedFinding,

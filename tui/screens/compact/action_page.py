@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import sqlite3
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from ....core.compaction.receipts import ApplyMode
+from ....core.actions.session_access import ActionFailure, ClientCompactResult
+from ....core.actions.session_compaction import in_place_mode, in_place_refusal
+from ....core.compaction.apply import ApplyStage
+from ....core.compaction.plan import CompactionPlan, Refusal
+from ....core.compaction.receipts import ApplyMode, CompactionReceipt
+from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
-from ...compaction_actions import in_place_mode, in_place_refusal
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
@@ -23,18 +29,7 @@ from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 
 if TYPE_CHECKING:
-    import sqlite3
-
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
-
-    from ....collectors.client_compact.compact_outcome import ClientCompactResult
-    from ....core.compaction.apply import ApplyStage
-    from ....core.compaction.plan import CompactionPlan, Refusal
-    from ....core.compaction.receipts import CompactionReceipt
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ...compaction_actions import ActionFailure
 
 
 TITLE_CELLS: Final = 50
@@ -248,8 +243,10 @@ class ActionPage(Page):
         places, session = self.app.places, self.session
 
         def question(db: sqlite3.Connection) -> Refusal | None:
+            from ....collectors.session_target import session_target
+
             del db
-            return in_place_refusal(places, session)
+            return in_place_refusal(session_target(places.folder, places.store, session))
 
         self.look_up(question, self._take_in_place)
 

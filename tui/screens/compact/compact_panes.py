@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.message import Message
 from textual.widgets import Button, Static
 
-from ....core.actions.plan_options import (
-    BY_LEVEL,
-    CUT,
-    PLAN_STRATEGIES,
-    REVERT,
-    SUMMARISE,
-    PlanSliders,
+from ....core.compaction.plan import (
+    CompactionPlan,
+    Operation,
+    ProtectedTokens,
+    Refusal,
+    target_tokens,
 )
-from ....core.compaction.plan import target_tokens
+from ....core.compaction.plan_options import (
+    CUT,
+    LAST_PROMPT,
+    REVERT,
+    ROLLOVER,
+    SUMMARISE,
+    WHOLE_STRATEGIES,
+    PlanOptions,
+)
 from ....core.transcript.sanitize import one_line
 from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens
 from ...text.plan_text import HARM_NAMES, screen_advice
-from ...widgets.choice_bar import Choice
+from ...widgets.controls import Choice, Slider, SliderScale
 from ...widgets.row_list import Row, RowList
-from ...widgets.slider import Slider, SliderScale
-from .compaction_planner import operation_key
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from textual import events
-    from textual.app import ComposeResult
-
-    from ....core.actions.plan_options import PromptChoice
-    from ....core.compaction.plan import CompactionPlan, Operation, ProtectedTokens, Refusal
-    from .compaction_planner import OperationKey, PlannedCompaction
-
+from .compaction_planner import OperationKey, PlannedCompaction, PromptChoice, operation_key
 
 BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
 DEPENDENT_SIGN: Final = " + "
@@ -223,12 +220,45 @@ MAX_KEPT: Final = 40
 MAX_TURNS: Final = 60
 """Who wants to keep more makes nothing smaller."""
 
+BY_LEVEL: Final = "by level"
+"""The ladder: least harm first, and no more than reaches the target."""
+
+PLAN_STRATEGIES: Final = (BY_LEVEL, *WHOLE_STRATEGIES)
+
 _SLIDERS_BY_STRATEGY: Final = {
     BY_LEVEL: ("level", "target", "keep"),
     SUMMARISE: ("keep",),
     CUT: ("turns",),
     REVERT: ("back",),
 }
+
+
+DEFAULT_CUT_TURNS: Final = 10
+"""Newest turns that a cut leaves."""
+
+
+def slider_options(
+    strategy: str, values: Mapping[str, int], prompts: Sequence[PromptChoice] = ()
+) -> PlanOptions:
+    """Return the options that the sliders stand for; `prompts` are the session's, oldest first.
+
+    `values` are by slider: the target in percent, where 0 takes all that the level allows, and
+    how many prompts to go back, where 1 is the newest.
+    """
+    if strategy == SUMMARISE:
+        return PlanOptions(strategies=(SUMMARISE,), keep=values["keep"])
+    if strategy == CUT:
+        return PlanOptions(strategies=(CUT,), keep_turns=values["turns"])
+    if strategy == REVERT:
+        back = values["back"]
+        known = 1 < back <= len(prompts)
+        return PlanOptions(
+            strategies=(REVERT,), to=str(prompts[-back].line) if known else LAST_PROMPT
+        )
+    if strategy == ROLLOVER:
+        return PlanOptions(strategies=(ROLLOVER,))
+    target = values["target"] / 100 if values["target"] else None
+    return PlanOptions(level=values["level"], target=target, keep=values["keep"])
 
 
 class PlanOptionsBar(Vertical):
@@ -238,29 +268,28 @@ class PlanOptionsBar(Vertical):
     class Changed(Message):
         """A person wants something else."""
 
-        sliders: PlanSliders
+        options: PlanOptions
 
-    def __init__(self, sliders: PlanSliders, window_tokens: int) -> None:
+    def __init__(self, options: PlanOptions, window_tokens: int) -> None:
         super().__init__()
         self._window: Final = window_tokens
         self._prompts: tuple[PromptChoice, ...] = ()
-        self._sliders = sliders
+        self._strategy = BY_LEVEL
+        self._options = options
 
     def compose(self) -> ComposeResult:
         """Lay out the strategies above the sliders."""
-        aims = self._sliders
+        first = self._options
+        target = round((first.target or 0) * 100)
+        level, shares = SliderScale(0, 6), SliderScale(0, 95, 5)
+        kept, turns, back = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS), SliderScale(1, 2)
         yield Choice(PLAN_STRATEGIES, id="strategy", name="strategy")
         with Horizontal(id="sliders"):
-            yield Slider(SliderScale(0, 6), aims.level, _level_label, id="level", name="level")
-            yield Slider(
-                SliderScale(0, 95, 5), aims.target, self._target_label, id="target", name="target"
-            )
-            kept, turns = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS)
-            yield Slider(kept, aims.keep, self._keep_label, id="keep", name="keep last")
-            yield Slider(turns, aims.keep_turns, _turns_label, id="turns", name="keep last")
-            yield Slider(
-                SliderScale(1, 2), aims.prompts_back, self._back_label, id="back", name="go back"
-            )
+            yield Slider(level, first.max_level.value, _level_label, id="level", name="level")
+            yield Slider(shares, target, self._target_label, id="target", name="target")
+            yield Slider(kept, first.min_turns, self._keep_label, id="keep", name="keep last")
+            yield Slider(turns, DEFAULT_CUT_TURNS, _turns_label, id="turns", name="keep last")
+            yield Slider(back, 1, self._back_label, id="back", name="go back")
 
     def on_mount(self) -> None:
         """Show the sliders of the first strategy."""
@@ -280,30 +309,29 @@ class PlanOptionsBar(Vertical):
             fewer = max(1, len(prompts) - 1)
             self.query_one("#back", Slider).rescale(SliderScale(1, fewer))
             self.query_one("#turns", Slider).rescale(SliderScale(1, min(fewer, MAX_TURNS)))
+            self._post_change()
 
     @on(Choice.Changed)
     def _choose(self, event: Choice.Changed) -> None:
         event.stop()
-        self._sliders = replace(self._sliders, strategy=event.value)
+        self._strategy = event.value
         self._show_sliders()
-        self.post_message(self.Changed(self._sliders))
+        self._post_change()
 
     @on(Slider.Changed)
     def _slide(self, event: Slider.Changed) -> None:
         event.stop()
-        values = {each.id: each.value for each in self.query(Slider)}
-        self._sliders = PlanSliders(
-            strategy=self._sliders.strategy,
-            level=values["level"],
-            target=values["target"],
-            keep=values["keep"],
-            keep_turns=values["turns"],
-            prompts_back=values["back"],
-        )
-        self.post_message(self.Changed(self._sliders))
+        self._post_change()
+
+    def _post_change(self) -> None:
+        values = {each.id: each.value for each in self.query(Slider) if each.id}
+        options = slider_options(self._strategy, values, self._prompts)
+        if options != self._options:
+            self._options = options
+            self.post_message(self.Changed(options))
 
     def _show_sliders(self) -> None:
-        shown = _SLIDERS_BY_STRATEGY.get(self._sliders.strategy, ())
+        shown = _SLIDERS_BY_STRATEGY.get(self._strategy, ())
         for slider in self.query(Slider):
             slider.display = slider.id in shown
             slider.refresh()
@@ -315,7 +343,7 @@ class PlanOptionsBar(Vertical):
         return f"{share} % ≈ {tokens(target_tokens(self._window, share / 100))}"
 
     def _keep_label(self, count: int) -> str:
-        return plural(count, "message" if self._sliders.strategy == SUMMARISE else "turn")
+        return plural(count, "message" if self._strategy == SUMMARISE else "turn")
 
     def _back_label(self, count: int) -> str:
         known = self._prompts[-count:][:1] if count <= len(self._prompts) else ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -9,40 +10,34 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Container
 from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.actions.plan_options import DEFAULT_SLIDERS, PlanSliders
-from ....core.compaction.plan import target_tokens
+from ....core.compaction.plan import DEFAULT_TARGET_SHARE, Operation, target_tokens
+from ....core.compaction.plan_options import DEFAULT_OPTIONS, PlanOptions
+from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
 from ...text.formats import shorten_middle
 from ...text.plan_report import plan_lines
-from ...text.plan_text import NOTHING_TO_GAIN, screen_advice
+from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.pager import Pager
 from ...widgets.row_list import RowList, Rows
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compact_panes import (
     ApplyBar,
     OperationPane,
+    OperationRow,
     PlanOptionsBar,
     operation_rows,
     toggle_all,
     toggle_row,
 )
-from .compaction_planner import CompactionPlanner, PlannedCompaction, PlanRequest
+from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompaction, PlanRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from textual.timer import Timer
-    from textual.widget import Widget
-
-    from ....core.compaction.plan import Operation
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ...fleet_view import FleetView
-    from ...text.plan_text import OperationChange
-    from .compact_panes import OperationRow
-    from .compaction_planner import OperationKey
 
 
 PLAN_DELAY_S: Final = 0.15
@@ -105,7 +100,7 @@ class CompactScreen(ActionPage):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session, "compact")
-        self._sliders = PlanSliders(target=_default_target(session))
+        self._options = _default_options(session)
         self._left_out: frozenset[OperationKey] = frozenset()
         self._planned: PlannedCompaction | None = None
         self._share: float | None = None
@@ -113,7 +108,7 @@ class CompactScreen(ActionPage):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out what is asked for, the plan, and what can be done with it."""
-        yield PlanOptionsBar(self._sliders, self.session.context.window.tokens)
+        yield PlanOptionsBar(self._options, self.session.context.window.tokens)
         yield Static(id="sums")
         with Container(id="plan"):
             yield OperationPane(id="operations")
@@ -136,7 +131,7 @@ class CompactScreen(ActionPage):
 
     @on(PlanOptionsBar.Changed)
     def _change_options(self, event: PlanOptionsBar.Changed) -> None:
-        self._sliders = event.sliders
+        self._options = event.options
         self.clear_failure()
         self.schedule_plan()
 
@@ -178,7 +173,7 @@ class CompactScreen(ActionPage):
             self.schedule_plan(REPLAN_DELAY_S)
             return
         self.is_stale = True
-        wish = PlanRequest(self.session, self._sliders, self._left_out)
+        wish = PlanRequest(self.session, self._options, self._left_out)
         self._planner.plan(wish, self._take_plan, self._show_progress)
         self._draw_sums()
 
@@ -341,7 +336,7 @@ class CompactScreen(ActionPage):
             self.session.context,
             width,
             is_stale=self.is_stale,
-            target_tokens=self._sliders.target_tokens(self.session.context.window.tokens),
+            target_tokens=self._options.target_tokens(self.session.context.window.tokens),
         )
         self.query_one("#sums", Static).update(drawn)
         pane = self.query_one(OperationPane)
@@ -373,10 +368,12 @@ class CompactScreen(ActionPage):
         self._draw()
 
 
-def _default_target(session: Session) -> int:
+def _default_options(session: Session) -> PlanOptions:
     """Aim at half of what fits; where the session is below that, at all that may go."""
     now, half = session.context.tokens, target_tokens(session.context.window.tokens)
-    return 0 if now is not None and now <= half else DEFAULT_SLIDERS.target
+    is_below = now is not None and now <= half
+    level, keep = DEFAULT_OPTIONS.max_level.value, DEFAULT_OPTIONS.min_turns
+    return PlanOptions(level=level, target=None if is_below else DEFAULT_TARGET_SHARE, keep=keep)
 
 
 def _strategy_text(item: OperationRow) -> Content:

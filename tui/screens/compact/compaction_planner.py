@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ....core.actions.compaction_planning import (
-    PlanContext,
-    draft_compaction,
-    plan_whole_conversation,
-)
-from ....core.actions.plan_options import NotPlannedError, PlanSliders, PromptChoice
+from textual.message import Message
+
+from ....core.actions.session_access import NotPlannedError
+from ....core.actions.session_compaction import PlanContext, draft_compaction, plan_compaction
+from ....core.compaction.plan import CompactionPlan, Operation
+from ....core.compaction.plan_options import PlanOptions
+from ....core.compaction.transcript_planning import EntryReader, PlanDraft
+from ....core.compaction.transcript_view import TranscriptView
+from ....core.model.session import Session
+from ....core.transcript.conversation import Entry
+from ....core.transcript.entry_decoder import iter_entries
 from ...background_queries import WorkerThread
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
-    from textual.message import Message
-
     from ....collectors.places import Places
-    from ....core.compaction.plan import CompactionPlan, Operation
-    from ....core.compaction.transcript_planning import EntryReader, PlanDraft
-    from ....core.compaction.transcript_view import TranscriptView
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ....core.transcript.conversation import Entry
     from ...text.plan_text import OperationChange
 
 
@@ -52,11 +49,19 @@ def operation_key(operation: Operation) -> OperationKey:
 
 
 @dataclass(frozen=True, slots=True)
+class PromptChoice:
+    """A prompt that can be gone back to."""
+
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class PlanRequest:
     """What is to be planned."""
 
     session: Session
-    sliders: PlanSliders
+    options: PlanOptions
     left_out: frozenset[OperationKey] = frozenset()
 
 
@@ -85,7 +90,7 @@ class _OpenDraft:
     """A draft that can be asked again, and for what it was made."""
 
     path: str
-    sliders: PlanSliders
+    options: PlanOptions
     state: tuple[int, int, int]
     """Of the file when the reading began."""
     draft: PlanDraft
@@ -109,7 +114,7 @@ class CompactionPlanner:
         on_plan: Callable[[PlannedCompaction | Problem], None],
         on_progress: Callable[[float], None],
     ) -> None:
-        """Plan; `take` gets the plan of the newest wish alone, `tell` how much is read, 0..1."""
+        """Plan; `on_plan` receives only the newest request's plan, `on_progress` a share."""
         self._newest = request
 
         def take_newest(found: PlannedCompaction | Problem | None) -> None:
@@ -177,17 +182,15 @@ class CompactionPlanner:
     ) -> PlannedCompaction:
         path = self._transcript(request.session)
         size = path.stat().st_size
-        prompts: list[PromptChoice] = []
-        asked = request.sliders.options()
-        if asked.whole_strategy:
+        if request.options.whole_strategy:
             self._close_draft()
-            ground = self._plan_context(request, size, on_progress)
-            plan = plan_whole_conversation(
-                ground, asked, lambda view: prompts.extend(_prompt_choices(view))
-            )
-            again = request.sliders.options(prompts)
-            if again != asked:
-                plan = plan_whole_conversation(ground, again, lambda _: None)
+            prompts: list[PromptChoice] = []
+
+            def note_prompts(view: TranscriptView) -> None:
+                prompts.extend(_prompt_choices(view))
+
+            context = self._plan_context(request, size, on_progress, note_prompts)
+            plan = plan_compaction(context, request.options)
             return PlannedCompaction(request, plan, (), tuple(prompts), size, 0.0)
         draft = self._draft(request, on_progress)
         plan = draft.plan(_left_out_numbers(draft, request.left_out))
@@ -197,54 +200,46 @@ class CompactionPlanner:
         held, now = self._open_draft, self._transcript(request.session).stat()
         # Also where another file took its place, which an open one does not notice.
         state = now.st_ino, now.st_size, now.st_mtime_ns
-        if held and (held.path, held.sliders, held.state) == (
+        if held and (held.path, held.options, held.state) == (
             request.session.path,
-            request.sliders,
+            request.options,
             state,
         ):
             return held.draft
         self._close_draft()
         close = ExitStack()
-        ground = self._plan_context(request, now.st_size, on_progress)
-        draft = close.enter_context(draft_compaction(ground, request.sliders.options()))
-        self._open_draft = _OpenDraft(request.session.path, request.sliders, state, draft, close)
+        context = self._plan_context(request, now.st_size, on_progress)
+        draft = close.enter_context(draft_compaction(context, request.options))
+        self._open_draft = _OpenDraft(request.session.path, request.options, state, draft, close)
         return draft
 
     def _plan_context(
-        self, request: PlanRequest, size: int, on_progress: Callable[[float], None]
-    ) -> PlanContext:
-        from ....collectors.actions.session_target import summary_cache_folder
-        from ....collectors.policy_files import PolicyFiles
-        from ....core.transcript.entry_decoder import iter_entries
-
-        policies = PolicyFiles(self._places.policy)
-        root = request.session.project_root
-        policies.refresh([root] if root else [])
-        return PlanContext(
-            db=self._open_store(),
-            transcript=self._transcript(request.session),
-            session=request.session,
-            policy=policies.policies.acting.for_project(root),
-            summary_cache=summary_cache_folder(self._places.store),
-            read_entries=self._read_with_progress(iter_entries, request, size, on_progress),
-            on_message=lambda _: None,
-        )
-
-    def _read_with_progress(
         self,
-        read: EntryReader,
         request: PlanRequest,
         size: int,
         on_progress: Callable[[float], None],
+        on_view: Callable[[TranscriptView], None] = lambda _: None,
+    ) -> PlanContext:
+        from ....collectors.session_target import open_session_at
+
+        return PlanContext(
+            access=open_session_at(self._places, request.session),
+            db=self._open_store(),
+            on_view=on_view,
+            read_entries=self._read_with_progress(request, size, on_progress),
+        )
+
+    def _read_with_progress(
+        self, request: PlanRequest, size: int, on_progress: Callable[[float], None]
     ) -> EntryReader:
-        """Wrap `read` to report progress from 0 to 1 and to stop once `request` is superseded."""
+        """Read entries, report progress from 0 to 1, and stop once `request` is superseded."""
         passes = 0
 
         def told(path: Path, start: int = 0, /) -> Iterable[Entry]:
             nonlocal passes
             passes += 1
             first = passes == 1
-            for entry in read(path, start):
+            for entry in iter_entries(path, start):
                 if request is not self._newest:
                     raise _SupersededError
                 now = time.monotonic()
@@ -297,7 +292,7 @@ def _left_out_numbers(draft: PlanDraft, left_out: frozenset[OperationKey]) -> fr
 
 
 def _prompt_choices(view: TranscriptView) -> list[PromptChoice]:
-    from ....core.actions.whole_strategies import sent_prompts
+    from ....core.compaction.strategies.summary_and_cut import sent_prompts
     from ....core.transcript.sanitize import one_line
     from ...text.formats import shorten_middle
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 
 from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread
@@ -16,10 +18,6 @@ from ...widgets.row_list import Row, RowList, Rows
 from ..page import Page, ReadingScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from textual.widget import Widget
-
     from ....collectors.places import Places
     from ....core.model.problem import Problem
     from ...cli.doctor.machine_checks import DoctorCheck
@@ -57,14 +55,12 @@ def aborted_check(problem: Problem) -> DoctorCheck:
 
 
 def count_text(checks: Sequence[DoctorCheck]) -> str:
-    """Count what is well and what is not."""
     wrong = sum(not each.ok for each in checks)
     well = f"{len(checks) - wrong} ✓"
     return f"{well} · {wrong} ✗" if wrong else well
 
 
 def check_details(check: DoctorCheck) -> Content:
-    """Write all of a check."""
     sign, style = OK_SIGN if check.ok else FAILED_SIGN
     lines = [
         Content.assemble((f"{sign} {check.name}", style)),
@@ -104,18 +100,15 @@ class DoctorScreen(Page):
         self._round = 0
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the checks."""
         yield RowList(id="doctor", number="", name="Doctor")
 
     def on_mount(self) -> None:
-        """Begin to check."""
         self._works = WorkerThread("ctxtop doctor", self.app.post_message)
         self._list.empty = EMPTY_TEXT
         self._list.rows.focus()
         self.action_again()
 
     def on_unmount(self) -> None:
-        """End the thread."""
         if self._works is not None:
             self._works.stop()
 
@@ -174,7 +167,6 @@ class DoctorScreen(Page):
         return shown[marked] if marked is not None and marked < len(shown) else None
 
     def action_copy(self) -> None:
-        """Copy what to do, else what was found."""
         check = self._marked
         if check is not None:
             fix = check.fix

@@ -6,15 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual.binding import Binding
+from textual.css.types import Display
 from textual.reactive import reactive
 from textual.screen import Screen
+from textual.widget import Widget
 
 from .session_arrangement import SessionArrangement, SessionOrder
 
 if TYPE_CHECKING:
-    from textual.css.types import Display
-    from textual.widget import Widget
-
     from ...dashboard import Dashboard
 
 

@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from textual.app import ComposeResult
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.style import Style
+from textual.timer import Timer
 
+from ....core.measure.composition import CategoryShare, Composition, ContextItem
+from ....core.measure.levels import PlacedThreshold
+from ....core.model.agent import Agent
+from ....core.model.session import Session
+from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
-from ...text.composition_text import MIN_SHARE, composition_total_text, share_tokens_text
 from ...text.formats import duration, fit_left, fit_right, percent, shorten_middle, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL
-from ...text.session_text import cache_texts, doing_age, longest_fitting
+from ...text.session_text import (
+    MIN_SHARE,
+    cache_texts,
+    composition_total_text,
+    doing_age,
+    longest_fitting,
+    share_tokens_text,
+)
 from ...text.summary_text import summary_lines
 from ...widgets.row_list import LazyRow, Row, RowList
 from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
-from .session_arrangement import HEADING_PREFIX, ProjectHeading
-from .session_table import SessionFlags, lay_out_columns, project_line, session_line
+from .session_arrangement import (
+    HEADING_PREFIX,
+    ProjectHeading,
+    SessionArrangement,
+    SessionListEntry,
+    SessionOrder,
+)
+from .session_table import (
+    SessionFlags,
+    SessionTableLayout,
+    lay_out_columns,
+    project_line,
+    session_line,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from textual.app import ComposeResult
-    from textual.timer import Timer
-
-    from ....core.measure.composition import CategoryShare, Composition, ContextItem
-    from ....core.measure.levels import PlacedThreshold
-    from ....core.model.agent import Agent
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ....core.store.queries.query_rows import SummaryRow
-    from ...fleet_view import FleetView
-    from .session_arrangement import SessionArrangement, SessionListEntry, SessionOrder
-    from .session_table import SessionTableLayout
+    from ...messages import FleetView
 
 
 ROWS_PER_PAGE: Final = 1_000

@@ -6,18 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import on
+from textual import events, on
+from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.content import Content
 from textual.reactive import reactive
+from textual.widget import Widget
 
-from ....core.model.session import SessionStatus
+from ....core.measure.composition import Composition
+from ....core.model.session import Session, SessionStatus
 from ....core.transcript.sanitize import one_line
-from ...fleet_view import FleetView, ViewRequest
-from ...text.composition_text import read_context_composition
+from ...messages import FleetView, ViewRequest
+from ...text.session_text import read_context_composition
 from ...widgets.filter_bar import FilterBar
-from ...widgets.header_footer import KeyLine
+from ...widgets.header_footer import FeedState, FleetStatus, KeyLine, ProblemLine, StatusLine
 from ...widgets.row_list import RowList, Rows
-from ...widgets.status_line import FeedState, FleetStatus, ProblemLine, StatusLine
 from ..page import Page
 from .fleet_actions import ARRANGEMENT_KEYS, FLEET_KEYS, ArrangementActions, ZoomableScreen
 from .fleet_panes import (
@@ -28,21 +31,12 @@ from .fleet_panes import (
     LowerPanes,
     SessionPane,
 )
-from .session_arrangement import ArrangedSessions, arrange_sessions
+from .session_arrangement import ArrangedSessions, SessionArrangement, arrange_sessions
 from .session_filter import completion_choices
 
 if TYPE_CHECKING:
-    from textual import events
-    from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.widget import Widget
-
     from ....collectors.claude_code.scan_progress import ScanProgress
-    from ....core.measure.composition import Composition
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ...fleet_view import FleetView
-    from .session_arrangement import SessionArrangement
 
 
 WARNING_RATIO: Final = 0.80

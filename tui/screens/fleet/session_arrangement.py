@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from ....core.measure.fleet_reader import fill_ratio
+from ....core.measure.activity import SessionCost
 from ....core.model.session import Session, SessionStatus
-from ...cycle_enum import CycleEnum
+from ....core.store.readers.fleet_reader import fill_ratio
+from ...ui_state import CycleEnum
 from .session_filter import NO_FILTER, FilterContext, SessionFilter, parse_filter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from ....core.measure.activity import SessionCost
-
 
 HEADING_PREFIX: Final = "/"
 """Begins a heading's key; a session's id is a file's name, which never has it."""

@@ -11,18 +11,14 @@ is:waiting  is:pinned              in that state
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ....core.measure.levels import Level
 from ....core.model.session import Session, SessionStatus
 from ....core.transcript.sanitize import one_line
 from ...text.formats import model_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 _WORD: Final = re.compile(r'(!?)((?:[^\s":]+:)?)(?:"([^"]*)"?|(\S*))')
 _SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.content import Content
 
 from ....core.measure.activity import ActivityKind
-from ....core.measure.fleet_reader import fill_ratio
-from ....core.model.session import SessionStatus
+from ....core.measure.levels import PlacedThreshold
+from ....core.model.session import Session, SessionStatus
+from ....core.store.readers.fleet_reader import fill_ratio
 from ...text.compliance_text import agent_count
 from ...text.formats import NOTHING, fit_left, fit_right, model_name, percent
 from ...text.gauge import (
@@ -32,15 +34,7 @@ from ...text.session_text import (
     longest_fitting,
     turns_left_texts,
 )
-from .session_arrangement import SessionOrder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from ....core.measure.levels import PlacedThreshold
-    from ....core.model.session import Session
-    from .session_arrangement import ProjectHeading
-
+from .session_arrangement import ProjectHeading, SessionOrder
 
 MAX_BAR_CELLS: Final = 40
 """Cells; a longer bar is not read more exactly."""

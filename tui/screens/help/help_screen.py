@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
-from textual.app import App
-from textual.binding import Binding
+from textual.app import App, ComposeResult
+from textual.binding import ActiveBinding, Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -28,13 +29,6 @@ from ..compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, P
 from ..fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
 from ..summaries.comparison_text import COVERAGE_SIGNS as THING_SIGNS
 from ..summaries.summary_report import kind_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from textual.app import ComposeResult
-    from textual.binding import ActiveBinding, BindingType
-
 
 SignGroup = tuple[str, tuple[tuple[str, str], ...]]
 """A heading, and signs with what each means."""

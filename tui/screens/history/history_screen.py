@@ -2,29 +2,27 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
 from ...text.formats import duration, fit_left, fit_right, tokens
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import Row, RowList, Rows
-from ..filtered_page import FilteredPage
+from ..page import FilteredPage
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Mapping
-
-    from textual.widget import Widget
-
+    from ....core.actions.session_access import ActionFailure
     from ....core.compaction.receipts import CompactionReceipt
     from ....core.compaction.undo import UndoResult
     from ....core.model.problem import Problem
-    from ...compaction_actions import ActionFailure
-    from ...fleet_view import FleetView
     from .receipt_history import HistoryEntry
 
 
@@ -37,7 +35,6 @@ _DETAILS_FROM_CELLS: Final = 100
 
 
 def history_header(width: int) -> Content:
-    """Write the line above the rows."""
     return Content.styled(
         _history_cells("ago", "session", "how", "what", "freed", "state", width), "$quiet"
     )
@@ -46,7 +43,7 @@ def history_header(width: int) -> Content:
 def history_line(
     action: HistoryEntry, title: str, check_result: str | None, now_ms: int, width: int
 ) -> Content:
-    """Write a row; `said` is how it stands where that was tried out."""
+    """Return a row; `check_result` is how it stands where that was tried out."""
     freed = "–" if action.freed_tokens is None else f"≈ {tokens(action.freed_tokens)}"
     state = check_result or action.state
     by = "" if action.requested_by in {"you", ""} else f" (by itself: {action.requested_by})"
@@ -131,18 +128,15 @@ class ReceiptsScreen(FilteredPage):
         self._check_results: dict[str, str] = {}
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the list."""
         yield RowList(id="actions", number="", name="Receipts")
         yield FilterBar("a title, fork, in place, undone, a receipt's id …")
 
     def on_mount(self) -> None:
-        """Ask for them."""
         self.query_one(RowList).empty = "the receipts are being read …"
         self.query_one(Rows).focus()
         self.set_interval(REFRESH_S, self._look)
 
     def on_screen_resume(self) -> None:
-        """Read them again."""
         super().on_screen_resume()
         self._seen = None
         self._look()
@@ -205,7 +199,7 @@ class ReceiptsScreen(FilteredPage):
         store, receipt_id = self.app.places.store, action.receipt_id
 
         def question(db: sqlite3.Connection) -> CompactionReceipt | None:
-            from .receipt_history import read_receipt
+            from ....core.actions.session_compaction import read_receipt
 
             del db
             return read_receipt(store, receipt_id)[0]
@@ -215,6 +209,9 @@ class ReceiptsScreen(FilteredPage):
 
             if isinstance(found, CompactionReceipt):
                 self.app.session_actions.undo(found, None, self._undone)
+                return
+            why = f"receipt {receipt_id} cannot be read any more" if found is None else str(found)
+            self.app.notify(one_line(why), title="cannot be undone", severity="error", markup=False)
 
         self.look_up(question, take)
 
@@ -230,7 +227,7 @@ class ReceiptsScreen(FilteredPage):
         store = self.app.places.store
 
         def question(db: sqlite3.Connection) -> dict[str, str]:
-            from .receipt_history import check_all_receipts
+            from ....core.actions.session_compaction import check_all_receipts
 
             del db
             return check_all_receipts(store)
@@ -248,7 +245,6 @@ class ReceiptsScreen(FilteredPage):
         self.draw()
 
     def action_copy(self) -> None:
-        """Copy the receipt's id."""
         action = self._marked
         if action is not None:
             name = action.receipt_id or action.session_id or action.what
@@ -262,7 +258,6 @@ class ReceiptsScreen(FilteredPage):
         return next(known, (action.session_id or "ctxtop")[:8])
 
     def draw(self) -> None:
-        """Draw what matches."""
         if not self.is_attached:
             return
         pane = self.query_one(RowList)

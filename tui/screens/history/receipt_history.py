@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import shlex
 import time
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ....core.compaction.plan import Refusal
+from ....core.actions.session_compaction import undo_obstacle
+from ....core.compaction.plan import Operation
 from ....core.compaction.receipts import ApplyMode, BackupStore, CompactionReceipt, ReceiptState
-from ....core.compaction.undo import find_undo_obstacle
 from ...text.formats import plural, tokens
 
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Collection, Iterator
 
     from ....collectors.client_compact.request_receipts import ClientCompactReceipt
-    from ....core.compaction.plan import Operation
     from ....core.store.automation_records import AutomaticRunRecord
     from ...text.plan_text import OperationChange
 
@@ -71,36 +70,6 @@ RECEIPT_STATE_TEXTS: Final = {
 }
 
 
-def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
-    """Return why a receipt cannot be undone, None if it can.
-
-    The content of the backup is not read.
-    """
-    if receipt.state is ReceiptState.UNDONE:
-        return "it is undone already"
-    if receipt.state is ReceiptState.OPEN:
-        return "it was interrupted: the next change of the session settles it"
-    if not Path(receipt.target).is_file():
-        return f"{receipt.target} is gone"
-    copy = BackupStore(state).path(receipt.backup) if receipt.backup else None
-    if copy is not None and not copy.is_file() and not Path(receipt.transcript).is_file():
-        return f"{copy} and {receipt.transcript} are gone"
-    return None
-
-
-def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
-    """Dry-run an undo; return what prevents it, None if nothing does.
-
-    An OSError is returned as a refusal too.
-    """
-    try:
-        found = find_undo_obstacle(receipt, state)
-    except OSError as error:
-        why = f"{error.filename or receipt.target}: {error.strerror}"
-        return Refusal("file", why, "make it readable again")
-    return found.refusals[0] if found else None
-
-
 def strategies_text(receipt: CompactionReceipt) -> str:
     """Count the operations and name their strategies."""
     operations = receipt.plan.operations
@@ -115,15 +84,6 @@ def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
     ):
         return "its file is gone"
     return RECEIPT_STATE_TEXTS[receipt.state]
-
-
-def newest_undoable(store: Path) -> CompactionReceipt | None:
-    """Return the newest receipt that is not undone, None if there is none. Raises OSError."""
-    from ....collectors.actions.session_target import state_folder
-    from ....core.compaction.receipts import ReceiptStore
-
-    found = ReceiptStore(state_folder(store)).all()
-    return next((each for each in found if each.state is not ReceiptState.UNDONE), None)
 
 
 def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, title: str) -> str:
@@ -148,21 +108,11 @@ def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, t
     )
 
 
-def read_receipt(store: Path, receipt_id: str) -> tuple[CompactionReceipt | None, str | None]:
-    """Read a receipt, and what keeps it from being undone. Raises OSError."""
-    from ....collectors.actions.session_target import state_folder
-    from ....core.compaction.receipts import ReceiptStore
-
-    state = state_folder(store)
-    found = next(iter(ReceiptStore(state).find_by_prefix(receipt_id)), None)
-    return found, undo_obstacle(found, state) if found else None
-
-
 def read_applied_changes(
     receipt: CompactionReceipt, operation: Operation, store: Path, max_changes: int
 ) -> list[OperationChange]:
     """Read what an operation changed when it was carried out. Raises OSError."""
-    from ....collectors.actions.session_target import state_folder
+    from ....core.store.database import state_folder
     from ...text.plan_text import read_backup_changes, read_edit_changes
 
     edits = operation.edits[:max_changes]
@@ -170,19 +120,6 @@ def read_applied_changes(
         return read_edit_changes(edits, Path(receipt.transcript))
     with BackupStore(state_folder(store)).open_lines(receipt.backup) as lines:
         return read_backup_changes(edits, lines)
-
-
-def check_all_receipts(store: Path) -> dict[str, str]:
-    """Try out of each receipt whether it can be taken back: "ok", or what stands in its way."""
-    from ....collectors.actions.session_target import state_folder
-    from ....core.compaction.receipts import ReceiptStore
-
-    state = state_folder(store)
-    found = {each.receipt_id: try_undo(each, state) for each in ReceiptStore(state).all()}
-    return {name: "ok" if why is None else why.check for name, why in found.items()}
-
-
-_MAX_INSTALL_RECEIPT_BYTES: Final = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,10 +149,10 @@ def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
 
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
     """Return a fingerprint that changes with every action and is cheap to read."""
-    from ....collectors.actions.session_target import state_folder
     from ....collectors.install.install_receipts import install_folder
     from ....collectors.plugin.compact_requests import request_history_folder
     from ....core.store.automation_records import automatic_runs_fingerprint
+    from ....core.store.database import state_folder
 
     asked = Path(request_history_folder(str(store)))
     places = (state_folder(store) / "receipts", asked, install_folder(store))
@@ -230,10 +167,10 @@ def _modified_ns(place: Path) -> int | None:
 
 
 def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
-    from ....collectors.actions.session_target import state_folder
     from ....collectors.client_compact import request_receipts as asked
     from ....core.compaction.receipts import ReceiptStore
     from ....core.store.automation_records import read_automatic_runs, read_recoveries
+    from ....core.store.database import state_folder
 
     state = state_folder(store)
     mended = {run.receipt for run in read_recoveries(db) if run.receipt}
@@ -242,10 +179,11 @@ def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
         yield _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in mended)
     for path in kept.unreadable():
         yield _unreadable_entry(path)
-    for request in asked.read_client_receipts(store, time.time_ns() // 1_000_000):
+    requests = asked.read_client_receipts(store, time.time_ns() // 1_000_000)
+    for request in requests:
         yield _client_compact_entry(request)
     for run in read_automatic_runs(db, 0):
-        if run.receipt is None:
+        if run.receipt is None and not any(_belongs_to(each, run) for each in requests):
             yield _automatic_entry(run)
     yield from _install_entries(store)
 
@@ -300,11 +238,20 @@ def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
         session_id=request.session_id,
         mode=f"/compact, {request.via}",
         what=request.why or _client_compact_text(request),
-        requested_by="you",
+        requested_by=request.automatic or "you",
         freed_tokens=freed,
         freed_bytes=None,
         state=request.state,
         undo_obstacle="Claude Code did it: ctxtop cannot take that back",
+    )
+
+
+def _belongs_to(request: ClientCompactReceipt, run: AutomaticRunRecord) -> bool:
+    """Whether an automatic run asked for this, so that the request shows it already."""
+    return (
+        (request.session_id, request.automatic) == (run.session_id, run.reason)
+        and run.at <= request.requested_at
+        and (run.ended_at is None or request.requested_at <= run.ended_at)
     )
 
 
@@ -330,26 +277,18 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
 
 
 def _install_entries(store: Path) -> Iterator[HistoryEntry]:
-    import msgspec
+    from ....collectors.install.install_receipts import read_install_receipts
 
-    from ....collectors.install.install_receipts import InstallReceipt, install_folder
-    from ....core.files.safe_open import open_regular
-
-    for path in sorted(install_folder(store).glob("*/receipt.json")):
-        try:
-            with open_regular(path) as file:
-                found = msgspec.json.decode(
-                    file.read(_MAX_INSTALL_RECEIPT_BYTES), type=InstallReceipt
-                )
-        except (OSError, msgspec.DecodeError):
+    for path, receipt in read_install_receipts(store):
+        if receipt is None:
             yield _unreadable_entry(path)
             continue
         yield HistoryEntry(
             key=f"install:{path.parent.name}",
-            at=found.at_ms,
+            at=receipt.at_ms,
             session_id=None,
             mode="hooks",
-            what=f"{found.form}: {', '.join(found.features)} in {found.settings}",
+            what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
             requested_by="you",
             freed_tokens=None,
             freed_bytes=None,

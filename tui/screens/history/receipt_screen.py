@@ -2,36 +2,33 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.compaction.receipts import ApplyMode
+from ....core.compaction.plan import Operation
+from ....core.compaction.receipts import ApplyMode, CompactionReceipt
+from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
 from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten_middle, tokens
 from ...text.plan_report import format_bytes
-from ...text.plan_text import HARM_NAMES
+from ...text.plan_text import HARM_NAMES, OperationChange
 from ...widgets.pager import Pager
 from ...widgets.row_list import Row, RowList, Rows
 from ..page import Page
 from .receipt_history import RECEIPT_STATE_TEXTS, check_text
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from textual.timer import Timer
-    from textual.widget import Widget
-
-    from ....core.compaction.plan import Operation
-    from ....core.compaction.receipts import CompactionReceipt
-    from ....core.compaction.undo import UndoResult
+    from ....core.actions.session_access import ActionFailure
     from ....core.model.problem import Problem
-    from ...compaction_actions import ActionFailure
-    from ...text.plan_text import OperationChange
 
 
 _STATE_CELLS: Final = 8
@@ -42,20 +39,29 @@ _LEVEL_FROM_CELLS: Final = 96
 
 
 def applied_header(width: int) -> Content:
-    """Write the line above the rows."""
     return Content.styled(_applied_cells("", "line", "level", "what", "tokens", width), "$quiet")
 
 
-def applied_operation_line(
-    operation: Operation, width: int, *, is_undone: bool, is_marked: bool
-) -> Content:
-    """Write a row; what is undone says so."""
-    state = "undone" if is_undone else ("▸ undo" if is_marked else "✓")
+class AppliedState(StrEnum):
+    """How an operation stands, as its row begins."""
+
+    APPLIED = "✓"
+    MARKED = "▸ undo"
+    UNDONE = "undone"
+
+
+_STATE_STYLES: Final = {
+    AppliedState.APPLIED: "$foreground",
+    AppliedState.MARKED: "bold $accent",
+    AppliedState.UNDONE: "$quiet",
+}
+
+
+def applied_operation_line(operation: Operation, state: AppliedState, width: int) -> Content:
     line = "" if operation.line is None else f"{operation.line:,}"
     freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
     said = _applied_cells(state, line, HARM_NAMES[operation.level], operation.what, freed, width)
-    style = "$quiet" if is_undone else ("bold $accent" if is_marked else "$foreground")
-    return Content.styled(said, style)
+    return Content.styled(said, _STATE_STYLES[state])
 
 
 def _applied_cells(state: str, line: str, level: str, what: str, freed: str, width: int) -> str:
@@ -83,7 +89,7 @@ def receipt_summary(
 
 
 def check_lines(checks: Sequence[str], ticked: int, width: int) -> Content:
-    """Draw the checks in columns, the first `shown` of them with their tick."""
+    """Draw the checks in columns, the first `ticked` of them with their tick."""
     columns = max(1, width // CHECK_CELLS)
     height = -(-len(checks) // columns)
     rows = []
@@ -151,8 +157,6 @@ PADDING_CELLS: Final = 4
 
 
 class ReceiptScreen(Page):
-    """Shows a receipt as it stands now."""
-
     CSS_PATH = "receipt.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -184,14 +188,12 @@ class ReceiptScreen(Page):
         self._ticking: Timer | None = None
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out what was done, the checks, the operations, and the text of one."""
         yield Static(id="done")
         yield Static(id="ticks")
         yield RowList(id="operations", number="", name="Operations")
         yield Pager(Static(id="change"), id="words")
 
     def on_mount(self) -> None:
-        """Ask for it."""
         self.query_one(RowList).empty = "the receipt is being read …"
         self.query_one(Rows).focus()
 
@@ -204,7 +206,7 @@ class ReceiptScreen(Page):
         store, receipt_id = self.app.places.store, self._receipt_id
 
         def question(db: sqlite3.Connection) -> tuple[CompactionReceipt | None, str | None]:
-            from .receipt_history import read_receipt
+            from ....core.actions.session_compaction import read_receipt
 
             del db
             return read_receipt(store, receipt_id)
@@ -239,7 +241,6 @@ class ReceiptScreen(Page):
     # What a person does.
 
     def action_mark(self) -> None:
-        """Mark the operation, or take its mark away."""
         number = self._number
         if number is None or self._receipt is None:
             return
@@ -267,8 +268,8 @@ class ReceiptScreen(Page):
             return
 
         def question(db: sqlite3.Connection) -> str:
-            from ....collectors.actions.session_target import state_folder
-            from .receipt_history import try_undo
+            from ....core.actions.session_compaction import try_undo
+            from ....core.store.database import state_folder
 
             del db
             refusal = try_undo(receipt, state_folder(store))
@@ -279,7 +280,6 @@ class ReceiptScreen(Page):
         self.look_up(question, lambda said: self.app.notify(one_line(str(said)), markup=False))
 
     def action_copy(self) -> None:
-        """Copy the command that goes on with the session."""
         if self._receipt is not None:
             self.app.copy(self._receipt.resume_command, "the command that goes on with it")
 
@@ -288,7 +288,6 @@ class ReceiptScreen(Page):
         self.action_show()
 
     def action_show(self) -> None:
-        """Show the whole text of the marked operation."""
         from ...text.plan_report import FULL_TEXT_LINES
         from ..page import ReadingScreen
 
@@ -351,18 +350,12 @@ class ReceiptScreen(Page):
         self.query_one("#done", Static).update(receipt_summary(receipt, self._why_not, when, width))
         self._draw_ticks()
         pane = self.query_one(RowList)
-        undone = receipt.now.undone if receipt.now else ()
         pane.show_header(applied_header(pane.row_width))
         pane.show_rows(
             [
                 Row(
                     str(number),
-                    applied_operation_line(
-                        each,
-                        pane.row_width,
-                        is_undone=number in undone,
-                        is_marked=number in self._marked,
-                    ),
+                    applied_operation_line(each, self._state_of(number), pane.row_width),
                 )
                 for number, each in enumerate(receipt.plan.operations)
             ]
@@ -370,6 +363,11 @@ class ReceiptScreen(Page):
         marked = f" · {len(self._marked)} marked" if self._marked else ""
         pane.border_title = f"Operations: {len(receipt.plan.operations):,}{marked}"
         self._show_beside()
+
+    def _state_of(self, number: int) -> AppliedState:
+        if self._receipt and self._receipt.now and number in self._receipt.now.undone:
+            return AppliedState.UNDONE
+        return AppliedState.MARKED if number in self._marked else AppliedState.APPLIED
 
     def _draw_ticks(self) -> None:
         if self._receipt is not None and self.is_attached:

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
-from ....collectors.claude_code.own_files import state_folder
 from ....core.compaction.receipts import ReceiptState, ReceiptStore
 from ....core.compaction.recovery.recovery_run import RecoveryState as RunState
-from ....core.measure.warning_log import read_warnings
 from ....core.model.session import session_title
 from ....core.store.automation_records import read_automatic_runs, read_recoveries
+from ....core.store.database import state_folder
 from ....core.store.queries import log_queries, session_queries, timeline_queries
+from ....core.store.readers.warning_reader import read_warnings
 from ....core.store.warning_records import last_warning_id
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
 from ...text.formats import NOTHING, percent, plural, tokens, tokens_after
 from ..history.receipt_history import MODE_NAMES
 from .event_log import LogEvent, newest_events
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterator
-    from pathlib import Path
-
 
 MAX_HISTORY: Final = 1000
 """Entries of the past that are shown, the newest; the commands list all of each kind."""

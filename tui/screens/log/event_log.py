@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from textual.content import Content
-
 from ....core.transcript.sanitize import one_line
-from ...cycle_enum import CycleEnum
 from ...notifications import EventSeverity
-from ...text.formats import NOTHING, fit_left, fit_right
+from ...text.formats import NOTHING
+from ...ui_state import CycleEnum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ....collectors.claude_code.scan_progress import ScanProgress
     from ....core.model.problem import Problem
 
@@ -100,14 +97,6 @@ def newest_events(happenings: Iterable[LogEvent], limit: int) -> list[LogEvent]:
     return listed[-limit:]
 
 
-_TIME_CELLS: Final = 12
-_SOURCE_CELLS: Final = 10
-_MIN_WHERE_CELLS: Final = 12
-_MAX_WHERE_CELLS: Final = 44
-
-SOURCE_FROM_CELLS: Final = 72
-"""Cells below which the source of an entry goes: its words say as much."""
-
 WEIGHT_SIGNS: Final = {
     EventSeverity.NOTE: ("·", "$quiet"),
     EventSeverity.WARNING: ("▲", "$level-warning"),
@@ -145,40 +134,11 @@ def _matches(entry: LogEvent, asked: list[str]) -> bool:
     )
 
 
-def event_header(width: int) -> Content:
-    """Write the line above the entries."""
-    where = _where_cells(width)
-    source = f"{fit_left('who', _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
-    return Content.styled(
-        f"{fit_left('when', _TIME_CELLS)}   {source}{fit_left('where', where)} what", "$quiet"
-    )
-
-
-def event_line(entry: LogEvent, width: int, now_ms: int) -> Content:
-    """Write an entry's line for so many cells."""
-    sign, style = WEIGHT_SIGNS[entry.weight]
-    where = _where_cells(width)
-    source = f"{fit_left(entry.source, _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
-    rest = max(0, width - _TIME_CELLS - 3 - len(source) - where - 1)
-    words = "$foreground" if entry.weight is EventSeverity.NOTE else style
-    return Content.assemble(
-        (fit_right(local_time(entry.at, now_ms), _TIME_CELLS), "$quiet"),
-        (f" {sign} ", style),
-        (source, "$quiet"),
-        (f"{fit_left(entry.where, where)} ", "bold"),
-        (fit_left(entry.text, rest), words),
-    )
-
-
-def _where_cells(width: int) -> int:
-    return min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3), _MAX_WHERE_CELLS)
-
-
 def local_time(at: int | None, now_ms: int) -> str:
     """Write a moment in local time, as exact as it is near: 11:57:40, or 19 Nov 08:12."""
     if at is None:
         return NOTHING
-    moment, now = _local_datetime(at), _local_datetime(now_ms)
+    moment, now = local_datetime(at), local_datetime(now_ms)
     if moment.date() == now.date():
         return f"{moment:%H:%M:%S}"
     if moment.year == now.year:
@@ -186,21 +146,5 @@ def local_time(at: int | None, now_ms: int) -> str:
     return f"{moment:%Y-%m-%d}"
 
 
-def event_details(entry: LogEvent) -> Content:
-    """Write all that is known of an entry."""
-    sign, style = WEIGHT_SIGNS[entry.weight]
-    at = NOTHING if entry.at is None else f"{_local_datetime(entry.at):%Y-%m-%d %H:%M:%S}"
-    return Content("\n").join(
-        [
-            Content.assemble((f"{sign} {entry.text}", style)),
-            Content(""),
-            Content.assemble(("when     ", "$quiet"), at),
-            Content.assemble(("who      ", "$quiet"), entry.source),
-            Content.assemble(("where    ", "$quiet"), entry.where),
-            *([Content(""), Content(entry.detail)] if entry.detail else []),
-        ]
-    )
-
-
-def _local_datetime(ms: int) -> datetime:
+def local_datetime(ms: int) -> datetime:
     return datetime.fromtimestamp(ms / 1000, UTC).astimezone()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -9,33 +11,29 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.reactive import reactive
+from textual.widget import Widget
 
+from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
+from ...notifications import EventSeverity
+from ...text.formats import NOTHING, fit_left, fit_right
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import LazyRow, RowList
-from ..filtered_page import FilteredPage
-from ..page import ReadingScreen
+from ..page import FilteredPage, ReadingScreen
 from .event_history import MAX_HISTORY, read_event_history
 from .event_log import (
+    WEIGHT_SIGNS,
+    LogEvent,
     LogLevel,
-    event_details,
-    event_header,
-    event_line,
     filter_events,
+    local_datetime,
     local_time,
     newest_events,
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable
-
-    from textual.widget import Widget
-
     from ....core.model.problem import Problem
-    from ...fleet_view import FleetView
-    from .event_log import LogEvent
-
 
 REFRESH_S: Final = 2.0
 """Between two looks into the store: what happens now is heard at once, without it."""
@@ -197,3 +195,64 @@ def _event_row(entry: LogEvent, width: int, now_ms: int) -> LazyRow:
     """Make an entry's row, which is written when it is seen."""
     look = (entry, width, local_time(entry.at, now_ms))
     return LazyRow(entry.key, look, partial(event_line, entry, width, now_ms))
+
+
+_TIME_CELLS: Final = 12
+
+
+_SOURCE_CELLS: Final = 10
+
+
+_MIN_WHERE_CELLS: Final = 12
+
+
+_MAX_WHERE_CELLS: Final = 44
+
+
+SOURCE_FROM_CELLS: Final = 72
+"""Cells below which the source of an entry goes: its words say as much."""
+
+
+def event_header(width: int) -> Content:
+    """Write the line above the entries."""
+    where = _where_cells(width)
+    source = f"{fit_left('who', _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
+    return Content.styled(
+        f"{fit_left('when', _TIME_CELLS)}   {source}{fit_left('where', where)} what", "$quiet"
+    )
+
+
+def event_line(entry: LogEvent, width: int, now_ms: int) -> Content:
+    """Write an entry's line for so many cells."""
+    sign, style = WEIGHT_SIGNS[entry.weight]
+    where = _where_cells(width)
+    source = f"{fit_left(entry.source, _SOURCE_CELLS)} " if width >= SOURCE_FROM_CELLS else ""
+    rest = max(0, width - _TIME_CELLS - 3 - len(source) - where - 1)
+    words = "$foreground" if entry.weight is EventSeverity.NOTE else style
+    return Content.assemble(
+        (fit_right(local_time(entry.at, now_ms), _TIME_CELLS), "$quiet"),
+        (f" {sign} ", style),
+        (source, "$quiet"),
+        (f"{fit_left(entry.where, where)} ", "bold"),
+        (fit_left(entry.text, rest), words),
+    )
+
+
+def _where_cells(width: int) -> int:
+    return min(max(_MIN_WHERE_CELLS, (width - _TIME_CELLS) // 3), _MAX_WHERE_CELLS)
+
+
+def event_details(entry: LogEvent) -> Content:
+    """Write all that is known of an entry."""
+    sign, style = WEIGHT_SIGNS[entry.weight]
+    at = NOTHING if entry.at is None else f"{local_datetime(entry.at):%Y-%m-%d %H:%M:%S}"
+    return Content("\n").join(
+        [
+            Content.assemble((f"{sign} {entry.text}", style)),
+            Content(""),
+            Content.assemble(("when     ", "$quiet"), at),
+            Content.assemble(("who      ", "$quiet"), entry.source),
+            Content.assemble(("where    ", "$quiet"), entry.where),
+            *([Content(""), Content(entry.detail)] if entry.detail else []),
+        ]
+    )

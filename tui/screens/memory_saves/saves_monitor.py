@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import sqlite3
+from collections.abc import Sequence
+from typing import Final
 
 from ....core.model.problem import Problem
-from ....core.saves.project_saves import EMPTY_SAVES_REPORT, make_saves_report, read_save_rows
+from ....core.model.session import Session
+from ....core.policy.resolve import Policies
+from ....core.saves.project_saves import (
+    EMPTY_SAVES_REPORT,
+    ProjectSaves,
+    SavesByProject,
+    SavesReport,
+    make_saves_report,
+)
 from ....core.saves.save_status import SaveState
 from ....core.store.queries.config_queries import saves_fingerprint
-
-if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Sequence
-
-    from ....core.model.session import Session
-    from ....core.policy.resolve import Policies
-    from ....core.saves.project_saves import ProjectSaves, SavesByProject, SavesReport
-
+from ....core.store.readers.saves_reader import read_save_rows
 
 EVALUATION_INTERVAL_MS: Final = 1000
 """Between two judgements of the same rows: 300 projects take 0.1 s, and a view comes 25 times a

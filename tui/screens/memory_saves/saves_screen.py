@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.saves.save_metrics import AverageSave
 from ....core.saves.save_plugin import PluginFit
 from ....core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
 from ...text.formats import (
     NOTHING,
     duration,
@@ -24,20 +28,14 @@ from ...text.formats import (
     shorten_middle,
     tokens,
 )
-from ...text.meters import band_sign, expected_maximum, noise_meter, tokens_of_maximum_text
+from ...text.gauge import band_sign, expected_maximum, noise_meter, tokens_of_maximum_text
 from ...text.saves_text import band_text, noise_text, plugin_text
 from ...widgets.row_list import Row, RowList, Rows
 from ..log.event_log import local_time
 from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS, Page, ReadingScreen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from textual.widget import Widget
-
     from ....core.saves.project_saves import ProjectSaves, SavesReport
-    from ....core.saves.save_metrics import AverageSave
-    from ...fleet_view import FleetView
 
 
 SAVE_STATE_SIGNS: Final = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Iterator
 from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -9,27 +11,22 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Button, Static
 
+from ....core.compaction.recovery.recovery_settings import RecoveryStep
+from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...messages import FleetView
 from ...text.formats import fit_left, fit_right, shorten_middle, tokens
 from ...text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
 from ...widgets.pager import Reader
 from ..page import Page
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Iterator
-
-    from textual.widget import Widget
-
-    from ....collectors.actions.session_resume import ResumeResult
+    from ....core.actions.session_access import ActionFailure, ResumeResult
     from ....core.actions.session_recovery import Recovery
-    from ....core.compaction.recovery.recovery_settings import RecoveryStep
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ...compaction_actions import ActionFailure
-    from ...fleet_view import FleetView
 
 
 STEP_CELLS: Final = 18
@@ -156,9 +153,11 @@ class RecoverScreen(Page):
         places, session, confirmed = self.app.places, self._session, self._confirmed
 
         def question(db: sqlite3.Connection) -> Recovery | ActionFailure:
-            from ...recovery_actions import try_preview_recovery
+            from ....collectors.session_target import open_session_at
+            from ....core.actions import session_recovery
 
-            return try_preview_recovery(db, places, session, confirmed)
+            access = open_session_at(places, session)
+            return session_recovery.try_preview_recovery(access, db, confirmed)
 
         self._message = READING_TEXT
         self._draw()

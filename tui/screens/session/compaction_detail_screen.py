@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.measure.compaction_report import (
+    CompactionReport,
+    RetainedAndLost,
+    SteeringOutcome,
+)
+from ....core.model.session import Session
+from ....core.store.queries.query_rows import CompactionRow
 from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import CONTENT_UNKNOWN, forgotten_prompt
-from ...text.listing import heading, join_lines, quiet
+from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.pager import Pager
 from ...widgets.row_list import RowList, Rows
 from ...widgets.timeline_picture import date_and_time
@@ -27,20 +38,7 @@ from .compaction_rows import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
-
-    from textual.widget import Widget
-
-    from ....core.measure.compaction_report import (
-        CompactionReport,
-        RetainedAndLost,
-        SteeringOutcome,
-    )
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ....core.store.queries.query_rows import CompactionRow
 
 
 TRANSCRIPT_GONE: Final = "the transcript holds it no more: what was kept is not known"
@@ -199,7 +197,7 @@ class CompactionDetailScreen(Page):
 def _read_retained_and_lost(
     db: sqlite3.Connection, projects: Path, row: CompactionRow
 ) -> RetainedAndLost | str:
-    from ....collectors.claude_code.transcripts.retained_content import read_retained_and_lost
+    from ....collectors.claude_code.transcripts.replaced_content import read_retained_and_lost
 
     try:
         return read_retained_and_lost(db, projects, row) or TRANSCRIPT_GONE

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
 from ....core.measure import compaction_report
+from ....core.measure.compaction_report import (
+    CompactionReport,
+    RetainedAndLost,
+    SteeringOutcome,
+)
+from ....core.store.queries.query_rows import CompactionRow
+from ....core.summaries.artifacts import Artifacts, FileUse
+from ....core.summaries.lost_artifacts import ArtifactCounts, LostArtifacts
 from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import (
     CONTENT_UNKNOWN,
@@ -29,21 +38,11 @@ from ...text.formats import (
     tokens,
     tokens_after,
 )
-from ...text.listing import Listing, heading, join_lines, quiet
+from ...text.text_lines import Listing, heading, join_lines, quiet
 from ...widgets.row_list import Row
 from ...widgets.timeline_picture import COMPACTION_SIGN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ....core.measure.compaction_report import (
-        CompactionReport,
-        RetainedAndLost,
-        SteeringOutcome,
-    )
-    from ....core.store.queries.query_rows import CompactionRow
-    from ....core.summaries.artifacts import Artifacts, FileUse
-    from ....core.summaries.lost_artifacts import ArtifactCounts, LostArtifacts
     from .session_details import SessionDetails
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from typing import Final
 
 from textual.content import Content
 
-from ....core.measure.composition import ContextCategory
+from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
 from ....core.transcript.sanitize import one_line
-from ...text.composition_text import composition_total_text, largest_parts, share_tokens_text
 from ...text.formats import fit_left, fit_right, half_cell_bar, percent, shorten_middle, tokens
-from ...text.listing import Listing, heading, join_lines, quiet
+from ...text.session_text import composition_total_text, largest_parts, share_tokens_text
+from ...text.text_lines import Listing, heading, join_lines, quiet
 from ...widgets.row_list import Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ....core.measure.composition import CategoryShare, Composition, ContextItem
-
 
 CATEGORY_MEANINGS: Final[dict[str, str]] = {
     ContextCategory.SYSTEM_PROMPT: "What the client tells the model before anything else.",

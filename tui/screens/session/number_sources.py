@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.content import Content
 
-from ....core.measure.claim_assessment import Certainty, ClaimStatus, ClaimSubject
+from ....core.measure.evidence import AssessedClaim, Certainty, ClaimStatus, ClaimSubject
 from ....core.measure.trigger import Trigger
 from ....core.measure.window import SOURCE_DESCRIPTIONS
-from ....core.model.context import ContextState
+from ....core.model.context import Context, ContextState
 from ...text.formats import NOTHING, fit_left, fit_right, percent
-from ...text.listing import Listing, heading, join_lines, quiet
+from ...text.text_lines import Listing, heading, join_lines, quiet
 from ...widgets.row_list import Row
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ....core.measure.claim_assessment import AssessedClaim
-    from ....core.model.context import Context
-
 
 NAME_CELLS: Final = 16
 VALUE_CELLS: Final = 11

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 if TYPE_CHECKING:
     import sqlite3
-    from pathlib import Path
 
-    from ....core.measure.claim_assessment import AssessedClaim
     from ....core.measure.compaction_report import CompactionReport, SteeringOutcome
     from ....core.measure.composition import Composition
+    from ....core.measure.evidence import AssessedClaim
     from ....core.measure.timeline import TimelineTurn
     from ....core.measure.trigger import Trigger
-    from ....core.measure.warning_log import ContextWarning
     from ....core.measure.window import Window
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
     from ....core.store.queries.query_rows import CompactionRow
+    from ....core.store.readers.warning_reader import ContextWarning
 
 
 class SessionDetails(msgspec.Struct, frozen=True):
@@ -45,11 +45,11 @@ def read_session_details(
     previous: SessionDetails | None = None,
 ) -> SessionDetails:
     """Read it, judged by these policies; what cannot have changed is taken from `before`."""
-    from ....core.measure.claim_assessment import read_assessed_claims
     from ....core.measure.compaction_report import decode_report, steering_outcomes
-    from ....core.measure.warning_log import session_warnings
-    from ....core.store.queries.injection_queries import answer_items
+    from ....core.store.queries.agent_queries import answer_items
     from ....core.store.queries.session_queries import compactions
+    from ....core.store.readers.fleet_reader import read_assessed_claims
+    from ....core.store.readers.warning_reader import session_warnings
 
     judged = (session.context.window, session.context.trigger)
     # The whole store is asked for them.

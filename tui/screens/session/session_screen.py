@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
+from textual.timer import Timer
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.measure.composition import ContextItem
+from ....core.measure.timeline import Timeline, TimelineTurn
+from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
-from ...text.listing import SHORT_TAB_NAMES, SessionTab
-from ...text.session_text import session_header
+from ...messages import FleetView
+from ...text.text_lines import SHORT_TAB_NAMES, SessionTab
 from ...text.timeline_text import turn_events_line, turn_line
 from ...widgets.row_list import RowList, Rows
 from ...widgets.tab_bar import NumberedTabBar
@@ -29,20 +35,11 @@ from .session_details import (
     read_session_details,
     read_turn_details,
 )
-from .session_info import find_warning
+from .session_tabs import find_warning, session_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from textual.timer import Timer
-    from textual.widget import Widget
-
-    from ....core.measure.composition import ContextItem
-    from ....core.measure.timeline import Timeline, TimelineTurn
     from ....core.model.agent import Agent
     from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ...fleet_view import FleetView
 
 
 CURSOR_SETTLE_S: Final = 0.12
@@ -183,7 +180,7 @@ class SessionScreen(Page):
         self._read()
 
     def _read(self) -> None:
-        from ....core.measure.timeline import read_timeline
+        from ....core.store.readers.timeline_reader import read_timeline
 
         session, before, known = self._session, self._timeline, self._known
         owner, policies = (session.session_id, None), self.app.feed.policies

@@ -2,44 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
-from ....collectors.policy_editing import PolicyChangeHistory, PolicyFileChange, diff_policy_change
-from ....core.policy.value_types import InvalidValueError, format_value
+from ....collectors.policy_editing import (
+    AppliedPolicyChange,
+    PolicyChangeHistory,
+    PolicyFileChange,
+    diff_policy_change,
+)
+from ....core.policy.policy import ResolvedValue
+from ....core.policy.value_types import InvalidValueError, PolicyValue, format_value
 from ....core.transcript.sanitize import one_line
+from ...dashboard import Dashboard
 from ...text.formats import shorten_middle
-from ..confirm_screen import ConfirmScreen
-from .editable_policy import (
+from ..confirm_screen import ConfirmScreen, diff_content
+from .policy_table import (
+    EditablePolicyFile,
     PolicyChangeRefused,
     editable_files,
+    fixed_reason,
     link_roots,
     parse_value,
     plan_policy_change,
     try_change,
+    value_details,
     write_policy_change,
 )
-from .policy_table import diff_content, fixed_reason, value_details
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from textual.app import ComposeResult
-
-    from ....collectors.policy_editing import AppliedPolicyChange
     from ....core.model.problem import Problem
-    from ....core.policy.policy import ResolvedValue
-    from ....core.policy.value_types import PolicyValue
-    from ...dashboard import Dashboard
-    from .editable_policy import EditablePolicyFile
 
 
 PATH_CELLS: Final = 66
@@ -211,7 +213,8 @@ class PolicyEditor:
         if found.is_empty:
             self._show_refusal(f"{path} says so already: nothing is written")
             return
-        what = diff_content(path, diff_policy_change(found))
+        head = Content.styled(one_line(path), "bold")
+        what = diff_content(head, diff_policy_change(found))
         self._app.push_screen(
             ConfirmScreen(f"change {found.key}", what, action), partial(self._write, found, write)
         )

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.reactive import reactive
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.policy.policy import PolicyNotice, ResolvedValue
 from ....core.transcript.sanitize import one_line
 from ...text.formats import shorten_middle
 from ...text.policy_text import ignored_lines
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import Row, RowList
-from ..filtered_page import FilteredPage
-from ..page import TEXT_MARGIN_CELLS
+from ..page import TEXT_MARGIN_CELLS, FilteredPage
 from .policy_table import (
     AREA_KEY_PREFIX,
     CHOSEN_SIGN,
+    PolicySnapshot,
     area_line,
     filter_values,
     group_by_area,
@@ -31,14 +35,7 @@ from .policy_table import (
 )
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable
-
-    from textual.widget import Widget
-
     from ....core.model.problem import Problem
-    from ....core.policy.policy import PolicyNotice, ResolvedValue
-    from .editable_policy import PolicySnapshot
 
 
 REFRESH_S: Final = 3.0
@@ -110,14 +107,14 @@ class PolicyScreen(FilteredPage):
         places, folder = self.app.places, self._folder
 
         def ask(db: sqlite3.Connection) -> PolicySnapshot:
-            from .editable_policy import read_policy_snapshot
+            from .policy_table import read_policy_snapshot
 
             return read_policy_snapshot(db, places.policy, places.store, folder)
 
         self.look_up(ask, self._take)
 
     def _take(self, found: PolicySnapshot | Problem) -> None:
-        from .editable_policy import PolicySnapshot
+        from .policy_table import PolicySnapshot
 
         if not isinstance(found, PolicySnapshot):
             self._trouble = one_line(str(found))

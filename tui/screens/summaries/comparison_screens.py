@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.summaries.summary_comparison import ItemFate, ReplacedContent
+from ....core.store.queries.query_rows import SummaryRow
+from ....core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff
+from ....core.summaries.summary_search import PlanSummary
 from ....core.transcript.sanitize import one_line
 from ...text.formats import shorten_middle
 from ...text.summary_text import summary_name
@@ -23,19 +28,10 @@ from .comparison_text import (
     coverage_headline,
     coverage_lines,
 )
-from .summary_report import summary_fact_lines
+from .summary_report import SummaryDetails, summary_fact_lines
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Iterable, Sequence
-
-    from textual.widget import Widget
-
     from ....core.model.problem import Problem
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_comparison import TextDiff
-    from ....core.summaries.summary_search import PlanSummary
-    from .summary_report import SummaryDetails
 
 
 COMPARING: Final = "comparing …"

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from textual.content import Content
 
-from ....core.summaries.summary_comparison import ItemFate, ReplacedItemKind
+from ....core.store.queries.query_rows import SummaryRow
+from ....core.summaries.summary_comparison import (
+    DiffLine,
+    ItemFate,
+    ReplacedContent,
+    ReplacedItem,
+    ReplacedItemKind,
+    ReplacedItemTally,
+    ReplacedMessage,
+    TextDiff,
+)
 from ....core.transcript.sanitize import one_line
 from ...text.formats import plural, shorten_middle, tokens
 from ...text.text_lines import expand_tabs, wrap_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_comparison import (
-        DiffLine,
-        ReplacedContent,
-        ReplacedItem,
-        ReplacedItemTally,
-        ReplacedMessage,
-        TextDiff,
-    )
-
 
 REMOVED_STYLE: Final = "$foreground on $error 30%"
 ADDED_STYLE: Final = "$foreground on $success 30%"

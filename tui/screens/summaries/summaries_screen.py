@@ -2,59 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.compliance.findings import ComplianceVerdict
+from ....core.model.problem import Problem
+from ....core.model.session import Session
+from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
+from ....core.summaries.summary_search import PlanSummary
 from ....core.transcript.sanitize import one_line
 from ...background_queries import LatestQuery
-from ...widgets.choice_bar import Chips
+from ...messages import FleetView
+from ...widgets.controls import Chips
 from ...widgets.filter_bar import FilterBar
 from ...widgets.text_pane import TextPane
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import QuickPage
 from .summary_day_list import SummaryList
 from .summary_day_list import SummaryLookups as KnownRow
-from .summary_filters import (
+from .summary_report import SummaryDetails, SummaryPreview, SummaryReport
+from .summary_screen import SummaryReader
+from .summary_source import (
     FilterOptions,
     SummaryFilters,
+    SummaryResults,
+    SummarySource,
+    VerdictCache,
     filter_chips,
     filter_options,
     filters_of_chips,
     no_summaries_message,
-    summary_query,
-)
-from .summary_report import SummaryDetails
-from .summary_screen import SummaryReader
-from .summary_source import (
-    SummarySource,
-    VerdictCache,
     read_previews,
     read_summary,
     read_summary_report,
+    summary_query,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from textual.binding import BindingType
-    from textual.widget import Widget
-
-    from ....core.compliance.codes import ComplianceVerdict
-    from ....core.model.problem import Problem
-    from ....core.model.session import Session
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_search import PlanSummary
-    from ...fleet_view import FleetView
-    from .summary_report import SummaryPreview, SummaryReport
-    from .summary_source import SummaryResults
-
 
 SUMMARY_KEYS: Final = (
     Binding(
@@ -422,7 +413,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
     def action_export(self) -> None:
         """Ask what to export, and where to."""
         from ..export_screen import ExportScreen
-        from .summary_export import EXPORT_NAME, list_export_choices, single_export_choice
+        from .summary_report import EXPORT_NAME, list_export_choices, single_export_choice
 
         if self._listing is None or self._row is None:
             return

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
+from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Size
@@ -14,17 +16,15 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ....core.compliance.findings import ComplianceVerdict
 from ...widgets.pager import movement_bindings
-from .summary_report import SummaryListLayout, day_line, lay_out_days, summary_row_lines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from textual import events
-
-    from ....core.compliance.codes import ComplianceVerdict
-    from .summary_report import SummaryPreview
-
+from .summary_report import (
+    SummaryListLayout,
+    SummaryPreview,
+    day_line,
+    lay_out_days,
+    summary_row_lines,
+)
 
 READ_BATCH: Final = 64
 """Summaries that are read at once."""

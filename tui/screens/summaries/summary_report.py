@@ -1,15 +1,20 @@
-"""A summary as a row of the list by days, and as facts and wrapped text to read."""
+"""A summary as a row of the list by days, as facts and wrapped text to read, and as a document."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 from textual.content import Content
 
+from ....core.compliance.findings import ComplianceVerdict
 from ....core.measure.tokens import tokens_or_estimate
 from ....core.transcript.sanitize import one_line
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
@@ -30,11 +35,9 @@ from ...text.summary_text import (
     summary_name,
 )
 from ...text.text_lines import WrappedText, expand_tabs, wrap_text
+from ..export_screen import ExportChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ....core.compliance.codes import ComplianceVerdict
     from ....core.compliance.run_verdict import RunVerdict
     from ....core.store.queries.query_rows import SummaryRow
     from ....core.summaries.summary_search import PlanSummary, SummaryQuery
@@ -168,7 +171,7 @@ def summary_row_lines(
     width: int,
     marked: str = " ",
 ) -> list[Content]:
-    """Draw a row; `where` names session and project, `marked` is the sign of a marked row."""
+    """Draw a row; `session_label` names session and project, `marked` is a marked row's sign."""
     sign = KIND_SIGNS.get(head.kind, "?")
     style = KIND_STYLES.get(head.kind, "$foreground")
     passed = VERDICT_SIGNS[verdict] if verdict is not None else " "
@@ -368,3 +371,60 @@ def _when_and_size(row: SummaryRow, size: str, width: int, now_ms: int) -> str:
 def kind_name(kind: str) -> str:
     """Return the display name of a kind, or `kind` itself if it is unknown."""
     return _KIND_NAMES.get(kind, kind)
+
+
+EXPORT_NAME: Final = "summaries"
+
+EXPORT_BATCH: Final = 200
+"""Summaries that are held at once while many are written."""
+
+
+def single_export_choice(row: SummaryRow, session_labels: Mapping[str, str]) -> ExportChoice:
+    """Offer the one in sight; `session_labels` names sessions."""
+    return ExportChoice("this one", _count(1), partial(_markdown_of, row, session_labels))
+
+
+def list_export_choices(
+    selected: Sequence[int],
+    shown: Sequence[int],
+    plans: tuple[PlanSummary, ...],
+    session_labels: Mapping[str, str],
+    store: Path,
+) -> tuple[ExportChoice, ...]:
+    """Offer the marked ones, and all that the filters show, where there are any."""
+    offered = (
+        (f"the {len(selected):,} marked", selected, 1),
+        (f"all {len(shown):,} shown", shown, 2),
+    )
+    return tuple(
+        ExportChoice(
+            words, _count(len(ids)), partial(_markdown_of_many, store, plans, ids, session_labels)
+        )
+        for words, ids, least in offered
+        if len(ids) >= least
+    )
+
+
+def _count(count: int) -> str:
+    return "1 summary" if count == 1 else f"{count:,} summaries"
+
+
+def _markdown_of(row: SummaryRow, where: Mapping[str, str]) -> Iterator[str]:
+    from ...text.summary_text import summaries_markdown
+
+    yield from summaries_markdown(iter([row]), where)
+
+
+def _markdown_of_many(
+    store: Path, plans: tuple[PlanSummary, ...], ids: Sequence[int], where: Mapping[str, str]
+) -> Iterator[str]:
+    from ....core.store.database import open_reader
+    from ....core.store.readers.summary_reader import read_summary_rows
+    from ...text.summary_text import summaries_markdown
+
+    def rows() -> Iterator[SummaryRow]:
+        with closing(open_reader(store)) as db:
+            for start in range(0, len(ids), EXPORT_BATCH):
+                yield from read_summary_rows(db, plans, ids[start : start + EXPORT_BATCH])
+
+    yield from summaries_markdown(rows(), where)

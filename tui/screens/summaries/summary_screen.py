@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
+from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.model.problem import Problem
+from ....core.store.queries.query_rows import SummaryRow
+from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 from ...text.summary_text import summary_name
 from ...widgets.text_pane import TextPane
 from ..page import ReadingScreen
 from .summary_report import SummaryDetails, SummaryReport, summary_fact_lines, summary_report
-from .summary_source import read_rulings
+from .summary_source import AgentKey, read_rulings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from textual.app import ComposeResult
-    from textual.widget import Widget
-
     from ....core.compliance.run_verdict import RunVerdict
-    from ....core.model.problem import Problem
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_search import PlanSummary, SummaryQuery
-    from .summary_source import AgentKey
 
 
 class SummaryReader(Vertical):
@@ -190,7 +187,7 @@ class SummaryScreen(ReadingScreen):
     def action_export(self) -> None:
         """Ask where to export it to."""
         from ..export_screen import ExportScreen
-        from .summary_export import EXPORT_NAME, single_export_choice
+        from .summary_report import EXPORT_NAME, single_export_choice
 
         choice = single_export_choice(self._row, {self._row.session_id: self._known.session_label})
         self.app.push_screen(ExportScreen(EXPORT_NAME, (choice,), EXPORT_NAME, self.app.now_ms()))

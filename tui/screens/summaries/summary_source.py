@@ -1,38 +1,157 @@
-"""What the summaries' pages read from the store and the receipts; a cache of verdicts."""
+"""What the summaries' pages read by which filters; a cache of verdicts."""
 
 from __future__ import annotations
 
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ....collectors.actions import session_target
+from ....core.model.problem import Problem
+from ....core.store.database import state_folder
+from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.summary_queries import summary_agent_types
+from ....core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ....core.summaries.summary_search import (
+    SUMMARY_KINDS,
     PlanSummary,
     SummaryCriteria,
     SummaryMatches,
-    find_summaries,
-    read_summary_rows,
+    SummaryQuery,
+    start_of_day,
 )
-from .summary_report import make_preview, summary_report, with_token_count
+from ....core.transcript.sanitize import one_line
+from .summary_report import (
+    SummaryPreview,
+    SummaryReport,
+    make_preview,
+    summary_report,
+    with_token_count,
+)
 
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from ....collectors.claude_code.written_summaries import PlanSummaryReader
     from ....core.compliance.run_verdict import RunVerdict
-    from ....core.model.problem import Problem
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
-    from ....core.store.queries.query_rows import SummaryRow
-    from ....core.summaries.summary_search import SummaryQuery
-    from .summary_report import SummaryPreview, SummaryReport
+    from ...widgets.controls import FilterChip
 
-    AgentKey = tuple[str, str]
-    """A session's id and an agent's."""
 
+ANY_VALUE: Final = "all"
+
+PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}
+"""Days before today that are shown too."""
+
+_KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
+
+
+class FilterName(StrEnum):
+    """What a filter is called."""
+
+    KIND = "kind"
+    PROJECT = "project"
+    TYPE = "agent"
+    TIME = "time"
+    SESSION = "session"
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFilters:
+    """What is chosen of each; None for all."""
+
+    kind: str | None = None
+    project: str | None = None
+    agent_type: str | None = None
+    period: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """What there is to choose from."""
+
+    projects: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    session: tuple[str, str] | None = None
+    """Id and title of the one that is marked."""
+
+
+def filter_options(
+    sessions: Sequence[Session], types: Sequence[str], marked: Session | None
+) -> FilterOptions:
+    """Offer the projects with the most sessions first, and the marked session."""
+    projects = Counter(each.project for each in sessions)
+    named = (marked.session_id, one_line(marked.title)) if marked else None
+    return FilterOptions(tuple(name for name, _ in projects.most_common()), tuple(types), named)
+
+
+def filter_chips(chosen: SummaryFilters, offered: FilterOptions) -> tuple[FilterChip, ...]:
+    """Make the line of filters; what is chosen and no longer offered stays."""
+    session = offered.session
+    kind = _KIND_LABELS.get(chosen.kind or "")
+    titles = (f"“{session[1]}”",) if session else ()
+    return (
+        _chip(FilterName.KIND, tuple(_KIND_LABELS[each] for each in SUMMARY_KINDS), kind),
+        _chip(FilterName.PROJECT, tuple(map(one_line, offered.projects)), chosen.project),
+        _chip(FilterName.TYPE, tuple(map(one_line, offered.types)), chosen.agent_type),
+        _chip(FilterName.TIME, tuple(PERIODS), chosen.period),
+        _chip(FilterName.SESSION, titles, titles[0] if chosen.session_id and titles else None),
+    )
+
+
+def filters_of_chips(chips: Sequence[FilterChip], offered: FilterOptions) -> SummaryFilters:
+    places = [chip.chosen - 1 for chip in chips]
+    values = [chip.values[chip.chosen] for chip in chips]
+    kind, project, agent_type, _, session = places
+    return SummaryFilters(
+        kind=SUMMARY_KINDS[kind] if kind >= 0 else None,
+        project=offered.projects[project] if 0 <= project < len(offered.projects) else None,
+        agent_type=offered.types[agent_type] if 0 <= agent_type < len(offered.types) else None,
+        period=values[3] if places[3] >= 0 else None,
+        session_id=offered.session[0] if session >= 0 and offered.session else None,
+    )
+
+
+def summary_query(words: str, chosen: SummaryFilters, now_ms: int) -> SummaryCriteria:
+    """Put the filters and what was typed together."""
+    return SummaryCriteria(
+        query=words,
+        kind=chosen.kind,
+        agent_type=chosen.agent_type,
+        project=chosen.project,
+        since=None if chosen.period is None else start_of_day(now_ms, PERIODS[chosen.period]),
+        session_id=chosen.session_id,
+    )
+
+
+def no_summaries_message(words: str, *, filtered: bool) -> str:
+    """Explain why the list is empty, and what to do."""
+    if words:
+        return f"Nothing has “{one_line(words)}” here; Esc shows all."
+    if filtered:
+        return "Nothing here by these filters; Esc shows all."
+    return (
+        "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
+        " and what `ctxtop compact --strategy summarise` writes appear here."
+    )
+
+
+def _chip(name: FilterName, values: tuple[str, ...], chosen: str | None) -> FilterChip:
+    from ...widgets.controls import FilterChip  # with Textual, which no command loads
+
+    if chosen is None:
+        return FilterChip(name.value, (ANY_VALUE, *values))
+    known = values if chosen in values else (*values, chosen)
+    return FilterChip(name.value, (ANY_VALUE, *known), known.index(chosen) + 1)
+
+
+AgentKey = tuple[str, str]
+"""A session's id and an agent's."""
+
+if TYPE_CHECKING:
     VerdictsByAgent = dict[AgentKey, RunVerdict | None]
     LookUp = Callable[
         [
@@ -66,7 +185,7 @@ class SummarySource:
         if self._texts is None:
             from ....collectors.claude_code.written_summaries import PlanSummaryReader
 
-            self._texts = PlanSummaryReader(session_target.state_folder(self._store))
+            self._texts = PlanSummaryReader(state_folder(self._store))
         return self._texts.read()
 
     def list(
@@ -115,7 +234,7 @@ def read_rulings(
     policies: Policies,
 ) -> dict[AgentKey, RunVerdict | None]:
     """Judge the agents of some sessions."""
-    from ....core.measure.fleet_reader import read_agents
+    from ....core.store.readers.fleet_reader import read_agents
 
     known = {each.session_id for each in sessions}
     asked = [each for each in session_ids if each in known]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
@@ -16,11 +17,9 @@ from textual.widgets import Button, Static
 from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
 from ...widgets.header_footer import KeyLine
-from ..confirm_screen import ConfirmScreen
+from ..confirm_screen import ConfirmScreen, diff_content
 
 if TYPE_CHECKING:
-    from textual.app import ComposeResult
-
     from ....collectors.install.install_plan import InstallPlan
     from ....collectors.places import Places
     from ...dashboard import Dashboard
@@ -81,8 +80,6 @@ def install_plugin(offer: InstallOffer, places: Places) -> str:
 
 @dataclass(frozen=True, slots=True)
 class WelcomeChoice:
-    """Something that a person can begin with."""
-
     title: str
     what: str
 
@@ -137,7 +134,6 @@ class WelcomeScreen(Screen[None]):
     ]
 
     def compose(self) -> ComposeResult:
-        """Lay out the words above what one can begin with."""
         places = self.app.places
         with Vertical(id="welcome"):
             yield Static(INTRODUCTION, markup=False)
@@ -151,7 +147,6 @@ class WelcomeScreen(Screen[None]):
         yield KeyLine()
 
     def on_mount(self) -> None:
-        """Focus the button, so that Enter continues."""
         self.query_one("#welcome").border_title = "Welcome to ctxtop"
         self.query_one("#go_on").focus()
 
@@ -180,8 +175,8 @@ class WelcomeScreen(Screen[None]):
         if not isinstance(found, InstallOffer):
             self._notify(str(found))
             return
-        lines = [Content(found.summary), Content(""), *(_diff_line(each) for each in found.diff)]
-        question = ConfirmScreen(INSTALL_QUESTION, Content("\n").join(lines), "Install it")
+        what = diff_content(Content(found.summary), found.diff)
+        question = ConfirmScreen(INSTALL_QUESTION, what, "Install it")
         self.app.push_screen(question, lambda agreed: self._install(found) if agreed else None)
 
     def _install(self, offer: InstallOffer) -> None:
@@ -196,8 +191,3 @@ class WelcomeScreen(Screen[None]):
 
     def _notify(self, words: str, title: str = "") -> None:
         self.app.notify(one_line(words), title=title, markup=False)
-
-
-def _diff_line(line: str) -> Content:
-    style = {"+": "$level-calm", "-": "$level-emergency"}.get(line[:1], "$quiet")
-    return Content.styled(line, style)

@@ -1,0 +1,207 @@
+"""What the demo is about: demo.toml's texts, shapes.json's lines, and plausible tool calls."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+
+from .demo_transcript import DemoJson
+
+
+class DemoModel(msgspec.Struct, frozen=True):
+    """A model as the client names it, with the numbers that its requests carry."""
+
+    id: str
+    name: str
+    window: int
+    max_output: int
+    cutoff: str
+    usd_per_million: float
+    effort: str | None = None
+
+
+class DemoProject(msgspec.Struct, frozen=True):
+    """An invented project: where it is, what is in it, how it is tested."""
+
+    cwd: str
+    branch: str
+    files: tuple[str, ...]
+    names: tuple[str, ...]
+    test: str
+
+
+class AgentTask(msgspec.Struct, frozen=True):
+    """One agent's work: who does it, what for, and how it ends."""
+
+    kind: str
+    model_name: str = msgspec.field(name="model")
+    description: str
+    prompt: str
+    result: str
+    calls: int
+    skill: str | None = None
+    rejected_result: str | None = None  # the first result, when a hook did not accept it
+    replaced_result: str | None = None  # a result that its last words replaced
+    helper_names: tuple[str, ...] = msgspec.field(default=(), name="helpers")
+    status: str = "completed"  # as the client names how it ended
+
+    @property
+    def model(self) -> DemoModel:
+        return MODELS[self.model_name]
+
+    @property
+    def helpers(self) -> tuple[AgentTask, ...]:
+        """The agents that it starts itself."""
+        return tuple(TASKS[name] for name in self.helper_names)
+
+
+class DemoTexts(msgspec.Struct, frozen=True):
+    """What fits any project, and what the growing sessions are asked again and again."""
+
+    remarks: tuple[str, ...]
+    closings: tuple[str, ...]
+    tax_prompts: tuple[str, ...]
+    password_prompts: tuple[str, ...]
+    sibling_note: str
+
+
+class DemoClient(msgspec.Struct, frozen=True):
+    """What the client itself has: its tools, agents, skills and instructions."""
+
+    tools: list[str]
+    deferred_tools: list[str]
+    agent_types: list[str]
+    built_in_agents: list[str]
+    skills: list[str]
+    instructions: list[str]
+    hooks: list[str]
+
+
+RAW: dict[str, Any] = tomllib.loads(
+    Path(__file__).with_name("demo.toml").read_text(encoding="utf-8")
+)
+MODELS = msgspec.convert(RAW["models"], dict[str, DemoModel])
+PROJECTS = msgspec.convert(RAW["projects"], dict[str, DemoProject])
+TASKS = msgspec.convert(RAW["tasks"], dict[str, AgentTask])
+CLIENT = msgspec.convert(RAW["client"], DemoClient)
+CLIENT_TEXTS = msgspec.convert(RAW["client_texts"], dict[str, str])
+TEXTS = msgspec.convert(RAW["texts"], DemoTexts)
+SUMMARIES = msgspec.convert(RAW["summaries"], dict[str, str])
+FILES = msgspec.convert(RAW["files"], dict[str, str])
+MODEL_OF_ID = {model.id: model for model in MODELS.values()}
+
+CURRENT_VERSION = "2.1.329"
+CURRENT_MODEL = MODELS["haiku_200k"]
+
+
+SHAPES: dict[str, dict[str, object]] = json.loads(
+    Path(__file__).with_name("shapes.json").read_text(encoding="utf-8")
+)
+"""What the client writes, by name; a value "$name" is filled in. Key order is the client's."""
+
+
+def shape(kind: str, /, **values: object) -> dict[str, Any]:
+    return {key: _fill(value, values) for key, value in SHAPES[kind].items()}
+
+
+def _fill(template: object, values: dict[str, object]) -> object:
+    if isinstance(template, dict):
+        return {key: _fill(value, values) for key, value in template.items()}
+    if isinstance(template, list):
+        return [_fill(value, values) for value in template]
+    if isinstance(template, str) and template.startswith("$"):
+        return values[template[1:]]
+    return template
+
+
+def client_text(kind: str, /, **values: object) -> str:
+    """Return one of `CLIENT_TEXTS` with its values."""
+    return CLIENT_TEXTS[kind].format(**values)
+
+
+def skill_body(name: str) -> str:
+    """Return a skill's text without its front matter, as the client preloads it."""
+    return FILES[f"skills/{name}/SKILL.md"].partition("\n---\n")[2]
+
+
+@dataclass(frozen=True)
+class DemoToolCall:
+    """One use of a tool and what came back, before it has an id."""
+
+    name: str
+    input: DemoJson
+    output: str
+    result: DemoJson
+
+
+READ_LINE = '{number}\texport function {name}{number}(input) {{ return check("{name}", input); }}'
+GREP_LINE = "{path}:{number}:  const value = {name}(input, options);"
+TEST_LINE = "  ok {number} - {name} keeps what it was given ({millis} ms)"
+
+
+def read_call(rng: Random, project: DemoProject, size: int) -> DemoToolCall:
+    """Read a file of the project, about `size` characters of it."""
+    path = f"{project.cwd}/{rng.choice(project.files)}"
+    names = project.names
+    count = max(4, size // 80)
+    rows = [
+        READ_LINE.format(number=number, name=names[number % len(names)])
+        for number in range(1, count + 1)
+    ]
+    content = "\n".join(rows)
+    result = shape("read", path=path, content=content, count=count)
+    return DemoToolCall("Read", {"file_path": path}, content, result)
+
+
+def bash_call(command: str, description: str, output: str) -> DemoToolCall:
+    arguments = {"command": command, "description": description}
+    return DemoToolCall("Bash", arguments, output, shape("bash", output=output))
+
+
+def test_call(rng: Random, project: DemoProject, size: int) -> DemoToolCall:
+    count = max(4, size // 60)
+    rows = [
+        TEST_LINE.format(number=number, name=rng.choice(project.names), millis=rng.randrange(2, 90))
+        for number in range(1, count + 1)
+    ]
+    output = "\n".join([*rows, f"{count} passed in {rng.randrange(14, 97) / 10} s"])
+    return bash_call(project.test, "Run the tests", output)
+
+
+def search_call(rng: Random, project: DemoProject, size: int) -> DemoToolCall:
+    name = rng.choice(project.names)
+    rows = [
+        GREP_LINE.format(path=rng.choice(project.files), number=rng.randrange(4, 400), name=name)
+        for _ in range(max(3, size // 90))
+    ]
+    return bash_call(f"rg -n {name}", f"Find the callers of {name}", "\n".join(rows))
+
+
+def edit_call(rng: Random, project: DemoProject, _size: int) -> DemoToolCall:
+    path = f"{project.cwd}/{rng.choice(project.files)}"
+    name = rng.choice(project.names)
+    old, new = f"return {name}(input);", f"return {name}(input, {{ strict: true }});"
+    result = shape("edit", path=path, old=old, new=new, lines=[f"-{old}", f"+{new}"])
+    arguments = {"file_path": path, "old_string": old, "new_string": new, "replace_all": False}
+    output = f"The file {path} has been updated successfully."
+    return DemoToolCall("Edit", arguments, output, result)
+
+
+CALL_MAKERS = (read_call, search_call, edit_call, test_call)
+
+
+def make_tool_call(rng: Random, project: DemoProject, number: int, size: int) -> DemoToolCall:
+    """Return the `number`th call of a believable round: read, search, change, test."""
+    return CALL_MAKERS[number % len(CALL_MAKERS)](rng, project, size)
+
+
+def permission_call() -> DemoToolCall:
+    """Return a command that nobody has allowed yet."""
+    output = "rotated: staging-main\n2 replicas follow\n0 connections dropped"
+    return bash_call("scripts/rotate.sh staging --apply", "Rotate the password", output)

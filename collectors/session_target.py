@@ -1,0 +1,274 @@
+"""Gives access to a session: its transcript, who has it open, and how its client is run (T-11)."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..core.actions.session_access import (
+    ClientCompactResult,
+    CompactFailure,
+    NotCompactedError,
+    ResumeResult,
+    SessionAccess,
+    Via,
+)
+from ..core.compaction.compaction_target import CompactionTarget
+from ..core.compaction.receipts import CompactionReceipt
+from ..core.compaction.recovery.recovery_run import retry_delay_ms
+from ..core.compaction.recovery.recovery_settings import RecoveryRetry
+from ..core.model.session import Session
+from ..core.policy.policy import Policy
+from ..core.store.automation_records import claim_client_run
+from ..core.store.database import StoreError, state_folder
+from ..core.store.writer import Writer
+from ..core.transcript.conversation import Role
+from ..core.transcript.entry_decoder import read_entries
+from .claude_code.discover import ClaudeFolder
+from .claude_code.registry import read_session_registry
+from .claude_code.transcripts.session_links import find_launch_folder
+from .claude_code.transcripts.transcript_ends import last_version
+from .client_compact.client_run import (
+    ClientRunError,
+    explicit_config_dir,
+    find_repository,
+    prepare_run,
+)
+from .places import Places
+from .plugin.compact_requests import instruction_problem, is_session_id
+from .policy_files import PolicyFiles
+
+if TYPE_CHECKING:
+    from .client_compact.client_compaction import ClientCompactTarget
+
+
+def open_session(
+    folder: ClaudeFolder,
+    store: Path,
+    session: Session,
+    policy: Policy,
+    automatic_reason: str | None = None,
+) -> SessionAccess:
+    """Give access to a session; `automatic_reason` says why nobody was asked."""
+    target = session_target(folder, store, session, automatic_reason)
+    return SessionAccess(
+        session, policy, store, target, _Client(folder, store, session, automatic_reason)
+    )
+
+
+def open_session_at(places: Places, session: Session) -> SessionAccess:
+    """Give access to a session, by the policy that its files hold now."""
+    files = PolicyFiles(places.policy)
+    root = session.project_root
+    files.refresh([root] if root else [])
+    policy = files.policies.acting.for_project(root)
+    return open_session(places.folder, places.store, session, policy)
+
+
+def session_target(
+    folder: ClaudeFolder, store: Path, session: Session, automatic_reason: str | None = None
+) -> CompactionTarget:
+    """Return what a plan for a session changes."""
+    return compaction_target(
+        folder,
+        store,
+        session.session_id,
+        folder.projects / session.path,
+        resume_folder(session),
+        automatic=automatic_reason,
+    )
+
+
+def receipt_target(
+    folder: ClaudeFolder, store: Path, receipt: CompactionReceipt
+) -> CompactionTarget:
+    """Return the session that a receipt wrote."""
+    written = receipt.new_session_id or receipt.session_id
+    return compaction_target(folder, store, written, Path(receipt.target), None)
+
+
+class _Client(msgspec.Struct, frozen=True):
+    """A session's client; implements `SessionClient`."""
+
+    folder: ClaudeFolder
+    store: Path
+    session: Session
+    automatic_reason: str | None
+
+    def compact(self, via: Via, instructions: str) -> ClientCompactResult:
+        from .client_compact import client_compaction
+
+        wrong = instruction_problem(instructions)
+        if wrong:
+            raise NotCompactedError(CompactFailure.NOTHING, wrong)
+        return client_compaction.ask_to_compact(self._target(), via, instructions)
+
+    def compact_closed(self) -> ClientCompactResult:
+        from .client_compact import client_compaction
+
+        limited = replace(
+            self._target(), before_run=lambda: claim_run(self.store, self.session.session_id)
+        )
+        return client_compaction.ask_to_compact(limited, Via.CLI, "")
+
+    def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:
+        config_dir = explicit_config_dir(self.folder.root)
+        location = RunLocation(run_folder(self.session), config_dir, self.store)
+        return resume_fork(prompt, receipt, location, retry)
+
+    def _target(self) -> ClientCompactTarget:
+        from .client_compact.client_compaction import ClientCompactTarget
+
+        session_id = self.session.session_id
+        if not is_session_id(session_id):
+            why = f"{session_id} is no id that the client resumes"
+            raise NotCompactedError(CompactFailure.NOTHING, why)
+        return ClientCompactTarget(
+            session_id=session_id,
+            transcript=self.folder.projects / self.session.path,
+            project_root=run_folder(self.session),
+            folder=self.folder,
+            store=self.store,
+            config_dir=explicit_config_dir(self.folder.root),
+            automatic=self.automatic_reason,
+        )
+
+
+def resume_folder(session: Session) -> str | None:
+    """Return the folder in which the client finds a session again; None where nobody knows.
+
+    The client keeps a transcript under the name of the folder that the session works in: a
+    worktree, or where /cd went. Once that is gone, the session resumes where it began (seen with
+    2.1.329: "the worktree … no longer exists; continuing in the current directory").
+    """
+    named = session.path.partition("/")[0]
+    works_in = find_launch_folder(session.cwd, named) if session.cwd else None
+    folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
+    return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
+
+
+def run_folder(session: Session) -> str | None:
+    """Return the folder in which ctxtop may start the client for a session, if it is trusted.
+
+    That is where the session began, or a worktree of the same repository that it moved into: the
+    client finds it only there. None where nobody knows where it began.
+    """
+    began, resumed = session.project_root, resume_folder(session)
+    if began is None or resumed is None or resumed == began:
+        return began
+    own = find_repository(Path(os.path.realpath(began)))
+    is_worktree = own is not None and find_repository(Path(os.path.realpath(resumed))) == own
+    return resumed if is_worktree else began
+
+
+def compaction_target(
+    folder: ClaudeFolder,
+    store: Path,
+    session_id: str,
+    transcript: Path,
+    cwd: str | None,
+    *,
+    automatic: str | None = None,
+) -> CompactionTarget:
+    """Return a transcript's target; `automatic` says why nobody was asked."""
+
+    def held_by(asked: str) -> str | None:
+        live = (
+            each
+            for each in read_session_registry(folder).clients
+            if each.session_id == asked.lower()
+        )
+        return next((f"process {each.pid}" for each in live), None)
+
+    def is_closed(asked: str) -> bool:
+        path = transcript.with_name(f"{asked}.jsonl")
+        return read_session_registry(folder).is_closed(asked.lower(), last_version(path))
+
+    return CompactionTarget(
+        session_id=session_id,
+        transcript=transcript,
+        cwd=cwd,
+        state_folder=state_folder(store),
+        read_entries=read_entries,
+        find_holder=held_by,
+        is_known_closed=is_closed,
+        automatic_reason=automatic,
+    )
+
+
+def claim_run(store: Path, session_id: str) -> None:
+    """Note a run before it begins; raises ClientRunError where there were too many within an hour.
+
+    A run that cannot be noted is none that may begin.
+    """
+    try:
+        with closing(Writer(store)) as writer:
+            why = claim_client_run(writer.connection, session_id, time.time_ns() // 1_000_000)
+    except (StoreError, sqlite3.Error) as error:
+        raise ClientRunError(f"it cannot be noted that the client is run: {error}") from error
+    if why is not None:
+        raise ClientRunError(f"{why}: resume it yourself, or wait")
+
+
+TURN_TIMEOUT_S: Final = 600.0
+"""A turn may run tools; one that takes longer is ended."""
+
+
+class RunLocation(msgspec.Struct, frozen=True):
+    """Where the client is run for a session, and where that is noted."""
+
+    project_root: str | None
+    """Where the session began."""
+    config_dir: Path | None
+    """None where it is the client's own default."""
+    store: Path
+
+
+def resume_fork(
+    prompt: str,
+    receipt: CompactionReceipt,
+    location: RunLocation,
+    retry: RecoveryRetry,
+    sleep: Callable[[float], None] = time.sleep,
+) -> ResumeResult:
+    """Send a prompt to the fork, again after a while where it was not answered (002-98).
+
+    However many attempts the policy allows, no more are made than `claim_run` does.
+    """
+    found = ResumeResult(prompt, answered=False, output="", attempts=0)
+    if receipt.new_session_id is None:
+        return replace(found, output="there is no fork")
+    try:
+        prepared = prepare_run(location.project_root, location.config_dir)
+        for attempt in range(retry.max_attempts):
+            sleep(retry_delay_ms(attempt, retry) / 1000)
+            claim_run(location.store, receipt.session_id)
+            size = Path(receipt.target).stat().st_size
+            ran = prepared.run(prompt, receipt.new_session_id, TURN_TIMEOUT_S)
+            found = ResumeResult(
+                prompt,
+                answered=_is_answered(Path(receipt.target), size),
+                output=ran.output,
+                attempts=attempt + 1,
+                command=ran.command,
+                folder=ran.folder,
+            )
+            if found.answered:
+                break
+    except ClientRunError as error:
+        return replace(found, output=str(error))
+    return found
+
+
+def _is_answered(transcript: Path, size: int) -> bool:
+    new = (each for each in read_entries(transcript) if each.offset >= size)
+    answers = [each for each in new if each.role is Role.ASSISTANT]
+    return bool(answers) and not answers[-1].hidden

@@ -1,0 +1,147 @@
+"""A session to act on, and what acting on it takes; the collectors provide it."""
+
+from __future__ import annotations
+
+import errno
+from enum import StrEnum
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from ..compaction.compaction_target import CompactionTarget
+from ..compaction.plan import CompactionRefusedError, Refusal, RefusalKind
+from ..compaction.receipts import CompactionReceipt
+from ..compaction.recovery.recovery_settings import RecoveryRetry
+from ..model.session import Session
+from ..policy.policy import Policy
+
+
+class Via(StrEnum):
+    """The way by which the client is asked."""
+
+    AUTO = "auto"
+    PLUGIN = "plugin"
+    TMUX = "tmux"
+    CLI = "cli"
+
+
+class CompactFailure(StrEnum):
+    """What kept the client from compacting."""
+
+    FAILED = "failed"
+    NOTHING = "nothing"
+    """There is nothing to compact, or nobody to ask by this way."""
+    LIVE = "live"
+    """It is busy, or open elsewhere."""
+    UNSAFE = "unsafe"
+    """It could not be proved that asking does no harm."""
+    UNTRUSTED = "untrusted"
+    """Nothing may be started in its folder."""
+
+
+class NotCompactedError(Exception):
+    """The client did not compact; the message says why and what to do."""
+
+    def __init__(self, failure: CompactFailure, message: str) -> None:
+        super().__init__(message)
+        self.failure = failure
+
+
+class ClientCompactResult(msgspec.Struct, frozen=True):
+    """A compaction that was asked for and is in the transcript; times in ms, sizes in tokens."""
+
+    session_id: str
+    via: Via
+    requested_at: int
+    boundary_uuid: str
+    pre_tokens: int | None
+    post_tokens: int | None
+    seconds: float
+    """From the request to the boundary."""
+    command: tuple[str, ...] = ()
+    """What was run for it; empty where a client that was open did it."""
+    folder: str | None = None
+    """Where that was run."""
+
+
+class ResumeResult(msgspec.Struct, frozen=True):
+    """How going on ended."""
+
+    prompt: str
+    answered: bool
+    """The fork has a new answer, and it is no refusal."""
+    output: str
+    """The client's own words, or why it could not be run; one line."""
+    attempts: int
+    command: tuple[str, ...] = ()
+    """What was run; empty where nothing was."""
+    folder: str | None = None
+    """Where that was run."""
+
+
+class SessionClient(Protocol):
+    """Claude Code itself, asked or run for one session; it can take minutes."""
+
+    def compact(self, via: Via, instructions: str) -> ClientCompactResult:
+        """Ask a client to compact. Raises NotCompactedError, OSError."""
+        ...
+
+    def compact_closed(self) -> ClientCompactResult:
+        """Run the client unasked to compact, within the hourly limit of such runs (T-11).
+
+        Raises NotCompactedError, OSError.
+        """
+        ...
+
+    def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:
+        """Send a prompt to the fork that a receipt names."""
+        ...
+
+
+class SessionAccess(msgspec.Struct, frozen=True):
+    """A session that may be acted on."""
+
+    session: Session
+    policy: Policy
+    store: Path
+    target: CompactionTarget
+    client: SessionClient
+
+
+class NotPlannedError(Exception):
+    """No plan can be made; the message says why and what to do."""
+
+
+class ActionFailure(msgspec.Struct, frozen=True):
+    """Nothing was changed."""
+
+    why: tuple[str, ...]
+    """One line each: what said no, and what to do."""
+    kind: RefusalKind | None = None
+    """None where it was no refusal: a file could not be used, or there is nothing to do."""
+    refusals: tuple[Refusal, ...] = ()
+
+
+def refusal_failure(error: CompactionRefusedError) -> ActionFailure:
+    """Return the failure with one line for each check that refused."""
+    why = (f"{each.check}: {each.why}: {each.what_to_do}" for each in error.refusals)
+    return ActionFailure(tuple(why), error.kind, tuple(error.refusals))
+
+
+_FIXES: Final = {
+    errno.EACCES: "let your user write there and try again",
+    errno.EPERM: "let your user write there and try again",
+    errno.EROFS: "make the file system writable and try again",
+    errno.ENOSPC: "free some space and try again",
+    errno.EDQUOT: "free some of your quota and try again",
+    errno.ENOENT: "look whether it was moved or removed",
+}
+
+
+def file_failure(error: OSError, path: Path) -> ActionFailure:
+    """Return why nothing was changed, and what to do; `path` stands in for an unnamed file."""
+    where = error.filename or path
+    remedy = _FIXES.get(error.errno or 0, "try again")
+    why = error.strerror or error
+    return ActionFailure((f"{where}: {why}: nothing was changed; {remedy}",))

@@ -1,0 +1,226 @@
+"""Plan, apply and undo a compaction: for commands, pages and automation alike."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from ..compaction.apply import ReportStage, apply_plan, ignore_stage
+from ..compaction.compaction_target import CompactionTarget, require_idle
+from ..compaction.plan import CompactionPlan, CompactionRefusedError, Refusal, make_plan
+from ..compaction.plan_options import PlanOptions
+from ..compaction.receipts import (
+    ApplyMode,
+    BackupStore,
+    CompactionReceipt,
+    ReceiptState,
+    ReceiptStore,
+)
+from ..compaction.transcript_file import check_transcript_size, open_transcript
+from ..compaction.transcript_planning import EntryReader, PlanDraft, PlanSource, draft_plan
+from ..compaction.transcript_view import TranscriptView
+from ..compaction.undo import UndoResult, find_undo_obstacle, undo
+from ..store.database import state_folder
+from ..store.token_samples import read_estimator
+from ..transcript.entry_decoder import iter_entries
+from .session_access import (
+    ActionFailure,
+    ClientCompactResult,
+    NotCompactedError,
+    NotPlannedError,
+    SessionAccess,
+    Via,
+    file_failure,
+    refusal_failure,
+)
+
+
+def _ignore(_: object) -> None:
+    """Listen to nothing."""
+
+
+class PlanContext(msgspec.Struct, frozen=True):
+    """The session that is planned for, and who listens meanwhile."""
+
+    access: SessionAccess
+    db: sqlite3.Connection
+    """Tokens are estimated by what the store has measured, as long as the plan is worked on."""
+    on_message: Callable[[str], None] = _ignore
+    """Receives what a model that writes a summary has to say."""
+    on_view: Callable[[TranscriptView], None] = _ignore
+    """Receives the transcript that a plan for the whole conversation is made from."""
+    read_entries: EntryReader = iter_entries
+
+
+def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPlan:
+    """Plan what was asked for; a refusal is part of it. Raises NotPlannedError."""
+    size = _transcript_size(context)
+    too_large = check_transcript_size(size, options.max_bytes)
+    if too_large:
+        # To read gigabytes takes minutes, for a plan that is not carried out.
+        session = context.access.session
+        known = session.context.tokens or 0
+        return make_plan(session.session_id, "", size, (), before_tokens=known, refused=[too_large])
+    if options.whole_strategy:
+        return _plan_whole_conversation(context, options)
+    with draft_compaction(context, options) as draft:
+        return draft.plan()
+
+
+@contextmanager
+def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[PlanDraft]:
+    """Hold a plan by level, of which operations can be left out. Raises NotPlannedError."""
+    too_large = check_transcript_size(_transcript_size(context), options.max_bytes)
+    if too_large:
+        raise NotPlannedError(f"{too_large.why}: {too_large.what_to_do}")
+    try:
+        with open_transcript(context.access.target.transcript) as file:
+            yield draft_plan(_plan_source(context, options), file, options)
+    except OSError as error:
+        raise _unreadable(context, error) from error
+
+
+def _plan_whole_conversation(context: PlanContext, options: PlanOptions) -> CompactionPlan:
+    from ..compaction.conversation_planning import plan_conversation  # with all summaries
+    from .whole_strategies import whole_operation_maker
+
+    make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
+    try:
+        return plan_conversation(_plan_source(context, options), make, options)
+    except OSError as error:
+        raise _unreadable(context, error) from error
+
+
+def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
+    target, session = context.access.target, context.access.session
+    holder = target.find_holder(target.session_id) if options.in_place else None
+    return PlanSource(
+        session_id=target.session_id,
+        path=target.transcript,
+        counter_of=read_estimator(context.db).for_model,
+        window_tokens=session.context.window.tokens,
+        open_in=f"the session is open in {holder}" if holder else None,
+        read_entries=context.read_entries,
+    )
+
+
+def _transcript_size(context: PlanContext) -> int:
+    try:
+        return context.access.target.transcript.stat().st_size
+    except OSError as error:
+        raise _unreadable(context, error) from error
+
+
+def _unreadable(context: PlanContext, error: OSError) -> NotPlannedError:
+    path = context.access.target.transcript
+    return NotPlannedError(f"{path} cannot be read: {error.strerror or error}")
+
+
+def apply_compaction(
+    target: CompactionTarget,
+    plan: CompactionPlan,
+    mode: ApplyMode,
+    on_stage: ReportStage = ignore_stage,
+) -> CompactionReceipt | ActionFailure:
+    """Carry a plan out; `on_stage` receives each stage as it begins."""
+    try:
+        return apply_plan(plan, mode, target, on_stage)
+    except CompactionRefusedError as error:
+        return refusal_failure(error)
+    except OSError as error:
+        return file_failure(error, target.transcript)
+
+
+def in_place_mode(plan: CompactionPlan) -> ApplyMode:
+    """Return the mode that applies a plan to the session itself."""
+    return ApplyMode.APPEND if plan.only_appends else ApplyMode.IN_PLACE
+
+
+def in_place_refusal(target: CompactionTarget) -> Refusal | None:
+    """Return why a session cannot be changed in place now; None if it can. Raises OSError."""
+    try:
+        require_idle(target, target.transcript, target.session_id)
+    except CompactionRefusedError as error:
+        return error.refusals[0]
+    return None
+
+
+def compact_with_client(
+    access: SessionAccess, via: Via, instructions: str
+) -> ClientCompactResult | ActionFailure:
+    """Compact a session with its client, and wait until it is done."""
+    try:
+        return access.client.compact(via, instructions)
+    except NotCompactedError as error:
+        return ActionFailure((str(error),))
+    except OSError as error:
+        return file_failure(error, access.target.transcript)
+
+
+def undo_receipt(
+    target: CompactionTarget, receipt: CompactionReceipt, numbers: Collection[int] | None
+) -> UndoResult | ActionFailure:
+    """Undo a receipt, or only the operations with these numbers, counted from 0.
+
+    `target` is the session that the receipt wrote.
+    """
+    try:
+        return undo(receipt.receipt_id, numbers, target)
+    except CompactionRefusedError as error:
+        return refusal_failure(error)
+    except OSError as error:
+        return file_failure(error, Path(receipt.target))
+
+
+def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
+    """Return why a receipt cannot be undone, None if it can.
+
+    The content of the backup is not read.
+    """
+    if receipt.state is ReceiptState.UNDONE:
+        return "it is undone already"
+    if receipt.state is ReceiptState.OPEN:
+        return "it was interrupted: the next change of the session settles it"
+    if not Path(receipt.target).is_file():
+        return f"{receipt.target} is gone"
+    copy = BackupStore(state).path(receipt.backup) if receipt.backup else None
+    if copy is not None and not copy.is_file() and not Path(receipt.transcript).is_file():
+        return f"{copy} and {receipt.transcript} are gone"
+    return None
+
+
+def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
+    """Dry-run an undo; return what prevents it, None if nothing does.
+
+    An OSError is returned as a refusal too.
+    """
+    try:
+        found = find_undo_obstacle(receipt, state)
+    except OSError as error:
+        why = f"{error.filename or receipt.target}: {error.strerror}"
+        return Refusal("file", why, "make it readable again")
+    return found.refusals[0] if found else None
+
+
+def newest_undoable(store: Path) -> CompactionReceipt | None:
+    """Return the newest receipt that is not undone, None if there is none. Raises OSError."""
+    found = ReceiptStore(state_folder(store)).all()
+    return next((each for each in found if each.state is not ReceiptState.UNDONE), None)
+
+
+def read_receipt(store: Path, receipt_id: str) -> tuple[CompactionReceipt | None, str | None]:
+    """Read a receipt, and what keeps it from being undone. Raises OSError."""
+    state = state_folder(store)
+    found = next(iter(ReceiptStore(state).find_by_prefix(receipt_id)), None)
+    return found, undo_obstacle(found, state) if found else None
+
+
+def check_all_receipts(store: Path) -> dict[str, str]:
+    """Try out of each receipt whether it can be taken back: "ok", or what stands in its way."""
+    state = state_folder(store)
+    found = {each.receipt_id: try_undo(each, state) for each in ReceiptStore(state).all()}
+    return {name: "ok" if why is None else why.check for name, why in found.items()}

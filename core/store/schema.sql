@@ -1,0 +1,1034 @@
+-- ctxtop's store: what Claude Code wrote, with the file and byte offset that each row came from.
+--
+-- Unless a column says otherwise: times (`at`, `..._at`) are ms since 1970 (UTC), `..._ns` are
+-- nanoseconds, offsets, lengths and sizes are bytes, `..._tokens` are tokens, flags are 0 or 1, and
+-- NULL means that the source did not say. A `key` is 64 bits of a hash. A table stands below those
+-- that it refers to, an index below its table.
+--
+-- Whoever changes anything here raises SCHEMA_VERSION: an older store is moved aside and rebuilt.
+
+-- -------------------------------------------------------------------------------------------------
+-- The store itself
+
+-- Facts about the store. `root`: the Claude Code folder that it holds; `registry`: 1 where that
+-- folder has a registry of sessions; `schema`: the hash of this schema.
+CREATE TABLE about (
+    key TEXT PRIMARY KEY,
+    value TEXT NOT NULL
+) STRICT;
+
+-- What could not be read or stored: one row for each place, the newest.
+CREATE TABLE trouble (
+    place TEXT PRIMARY KEY, -- A path, or the name of a part of ctxtop.
+    at INTEGER NOT NULL,
+    what TEXT NOT NULL,
+    remedy TEXT NOT NULL -- What the user can do.
+) STRICT;
+
+-- -------------------------------------------------------------------------------------------------
+-- Transcript files: one row for each file, and how far it was read
+
+CREATE TABLE file (
+    file_id INTEGER PRIMARY KEY,
+    path TEXT NOT NULL UNIQUE, -- Below Claude Code's folder.
+    kind TEXT NOT NULL, -- session, agent, or journal (what the agents of a workflow returned).
+    project TEXT NOT NULL, -- The name of the project's folder.
+    session_id TEXT NOT NULL,
+    agent_id TEXT,
+    device INTEGER NOT NULL DEFAULT 0,
+    inode INTEGER NOT NULL DEFAULT 0, -- Signed: an unsigned 64-bit inode is stored as its negative.
+    -- Everything before it is stored. It moves in the transaction that stores the rows.
+    offset INTEGER NOT NULL DEFAULT 0,
+    -- Hash of the bytes before `offset`, by which a rewritten file is noticed.
+    anchor TEXT NOT NULL DEFAULT '',
+    size INTEGER NOT NULL DEFAULT 0,
+    mtime_ns INTEGER NOT NULL DEFAULT 0,
+    lines INTEGER NOT NULL DEFAULT 0,
+    gone INTEGER NOT NULL DEFAULT 0, -- 1 where the file no longer exists; its rows are kept.
+    ctime_ns INTEGER NOT NULL DEFAULT 0, -- 0 where not noted.
+    -- Hash of samples before `offset`, by which an edit in place is noticed; empty where not noted.
+    places TEXT NOT NULL DEFAULT '',
+    -- All lines that could not be read; `bad_line` holds the first of them.
+    bad_lines INTEGER NOT NULL DEFAULT 0
+) STRICT;
+CREATE INDEX file_session ON file (session_id, kind);
+
+-- Lines that become no rows, by their type. known: 1 where the type is known and not needed, 0
+-- where this version does not know it.
+CREATE TABLE line_count (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    type TEXT NOT NULL,
+    known INTEGER NOT NULL,
+    lines INTEGER NOT NULL,
+    PRIMARY KEY (file_id, type)
+) STRICT;
+
+-- Lines that could not be read: the first 100 of a file and 10,000 of all files.
+CREATE TABLE bad_line (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (file_id, offset)
+) STRICT;
+
+-- -------------------------------------------------------------------------------------------------
+-- Sessions and their conversations: rows belong to a file, and are deleted when it is read again
+
+-- What the lines of a file say about its conversation as a whole; an agent's file has a row too.
+CREATE TABLE session (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    started_at INTEGER,
+    last_at INTEGER,
+    -- Time of the first line that has one: for a fork when it forked, not the history that it
+    -- copied.
+    opened_at INTEGER,
+    forked_from TEXT,
+    cwd TEXT, -- Where the newest line was written.
+    client_version TEXT,
+    custom_title TEXT,
+    ai_title TEXT,
+    summary_title TEXT,
+    first_prompt TEXT,
+    last_prompt TEXT,
+    model TEXT, -- The model that was asked for, before the first answer too.
+    model_offset INTEGER, -- Of the line that named the model.
+    turn TEXT, -- Whose turn it is by the newest message (TurnState).
+    turn_at INTEGER,
+    turn_offset INTEGER,
+    cost_usd REAL, -- The client's own total, with agents and with requests that no line records.
+    cost_offset INTEGER,
+    began_in TEXT, -- Where the file's first line was written, if the session begins with it.
+    -- The folder that the client named the project's folder after, if a line was written there.
+    launched_in TEXT,
+    prompt INTEGER, -- Key of what an agent was asked, in its own file.
+    -- Of the newest line of the conversation: a summary names the conversation by it
+    -- (`leaf_title`).
+    leaf_uuid TEXT
+) STRICT;
+
+-- Answers of the API. Several lines with one message id are one answer: its place is that of the
+-- first line, its numbers are those of the last.
+CREATE TABLE response (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    message_id TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    last_offset INTEGER NOT NULL, -- Of the last line that belongs to it.
+    at INTEGER,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cache_creation_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    context_tokens INTEGER NOT NULL, -- Input of the last iteration: what the model saw.
+    -- 1 for a line of an agent inside the session's own file (clients up to 2.0).
+    sidechain INTEGER NOT NULL,
+    -- Its tool calls, each once: the end of the call's id, and a comma after it.
+    tools TEXT NOT NULL,
+    request INTEGER, -- Key of the `api-request` that it answers.
+    tool_uses INTEGER GENERATED ALWAYS AS
+        (LENGTH(tools) - LENGTH(REPLACE(tools, ',', ''))),
+    last_output_tokens INTEGER, -- Output of the last iteration, where there were several.
+    -- Of cache_creation_tokens: those that are cached for an hour, not for five minutes.
+    cache_1h_tokens INTEGER NOT NULL DEFAULT 0,
+    -- 1 where context_tokens is the estimate that an edit of ctxtop wrote in place of the API's
+    -- number.
+    lowered INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+CREATE UNIQUE INDEX response_message ON response (message_id, file_id);
+
+-- The largest context in tokens that each model saw in a file.
+CREATE TABLE model_use (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    sidechain INTEGER NOT NULL,
+    peak_tokens INTEGER NOT NULL,
+    PRIMARY KEY (file_id, model, sidechain)
+) STRICT, WITHOUT ROWID;
+
+-- Sums of `response` by file and model, kept by the triggers below.
+CREATE TABLE spending (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    model TEXT NOT NULL,
+    -- Size of the prompt: 0 up to 100,000 tokens, 1 up to 200,000, 2 above. Prices of some models
+    -- step there.
+    band INTEGER NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cache_creation_tokens INTEGER NOT NULL,
+    cache_1h_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    responses INTEGER NOT NULL,
+    PRIMARY KEY (file_id, model, band)
+) STRICT, WITHOUT ROWID;
+
+-- Answers that more than one file holds: a fork copies its history. Kept by the triggers below.
+CREATE TABLE shared_response (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    message_id TEXT NOT NULL,
+    PRIMARY KEY (file_id, message_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX shared_response_message ON shared_response (message_id);
+
+-- An answer is added to the sums of its file and model, and taken out when it changes or goes.
+CREATE TRIGGER response_spent AFTER INSERT ON response BEGIN
+    INSERT INTO spending VALUES (
+        NEW.file_id, NEW.model, (NEW.context_tokens > 100000) + (NEW.context_tokens > 200000),
+        NEW.input_tokens, NEW.cache_creation_tokens, COALESCE(NEW.cache_1h_tokens, 0),
+        NEW.cache_read_tokens, NEW.output_tokens, 1)
+    ON CONFLICT DO UPDATE SET
+        input_tokens = input_tokens + excluded.input_tokens,
+        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+        output_tokens = output_tokens + excluded.output_tokens,
+        responses = responses + 1;
+END;
+CREATE TRIGGER response_spent_anew AFTER UPDATE ON response BEGIN
+    UPDATE spending SET
+        input_tokens = input_tokens - OLD.input_tokens,
+        cache_creation_tokens = cache_creation_tokens - OLD.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens - OLD.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens - OLD.cache_read_tokens,
+        output_tokens = output_tokens - OLD.output_tokens,
+        responses = responses - 1
+    WHERE file_id = OLD.file_id AND model = OLD.model
+        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000);
+    DELETE FROM spending WHERE file_id = OLD.file_id AND model = OLD.model
+        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000)
+        AND responses <= 0;
+    INSERT INTO spending VALUES (
+        NEW.file_id, NEW.model, (NEW.context_tokens > 100000) + (NEW.context_tokens > 200000),
+        NEW.input_tokens, NEW.cache_creation_tokens, COALESCE(NEW.cache_1h_tokens, 0),
+        NEW.cache_read_tokens, NEW.output_tokens, 1)
+    ON CONFLICT DO UPDATE SET
+        input_tokens = input_tokens + excluded.input_tokens,
+        cache_creation_tokens = cache_creation_tokens + excluded.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens + excluded.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens + excluded.cache_read_tokens,
+        output_tokens = output_tokens + excluded.output_tokens,
+        responses = responses + 1;
+END;
+CREATE TRIGGER response_unspent AFTER DELETE ON response BEGIN
+    UPDATE spending SET
+        input_tokens = input_tokens - OLD.input_tokens,
+        cache_creation_tokens = cache_creation_tokens - OLD.cache_creation_tokens,
+        cache_1h_tokens = cache_1h_tokens - OLD.cache_1h_tokens,
+        cache_read_tokens = cache_read_tokens - OLD.cache_read_tokens,
+        output_tokens = output_tokens - OLD.output_tokens,
+        responses = responses - 1
+    WHERE file_id = OLD.file_id AND model = OLD.model
+        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000);
+    DELETE FROM spending WHERE file_id = OLD.file_id AND model = OLD.model
+        AND band = (OLD.context_tokens > 100000) + (OLD.context_tokens > 200000)
+        AND responses <= 0;
+    DELETE FROM shared_response WHERE message_id = OLD.message_id
+        AND (file_id = OLD.file_id OR 2 > (
+            SELECT COUNT(*) FROM response r WHERE r.message_id = OLD.message_id));
+END;
+CREATE TRIGGER response_shared AFTER INSERT ON response
+WHEN EXISTS (
+    SELECT 1 FROM response o WHERE o.message_id = NEW.message_id AND o.file_id <> NEW.file_id)
+BEGIN
+    INSERT OR IGNORE INTO shared_response
+    SELECT file_id, message_id FROM response WHERE message_id = NEW.message_id;
+END;
+
+-- Lines since the last answer began: its own lines, and what the next request adds.
+CREATE TABLE addition (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    -- Key of the answer's id in the answer's own lines, whose tokens the API reports.
+    message INTEGER,
+    tokens INTEGER NOT NULL, -- By the client's own estimate.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- Compactions: a transcript's `compact_boundary` lines.
+CREATE TABLE boundary (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    uuid TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    trigger TEXT,
+    pre_tokens INTEGER,
+    post_tokens INTEGER,
+    dropped_tokens INTEGER,
+    duration_ms INTEGER,
+    kept_messages INTEGER,
+    PRIMARY KEY (file_id, uuid)
+) STRICT;
+CREATE INDEX boundary_place ON boundary (file_id, offset);
+CREATE INDEX boundary_line ON boundary (uuid);
+
+-- Microcompactions: the client stopped sending some tool results and attachments.
+CREATE TABLE clearing (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    uuid TEXT NOT NULL,
+    at INTEGER,
+    trigger TEXT,
+    pre_tokens INTEGER,
+    saved_tokens INTEGER,
+    results INTEGER NOT NULL, -- How many tool results were cleared.
+    attachments INTEGER NOT NULL, -- How many attachments were cleared.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- What the next request will hold after a compaction that no answer follows yet.
+CREATE TABLE compaction_left (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL, -- Of the boundary.
+    read_to INTEGER NOT NULL, -- How far the file was read for the estimate.
+    tokens INTEGER -- NULL where no estimate is possible.
+) STRICT;
+
+-- The report on a compaction: what was forgotten, how soon it came, what was cleared before it.
+CREATE TABLE compaction_told (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- Twice the version of the rules, and 1 more once an answer follows.
+    told TEXT NOT NULL, -- JSON (CompactionReport).
+    PRIMARY KEY (file_id, offset)
+) STRICT;
+
+-- What `/context` said; tokens, rounded where an older client wrote its text alone.
+CREATE TABLE context_report (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    model TEXT NOT NULL, -- As it was asked for, with its suffix for a large window.
+    total_tokens INTEGER NOT NULL,
+    window_tokens INTEGER NOT NULL, -- Where the client ends the window for its compaction.
+    buffer_tokens INTEGER, -- Kept free below that; NULL where it compacts only when it must.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- Requests that the API refused.
+CREATE TABLE api_error (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    kind TEXT NOT NULL,
+    detail TEXT NOT NULL,
+    prompt_tokens INTEGER, -- Size of a prompt that was too long.
+    limit_tokens INTEGER,
+    uuid TEXT,
+    PRIMARY KEY (file_id, offset)
+) STRICT;
+CREATE UNIQUE INDEX api_error_line ON api_error (file_id, uuid);
+
+-- Texts worth keeping: agents' results, summaries of compactions, plans.
+CREATE TABLE summary (
+    summary_id INTEGER PRIMARY KEY,
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    uuid TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    agent_id TEXT,
+    at INTEGER,
+    text TEXT NOT NULL,
+    lines INTEGER NOT NULL,
+    chars INTEGER NOT NULL, -- Of the whole text; `text` may be cut.
+    UNIQUE (file_id, uuid)
+) STRICT;
+CREATE INDEX summary_agent ON summary (agent_id);
+CREATE INDEX summary_line ON summary (uuid);
+CREATE INDEX summary_time ON summary (at);
+
+-- Estimated tokens of a summary, counted after it was stored.
+CREATE TABLE estimate (
+    summary_id INTEGER PRIMARY KEY REFERENCES summary ON DELETE CASCADE,
+    tokens INTEGER NOT NULL
+) STRICT;
+
+-- The full-text index of the summaries holds no text of its own; triggers keep it in step.
+CREATE VIRTUAL TABLE summary_fts USING fts5 (text, content = "summary");
+CREATE TRIGGER summary_ai AFTER INSERT ON summary BEGIN
+    INSERT INTO summary_fts (rowid, text) VALUES (new.rowid, new.text);
+END;
+CREATE TRIGGER summary_ad AFTER DELETE ON summary BEGIN
+    INSERT INTO summary_fts (summary_fts, rowid, text) VALUES ('delete', old.rowid, old.text);
+END;
+CREATE TRIGGER summary_au AFTER UPDATE ON summary BEGIN
+    INSERT INTO summary_fts (summary_fts, rowid, text) VALUES ('delete', old.rowid, old.text);
+    INSERT INTO summary_fts (rowid, text) VALUES (new.rowid, new.text);
+END;
+
+-- The last answer's text in an agent's own file: its result.
+CREATE TABLE reply (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    message_id TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    text TEXT NOT NULL
+) STRICT;
+
+-- Tool calls that have no result yet.
+CREATE TABLE open_call (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    tool_use_id TEXT NOT NULL,
+    at INTEGER,
+    name TEXT NOT NULL,
+    detail TEXT NOT NULL, -- What tells it from other calls of its tool: a command, a file.
+    PRIMARY KEY (file_id, tool_use_id)
+) STRICT, WITHOUT ROWID;
+
+-- What a `summary` line calls the conversation that ends in a line, in whichever file that is.
+CREATE TABLE leaf_title (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    leaf_uuid TEXT NOT NULL,
+    title TEXT NOT NULL,
+    PRIMARY KEY (file_id, leaf_uuid)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX leaf_title_leaf ON leaf_title (leaf_uuid);
+
+-- -------------------------------------------------------------------------------------------------
+-- Agents
+
+-- What an agent's meta.json says.
+CREATE TABLE agent_meta (
+    path TEXT PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    agent_type TEXT NOT NULL,
+    description TEXT NOT NULL,
+    tool_use_id TEXT,
+    parent_agent_id TEXT,
+    depth INTEGER NOT NULL, -- 1 for an agent that the session itself started.
+    model TEXT,
+    finished INTEGER,
+    mtime_ns INTEGER NOT NULL,
+    name TEXT -- Of a teammate.
+) STRICT;
+CREATE INDEX agent_meta_session ON agent_meta (session_id, agent_id);
+
+-- Tool calls that start an agent.
+CREATE TABLE launch (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    tool_use_id TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    agent_type TEXT NOT NULL,
+    description TEXT NOT NULL,
+    asked_model TEXT, -- As the client names it.
+    prompt INTEGER, -- Key of the prompt: an agent of clients up to 2.0 begins with the same text.
+    skill TEXT, -- Whose format the prompt asks for.
+    PRIMARY KEY (file_id, tool_use_id)
+) STRICT;
+
+-- What came back from an agent into its parent.
+CREATE TABLE agent_return (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    uuid TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    agent_id TEXT NOT NULL,
+    tool_use_id TEXT,
+    at INTEGER,
+    status TEXT NOT NULL,
+    model TEXT,
+    context_tokens INTEGER, -- Input of the agent's last request, where the return says it.
+    total_tokens INTEGER, -- The same with its output, which is all that a notification says.
+    tool_uses INTEGER,
+    duration_ms INTEGER,
+    -- The four counts are what the agent's last request spent, where the return says it.
+    input_tokens INTEGER,
+    cache_creation_tokens INTEGER,
+    cache_read_tokens INTEGER,
+    output_tokens INTEGER,
+    name TEXT, -- Of a teammate: its messages to the session that leads it give no id.
+    PRIMARY KEY (file_id, uuid)
+) STRICT;
+CREATE INDEX agent_return_agent ON agent_return (agent_id);
+
+-- Lines of agents inside the session's own file (clients up to 2.0).
+CREATE TABLE aside_line (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    line INTEGER NOT NULL, -- Key of the line's uuid.
+    root INTEGER NOT NULL, -- Key of the first line of its agent.
+    offset INTEGER NOT NULL,
+    message_id TEXT,
+    prompt INTEGER, -- Key of its text, where it can be what the agent was asked.
+    PRIMARY KEY (file_id, line)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX aside_line_root ON aside_line (file_id, offset) WHERE line = root;
+
+-- Agents inside `progress` lines of their parent's file (clients up to 2.1.9x).
+CREATE TABLE step_agent (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    agent_id TEXT NOT NULL,
+    tool_use_id TEXT,
+    offset INTEGER NOT NULL,
+    started_at INTEGER,
+    last_at INTEGER,
+    PRIMARY KEY (file_id, agent_id)
+) STRICT, WITHOUT ROWID;
+
+-- Their answers; columns as in `response`.
+CREATE TABLE step (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    message_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    model TEXT NOT NULL,
+    input_tokens INTEGER NOT NULL,
+    cache_creation_tokens INTEGER NOT NULL,
+    cache_read_tokens INTEGER NOT NULL,
+    output_tokens INTEGER NOT NULL,
+    context_tokens INTEGER NOT NULL,
+    tools TEXT NOT NULL,
+    last_offset INTEGER NOT NULL,
+    PRIMARY KEY (file_id, message_id)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX step_message ON step (message_id);
+CREATE INDEX step_of_agent ON step (file_id, agent_id);
+
+-- Lines of an agent's transcript that hold the marker of compressed results.
+CREATE TABLE marker (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    line TEXT NOT NULL, -- Its uuid, or its place where it has none.
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    origin TEXT NOT NULL, -- Where in the transcript it stands (MarkerOrigin).
+    message_id TEXT, -- Of an assistant's line.
+    text TEXT, -- Of an assistant's line: it may have been the compressed result.
+    PRIMARY KEY (file_id, line)
+) STRICT, WITHOUT ROWID;
+
+-- What a hook told an agent that wanted to stop: it was blocked.
+CREATE TABLE feedback (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    line TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    text TEXT NOT NULL,
+    PRIMARY KEY (file_id, line)
+) STRICT, WITHOUT ROWID;
+
+-- Skills whose text an agent was given.
+CREATE TABLE given_skill (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    line TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    name TEXT NOT NULL,
+    PRIMARY KEY (file_id, line)
+) STRICT, WITHOUT ROWID;
+
+-- -------------------------------------------------------------------------------------------------
+-- Requests that were sent to the API, by the keys of their parts and not by their text
+
+CREATE TABLE request (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    request INTEGER NOT NULL, -- Key of its id.
+    at INTEGER,
+    model TEXT,
+    query_source TEXT,
+    shape INTEGER, -- Key of its system prompt and tools.
+    base INTEGER, -- Key of the request whose first `keep` messages it repeats.
+    keep INTEGER NOT NULL,
+    tail BLOB NOT NULL, -- Keys of the messages after those, eight bytes each, big-endian.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- Where a part of a request stands: a message as sent, or a shape.
+CREATE TABLE request_part (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    part INTEGER NOT NULL, -- Key of its hash.
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    PRIMARY KEY (file_id, part)
+) STRICT, WITHOUT ROWID;
+
+-- -------------------------------------------------------------------------------------------------
+-- Clients that are open, and what they said about themselves
+
+-- Entries of Claude Code's registry whose process is alive.
+CREATE TABLE live (
+    session_id TEXT PRIMARY KEY,
+    pid INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    tmux TEXT,
+    name TEXT,
+    updated_at INTEGER,
+    waiting_for TEXT, -- What a person is asked, where the status is waiting.
+    kind TEXT,
+    entrypoint TEXT,
+    cwd TEXT,
+    client_version TEXT,
+    started_at INTEGER,
+    process_start TEXT -- As the system gives it: clock ticks on Linux, a date on macOS.
+) STRICT;
+
+-- Sessions whose entry in the registry was left behind by a process that ended.
+CREATE TABLE left_open (
+    session_id TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+-- When ctxtop itself last changed or made a session.
+CREATE TABLE changed_session (
+    session_id TEXT PRIMARY KEY,
+    at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Context windows that a client reported, the newest for each session and model.
+CREATE TABLE window_seen (
+    session_id TEXT NOT NULL,
+    model TEXT NOT NULL,
+    window_tokens INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    -- 1 where the module inside the client was told, 0 where the status line was.
+    measured INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (session_id, model)
+) STRICT;
+
+-- What was seen of the environment of a session's client.
+CREATE TABLE client_environment (
+    session_id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    value TEXT NOT NULL,
+    PRIMARY KEY (session_id, name)
+) STRICT, WITHOUT ROWID;
+
+-- -------------------------------------------------------------------------------------------------
+-- ctxtop's own logs: rows belong to one part of a log
+
+-- One file of a log, which may be renamed while it is read: known by its first line.
+CREATE TABLE log_part (
+    part_id INTEGER PRIMARY KEY,
+    log TEXT NOT NULL, -- The name of the file that is written now (LogKind).
+    mark TEXT NOT NULL, -- Hash of the first line.
+    name TEXT NOT NULL, -- The file's name when it was last read.
+    offset INTEGER NOT NULL DEFAULT 0,
+    anchor TEXT NOT NULL DEFAULT '',
+    size INTEGER NOT NULL DEFAULT 0,
+    mtime_ns INTEGER NOT NULL DEFAULT 0,
+    -- All lines that could not be read; `log_bad_line` holds the first of them.
+    bad_lines INTEGER NOT NULL DEFAULT 0,
+    UNIQUE (log, mark)
+) STRICT;
+
+-- What the client told a hook.
+CREATE TABLE hook_event (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    pid INTEGER,
+    client_pid INTEGER, -- The client's own process.
+    event TEXT NOT NULL,
+    known INTEGER NOT NULL, -- 1 where this version knows the event.
+    session_id TEXT,
+    agent_id TEXT,
+    agent_type TEXT, -- Empty for an agent of the client's own, which never has a transcript.
+    source TEXT,
+    trigger TEXT,
+    tool_name TEXT,
+    tool_use_id TEXT,
+    context_tokens INTEGER,
+    detail TEXT NOT NULL, -- JSON: `given`, and in `cut` the sizes of what the log left out.
+    PRIMARY KEY (part_id, offset)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX hook_event_session ON hook_event (session_id, at);
+CREATE INDEX hook_event_unknown ON hook_event (event) WHERE known = 0;
+
+-- What the client told its status line; the same again is one row, from `at` until `last_at`.
+CREATE TABLE status_snapshot (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    last_at INTEGER NOT NULL,
+    session_id TEXT NOT NULL,
+    model TEXT NOT NULL, -- As the client names it, with its suffix for a large window.
+    window_tokens INTEGER,
+    used_percentage REAL,
+    input_tokens INTEGER, -- The four counts are NULL together: before the first answer.
+    cache_creation_tokens INTEGER,
+    cache_read_tokens INTEGER,
+    output_tokens INTEGER,
+    -- Of the session in clients before 2.1.132, of the last answer since.
+    total_input_tokens INTEGER,
+    total_output_tokens INTEGER,
+    exceeds_200k INTEGER,
+    cost_usd REAL,
+    client_version TEXT,
+    output_style TEXT,
+    cache_warm INTEGER,
+    cache_ttl TEXT,
+    cache_expires_at INTEGER,
+    cache_hit_ratio REAL, -- 0 to 1.
+    cache_misses INTEGER,
+    PRIMARY KEY (part_id, offset)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX status_snapshot_session ON status_snapshot (session_id, at);
+
+-- What the module inside the client pushed: what the client measured, or a turn's usage.
+CREATE TABLE measurement (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    -- The client's event: session.measure, turn.complete, or one that is not known.
+    kind TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    agent_id TEXT,
+    model TEXT, -- As the API names it.
+    asked_model TEXT, -- As the client names it, with its suffix for a large window.
+    -- Of the main conversation; NULL before its first answer and after a compaction.
+    context_tokens INTEGER,
+    window_tokens INTEGER,
+    percent INTEGER,
+    cost_usd REAL,
+    turn_id TEXT,
+    -- The four counts are a turn's sums over its requests, not the size of a context.
+    input_tokens INTEGER,
+    cache_creation_tokens INTEGER,
+    cache_read_tokens INTEGER,
+    output_tokens INTEGER,
+    duration_ms INTEGER,
+    aborted INTEGER,
+    detail TEXT NOT NULL, -- What was given, as JSON.
+    PRIMARY KEY (part_id, offset)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX measurement_session ON measurement (session_id, at);
+
+-- What ctxtop gave the client, or found that a compaction forgot.
+CREATE TABLE answer_item (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER NOT NULL,
+    feature TEXT NOT NULL, -- inject, steer or remember.
+    session_id TEXT NOT NULL,
+    agent_id TEXT, -- To whom; NULL for the session itself.
+    -- The stage, or what it is: a file, a decision, a constraint, a todo, an agent.
+    kind TEXT NOT NULL,
+    text TEXT NOT NULL, -- Why it was given, or what it says.
+    tokens INTEGER, -- An upper bound of its estimate.
+    from_session_id TEXT, -- Whose result it is, with from_agent_id.
+    from_agent_id TEXT,
+    PRIMARY KEY (part_id, offset)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX answer_item_session ON answer_item (session_id, feature, at);
+
+-- Lines that could not be read, as in `bad_line`.
+CREATE TABLE log_bad_line (
+    part_id INTEGER NOT NULL REFERENCES log_part ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    reason TEXT NOT NULL,
+    PRIMARY KEY (part_id, offset)
+) STRICT;
+
+-- -------------------------------------------------------------------------------------------------
+-- The client's configuration. `folder` is where a file was found; `gone` keeps what a file said
+-- that no longer exists
+
+-- One with a problem has no rows below: the client ignores it whole.
+CREATE TABLE settings_file (
+    path TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    scope TEXT NOT NULL, -- managed, local, project, user or plugin.
+    project TEXT,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0,
+    problem TEXT
+) STRICT;
+
+CREATE TABLE setting (
+    path TEXT NOT NULL REFERENCES settings_file ON DELETE CASCADE,
+    key TEXT NOT NULL, -- Dotted: `model`, `env.DISABLE_COMPACT`.
+    value TEXT NOT NULL, -- JSON.
+    PRIMARY KEY (path, key)
+) STRICT, WITHOUT ROWID;
+
+-- Handlers of hooks, in the order of their file.
+CREATE TABLE hook (
+    path TEXT NOT NULL REFERENCES settings_file ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    event TEXT NOT NULL,
+    matcher TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    command TEXT NOT NULL, -- In one line, without what looks like a secret.
+    timeout_s REAL,
+    in_background INTEGER NOT NULL,
+    mark TEXT NOT NULL, -- Hash of the whole handler: identical handlers run once.
+    PRIMARY KEY (path, position)
+) STRICT, WITHOUT ROWID;
+
+-- Installed plugins.
+CREATE TABLE plugin (
+    plugin_id TEXT NOT NULL, -- name@marketplace.
+    scope TEXT NOT NULL,
+    project TEXT NOT NULL, -- Empty where the plugin is installed for every project.
+    install_path TEXT NOT NULL,
+    version TEXT,
+    PRIMARY KEY (plugin_id, scope, project)
+) STRICT, WITHOUT ROWID;
+
+-- Definitions of agents and skills.
+CREATE TABLE definition (
+    path TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    kind TEXT NOT NULL, -- agent or skill.
+    scope TEXT NOT NULL,
+    project TEXT,
+    plugin_id TEXT,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0,
+    name TEXT NOT NULL, -- As the client names it; a plugin's is `plugin:name`.
+    description TEXT NOT NULL,
+    model TEXT,
+    skills TEXT NOT NULL, -- JSON, a list.
+    tools TEXT, -- JSON, a list; NULL where the agent has all that its parent has.
+    color TEXT,
+    background INTEGER,
+    auto_compact_window INTEGER,
+    body_bytes INTEGER,
+    body_estimated_tokens INTEGER,
+    sha256 TEXT,
+    problem TEXT
+) STRICT;
+CREATE INDEX definition_name ON definition (kind, name);
+
+-- -------------------------------------------------------------------------------------------------
+-- claude-memory's saves: in transcripts, and in its own files
+
+-- The line by which the client tells a session why a Stop hook kept it from ending.
+CREATE TABLE stop_block (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    uuid TEXT NOT NULL,
+    at INTEGER,
+    text TEXT NOT NULL,
+    lines INTEGER NOT NULL,
+    chars INTEGER NOT NULL, -- Of the whole text; `text` may be cut.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- What the client wrote about the Stop hooks at one end of a turn.
+CREATE TABLE stop_hook (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    hooks INTEGER NOT NULL,
+    blocked INTEGER NOT NULL,
+    duration_ms INTEGER, -- Of the slowest.
+    commands TEXT NOT NULL, -- JSON, a list.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- What claude-memory said at a prompt: that a save was done, or was not.
+CREATE TABLE memory_note (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    text TEXT NOT NULL,
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- What a save added to its session, measured again while more lines may come.
+CREATE TABLE save_noise (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    version INTEGER NOT NULL, -- Of the rules.
+    read_to INTEGER NOT NULL, -- How far the file was read for it.
+    closed INTEGER NOT NULL, -- 1 where no more lines can come.
+    noise TEXT, -- JSON; NULL where the block is not claude-memory's.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- Staging folders.
+CREATE TABLE save_place (
+    path TEXT PRIMARY KEY,
+    -- Which version of claude-memory keeps its files there (StagingLocation).
+    generation TEXT NOT NULL,
+    project TEXT NOT NULL,
+    mode INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0,
+    problem TEXT
+) STRICT;
+
+-- One row for each version: what a short-lived file said before is what a save did.
+CREATE TABLE save_file (
+    version INTEGER PRIMARY KEY,
+    path TEXT NOT NULL,
+    folder TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    generation TEXT NOT NULL,
+    project TEXT,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    inode INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0, -- 1 for a version that was replaced or deleted.
+    content TEXT, -- JSON (SaveFileContent).
+    problem TEXT,
+    UNIQUE (path, size, mtime_ns, inode)
+) STRICT;
+
+-- claude-memory's logs, one for each day and category of events, and how far each was read.
+CREATE TABLE save_log (
+    path TEXT PRIMARY KEY,
+    folder TEXT NOT NULL,
+    project TEXT NOT NULL,
+    category TEXT NOT NULL,
+    -- Text, as `inode`: some network mounts have numbers that SQLite's integer does not hold.
+    device TEXT NOT NULL,
+    inode TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    anchor TEXT NOT NULL,
+    size INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    gone INTEGER NOT NULL DEFAULT 0
+) STRICT;
+
+CREATE TABLE save_event (
+    path TEXT NOT NULL REFERENCES save_log ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    at INTEGER,
+    event TEXT NOT NULL,
+    level TEXT,
+    hook TEXT,
+    script TEXT,
+    session_id TEXT,
+    duration_ms REAL,
+    data TEXT, -- JSON.
+    error TEXT, -- JSON.
+    problem TEXT, -- Why the line could not be read whole.
+    PRIMARY KEY (path, offset)
+) STRICT;
+CREATE INDEX save_event_name ON save_event (event, at);
+
+-- What the files of an installed claude-memory mention; NULL where such a file is missing.
+CREATE TABLE save_plugin (
+    install_path TEXT PRIMARY KEY,
+    plugin_id TEXT NOT NULL,
+    version TEXT,
+    mark TEXT NOT NULL, -- By which a change of its files is noticed.
+    skill_takes_file INTEGER,
+    triage_writes_file INTEGER,
+    has_orchestrator INTEGER NOT NULL
+) STRICT;
+
+-- -------------------------------------------------------------------------------------------------
+-- Warnings
+
+-- The log of warnings: each once, never changed but for its end.
+CREATE TABLE warning (
+    warning_id INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL, -- '' is the session itself.
+    threshold TEXT NOT NULL, -- Its name.
+    level TEXT NOT NULL,
+    line_ratio REAL NOT NULL, -- Where the threshold was.
+    ratio REAL NOT NULL, -- Of the window that was known then.
+    tokens INTEGER NOT NULL,
+    window_tokens INTEGER NOT NULL,
+    at INTEGER,
+    path TEXT NOT NULL,
+    offset INTEGER NOT NULL,
+    -- The answer's message id or the boundary's uuid: it stays when the file is written anew.
+    mark TEXT NOT NULL,
+    logged_at INTEGER NOT NULL,
+    cleared_at INTEGER, -- When it ended; NULL while it is active.
+    cleared_mark TEXT,
+    UNIQUE (session_id, agent_id, threshold, mark)
+) STRICT;
+
+-- The last answer or boundary of a context that was evaluated.
+CREATE TABLE judged_context (
+    session_id TEXT NOT NULL,
+    agent_id TEXT NOT NULL, -- '' is the session itself.
+    offset INTEGER NOT NULL,
+    mark TEXT NOT NULL,
+    at INTEGER,
+    PRIMARY KEY (session_id, agent_id)
+) STRICT, WITHOUT ROWID;
+
+-- Up to which byte the contexts of a file were evaluated.
+CREATE TABLE judged_file (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL
+) STRICT;
+
+-- -------------------------------------------------------------------------------------------------
+-- Token counts and forecasts: learned on this machine
+
+-- By how many tokens a context grew from one answer to the next, beside what was counted: the
+-- newest 250 for each model.
+CREATE TABLE growth (
+    file_id INTEGER NOT NULL REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL,
+    answer INTEGER NOT NULL, -- Key of the answer's id.
+    at INTEGER NOT NULL,
+    model TEXT NOT NULL,
+    -- Counted tokens, by the kind of their text, in this and the next three columns.
+    prose INTEGER NOT NULL,
+    code INTEGER NOT NULL,
+    json INTEGER NOT NULL,
+    other INTEGER NOT NULL,
+    fixed INTEGER NOT NULL, -- Tokens known besides: the answer's own, and what stands around texts.
+    growth INTEGER NOT NULL, -- What the API reported.
+    PRIMARY KEY (file_id, offset)
+) STRICT, WITHOUT ROWID;
+
+-- How far a transcript was learned from.
+CREATE TABLE learnt (
+    file_id INTEGER PRIMARY KEY REFERENCES file ON DELETE CASCADE,
+    offset INTEGER NOT NULL, -- Where to read on.
+    -- How far it was looked at: beyond `offset` by the answer whose successor is still to come.
+    seen INTEGER NOT NULL
+) STRICT;
+
+-- Token counts of texts, the 50,000 counted last.
+CREATE TABLE text_count (
+    key INTEGER PRIMARY KEY, -- Of the text.
+    turn INTEGER NOT NULL, -- Which write stored it: the lowest are deleted first.
+    kind TEXT NOT NULL, -- ContentKind.
+    plain INTEGER NOT NULL, -- Tokens by cl100k_base.
+    older INTEGER NOT NULL, -- Estimated for the older of Claude's tokenizers.
+    newer INTEGER NOT NULL -- For the newer one.
+) STRICT;
+
+-- One row, the newest: how far forecasts were off on this machine.
+CREATE TABLE forecast_calibration (
+    number INTEGER PRIMARY KEY CHECK (number = 1),
+    answers INTEGER NOT NULL, -- How many answers it was measured on.
+    errors TEXT NOT NULL -- JSON (ForecastCalibration).
+) STRICT, WITHOUT ROWID;
+
+-- -------------------------------------------------------------------------------------------------
+-- Recovery and automation: state that must survive a restart
+
+-- A session's recovery, with the lock of the process that works on it.
+CREATE TABLE recovery_run (
+    session_id TEXT PRIMARY KEY,
+    changed_at INTEGER NOT NULL,
+    run TEXT NOT NULL -- JSON (RecoveryRun).
+) STRICT, WITHOUT ROWID;
+
+-- What was done to a session without a person asking for it.
+CREATE TABLE automatic_run (
+    session_id TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    reason TEXT NOT NULL, -- Why it began.
+    outcome TEXT, -- How it ended; NULL while it runs.
+    ended_at INTEGER,
+    left_tokens INTEGER, -- The size of the context that it left; NULL where it failed.
+    receipt TEXT, -- Of what was written.
+    PRIMARY KEY (session_id, at)
+) STRICT, WITHOUT ROWID;
+
+-- Runs of the client in the last hour that no person asked for: their number is limited.
+CREATE TABLE client_run (
+    session_id TEXT NOT NULL,
+    at INTEGER NOT NULL -- ms since 1970
+) STRICT;
+CREATE INDEX client_run_at ON client_run (at);

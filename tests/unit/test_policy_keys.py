@@ -1,0 +1,292 @@
+"""Every key of the policy changes something: a key without effect cannot come back."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import ctxtop.collectors
+import ctxtop.core
+import ctxtop.tui
+import pytest
+from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.core.actions.session_recovery import resume_prompt
+from ctxtop.core.compaction.automation_rules import (
+    PastRun,
+    check_automation_enabled,
+    decide_compaction,
+    decide_recovery,
+)
+from ctxtop.core.compaction.recovery.recovery_settings import (
+    RecoveryRetry,
+    RecoverySettings,
+    read_recovery_settings,
+)
+from ctxtop.core.compliance.findings import ResultLimits
+from ctxtop.core.compliance.judge import ComplianceSettings, compliance_settings
+from ctxtop.core.injection.context_prompts import choose_prompt
+from ctxtop.core.injection.injection_candidates import InjectionLimits, injection_limits
+from ctxtop.core.measure.models import find_price
+from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.policy.policy import Policy, PolicyOrigin
+from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.saves.project_save_files import SaveLimits, save_limits
+from ctxtop.core.summaries.summary_settings import (
+    FactSelection,
+    SummarySettings,
+    read_summary_settings,
+)
+from ctxtop.tui.dashboard_settings import DashboardSettings, read_dashboard_settings
+from ctxtop.tui.notifications import NotificationSettings, notification_settings
+from msgspec.structs import replace
+
+from .test_automation import NOW, READY
+
+Observe = Callable[[Policy], object]
+
+LARGE: Final = Window(1_000_000, ClaimSource.TABLE)
+ASSUMED: Final = Window(200_000, ClaimSource.ASSUMED)
+GREW: Final = PastRun(NOW - 70_000, 90_000, 91_000, 180_000)
+RAN_BEFORE: Final = replace(READY, runs=(GREW,))
+
+
+def levels(policy: Policy) -> object:
+    return policy.place_thresholds(LARGE)
+
+
+def rearm(policy: Policy) -> object:
+    return policy.rearm
+
+
+def usable(policy: Policy) -> object:
+    return policy.usable_tokens(LARGE)
+
+
+def assumed(policy: Policy) -> object:
+    return policy.effective_window(ASSUMED)
+
+
+def price(policy: Policy) -> object:
+    return find_price("claude-opus-4-6", 0, policy.strings_by_name("price"))
+
+
+def prompt(action: str) -> Observe:
+    return lambda policy: choose_prompt({action}, policy)
+
+
+def compaction(policy: Policy) -> object:
+    return decide_compaction(policy, RAN_BEFORE)
+
+
+OBSERVATIONS: Final[dict[str, tuple[object, Observe]]] = {
+    "preset": ("clnode", levels),
+    "mode": ("observe", check_automation_enabled),
+    "disabled_modules": (["preemptive"], check_automation_enabled),
+    "limit.source": ("fixed", usable),
+    "limit.default": (100_000, assumed),
+    "limit.override": ({"claude-x": 64_000}, lambda policy: policy.lowest_threshold_tokens),
+    "limit.safety_factor": (0.8, usable),
+    "limit.unknown": ("none", assumed),
+    "limit.output_reserve": (1_000, usable),
+    "limit.autocompact_buffer": (1_000, usable),
+    "threshold": (["0.3:high:compact"], levels),
+    "rearm.on_compaction": (False, rearm),
+    "rearm.hysteresis": (0.2, rearm),
+    "rearm.cooldown_s": (60, rearm),
+    "absolute.at_tokens": (300_000, levels),
+    "absolute.from_window": (2_000_000, levels),
+    "compact.strategy": ("none", check_automation_enabled),
+    "compact.min_tokens": (180_000, compaction),
+    "compact.cooldown_s": (600, compaction),
+    "compact.preserve_recent": (3, read_summary_settings),
+    "compact.timeout_s": (5, read_summary_settings),
+    "compact.levels": ("two", levels),
+    "compact.midpoint": (0.87, levels),
+    "summary.model": ("session", read_summary_settings),
+    "summary.max_tokens": (900, read_summary_settings),
+    "summary.max_words": (50, read_summary_settings),
+    "summary.template": ("eight_section", read_summary_settings),
+    "summary.preserve_decisions": (False, read_summary_settings),
+    "summary.preserve_tool_results": (False, read_summary_settings),
+    "summary.cache": (False, read_summary_settings),
+    "summary.levels": (2, read_summary_settings),
+    "recovery.order": (["revert"], read_recovery_settings),
+    "recovery.auto": (True, lambda policy: decide_recovery(policy, READY, None)),
+    "recovery.aggressive": (True, read_recovery_settings),
+    "recovery.dcp": (True, read_recovery_settings),
+    "recovery.target_ratio": (0.3, read_recovery_settings),
+    "recovery.chars_per_token": (3, read_recovery_settings),
+    "recovery.max_truncate": (7, read_recovery_settings),
+    "recovery.min_output": (70, read_recovery_settings),
+    "recovery.max_revert": (7, read_recovery_settings),
+    "recovery.min_messages": (7, read_recovery_settings),
+    "recovery.max_empty_fix": (7, read_recovery_settings),
+    "recovery.retry.max": (7, read_recovery_settings),
+    "recovery.retry.initial_ms": (7, read_recovery_settings),
+    "recovery.retry.factor": (7.0, read_recovery_settings),
+    "recovery.retry.max_ms": (7, read_recovery_settings),
+    "recovery.retry.window_s": (7, read_recovery_settings),
+    "recovery.resume": (
+        "continue",
+        lambda policy: resume_prompt(policy.text("recovery.resume"), Path("/none"), None),
+    ),
+    "recovery.confirm": (["dedup"], read_recovery_settings),
+    "price": ({"claude-opus": "1/2"}, price),
+    "compliance.mode": ("off", compliance_settings),
+    "compliance.line_limit": (7, compliance_settings),
+    "compliance.review_line_limit": (7, compliance_settings),
+    "compliance.result_max_lines": (7, compliance_settings),
+    "compliance.soft_chars": (7, compliance_settings),
+    "compliance.review_files": (3, compliance_settings),
+    "compliance.rules": ({"x": "review"}, compliance_settings),
+    "compliance.min_samples": (7, compliance_settings),
+    "injection.sibling": (7, injection_limits),
+    "injection.same_type": (7, injection_limits),
+    "injection.same_type_scope": ("all", injection_limits),
+    "injection.cross_session": (7, injection_limits),
+    "injection.tagged": (7, injection_limits),
+    "injection.fallback": (7, injection_limits),
+    "injection.task_desc": (7, injection_limits),
+    "injection.plan": (7, injection_limits),
+    "injection.budget": (7, injection_limits),
+    "prompts.reassure": ("all is well", prompt("reassure")),
+    "prompts.suggest": ("be brief", prompt("suggest")),
+    "saveflow.orphan_after_s": (7, save_limits),
+    "saveflow.fresh_for_s": (7, save_limits),
+    "saveflow.sentinel_ttl_s": (7, save_limits),
+    "saveflow.locations": ("user", save_limits),
+    "notify.toast": (False, notification_settings),
+    "notify.bell": (True, notification_settings),
+    "notify.desktop": ("osc9", notification_settings),
+    "notify.level": ("off", notification_settings),
+    "notify.waiting": (False, notification_settings),
+    "notify.compactions": (False, notification_settings),
+    "notify.agents": (True, notification_settings),
+    "notify.quiet": ("22:00-07:00", notification_settings),
+}
+"""A value that is not the default, and what it changes."""
+
+OF_THE_DASHBOARD: Final = {"ui.theme": "nord", "ui.welcome": "false", "ui.ascii": "true"}
+
+READ_WHERE_THEY_ACT: Final = {
+    "compact.by": "core/actions/automatic_actions.py",
+    "steering.budget": "collectors/plugin/answers/steer.py",
+    "steering.again": "collectors/plugin/answers/remember.py",
+}
+"""Keys that one act reads; what they change is tested with the act."""
+
+NOT_YET_WIRED: Final = frozenset(
+    {
+        "usage.source",
+        "usage.components",
+        "usage.estimator",
+        "usage.per_message_overhead",
+        "compact.min_messages",
+        "compact.pair_safe",
+        "compact.max_attempts",
+        "compact.target_reduction",
+        "importance.user_explicit",
+        "importance.decision",
+        "importance.tool_result",
+        "importance.keyword",
+        "importance.anchors_max",
+        "importance.anchor_marker",
+        "tools.warn_result_chars",
+        "tools.cap_tokens",
+        "tools.web_cap_tokens",
+        "tools.header_lines",
+    }
+)
+"""Keys that presets promise and nothing reads yet."""
+
+
+BESIDE: Final[dict[str, dict[str, object]]] = {
+    "limit.default": {"limit.unknown": "use_default"},
+    "compact.levels": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
+    "compact.midpoint": {"threshold": ["0.8:light:inform", "0.9:medium:inform"]},
+}
+"""What has to be said beside a key before it has an effect."""
+
+
+def policy_of(values: dict[str, object]) -> Policy:
+    said = {"mode": "auto"} | values
+    found = resolve_policy(
+        [RawValue(key, value, PolicyOrigin.USER_FILE, "here") for key, value in said.items()]
+    )
+    assert found.notices == ()
+    return found
+
+
+@pytest.mark.parametrize("key", OBSERVATIONS)
+def test_a_key_changes_what_is_observed(key: str) -> None:
+    value, observe = OBSERVATIONS[key]
+    beside = BESIDE.get(key, {})
+    assert observe(policy_of(beside | {key: value})) != observe(policy_of(beside))
+
+
+@pytest.mark.parametrize("key", OF_THE_DASHBOARD)
+def test_a_key_of_the_dashboard_changes_its_settings(key: str) -> None:
+    said = PolicySources(command_line=((key, OF_THE_DASHBOARD[key]),))
+    assert read_dashboard_settings(said) != read_dashboard_settings(PolicySources())
+
+
+def test_every_key_is_observed() -> None:
+    known = {*OBSERVATIONS, *OF_THE_DASHBOARD, *READ_WHERE_THEY_ACT}
+    bindings = {each for each in KEYS if each.startswith("keys.")}
+    assert known | NOT_YET_WIRED | bindings == set(KEYS)
+    assert not known & NOT_YET_WIRED
+
+
+PRODUCT: Final = [
+    path
+    for package in (ctxtop.core, ctxtop.collectors, ctxtop.tui)
+    for path in sorted(Path(next(iter(package.__path__))).rglob("*.py"))
+]
+
+
+def test_a_key_that_is_not_yet_wired_has_no_reader() -> None:
+    texts = {
+        path: path.read_text(encoding="utf-8") for path in PRODUCT if path.parent.name != "policy"
+    }
+    read = {key for key in NOT_YET_WIRED for text in texts.values() if f'("{key}"' in text}
+    assert read == set()
+    for key, path in READ_WHERE_THEY_ACT.items():
+        (text,) = (text for each, text in texts.items() if str(each).endswith(path))
+        assert f'("{key}")' in text
+
+
+SETTINGS: Final[list[Any]] = [
+    ComplianceSettings,
+    DashboardSettings,
+    FactSelection,
+    InjectionLimits,
+    NotificationSettings,
+    RecoveryRetry,
+    RecoverySettings,
+    ResultLimits,
+    SaveLimits,
+    SummarySettings,
+]
+
+
+@cache
+def attributes_read() -> frozenset[str]:
+    """The names of all attributes that the product reads."""
+    return frozenset(
+        node.attr
+        for path in PRODUCT
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load)
+    )
+
+
+@pytest.mark.parametrize("settings", SETTINGS)
+def test_every_setting_is_read(settings: Any) -> None:  # noqa: ANN401 -- of two kinds
+    """What a key changes in its settings is asked for somewhere."""
+    names = getattr(settings, "__struct_fields__", None) or [each.name for each in fields(settings)]
+    assert set(names) <= attributes_read()
