@@ -282,7 +282,9 @@ class ReceiptStore:
         name = hashlib.sha256(plan).hexdigest()
         if not (self._path(receipt).exists() and self.plan_blobs.is_intact(name)):
             self.plan_blobs.put([plan], receipt.session_id)
-        kept = msgspec.json.encode(_StoredReceipt(**asdict(receipt) | {"plan": name}))
+        fields = asdict(receipt)
+        fields["plan"] = name
+        kept = msgspec.json.encode(_StoredReceipt(**fields))
         write_file_atomically(self._path(receipt), kept, receipt.session_id)
 
     def remove(self, receipt: CompactionReceipt) -> None:
@@ -306,7 +308,9 @@ class ReceiptStore:
                 plan = msgspec.json.decode(b"".join(blocks), type=CompactionPlan)
         except (OSError, msgspec.DecodeError):
             return None
-        return CompactionReceipt(**asdict(kept) | {"plan": plan})
+        fields = asdict(kept)
+        fields["plan"] = plan
+        return CompactionReceipt(**fields)
 
     def _read_stored(self, path: Path) -> _StoredReceipt | None:
         try:

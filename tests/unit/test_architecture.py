@@ -64,7 +64,7 @@ def test_an_error_that_a_docstring_names_exists() -> None:
     for tree in sources().values():
         known |= {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef)}
         known |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     named = {
         (module, error)
         for module, tree in sources().items()
