@@ -29,7 +29,6 @@ from .messages import (
     NoticeReported,
     ProblemReported,
     ProblemResolved,
-    ResultReady,
     ScanProgressed,
     ViewChanged,
 )
@@ -157,8 +156,9 @@ class CtxtopApp(NavigationApp):
         self.feed = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
         self._fleet: FleetScreen | None = None
-        self.file_worker = WorkerThread("ctxtop works", self.post_message)
-        """For what changes files: one thing after the other."""
+        self.file_worker = WorkerThread("ctxtop works", self)
+        self.lookup_worker = WorkerThread("ctxtop lookup", self)
+        self.quick_worker = WorkerThread("ctxtop quick lookup", self)
         self.session_actions = SessionActions(self)
         """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
@@ -278,7 +278,8 @@ class CtxtopApp(NavigationApp):
     def on_unmount(self) -> None:
         """End the threads."""
         self.notifier.stop()
-        self.file_worker.stop()
+        for worker in (self.file_worker, self.lookup_worker, self.quick_worker):
+            worker.stop()
         self.feed.stop()
         restore_garbage_collection()
 
@@ -328,10 +329,6 @@ class CtxtopApp(NavigationApp):
     def _show_stop(self) -> None:
         self.notifier.log_feed_stopped()
         self.fleet.show_stop()
-
-    @on(ResultReady)
-    def _run_result(self, event: ResultReady) -> None:
-        event.run()
 
     @on(LevelReached)
     def _notify_level(self, event: LevelReached) -> None:

@@ -22,6 +22,10 @@ class AppBase(App[None]):
     feed: Feed
     file_worker: WorkerThread
     """For what changes files: one thing after the other."""
+    lookup_worker: WorkerThread
+    """For what takes longer than a frame to read."""
+    quick_worker: WorkerThread
+    """For questions that the store answers within a frame: they do not wait for long ones."""
     view: FleetView | None = None
     """The newest."""
 

@@ -7,11 +7,10 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
-from .background_queries import StoreQueryThread
 from .messages import (
     FeedStopped,
     FleetView,
@@ -19,7 +18,6 @@ from .messages import (
     NoticeReported,
     ProblemReported,
     ProblemResolved,
-    ResultReady,
     ScanProgressed,
     ViewChanged,
     ViewRequest,
@@ -71,8 +69,6 @@ SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread keeps the interpreter from one that wants it. The screen's asks for it many
 times a key, and with Python's 5 ms each time would be seen."""
 
-Answer = TypeVar("Answer")
-
 
 class Feed:
     """Keeps the store up to date and posts what the screen wants to see of it."""
@@ -99,8 +95,6 @@ class Feed:
         self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
-        self._queries: list[Callable[[sqlite3.Connection], None]] = []
-        self.slow_queries: Final = StoreQueryThread(places, self._post)
         self._threads: Final = [
             threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
@@ -115,7 +109,6 @@ class Feed:
     def stop(self) -> None:
         """End both threads."""
         self._stop.set()
-        self.slow_queries.stop()
         self._opened.set()
         self._shown.set()
         self._drawn.set()
@@ -142,22 +135,6 @@ class Feed:
     def view_drawn(self) -> None:
         """Note that the newest view is on screen; the reader waits for it before the next view."""
         self._drawn.set()
-
-    def query(
-        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
-    ) -> None:
-        """Ask the store in the reader's thread; the screen's thread takes the answer.
-
-        For questions that the store answers within a frame; others are for `lookup`.
-        """
-
-        def run(db: sqlite3.Connection) -> None:
-            answer = question(db)
-            self._post(ResultReady(lambda: take(answer)))
-
-        with self._lock:
-            self._queries.append(run)
-        self._wake.set()
 
     def _post(self, message: Message) -> None:
         # A thread that waits for a locked store may come back when nobody listens any more.
@@ -283,7 +260,6 @@ class Feed:
             while not self._stop.is_set() and _inode(self._places.store) == opened:
                 poked = self._wake.wait(0 if reader.unread_count or owed else POLL_S) or owed
                 self._wake.clear()
-                self._answer_queries(db)
                 owed = poked and not self._taken.wait(POLL_S)
                 if not self._taken.is_set():
                     continue
@@ -345,12 +321,6 @@ class Feed:
         """Apply changes in the policy files at the collector's next poll."""
         if self._policy_files is not None:
             self._policy_files.refresh_soon()
-
-    def _answer_queries(self, db: sqlite3.Connection) -> None:
-        with self._lock:
-            questions, self._queries = self._queries, []
-        for question in questions:
-            question(db)
 
     def _take_changes(self) -> set[str] | None:
         with self._lock:

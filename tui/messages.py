@@ -5,7 +5,6 @@ A newer message replaces one that waits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -102,10 +101,3 @@ class ProblemResolved(Message):
 
 class FeedStopped(Message):
     """A thread of the feed has ended before its time: nothing new is shown any more."""
-
-
-@dataclass
-class ResultReady(Message):
-    """An answer from the store to a question of the screen."""
-
-    run: Callable[[], None]

@@ -49,7 +49,7 @@ class Notifier:
 
     def __init__(self, app: AppBase) -> None:
         self._app: Final = app
-        self._worker: Final = WorkerThread("ctxtop notices", app.post_message)
+        self._worker: Final = WorkerThread("ctxtop notices", app)
         self._sent: Final = SentNotifications(MAX_REMEMBERED_EVENTS)
         self._began_ms: Final = app.now_ms()
         self._began: Final = time.monotonic()

@@ -12,8 +12,6 @@ from .background_queries import WorkerThread
 from .text.formats import shorten_middle, tokens
 
 if TYPE_CHECKING:
-    import sqlite3
-
     from ..core.actions.session_access import ActionFailure, ClientCompactResult, ResumeResult
     from ..core.actions.session_recovery import Recovery
     from ..core.compaction.apply import ApplyStage
@@ -39,7 +37,7 @@ class SessionActions:
         self._app: Final = app
         self._running: Final[dict[str, str]] = {}
         # The client takes minutes: what else is to be written does not wait for it.
-        self._client_worker: Final = WorkerThread("ctxtop asks", app.post_message)
+        self._client_worker: Final = WorkerThread("ctxtop asks", app)
 
     def running(self, session_id: str) -> str | None:
         """Return the action that is running on a session; None if there is none."""
@@ -61,7 +59,7 @@ class SessionActions:
         app = self._app
 
         def tell(stage: ApplyStage) -> None:
-            app.file_worker.call_in_app(lambda: on_stage(stage))
+            app.call_later(on_stage, stage)
 
         def take(found: CompactionReceipt | ActionFailure | Problem) -> None:
             from ..core.compaction.receipts import CompactionReceipt
@@ -161,11 +159,7 @@ class SessionActions:
 
         store = self._app.places.store
 
-        def question(db: sqlite3.Connection) -> CompactionReceipt | None:
-            del db
-            return newest_undoable(store)
-
-        self._app.feed.slow_queries.query(question, take)
+        self._app.lookup_worker.submit(lambda: newest_undoable(store), take)
 
     def undo(
         self,
@@ -194,7 +188,7 @@ class SessionActions:
             app.push_screen(ConfirmScreen("Undo", what, "Take it back"), answer)
 
         state = state_folder(app.places.store)
-        app.feed.slow_queries.query(lambda _: undo_obstacle(receipt, state), ask)
+        app.lookup_worker.submit(lambda: undo_obstacle(receipt, state), ask)
 
     def _undo(
         self,

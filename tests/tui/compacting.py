@@ -48,20 +48,13 @@ async def planned(it: Opened) -> None:
         return screen._planned is not None and screen._in_place_checked and not waits(it)
 
     await it.until(met)
-    await looked_up(it)
+    await it.answered()
 
 
 def waits(it: Opened) -> bool:
     """Something is still to be planned."""
     worker = page(it)._planner._worker
     return not worker._waiting.empty()
-
-
-async def looked_up(it: Opened) -> None:
-    """Wait until every question so far is answered."""
-    done: list[object] = []
-    it.app.feed.slow_queries.query(lambda _: None, done.append)
-    await it.until(lambda: done)
 
 
 @asynccontextmanager

@@ -122,6 +122,13 @@ class Opened:
         await self.press("g", *["j"] * place)
         await self.settle()
 
+    async def answered(self) -> None:
+        """Wait until every question so far is answered."""
+        done: list[object] = []
+        for worker in (self.app.lookup_worker, self.app.quick_worker):
+            worker.submit(lambda: None, done.append)
+        await self.until(lambda: len(done) == 2)
+
     async def reading(self) -> None:
         """Wait for a text to read, whole."""
 

@@ -49,7 +49,7 @@ async def test_of_an_agent_that_was_given_nothing_nothing_is_said(stage: Stage) 
         await it.press("tab", "j", "enter")
         await it.reading()
         asked = threading.Event()
-        it.app.feed.slow_queries.query(lambda _: asked.set(), lambda _: None)
+        it.app.lookup_worker.submit(asked.set, lambda _: None)
         await it.until(asked.is_set)
         assert INJECTED_TITLE not in it.text
         assert INJECTABLE_TITLE not in it.text

@@ -12,7 +12,6 @@ from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
 from .compacting import (
     LARGE,
     LIVE,
-    looked_up,
     mark_row,
     planned,
     receipt_shown,
@@ -81,5 +80,5 @@ async def test_recover(demo: Stage, size: tuple[int, int]) -> None:
         await it.mark("Explain the invoice run")
         await it.press("r")
         await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
-        await looked_up(it)
+        await it.answered()
         await compare_themes(it, "recover", size)

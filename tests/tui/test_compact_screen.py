@@ -28,7 +28,6 @@ from .compacting import (
     confirmed,
     everything,
     kept,
-    looked_up,
     mark_row,
     page,
     pane,
@@ -461,7 +460,7 @@ async def test_hostile_words_of_an_operation_stay_words(demo: Stage, tmp_path: P
         for row in range(len(rows(it))):
             await it.press("j")
             assert row >= 0
-        await looked_up(it)
+        await it.answered()
         assert "\x1b" not in it.words
 
 
@@ -480,6 +479,6 @@ async def test_every_size_shows_the_sums_the_list_and_the_buttons(
 async def test_c_opens_nothing_where_no_session_is(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("c", "r", "u")
-        await looked_up(it)
+        await it.answered()
         assert it.app.screen is it.app.fleet
         assert "nothing to undo" in "\n".join(it.toasts)

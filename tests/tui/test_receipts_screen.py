@@ -36,7 +36,6 @@ from .compacting import (
     compacting,
     confirmed,
     kept,
-    looked_up,
     mark_row,
     receipt_shown,
     receipts_shown,
@@ -276,7 +275,7 @@ async def test_a_hostile_title_stays_words(demo: Stage) -> None:
 async def test_u_says_that_there_is_nothing_to_undo(demo: Stage) -> None:
     async with opened(demo) as it:
         await it.press("u")
-        await looked_up(it)
+        await it.answered()
         await it.until(lambda: any("nothing to undo" in toast for toast in it.toasts))
 
 

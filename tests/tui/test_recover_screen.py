@@ -11,7 +11,7 @@ from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
 from textual.widgets import Button
 
 from ..transcripts import PROJECT, SESSION
-from .compacting import everything, kept, looked_up, receipt_shown, receipts_shown, rows, transcript
+from .compacting import everything, kept, receipt_shown, receipts_shown, rows, transcript
 from .support import opened
 from .test_cli_recover import reverting
 
@@ -31,7 +31,7 @@ async def recovering(stage: Stage) -> AsyncIterator[Opened]:
         await it.mark(TITLE)
         await it.press("r")
         await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
-        await looked_up(it)
+        await it.answered()
         yield it
 
 
@@ -69,7 +69,7 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         await receipts_shown(it)
         assert "recover" in rows(it)[0]
         await it.press("escape", "escape")
-        await looked_up(it)
+        await it.answered()
         await it.press("f")
         await it.until(lambda: any("it was mended just now" in toast for toast in it.toasts))
         assert len(kept(demo)) == 1

@@ -143,8 +143,8 @@ async def test_a_fault_is_told_where_the_answer_would_stand(
         assert "[/foo] is broken" in words
         assert "please report it" in words
         assert "[/foo] is broken" in it.words
-        assert it.app.feed.slow_queries._worker._thread is not None
-        assert it.app.feed.slow_queries._worker._thread.is_alive()
+        assert it.app.lookup_worker._thread is not None
+        assert it.app.lookup_worker._thread.is_alive()
 
 
 async def test_what_a_compaction_was_asked_to_keep_stands_beside_it(stage: Stage) -> None:

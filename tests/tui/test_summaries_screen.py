@@ -49,15 +49,12 @@ async def listed(it: Opened) -> None:
 
     def met() -> bool:
         screen = page(it)
-        return (
-            screen._listing is not None
-            and not screen._list_asker._busy
-            and not screen._text_asker._busy
-            and not screen.rows._asked
-            and screen._rulings.is_idle
-        )
+        return screen._listing is not None and not screen.rows._asked and screen._rulings.is_idle
 
-    await it.until(met)
+    # The list is answered first; then what it asks for of its rows and of the marked one.
+    for _ in range(2):
+        await it.answered()
+        await it.until(met)
 
 
 def shown(it: Opened) -> list[str]:

@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ...core.transcript.sanitize import one_line
-from ..background_queries import StoreQueryThread
+from ..background_queries import WorkerThread, query_store
 from ..messages import FleetView
 from ..widgets.filter_bar import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
@@ -138,67 +138,67 @@ class Page(Screen[None]):
         self.app.go_back(self.crumbs[: event.place + 1], self.session_id)
 
     def ask(
-        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
-    ) -> None:
-        """Ask the store what it answers within a frame; a page that was left takes nothing."""
-
-        def take_here(answer: Answer) -> None:
-            if self.is_attached:
-                take(answer)
-
-        self.app.feed.query(question, take_here)
-
-    def look_up(
         self,
         question: Callable[[sqlite3.Connection], Answer],
-        take: Callable[[Answer | Problem], None],
+        take: Callable[[Answer], None],
+        *,
+        replaces: str = "",
     ) -> None:
-        """Ask what takes longer; a page that was left takes nothing."""
+        """Ask the store what it answers within a frame; a page that was left takes nothing."""
+        from ...core.model.problem import Problem
 
-        def take_here(answer: Answer | Problem) -> None:
-            if self.is_attached:
-                take(answer)
+        def take_answer(found: Answer | Problem) -> None:
+            if isinstance(found, Problem):
+                self.show_problem(one_line(str(found)))
+            else:
+                take(found)
 
-        self.app.feed.slow_queries.query(question, take_here)
-
-    def action_leave(self) -> None:
-        """Go back."""
-        self.app.pop_screen()
-
-
-class QuickPage(Page):
-    """Asks in a thread of its own, which ends with the page."""
-
-    def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
-        super().__init__(*crumbs, session_id=session_id)
-        self._quick: StoreQueryThread | None = None
+        places = self.app.places
+        self._submit(
+            self.app.quick_worker, lambda: query_store(places, question), take_answer, replaces
+        )
 
     def show_problem(self, words: str) -> None:
         """Notify why a query has no answer."""
         self.notify(words, markup=False)
 
-    def ask(
-        self, question: Callable[[sqlite3.Connection], Answer], take: Callable[[Answer], None]
+    def look_up(
+        self,
+        question: Callable[[sqlite3.Connection], Answer],
+        take: Callable[[Answer | Problem], None],
+        *,
+        replaces: str = "",
     ) -> None:
-        """Ask the store what it answers within a frame; a page that was left takes nothing."""
-        from ...core.model.problem import Problem
+        """Ask the store what takes longer; a page that was left takes nothing."""
+        places = self.app.places
+        self.work_out(lambda: query_store(places, question), take, replaces=replaces)
 
+    def work_out(
+        self,
+        work: Callable[[], Answer],
+        take: Callable[[Answer | Problem], None],
+        *,
+        replaces: str = "",
+    ) -> None:
+        """Work without the store for longer than a frame; a page that was left takes nothing."""
+        self._submit(self.app.lookup_worker, work, take, replaces)
+
+    def _submit(
+        self,
+        worker: WorkerThread,
+        work: Callable[[], Answer],
+        take: Callable[[Answer | Problem], None],
+        replaces: str,
+    ) -> None:
         def take_here(found: Answer | Problem) -> None:
-            if not self.is_attached:
-                return
-            if isinstance(found, Problem):
-                self.show_problem(one_line(str(found)))
-                return
-            take(found)
+            if self.is_attached:
+                take(found)
 
-        if self._quick is None:
-            self._quick = StoreQueryThread(self.app.places, self.app.post_message)
-        self._quick.query(question, take_here)
+        worker.submit(work, take_here, replaces=replaces)
 
-    def on_unmount(self) -> None:
-        """End the thread."""
-        if self._quick is not None:
-            self._quick.stop()
+    def action_leave(self) -> None:
+        """Go back."""
+        self.app.pop_screen()
 
 
 TEXT_MARGIN_CELLS: Final = 6

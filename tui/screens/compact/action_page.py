@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from abc import abstractmethod
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -242,13 +241,12 @@ class ActionPage(Page):
         self._in_place_checked = True
         places, session = self.app.places, self.session
 
-        def question(db: sqlite3.Connection) -> Refusal | None:
+        def check() -> Refusal | None:
             from ....collectors.session_target import session_target
 
-            del db
             return in_place_refusal(session_target(places.folder, places.store, session))
 
-        self.look_up(question, self._take_in_place)
+        self.work_out(check, self._take_in_place)
 
     def _take_in_place(self, found: Refusal | Problem | None) -> None:
         from ....core.compaction.plan import Refusal

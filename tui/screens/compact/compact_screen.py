@@ -117,7 +117,7 @@ class CompactScreen(ActionPage):
 
     def on_mount(self) -> None:
         """Begin to plan."""
-        self._planner = CompactionPlanner(self.app.places, self.app.post_message)
+        self._planner = CompactionPlanner(self.app)
         self.query_one(OperationPane).empty = "the transcript is being read …"
         self.query_one(Rows).focus()
         self._draw()

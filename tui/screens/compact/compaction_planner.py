@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from textual.message import Message
-
 from ....core.actions.session_access import NotPlannedError
 from ....core.actions.session_compaction import PlanContext, draft_compaction, plan_compaction
 from ....core.compaction.plan import CompactionPlan, Operation
@@ -24,8 +22,8 @@ from ....core.transcript.entry_decoder import iter_entries
 from ...background_queries import WorkerThread
 
 if TYPE_CHECKING:
-    from ....collectors.places import Places
     from ....core.model.problem import Problem
+    from ...app_base import AppBase
     from ...text.plan_text import OperationChange
 
 
@@ -100,9 +98,10 @@ class _OpenDraft:
 class CompactionPlanner:
     """Reads a transcript as often as it must; nothing is written."""
 
-    def __init__(self, places: Places, post: Callable[[Message], object]) -> None:
-        self._places: Final = places
-        self._worker: Final = WorkerThread("ctxtop planner", post)
+    def __init__(self, app: AppBase) -> None:
+        self._app: Final = app
+        self._places: Final = app.places
+        self._worker: Final = WorkerThread("ctxtop planner", app)
         self._newest: PlanRequest | None = None
         self._open_draft: _OpenDraft | None = None
         self._db: sqlite3.Connection | None = None
@@ -248,7 +247,7 @@ class CompactionPlanner:
                     share = entry.offset / max(1, size)
                     share *= FIRST_PASS_SHARE if first else 1 - FIRST_PASS_SHARE
                     done = min(1.0, share if first else FIRST_PASS_SHARE + share)
-                    self._worker.call_in_app(lambda: on_progress(done))  # noqa: B023 -- its own each time
+                    self._app.call_later(on_progress, done)
                 yield entry
 
         return told

@@ -103,7 +103,7 @@ class DoctorScreen(Page):
         yield RowList(id="doctor", number="", name="Doctor")
 
     def on_mount(self) -> None:
-        self._works = WorkerThread("ctxtop doctor", self.app.post_message)
+        self._works = WorkerThread("ctxtop doctor", self.app)
         self._list.empty = EMPTY_TEXT
         self._list.rows.focus()
         self.action_again()
@@ -123,11 +123,11 @@ class DoctorScreen(Page):
             return
         self._is_done, self._round = False, self._round + 1
         self._before, self._checks = self._checks, []
-        places, take = self.app.places, partial(self._take, self._round)
+        app, take = self.app, partial(self._take, self._round)
 
         def work() -> None:
-            for check in _run_checks(places):
-                works.call_in_app(partial(take, check))
+            for check in _run_checks(app.places):
+                app.call_later(take, check)
 
         works.submit(work, self._end)
         self._draw()

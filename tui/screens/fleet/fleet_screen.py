@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from ....core.measure.composition import Composition
 from ....core.model.session import Session, SessionStatus
 from ....core.transcript.sanitize import one_line
+from ...background_queries import query_store
 from ...messages import FleetView, ViewRequest
 from ...text.session_text import read_context_composition
 from ...widgets.filter_bar import FilterBar
@@ -431,14 +431,13 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
 
     @on(ContextPane.CompositionRequested)
     def _look_into(self, event: ContextPane.CompositionRequested) -> None:
-        session, projects = event.session, self.app.places.folder.projects
-
-        def take(found: Composition | Problem) -> None:
-            if self.is_attached:
-                self.query_one(ContextPane).show_composition(session, found)
-
-        self.app.feed.slow_queries.query(
-            lambda db: read_context_composition(db, projects, session.session_id), take
+        session, places = event.session, self.app.places
+        self.app.lookup_worker.submit(
+            lambda: query_store(
+                places,
+                lambda db: read_context_composition(db, places.folder.projects, session.session_id),
+            ),
+            lambda found: self.query_one(ContextPane).show_composition(session, found),
         )
 
     @on(FilterBar.Typed)

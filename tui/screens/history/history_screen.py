@@ -198,10 +198,9 @@ class ReceiptsScreen(FilteredPage):
             return
         store, receipt_id = self.app.places.store, action.receipt_id
 
-        def question(db: sqlite3.Connection) -> CompactionReceipt | None:
+        def read() -> CompactionReceipt | None:
             from ....core.actions.session_compaction import read_receipt
 
-            del db
             return read_receipt(store, receipt_id)[0]
 
         def take(found: CompactionReceipt | Problem | None) -> None:
@@ -213,7 +212,7 @@ class ReceiptsScreen(FilteredPage):
             why = f"receipt {receipt_id} cannot be read any more" if found is None else str(found)
             self.app.notify(one_line(why), title="cannot be undone", severity="error", markup=False)
 
-        self.look_up(question, take)
+        self.work_out(read, take)
 
     def _undone(self, found: UndoResult | ActionFailure | Problem) -> None:
         del found
@@ -226,14 +225,13 @@ class ReceiptsScreen(FilteredPage):
         """Dry-run the undo of every receipt and show what prevents it."""
         store = self.app.places.store
 
-        def question(db: sqlite3.Connection) -> dict[str, str]:
+        def check() -> dict[str, str]:
             from ....core.actions.session_compaction import check_all_receipts
 
-            del db
             return check_all_receipts(store)
 
         self.app.notify("each receipt is taken back into nowhere …", markup=False)
-        self.look_up(question, self._take_checks)
+        self.work_out(check, self._take_checks)
 
     def _take_checks(self, found: dict[str, str] | Problem) -> None:
         if isinstance(found, dict):

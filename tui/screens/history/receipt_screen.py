@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -205,13 +204,12 @@ class ReceiptScreen(Page):
     def _read(self) -> None:
         store, receipt_id = self.app.places.store, self._receipt_id
 
-        def question(db: sqlite3.Connection) -> tuple[CompactionReceipt | None, str | None]:
+        def read() -> tuple[CompactionReceipt | None, str | None]:
             from ....core.actions.session_compaction import read_receipt
 
-            del db
             return read_receipt(store, receipt_id)
 
-        self.look_up(question, self._take)
+        self.work_out(read, self._take)
 
     def _take(self, found: tuple[CompactionReceipt | None, str | None] | Problem) -> None:
         if not isinstance(found, tuple) or found[0] is None:
@@ -267,17 +265,16 @@ class ReceiptScreen(Page):
         if receipt is None:
             return
 
-        def question(db: sqlite3.Connection) -> str:
+        def check() -> str:
             from ....core.actions.session_compaction import try_undo
             from ....core.store.database import state_folder
 
-            del db
             refusal = try_undo(receipt, state_folder(store))
             if refusal is None:
                 return "it can be taken back byte for byte: that was tried out"
             return f"{refusal.check}: {refusal.why}: {refusal.what_to_do}"
 
-        self.look_up(question, lambda said: self.app.notify(one_line(str(said)), markup=False))
+        self.work_out(check, lambda said: self.app.notify(one_line(str(said)), markup=False))
 
     def action_copy(self) -> None:
         if self._receipt is not None:
@@ -323,16 +320,15 @@ class ReceiptScreen(Page):
             return
         operation = receipt.plan.operations[number]
 
-        def question(db: sqlite3.Connection) -> list[OperationChange]:
+        def read() -> list[OperationChange]:
             from .receipt_history import read_applied_changes
 
-            del db
             return read_applied_changes(receipt, operation, store, SHOWN_CHANGES)
 
         def take(found: list[OperationChange] | Problem) -> None:
             show(_changes_content(operation, found, width, lines))
 
-        self.look_up(question, take)
+        self.work_out(read, take)
 
     # Drawing.
 

@@ -84,7 +84,7 @@ class CompareScreen(Page):
 
         one, other = self._rows
         self.query_one("#left").focus()
-        self.look_up(lambda _: diff_texts(one.text, other.text), self._take)
+        self.work_out(lambda: diff_texts(one.text, other.text), self._take)
 
     @property
     def sides(self) -> tuple[TextPane, TextPane]:
@@ -105,7 +105,7 @@ class CompareScreen(Page):
         self._draw_facts()
         found, width = self._found, min(pane.line_width for pane in self.sides)
         if found is not None and width > 0:
-            self.look_up(lambda _: comparison_lines(found, width), self._show)
+            self.work_out(lambda: comparison_lines(found, width), self._show)
 
     def _show(self, shown: ComparisonLines | Problem) -> None:
         if not isinstance(shown, ComparisonLines):
@@ -245,7 +245,7 @@ class CoverageScreen(Page):
             if self.is_attached and self._found is None:
                 self.query_one("#headline", Static).update(one_line(words))
 
-        self.app.file_worker.call_in_app(show)
+        self.app.call_later(show)
 
     def _take(self, found: ReplacedContent | str | Problem) -> None:
         if not isinstance(found, ReplacedContent):
@@ -266,8 +266,8 @@ class CoverageScreen(Page):
             self.query_one(f"#{each}", TextPane).line_width for each in ("things", "turns")
         )
         if found is not None and things > 0 and turns > 0:
-            self.look_up(
-                lambda _: coverage_lines(found, things - 1, turns - 1, only=only), self._show
+            self.work_out(
+                lambda: coverage_lines(found, things - 1, turns - 1, only=only), self._show
             )
 
     def _show(self, laid: CoverageLines | Problem) -> None:

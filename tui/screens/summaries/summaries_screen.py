@@ -20,13 +20,12 @@ from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
 from ....core.summaries.summary_search import PlanSummary
 from ....core.transcript.sanitize import one_line
-from ...background_queries import LatestQuery
 from ...messages import FleetView
 from ...widgets.controls import Chips
 from ...widgets.filter_bar import FilterBar
 from ...widgets.text_pane import TextPane
 from ..fleet.fleet_actions import ZoomableScreen
-from ..page import QuickPage
+from ..page import Page
 from .summary_day_list import SummaryList
 from .summary_day_list import SummaryLookups as KnownRow
 from .summary_report import SummaryDetails, SummaryPreview, SummaryReport
@@ -104,7 +103,7 @@ COMPARED_COUNT: Final = 2
 """Summaries that are compared."""
 
 
-class SummariesScreen(QuickPage, ZoomableScreen):
+class SummariesScreen(Page, ZoomableScreen):
     """A list, the text beside it, and a search through all of them."""
 
     CSS_PATH = "summaries.tcss"
@@ -126,12 +125,6 @@ class SummariesScreen(QuickPage, ZoomableScreen):
         self._seen: object = None
         self._mark: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
-        self._list_asker: Final = LatestQuery[None, "SummaryResults | Problem"](
-            self._ask_list, self._take_list
-        )
-        self._text_asker: Final = LatestQuery[int, "SummaryReport | None"](
-            self._ask_text, self._take_text
-        )
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out filters, list and text."""
@@ -188,13 +181,17 @@ class SummariesScreen(QuickPage, ZoomableScreen):
         if came != self._mark or self._listing is None:
             self._mark = came
             self._rulings.invalidate()
-            self._list_asker.request(None)
+            self._ask_list()
 
-    def _ask_list(self, _: None, take: Callable[[SummaryResults | Problem], None]) -> None:
+    def _ask_list(self) -> None:
         now_ms = self.app.now_ms()
         asked = summary_query(self._words, self._chosen, now_ms)
         projects = {each.session_id: each.project for each in self._sessions.values()}
-        self.look_up(lambda db: self._source.list(db, asked, projects, now_ms), take)
+        self.look_up(
+            lambda db: self._source.list(db, asked, projects, now_ms),
+            self._take_list,
+            replaces="summaries list",
+        )
 
     def _take_list(self, listing: SummaryResults | Problem) -> None:
         from .summary_source import SummaryResults
@@ -212,7 +209,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
             self._row = None
             self.reader.show(None, None, self.app.now_ms())
         elif self.rows.summary_id is not None:
-            self._text_asker.request(self.rows.summary_id)
+            self._ask_text(self.rows.summary_id)
 
     def _draw_chips(self) -> None:
         types = self._listing.types if self._listing else ()
@@ -284,17 +281,21 @@ class SummariesScreen(QuickPage, ZoomableScreen):
 
     @on(SummaryList.Moved)
     def _read(self, event: SummaryList.Moved) -> None:
-        self._text_asker.request(event.summary_id)
+        self._ask_text(event.summary_id)
 
     @on(TextPane.Resized, "#text")
     def _read_again(self) -> None:
         if self.rows.summary_id is not None:
-            self._text_asker.request(self.rows.summary_id)
+            self._ask_text(self.rows.summary_id)
 
-    def _ask_text(self, summary_id: int, take: Callable[[SummaryReport | None], None]) -> None:
+    def _ask_text(self, summary_id: int) -> None:
         plans, width = self.plans, self.reader.room
         search = self._listing.found.search if self._listing else None
-        self.ask(lambda db: read_summary_report(db, plans, summary_id, search, width), take)
+        self.ask(
+            lambda db: read_summary_report(db, plans, summary_id, search, width),
+            self._take_text,
+            replaces="summaries text",
+        )
 
     def _take_text(self, report: SummaryReport | None) -> None:
         self._row = report.row if report else None
@@ -349,7 +350,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
     def _search(self, words: str) -> None:
         if words != self._words:
             self._words = words
-            self._list_asker.request(None)
+            self._ask_list()
 
     def action_chips(self) -> None:
         """Go to the filters."""
@@ -360,7 +361,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
         chosen = filters_of_chips(event.chips, self._offered)
         if chosen != self._chosen:
             self._chosen = chosen
-            self._list_asker.request(None)
+            self._ask_list()
 
     @on(Chips.Done)
     def _leave_chips(self) -> None:
@@ -452,7 +453,7 @@ class SummariesScreen(QuickPage, ZoomableScreen):
             self.query_one(FilterBar).display = False
         elif self._chosen != SummaryFilters():
             self._chosen = SummaryFilters()
-            self._list_asker.request(None)
+            self._ask_list()
         elif self.rows.selected:
             self.rows.clear_selection()
         else:

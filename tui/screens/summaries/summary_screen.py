@@ -160,7 +160,7 @@ class SummaryScreen(ReadingScreen):
     @on(TextPane.Resized)
     def _wrap(self) -> None:
         row, search, width = self._row, self._search, self.reader.room
-        self.look_up(lambda _: summary_report(row, search, width), self._take)
+        self.work_out(lambda: summary_report(row, search, width), self._take)
 
     def _take(self, report: SummaryReport | Problem) -> None:
         if isinstance(report, SummaryReport):
