@@ -314,6 +314,15 @@ class ComplianceScore:
     codes: dict[str, int]
     """Violations and warnings, the most frequent first, each once a result."""
 
+    @property
+    def failed_count(self) -> int:
+        """Results that did not comply."""
+        return sum(self.verdicts[each] for each in FAILED_VERDICTS)
+
+    @property
+    def passed_count(self) -> int:
+        return self.judged_count - self.failed_count
+
 
 def make_score(run_verdicts: Iterable[RunVerdict], least: int) -> ComplianceScore:
     """Count rulings; a share of fewer than `least` judged results is not told (R004-13)."""

@@ -10,37 +10,38 @@ from typing import Any, Final
 import click
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat
+from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat, ReviewFinding
 from ...core.compliance.judge import compliance_settings, judge_result
-from ...core.compliance.run_verdict import ComplianceScore
+from ...core.compliance.run_verdict import ComplianceScore, RunVerdict
 from ...core.measure.agent_compliance import (
     FINDING_SEVERITIES,
+    AgentTypeCompliance,
+    ComplianceDay,
     ComplianceSummary,
     GroupedFinding,
     ReviewedFinding,
-    SeverityFindings,
     group_by_severity,
     group_findings,
     summarize_compliance,
 )
+from ...core.model.agent import Agent
 from ...core.store.queries import session_queries
 from ...core.transcript.sanitize import sanitize_text
-from ..text.compliance_text import VERDICT_NAMES, findings_markdown
+from ..tables import Cell, Column, TextColumn
+from ..text.compliance_text import VERDICT_NAMES, excess_text, findings_markdown, reviewers_text
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
 from .command_errors import DONE, RefusedError
 from .command_options import options_of, refuse_options, session_option, store_options
 from .command_store import open_snapshot, read_policy
-from .output import compliance_json, text_table
+from .output import compliance_json
 from .output.printing import print_result
 from .output.text_table import (
-    TextCell,
-    TextColumn,
     clean_line,
     draw_table,
     paint,
+    print_lines,
     session_id_cell,
     shorten_ids,
-    terminal_width,
 )
 
 MAX_DAYS: Final = 14
@@ -74,7 +75,7 @@ def compliance_tables(found: ComplianceSummary, short: Mapping[str, str]) -> lis
     """Lay out `ctxtop compliance`."""
     if not found.types:
         return []
-    lines = _type_table(found)
+    lines = draw_table(_TYPE_COLUMNS, found.types)
     lines += ["", *_summary_lines(found)]
     lines += [
         clean_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
@@ -82,7 +83,7 @@ def compliance_tables(found: ComplianceSummary, short: Mapping[str, str]) -> lis
         if each.drift
     ]
     if len(found.days) > 1:
-        lines += ["", *_day_table(found)]
+        lines += ["", *draw_table(_DAY_COLUMNS, found.days[-MAX_DAYS:])]
     if found.noncompliant:
         lines += ["", *_failed_table(found, short)]
     if found.findings:
@@ -113,133 +114,103 @@ def _summary_lines(found: ComplianceSummary) -> list[str]:
     return lines
 
 
-def _type_table(found: ComplianceSummary) -> list[str]:
-    columns = [
-        TextColumn("type", flexible=True),
-        TextColumn("expected", priority=3),
-        TextColumn("results", right=True),
-        TextColumn("complied", right=True),
-        TextColumn("first time", right=True, priority=2),
-        TextColumn("forced", right=True, priority=1),
-        TextColumn("failed", right=True),
-        TextColumn("not judged", right=True, priority=4),
-        TextColumn("tokens", right=True, priority=5),
-        TextColumn("too many", right=True, priority=6),
-    ]
-    rows: list[Sequence[TextCell | str]] = [
-        [
-            each.name,
-            ", ".join(each.formats),
-            str(each.runs),
-            _share_text(each.score.passed_share, each.score),
-            _share_text(each.score.first_pass_share, each.score),
-            str(each.score.verdicts[ComplianceVerdict.FORCED] or ""),
-            TextCell(str(_failure_count(each.score) or ""), "bad"),
-            str(each.score.verdicts[ComplianceVerdict.UNKNOWN] or ""),
-            f"≈{tokens(each.cost.result_tokens)}",
-            f"≈{tokens(each.cost.excess_tokens)}" if each.cost.excess_tokens else "",
-        ]
-        for each in found.types
-    ]
-    return draw_table(columns, rows, terminal_width())
-
-
-def _day_table(found: ComplianceSummary) -> list[str]:
-    columns = [
-        TextColumn("day (UTC)"),
-        TextColumn("judged", right=True),
-        TextColumn("complied", right=True),
-        TextColumn("first time", right=True),
-        TextColumn("failed", right=True),
-    ]
-    rows: list[Sequence[TextCell | str]] = [
-        [
-            _day_text(each.at),
-            str(each.score.judged_count),
-            _share_text(each.score.passed_share, each.score),
-            _share_text(each.score.first_pass_share, each.score),
-            TextCell(str(_failure_count(each.score) or ""), "bad"),
-        ]
-        for each in found.days[-MAX_DAYS:]
-    ]
-    return draw_table(columns, rows, terminal_width())
-
-
-def _failed_table(found: ComplianceSummary, short: Mapping[str, str]) -> list[str]:
-    columns = [
-        TextColumn("at", priority=2),
-        TextColumn("session"),
-        TextColumn("type", flexible=True),
-        TextColumn("verdict"),
-        TextColumn("because"),
-        TextColumn("grep", priority=1),
-        TextColumn("line", flexible=True),
-    ]
-    rows: list[Sequence[TextCell | str]] = []
-    for each in found.noncompliant[:MAX_ROWS]:
-        ruling = each.compliance
-        if ruling is None or not ruling.violations:
-            continue
-        first = ruling.violations[0]
-        rows.append(
-            [
-                date_time(each.ended_at),
-                session_id_cell(each.session_id, short),
-                each.agent_type,
-                TextCell(VERDICT_NAMES[ruling.verdict], "bad"),
-                " ".join(dict.fromkeys(one.label for one in ruling.violations)),
-                "passes" if ruling.grep_passes else "",
-                f"{first.line}: {first.text}",
-            ]
-        )
-    return draw_table(columns, rows, terminal_width())
-
-
-def _review_table(found: Sequence[ReviewedFinding], short: Mapping[str, str]) -> list[str]:
-    columns = [
-        TextColumn("severity"),
-        TextColumn("file", flexible=True),
-        TextColumn("line", right=True),
-        TextColumn("finding", flexible=True),
-        TextColumn("session", priority=1),
-        TextColumn("reviewer", priority=2),
-    ]
-    rows: list[Sequence[TextCell | str]] = [
-        [
-            TextCell(each.finding.severity, _REVIEW_COLOURS.get(each.finding.severity, "")),
-            each.finding.path,
-            str(each.finding.line),
-            each.finding.text,
-            session_id_cell(each.session_id, short),
-            each.agent_type,
-        ]
-        for each in found[:MAX_ROWS]
-    ]
-    return draw_table(columns, rows, terminal_width())
-
-
-_REVIEW_COLOURS: Final = {"critical": "bad", "warning": "warning"}
-
-
 def _share_text(share: float | None, score: ComplianceScore) -> str:
     if not score.judged_count:
         return ""
     return NOTHING if share is None else percent(share)
 
 
-def _failure_count(score: ComplianceScore) -> int:
-    return sum(
-        score.verdicts[each]
-        for each in (
-            ComplianceVerdict.NON_COMPLIANT,
-            ComplianceVerdict.EXHAUSTED,
-            ComplianceVerdict.CLOBBERED,
-        )
-    )
-
-
 def _day_text(at_ms: int) -> str:
     return (iso_time(at_ms) or NOTHING)[:10]
+
+
+def _failure_cell(score: ComplianceScore) -> Cell:
+    return Cell(str(score.failed_count or ""), "bad")
+
+
+_TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
+    Column("type", lambda each: each.name, flexible=True),
+    Column("expected", lambda each: ", ".join(each.formats), priority=3),
+    Column("results", lambda each: str(each.runs), right=True),
+    Column("complied", lambda each: _share_text(each.score.passed_share, each.score), right=True),
+    Column(
+        "first time",
+        lambda each: _share_text(each.score.first_pass_share, each.score),
+        right=True,
+        priority=2,
+    ),
+    Column(
+        "forced",
+        lambda each: str(each.score.verdicts[ComplianceVerdict.FORCED] or ""),
+        right=True,
+        priority=1,
+    ),
+    Column("failed", lambda each: _failure_cell(each.score), right=True),
+    Column(
+        "not judged",
+        lambda each: str(each.score.verdicts[ComplianceVerdict.UNKNOWN] or ""),
+        right=True,
+        priority=4,
+    ),
+    Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
+    Column("too many", lambda each: excess_text(each.cost), right=True, priority=6),
+)
+
+_DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (
+    Column("day (UTC)", lambda each: _day_text(each.at)),
+    Column("judged", lambda each: str(each.score.judged_count), right=True),
+    Column("complied", lambda each: _share_text(each.score.passed_share, each.score), right=True),
+    Column(
+        "first time", lambda each: _share_text(each.score.first_pass_share, each.score), right=True
+    ),
+    Column("failed", lambda each: _failure_cell(each.score), right=True),
+)
+
+
+def _failed_table(found: ComplianceSummary, short: Mapping[str, str]) -> list[str]:
+    columns: list[TextColumn[tuple[Agent, RunVerdict]]] = [
+        Column("at", lambda each: date_time(each[0].ended_at), priority=2),
+        Column("session", lambda each: session_id_cell(each[0].session_id, short)),
+        Column("type", lambda each: each[0].agent_type, flexible=True),
+        Column("verdict", lambda each: Cell(VERDICT_NAMES[each[1].verdict], "bad")),
+        Column("because", lambda each: _violation_labels(each[1])),
+        Column("grep", lambda each: "passes" if each[1].grep_passes else "", priority=1),
+        Column("line", lambda each: _first_violation(each[1]), flexible=True),
+    ]
+    judged = [
+        (each, each.compliance)
+        for each in found.noncompliant[:MAX_ROWS]
+        if each.compliance is not None and each.compliance.violations
+    ]
+    return draw_table(columns, judged)
+
+
+def _violation_labels(ruling: RunVerdict) -> str:
+    return " ".join(dict.fromkeys(one.label for one in ruling.violations))
+
+
+def _first_violation(ruling: RunVerdict) -> str:
+    first = ruling.violations[0]
+    return f"{first.line}: {first.text}"
+
+
+def _review_table(found: Sequence[ReviewedFinding], short: Mapping[str, str]) -> list[str]:
+    columns: list[TextColumn[ReviewedFinding]] = [
+        Column("severity", lambda each: _severity_cell(each.finding)),
+        Column("file", lambda each: each.finding.path, flexible=True),
+        Column("line", lambda each: str(each.finding.line), right=True),
+        Column("finding", lambda each: each.finding.text, flexible=True),
+        Column("session", lambda each: session_id_cell(each.session_id, short), priority=1),
+        Column("reviewer", lambda each: each.agent_type, priority=2),
+    ]
+    return draw_table(columns, found[:MAX_ROWS])
+
+
+def _severity_cell(found: ReviewFinding) -> Cell:
+    return Cell(found.severity, _SEVERITY_COLOURS.get(found.severity, ""))
+
+
+_SEVERITY_COLOURS: Final = {"critical": "bad", "warning": "warning"}
 
 
 _CHECKED_FORMATS: Final = (ResultFormat.OUTPUT.value, ResultFormat.REVIEW.value)
@@ -298,9 +269,6 @@ def compliance(context: click.Context, *, session: str | None, agent_type: str |
         )
 
 
-_FINDING_COLOURS = {"critical": "bad", "warning": "warning"}
-
-
 @click.command()
 @store_options
 @session_option
@@ -333,18 +301,14 @@ def findings(
             if severity in {None, each.finding.severity} and (path or "") in each.finding.path
         )
         short = shorten_ids(session_queries.find_sessions(found.db, ""))
+        listed = [each for group in groups for in_file in group.files for each in in_file.findings]
         if markdown:
-            text_table.print_lines(findings_markdown(groups).splitlines())
+            print_lines(findings_markdown(groups).splitlines())
             return DONE
         return print_result(
             context,
-            [
-                finding_record(each)
-                for group in groups
-                for in_file in group.files
-                for each in in_file.findings
-            ],
-            lambda: finding_table(groups, short) or ["no review has found any of that yet"],
+            [finding_record(each) for each in listed],
+            lambda: finding_table(listed, short) or ["no review has found any of that yet"],
         )
 
 
@@ -370,37 +334,23 @@ def finding_record(found: GroupedFinding) -> dict[str, Any]:
     }
 
 
-def finding_table(groups: Sequence[SeverityFindings], short: Mapping[str, str]) -> list[str]:
-    """Lay the groups out as a table."""
-    heads = [
-        TextColumn("severity"),
-        TextColumn("project", priority=2),
-        TextColumn("file", flexible=True),
-        TextColumn("line", right=True),
-        TextColumn("finding", flexible=True),
-        TextColumn("reviewer", priority=1),
-        TextColumn("at", priority=3),
-        TextColumn("session", priority=4),
-    ]
-    rows = [
-        _finding_row(found, short)
-        for group in groups
-        for each in group.files
-        for found in each.findings
-    ]
-    return text_table.draw_table(heads, rows, terminal_width()) if rows else []
+def finding_table(found: Sequence[GroupedFinding], short: Mapping[str, str]) -> list[str]:
+    """Lay out `ctxtop findings`."""
 
+    def session(found: GroupedFinding) -> str:
+        session_id = found.reviews[0].session_id
+        return short.get(session_id, session_id or NOTHING)
 
-def _finding_row(found: GroupedFinding, short: Mapping[str, str]) -> Sequence[TextCell | str]:
-    finding, newest = found.finding, found.reviews[0]
-    more = f" +{len(found.reviews) - 1}" if len(found.reviews) > 1 else ""
-    return [
-        TextCell(finding.severity, _FINDING_COLOURS.get(finding.severity, "")),
-        found.project,
-        finding.path,
-        found.location.removeprefix(f"{finding.path}:"),
-        finding.text,
-        f"{newest.agent_type}{more}",
-        date_time(newest.at),
-        short.get(newest.session_id, newest.session_id or NOTHING),
+    columns: list[TextColumn[GroupedFinding]] = [
+        Column("severity", lambda each: _severity_cell(each.finding)),
+        Column("project", lambda each: each.project, priority=2),
+        Column("file", lambda each: each.finding.path, flexible=True),
+        Column(
+            "line", lambda each: each.location.removeprefix(f"{each.finding.path}:"), right=True
+        ),
+        Column("finding", lambda each: each.finding.text, flexible=True),
+        Column("reviewer", reviewers_text, priority=1),
+        Column("at", lambda each: date_time(each.reviews[0].at), priority=3),
+        Column("session", session, priority=4),
     ]
+    return draw_table(columns, found) if found else []

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from ..tables import Cell, Column, TextColumn
 from ..text.formats import iso_time
 from .command_errors import RefusedError
 from .command_options import common_options, options_of, store_options
 from .command_store import open_snapshot, read_policy
 from .output.json_records import Record
 from .output.printing import print_result
-from .output.text_table import TextCell, TextColumn, clean_line, draw_table, terminal_width
+from .output.text_table import draw_table
 
 if TYPE_CHECKING:
     from ..screens.log.event_log import LogEvent
@@ -67,27 +68,14 @@ def event_record(entry: LogEvent) -> Record:
 
 
 def _event_table(entries: Sequence[LogEvent]) -> list[str]:
-    columns = [
-        TextColumn("at", priority=1),
-        TextColumn("level"),
-        TextColumn("source", priority=2),
-        TextColumn("where", flexible=True),
-        TextColumn("what", flexible=True),
+    columns: list[TextColumn[LogEvent]] = [
+        Column("at", lambda each: Cell(iso_time(each.at) or "", "quiet"), priority=1),
+        Column("level", lambda each: Cell(LOG_LEVELS[each.weight], _LEVEL_COLOURS[each.weight])),
+        Column("source", lambda each: each.source, priority=2),
+        Column("where", lambda each: each.where, flexible=True),
+        Column("what", lambda each: each.text, flexible=True),
     ]
-    return draw_table(
-        columns,
-        (
-            [
-                TextCell(iso_time(each.at) or "", "quiet"),
-                TextCell(LOG_LEVELS[each.weight], _LEVEL_COLOURS[each.weight]),
-                each.source,
-                clean_line(each.where),
-                clean_line(each.text),
-            ]
-            for each in entries
-        ),
-        terminal_width(),
-    )
+    return draw_table(columns, entries)
 
 
 @click.command()

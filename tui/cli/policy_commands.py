@@ -14,19 +14,17 @@ from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, key_permission
 from ...core.policy.value_types import PolicyValue
 from ..dashboard_settings import policy_keymap
+from ..tables import Cell, Column, TextColumn
 from ..text.formats import iso_time
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import common_options, options_of, session_option, store_options, wants_ascii
 from .command_store import read_policy
 from .output.printing import print_result
 from .output.text_table import (
-    TextCell,
-    TextColumn,
     clean_line,
     draw_table,
     paint,
     print_lines,
-    terminal_width,
 )
 from .start import resolve_places
 
@@ -320,20 +318,11 @@ def keys(context: click.Context) -> int:
 
 
 def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[str]:
-    columns = [
-        TextColumn("id"),
-        TextColumn("keys", flexible=True),
-        TextColumn("what", flexible=True),
-        TextColumn("where", flexible=True, priority=1),
+    columns: list[TextColumn[KeyRow]] = [
+        Column("id", lambda row: Cell(row.id, "" if row.keys == row.default_keys else "ok")),
+        Column("keys", lambda row: " ".join(row.keys), flexible=True),
+        Column("what", lambda row: row.what, flexible=True),
+        Column("where", lambda row: ", ".join(row.where), flexible=True, priority=1),
     ]
-    cells: list[list[TextCell | str]] = [
-        [
-            TextCell(row.id, "" if row.keys == row.default_keys else "ok"),
-            " ".join(row.keys),
-            row.what,
-            ", ".join(row.where),
-        ]
-        for row in rows
-    ]
-    lines = draw_table(columns, cells, terminal_width())
+    lines = draw_table(columns, rows)
     return [*lines, *(paint(clean_line(str(notice)), "bad") for notice in notices)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any, Final
 
@@ -19,9 +20,10 @@ from ...core.actions.session_recovery import (
 )
 from ...core.compaction import plan as plans
 from ...core.compaction import receipts
-from ...core.compaction.plan import CompactionRefusedError
+from ...core.compaction.plan import CompactionRefusedError, Operation
 from ...core.compaction.recovery.recovery_run import AttemptRefusedError
 from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ..tables import Cell, Column, TextColumn
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
 from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error
 from .command_options import options_of, store_options
@@ -31,8 +33,6 @@ from .output.printing import print_result
 from .output.text_table import (
     COLUMN_GAP,
     MIN_TEXT_CELLS,
-    TextCell,
-    TextColumn,
     draw_table,
     terminal_width,
 )
@@ -40,20 +40,30 @@ from .output.text_table import (
 MAX_OPERATIONS: Final = 8
 """Operations that are named; `--json` lists all."""
 
-_COLUMNS: Final = (
-    TextColumn("STEP"),
-    TextColumn("", priority=1),
-    TextColumn("WHAT IT DOES", flexible=True),
+
+@dataclass(frozen=True, slots=True)
+class _StepLine:
+    """A step of a recovery, whether it frees enough, and what it does; or more of that."""
+
+    step: str
+    sign: Cell
+    effect: Cell | str
+
+
+_STEP_COLUMNS: Final[Sequence[TextColumn[_StepLine]]] = (
+    Column("step", lambda each: each.step),
+    Column("", lambda each: each.sign, priority=1),
+    Column("what it does", lambda each: each.effect, flexible=True),
 )
 
-_OPERATIONS: Final = (
-    TextColumn("LINE", right=True),
-    TextColumn("WHAT", flexible=True),
-    TextColumn("TOKENS", right=True),
-    TextColumn("WHY", flexible=True, priority=1),
+_OPERATION_COLUMNS: Final[Sequence[TextColumn[Operation]]] = (
+    Column("line", lambda each: str(each.line or "end"), right=True),
+    Column("what", lambda each: each.what, flexible=True),
+    Column("tokens", lambda each: f"{each.tokens_saved:,}", right=True),
+    Column("why", lambda each: each.why, flexible=True, priority=1),
 )
 
-_WORKS, _FAILS = TextCell("✓", "ok"), TextCell("✗", "quiet")
+_WORKS, _FAILS, _UNKNOWN = Cell("✓", "ok"), Cell("✗", "quiet"), Cell("")
 
 
 def recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> dict[str, Any]:
@@ -95,30 +105,30 @@ def recovery_lines(recovery: Recovery, resumed: ResumeResult | None) -> list[str
     return [
         *recovery_cause_lines(recovery),
         "",
-        *draw_table(_COLUMNS, list(_step_rows(recovery)), terminal_width()),
+        *draw_table(_STEP_COLUMNS, list(_step_lines(recovery))),
         "",
         *_operation_lines(recovery),
         *_next_lines(recovery, resumed),
     ]
 
 
-def _step_rows(recovery: Recovery) -> Iterator[list[TextCell | str]]:
+def _step_lines(recovery: Recovery) -> Iterator[_StepLine]:
     tried = {each.step: each for each in recovery.choice.proposals}
     names = max((len(step) for step in recovery.steps), default=0)
     width = max(MIN_TEXT_CELLS, terminal_width() - names - len(COLUMN_GAP) * 2 - 1)
     for step in recovery.steps:
         proposal = tried.get(step)
         if proposal is None:
-            yield [step.value, "", TextCell(unused_step_text(recovery), "quiet")]
+            yield _StepLine(step.value, _UNKNOWN, Cell(unused_step_text(recovery), "quiet"))
         elif proposal.insufficient:
             first, *more = wrap(
                 f"{proposal.insufficient.why.rstrip(chr(46))}{step_hint(proposal)}", width
             )
-            yield [step.value, _FAILS, first]
+            yield _StepLine(step.value, _FAILS, first)
             for each in more:
-                yield ["", "", each]
+                yield _StepLine("", _UNKNOWN, each)
         else:
-            yield [step.value, _WORKS, step_effect(recovery, proposal)]
+            yield _StepLine(step.value, _WORKS, step_effect(recovery, proposal))
 
 
 def _operation_lines(recovery: Recovery) -> Iterator[str]:
@@ -126,11 +136,7 @@ def _operation_lines(recovery: Recovery) -> Iterator[str]:
     if plan is None:
         return
     largest = sorted(plan.operations, key=lambda each: -each.tokens_saved)
-    rows: list[list[TextCell | str]] = [
-        [str(each.line or "end"), each.what, f"{each.tokens_saved:,}", each.why]
-        for each in largest[:MAX_OPERATIONS]
-    ]
-    yield from draw_table(_OPERATIONS, rows, terminal_width())
+    yield from draw_table(_OPERATION_COLUMNS, largest[:MAX_OPERATIONS])
     if len(largest) > MAX_OPERATIONS:
         yield f"and {len(largest) - MAX_OPERATIONS} smaller ones; --json lists all"
     yield ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -10,6 +12,7 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...core.measure.evidence import AssessedClaim
 from ...core.model.session import Session
 from ...core.store.queries.query_rows import CompactionRow
+from ..tables import Column, TextColumn
 from ..text.formats import iso_time
 from .command_errors import RefusedError
 from .command_options import options_of, store_options
@@ -138,22 +141,22 @@ def timeline_table(read: Timeline) -> list[str]:
     """Draw the picture, and below it what happened, turn by turn."""
     from ..text.timeline_text import timeline_events
     from ..widgets.timeline_picture import TimelineViewport, timeline_lines
-    from .output.text_table import TextColumn, draw_table, terminal_width
+    from .output.text_table import draw_table, terminal_width
 
     if not read.turns:
         return ["no answer yet: the timeline begins with the first one"]
     width = terminal_width()
     scope = TimelineViewport().with_count(len(read.turns))
     picture = timeline_lines(read, scope, width, PICTURE_LINES)
-    listed = timeline_events(read)
-    columns = [
-        TextColumn("turn", right=True),
-        TextColumn("time", priority=1),
-        TextColumn("tokens", right=True),
-        TextColumn("used", right=True),
-        TextColumn("what happened", flexible=True),
+    columns: list[TextColumn[Sequence[str]]] = [
+        Column("turn", itemgetter(0), right=True),
+        Column("time", itemgetter(1), priority=1),
+        Column("tokens", itemgetter(2), right=True),
+        Column("used", itemgetter(3), right=True),
+        Column("what happened", itemgetter(4), flexible=True),
     ]
-    return [*(line.plain.rstrip() for line in picture), "", *draw_table(columns, listed, width)]
+    events = draw_table(columns, timeline_events(read))
+    return [*(line.plain.rstrip() for line in picture), "", *events]
 
 
 def sources_record(of: Session, reasons: tuple[AssessedClaim, ...]) -> Record:
@@ -181,21 +184,17 @@ def sources_record(of: Session, reasons: tuple[AssessedClaim, ...]) -> Record:
 
 def sources_table(of: Session, reasons: tuple[AssessedClaim, ...]) -> list[str]:
     """Lay out `ctxtop evidence`."""
-    from ..screens.session.number_sources import number_sources, standing_sign
-    from .output.text_table import TextColumn, draw_table, terminal_width
+    from ..screens.session.number_sources import NumberSource, number_sources, standing_sign
+    from .output.text_table import draw_table
 
-    columns = [
-        TextColumn(""),
-        TextColumn("what"),
-        TextColumn("tokens", right=True),
-        TextColumn("sure", priority=1),
-        TextColumn("how ctxtop knows", flexible=True),
+    columns: list[TextColumn[NumberSource]] = [
+        Column("", lambda fact: standing_sign(fact.standing)[0]),
+        Column("what", lambda fact: fact.name),
+        Column("tokens", lambda fact: fact.value, right=True),
+        Column("sure", lambda fact: fact.certainty, priority=1),
+        Column("how ctxtop knows", lambda fact: fact.source, flexible=True),
     ]
-    rows = [
-        [standing_sign(fact.standing)[0], fact.name, fact.value, fact.certainty, fact.source]
-        for fact in number_sources(of.context, reasons)
-    ]
-    return draw_table(columns, rows, terminal_width())
+    return draw_table(columns, number_sources(of.context, reasons))
 
 
 @click.command()

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
+from ...core.store.queries.query_rows import CompactionRow
+from ...core.store.queries.timeline_queries import BoundaryRow
 from ...core.summaries.artifacts import FileUse
 from ...core.summaries.lost_artifacts import LostArtifacts
 from ...core.transcript.sanitize import one_line
-from .formats import plural, tokens
-
-if TYPE_CHECKING:
-    pass
-
+from .formats import plural, tokens, tokens_after
 
 MAX_FILES: Final = 10
 
@@ -39,6 +37,11 @@ _CULPRIT_KINDS: Final = {
     "meta": "what the client wrote:",
     "answer": "the answers:",
 }
+
+
+def tokens_left(row: BoundaryRow | CompactionRow) -> str:
+    """Write the context after a compaction; it is an estimate until the next answer."""
+    return tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens)
 
 
 def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tuple[str, str]]:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
 from ...core.transcript.sanitize import one_line
-from .formats import date_time
+from .formats import date_time, tokens
 
 if TYPE_CHECKING:
-    from ...core.compliance.run_verdict import RunVerdict
+    from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
     from ...core.measure.agent_compliance import FileFindings, GroupedFinding, SeverityFindings
 
 
@@ -94,6 +94,17 @@ def review_verdict(ruling: RunVerdict) -> str:
 
 
 _COUNTED_SEVERITIES: Final = ("critical", "warning")
+
+
+def reviewers_text(found: GroupedFinding) -> str:
+    """Name who said it last, and count the others."""
+    newest, *others = found.reviews
+    return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type
+
+
+def excess_text(cost: ComplianceCost) -> str:
+    """Write the tokens that compliance would have saved, empty if none."""
+    return f"≈{tokens(cost.excess_tokens)}" if cost.excess_tokens else ""
 
 
 FINDINGS_TITLE: Final = "Findings of reviewers"

@@ -14,10 +14,8 @@ from rich.cells import cell_len, chop_cells
 from ...core.transcript.sanitize import one_line
 
 if TYPE_CHECKING:
-    pass
-
-if TYPE_CHECKING:
     from ...core.measure.forecast import Forecast
+    from ...core.model.context import Context
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -78,6 +76,26 @@ def tokens_after(answer: int | None, *estimates: int | None) -> str:
     return NOTHING if estimate is None else f"≈{tokens(estimate)}"
 
 
+def estimate_sign(context: Context) -> str:
+    """Mark what is not measured."""
+    return "≈" if context.state == "estimated" else ""
+
+
+def used_percent(context: Context) -> str:
+    """Write how full a context is, with ≈ before an estimate."""
+    return f"{estimate_sign(context)}{percent(context.ratio)}"
+
+
+def tokens_of_window(context: Context) -> str:
+    """Write tokens of window, with ≈ before an estimate."""
+    used = NOTHING if context.tokens is None else estimate_sign(context) + tokens(context.tokens)
+    return f"{used} of {tokens(context.window.tokens)}"
+
+
+def count_text(count: int | None) -> str:
+    return NOTHING if count is None else str(count)
+
+
 def plural(count: int, thing: str) -> str:
     """Write a number and its thing."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
@@ -106,6 +124,11 @@ def duration(milliseconds: int | None) -> str:
         if seconds >= size:
             return f"{seconds // size} {unit}"
     return f"{seconds} s"
+
+
+def age(at_ms: int | None, now_ms: int) -> str:
+    """Write how long ago a time in ms since 1970 is."""
+    return duration(None if at_ms is None else now_ms - at_ms)
 
 
 def date_time(at_ms: int | None) -> str:

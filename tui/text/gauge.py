@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Final
 from textual.content import Content
 
 from ...core.measure.levels import Level, PlacedThreshold
-from .formats import NOTHING, fit_right, half_cell_bar, percent, tokens
+from .formats import fit_right, half_cell_bar, used_percent
 
 if TYPE_CHECKING:
     from ...core.model.context import Context
-    from ...core.saves.project_saves import MeasuredSave
-    from ...core.saves.save_metrics import BandVerdict, IntRange
-    from ...core.saves.save_noise import SaveNoise
 
 
 MIN_GAUGE_CELLS: Final = 10
@@ -54,21 +51,9 @@ LEVEL_STYLES: Final = {
 def gauge(context: Context, cells: int) -> Content:
     """Draw the bar and its number; the number always stands beside the bar."""
     style = LEVEL_STYLES[context.level]
-    number = fit_right(f"{estimate_sign(context)}{percent(context.ratio)}", PERCENT_CELLS)
+    number = fit_right(used_percent(context), PERCENT_CELLS)
     shown = "$quiet" if context.ratio is None else style
     return Content.assemble(*_gauge_bar(context, cells, style), (number, shown))
-
-
-def tokens_of_window(context: Context) -> str:
-    """Write tokens of window, with ≈ before an estimate."""
-    if context.tokens is None:
-        return f"{NOTHING} of {tokens(context.window.tokens)}"
-    return f"{estimate_sign(context)}{tokens(context.tokens)} of {tokens(context.window.tokens)}"
-
-
-def estimate_sign(context: Context) -> str:
-    """Mark what is not measured."""
-    return "≈" if context.state == "estimated" else ""
 
 
 def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
@@ -152,38 +137,3 @@ def _meter_style(ratio: float) -> str:
     if ratio <= 1:
         return "$level-calm"
     return "$level-high" if ratio <= METER_SCALE else "$level-emergency"
-
-
-def expected_band(save: MeasuredSave) -> BandVerdict | None:
-    """Return the verdict for the band expected of this save; None if none is expected."""
-    return next((each for each in save.bands if each.is_expected), None)
-
-
-def expected_maximum(save: MeasuredSave, what: str) -> int | None:
-    """Return the expected maximum of lines or tokens; None if there is none."""
-    verdict = expected_band(save)
-    if verdict is None:
-        return None
-    span: IntRange = verdict.band.tokens if what == "tokens" else verdict.band.lines
-    return span.high
-
-
-def band_sign(save: MeasuredSave) -> tuple[str, str]:
-    """Return the sign for whether a save is within its expected band, and the sign's style."""
-    verdict = expected_band(save)
-    if verdict is None:
-        return " ", "$quiet"
-    return ("✓", "$level-calm") if verdict.is_met else ("✗", "$level-warning")
-
-
-def noise_tokens_text(noise: SaveNoise) -> str:
-    """Write the tokens of a save, with ≈ where they are estimated."""
-    return f"{'≈' * noise.is_estimated}{tokens(noise.tokens)}"
-
-
-def tokens_of_maximum_text(save: MeasuredSave, cells: int) -> str:
-    """Write its tokens and the most that is expected, at the right edge of so many cells."""
-    most = expected_maximum(save, "tokens")
-    return fit_right(
-        f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}", cells
-    )

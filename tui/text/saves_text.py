@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
 from ...core.saves.save_plugin import BLIND_SPOT_TEXTS, PluginMessage
-from .formats import NOTHING, plural, tokens
+from .formats import NOTHING, duration, fit_right, plural, tokens
+
+if TYPE_CHECKING:
+    from ...core.saves.project_saves import MeasuredSave, ProjectSaves
 
 _BOOTSTRAP_PATTERN: Final = re.compile(
     r"\bvenv\b|ModuleNotFoundError|No module named|bootstrap", re.I
@@ -21,16 +23,53 @@ def is_bootstrap_error(error: str) -> bool:
     return _BOOTSTRAP_PATTERN.search(error) is not None
 
 
+def expected_band(save: MeasuredSave) -> BandVerdict | None:
+    """Return the verdict for the band expected of this save; None if none is expected."""
+    return next((each for each in save.bands if each.is_expected), None)
+
+
+def expected_max_tokens(save: MeasuredSave) -> int | None:
+    """Return the most tokens that are expected of a save; None if there is no maximum."""
+    verdict = expected_band(save)
+    return verdict.band.tokens.high if verdict else None
+
+
+def noise_tokens_text(noise: SaveNoise) -> str:
+    """Write the tokens of a save, with ≈ where they are estimated."""
+    return f"{'≈' * noise.is_estimated}{tokens(noise.tokens)}"
+
+
+def save_age(found: ProjectSaves, now_ms: int) -> str:
+    """Write how long a project's saves have been in their state."""
+    seconds = found.age_s(now_ms)
+    return duration(None if seconds is None else seconds * 1000)
+
+
+def band_sign(save: MeasuredSave) -> tuple[str, str]:
+    """Return the sign for whether a save is within its expected band, and the sign's style."""
+    verdict = expected_band(save)
+    if verdict is None:
+        return " ", "$quiet"
+    return ("✓", "$level-calm") if verdict.is_met else ("✗", "$level-warning")
+
+
+def tokens_of_maximum_text(save: MeasuredSave, cells: int) -> str:
+    """Write its tokens and the most that is expected, at the right edge of so many cells."""
+    most = expected_max_tokens(save)
+    return fit_right(
+        f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}", cells
+    )
+
+
 def noise_text(noise: SaveNoise) -> str:
     """Write lines, items and tokens of one save."""
-    sign = "≈" if noise.is_estimated else ""
     counted = f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}"
-    return f"{counted}, {sign}{tokens(noise.tokens)} tokens"
+    return f"{counted}, {noise_tokens_text(noise)} tokens"
 
 
-def band_text(verdicts: Sequence[BandVerdict]) -> str:
+def band_text(save: MeasuredSave) -> str:
     """Format how a save compares with its expected band."""
-    found = next((each for each in verdicts if each.is_expected), None)
+    found = expected_band(save)
     if found is None:
         return NOTHING
     if found.is_met:

@@ -16,7 +16,7 @@ from ...core.measure.activity import Activity, ActivityKind, SessionCost
 from ...core.measure.context_parts import CompositionSource
 from ...core.measure.forecast import Forecast
 from ...core.model.session import Session, SessionStatus
-from .formats import duration, shorten_middle, sparkline, tokens, turns_left
+from .formats import age, duration, shorten_middle, sparkline, tokens, turns_left
 
 if TYPE_CHECKING:
     from ...core.measure.composition import CategoryShare, Composition
@@ -91,8 +91,7 @@ def doing_since(session: Session) -> int | None:
 
 def doing_age(session: Session, now_ms: int) -> str:
     """Format how long the current activity has lasted."""
-    began = doing_since(session)
-    return duration(None if began is None else now_ms - began)
+    return age(doing_since(session), now_ms)
 
 
 def turns_left_texts(forecast: Forecast | None, *, is_trigger: bool) -> tuple[str, ...]:

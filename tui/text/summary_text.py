@@ -11,7 +11,7 @@ from textual.content import Content
 
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.transcript.sanitize import one_line
-from .formats import duration, fit_left, fit_right, tokens
+from .formats import age, fit_left, fit_right, tokens
 
 if TYPE_CHECKING:
     from ...core.store.queries.query_rows import SummaryRow
@@ -46,7 +46,7 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
     said = row.agent_type or "agent" if row.kind == AGENT_KIND else summary_name(row)
     who = f"{KIND_SIGNS[row.kind]} {said}"
     where = titles.get(row.session_id, row.session_id[:8])
-    since = duration(None if row.at is None else now_ms - row.at)
+    since = age(row.at, now_ms)
     estimate = "" if row.estimated_tokens is None else f" ≈{tokens(row.estimated_tokens)}"
     lines = "1 line" if row.lines == 1 else f"{row.lines} lines"
     size = f"{lines}{estimate} · {since}"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ....collectors.claude_code.config.client_settings import mask_secrets
 from ....collectors.install.install_status import CommandStatus, InstallState, InstallStatus
+from ...tables import Column, TextColumn
 from ...text.formats import iso_time, plural
-from .text_table import TextColumn, clean_line, draw_table, paint, terminal_width
+from .json_records import Record
+from .text_table import clean_line, draw_table, paint
 
 if TYPE_CHECKING:
     from ....collectors.install.install_plan import InstallPlan
@@ -68,19 +70,21 @@ def install_status_record(
     }
 
 
+_HOOK_COLUMNS: Final[Sequence[TextColumn[Record]]] = (
+    Column("event", lambda hook: hook["event"]),
+    Column("does", lambda hook: ",".join(hook["features"]) or "record"),
+    Column("last record", lambda hook: hook["last_record_at"] or "never"),
+)
+
+
 def install_status_lines(found: InstallStatus, record: Mapping[str, Any]) -> list[str]:
     """Lay out what is installed: one word, a line an event, what is wrong."""
     state = record["state"]
     lines = [paint(state, {"clean": "ok", "faulty": "bad"}.get(state, ""))]
     if state == InstallState.ABSENT:
         return [*lines, "nothing of ctxtop's runs in Claude Code: `ctxtop hooks install`"]
-    rows = [
-        [hook["event"], ",".join(hook["features"]) or "record", hook["last_record_at"] or "never"]
-        for hook in record["hooks"]
-    ]
-    if rows:
-        columns = [TextColumn("event"), TextColumn("does"), TextColumn("last record")]
-        lines += draw_table(columns, rows, terminal_width())
+    if record["hooks"]:
+        lines += draw_table(_HOOK_COLUMNS, record["hooks"])
     if found.status_line:
         wrapped = found.status_line.own_command.wrapped
         line = f"status line, runs {mask_secrets(wrapped)}" if wrapped else "status line"

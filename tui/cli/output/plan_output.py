@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
-from ....core.compaction.plan import CompactionPlan, Operation, Refusal
+from ....core.compaction.plan import CompactionPlan, Operation, Refusal, Severity
 from ....core.transcript.sanitize import sanitize_text
+from ...tables import Column, TextColumn
 from ...text.formats import percent, tokens
 from ...text.plan_text import (
     HARM_NAMES,
@@ -20,8 +22,6 @@ from ...text.plan_text import (
     wrap_first_lines,
 )
 from .text_table import (
-    TextCell,
-    TextColumn,
     clean_line,
     draw_table,
     label_beside,
@@ -45,25 +45,49 @@ MAX_REASONS: Final = 5
 
 PREVIEW_BAR_CELLS: Final = 30
 
-OPERATION_COLUMNS: Final = (
-    TextColumn("op", right=True),
-    TextColumn("line", right=True, priority=1),
-    TextColumn("harm", priority=2),
-    TextColumn("what", flexible=True),
-    TextColumn("tokens", right=True),
-    TextColumn("bytes", right=True, priority=3),
+NumberedOperation = tuple[int, Operation]
+"""An operation and its number, which counts from 1."""
+
+OPERATION_COLUMNS: Final[Sequence[TextColumn[NumberedOperation]]] = (
+    Column("op", lambda each: str(each[0]), right=True),
+    Column(
+        "line",
+        lambda each: "" if each[1].line is None else f"{each[1].line:,}",
+        right=True,
+        priority=1,
+    ),
+    Column("harm", lambda each: HARM_NAMES[each[1].level], priority=2),
+    Column("what", lambda each: each[1].what, flexible=True),
+    Column("tokens", lambda each: f"{each[1].tokens_saved:,}", right=True),
+    Column("bytes", lambda each: f"{each[1].bytes_saved:,}", right=True, priority=3),
 )
-"""Columns that say an operation, filled by `operation_cells`."""
 
-_PREVIEW_COLUMNS: Final = (*OPERATION_COLUMNS, TextColumn("why", flexible=True, priority=4))
+_PREVIEW_COLUMNS: Final[Sequence[TextColumn[NumberedOperation]]] = (
+    *OPERATION_COLUMNS,
+    Column("why", lambda each: each[1].why, flexible=True, priority=4),
+)
 
-_STRATEGY_COLUMNS: Final = (
-    TextColumn("level", right=True),
-    TextColumn("harm"),
-    TextColumn("strategy", flexible=True),
-    TextColumn("operations", right=True),
-    TextColumn("tokens", right=True),
-    TextColumn("bytes", right=True),
+
+@dataclass(frozen=True, slots=True)
+class _StrategySum:
+    """What the operations of a strategy save together; without a level that of all."""
+
+    level: Severity | None
+    strategy: str
+    operations: Sequence[Operation]
+
+
+_STRATEGY_COLUMNS: Final[Sequence[TextColumn[_StrategySum]]] = (
+    Column("level", lambda each: "" if each.level is None else str(int(each.level)), right=True),
+    Column("harm", lambda each: "" if each.level is None else HARM_NAMES[each.level]),
+    Column("strategy", lambda each: each.strategy, flexible=True),
+    Column("operations", lambda each: f"{len(each.operations):,}", right=True),
+    Column(
+        "tokens", lambda each: f"{sum(one.tokens_saved for one in each.operations):,}", right=True
+    ),
+    Column(
+        "bytes", lambda each: f"{sum(one.bytes_saved for one in each.operations):,}", right=True
+    ),
 )
 
 
@@ -88,7 +112,7 @@ def preview_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
         *_added_text_lines(plan, about),
         *_operation_lines(plan.operations, width),
         "",
-        *_strategy_lines(plan.operations, width),
+        *_strategy_lines(plan.operations),
         "",
         *_size_lines(plan, about.window_tokens),
         "",
@@ -110,64 +134,32 @@ def _added_text_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
     return [*(f"  {line}".rstrip() for line in lines), ""]
 
 
-def operation_cells(number: int, operation: Operation) -> list[str]:
-    """Return the cells of an operation for `OPERATION_COLUMNS`; `number` counts from 1."""
-    return [
-        str(number),
-        "" if operation.line is None else f"{operation.line:,}",
-        HARM_NAMES[operation.level],
-        operation.what,
-        f"{operation.tokens_saved:,}",
-        f"{operation.bytes_saved:,}",
-    ]
-
-
 def _operation_lines(operations: Sequence[Operation], width: int) -> list[str]:
     numbered = list(enumerate(operations, 1))
     largest = sorted(numbered, key=lambda each: (-each[1].tokens_saved, -each[1].bytes_saved))
-    rows: list[list[TextCell | str]] = [
-        [*operation_cells(number, each), each.why]
-        for number, each in sorted(largest[:MAX_OPERATIONS], key=lambda each: each[0])
-    ]
-    places = _column_indices(width, frees=any(each.tokens_saved for each in operations))
-    lines = draw_table(
-        [_PREVIEW_COLUMNS[place] for place in places],
-        [[row[place] for place in places] for row in rows],
-        width,
-    )
-    left = len(numbered) - len(rows)
-    if left:
+    shown = sorted(largest[:MAX_OPERATIONS], key=lambda each: each[0])
+    columns = _preview_columns(width, frees=any(each.tokens_saved for each in operations))
+    lines = draw_table(columns, shown)
+    if left := len(numbered) - len(shown):
         lines.append(f"and {left:,} smaller ones; --json lists all")
     return lines
 
 
-def _column_indices(width: int, *, frees: bool) -> list[int]:
+def _preview_columns(width: int, *, frees: bool) -> list[TextColumn[NumberedOperation]]:
     """Choose columns; where there is room for one ledger it is the one that changes."""
     wanted = {"op", "line", "harm", "what", "tokens" if frees else "bytes"}
-    return [
-        place
-        for place, each in enumerate(_PREVIEW_COLUMNS)
-        if width >= WIDE_COLUMNS or each.header in wanted
+    return [each for each in _PREVIEW_COLUMNS if width >= WIDE_COLUMNS or each.header in wanted]
+
+
+def _strategy_lines(operations: Sequence[Operation]) -> list[str]:
+    names = sorted({(each.level, each.strategy) for each in operations})
+    sums = [
+        _StrategySum(level, name, [each for each in operations if each.strategy == name])
+        for level, name in names
     ]
-
-
-def _strategy_lines(operations: Sequence[Operation], width: int) -> list[str]:
-    names = dict.fromkeys((each.level, each.strategy) for each in operations)
-    rows: list[list[TextCell | str]] = []
-    for level, name in sorted(names):
-        own = [each for each in operations if each.strategy == name]
-        rows.append([str(int(level)), HARM_NAMES[level], name, *_sum_cells(own)])
-    if len(rows) > 1:
-        rows.append(["", "", "together", *_sum_cells(operations)])
-    return draw_table(_STRATEGY_COLUMNS, rows, width)
-
-
-def _sum_cells(operations: Sequence[Operation]) -> list[str]:
-    return [
-        f"{len(operations):,}",
-        f"{sum(each.tokens_saved for each in operations):,}",
-        f"{sum(each.bytes_saved for each in operations):,}",
-    ]
+    if len(sums) > 1:
+        sums.append(_StrategySum(None, "together", operations))
+    return draw_table(_STRATEGY_COLUMNS, sums)
 
 
 def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:

@@ -19,13 +19,12 @@ from ...screens.history.receipt_history import (
     receipt_state_text,
     strategies_text,
 )
+from ...tables import Column, TextColumn
 from ...text.formats import date_time, iso_time, percent, tokens
 from ..command_errors import DONE, FAILED
-from .plan_output import OPERATION_COLUMNS, operation_cells
+from .plan_output import OPERATION_COLUMNS, NumberedOperation
 from .printing import print_result
 from .text_table import (
-    TextCell,
-    TextColumn,
     clean_line,
     draw_table,
     label_beside,
@@ -34,15 +33,19 @@ from .text_table import (
     terminal_width,
 )
 
-_HISTORY_COLUMNS: Final = (
-    TextColumn("receipt"),
-    TextColumn("at"),
-    TextColumn("session"),
-    TextColumn("how"),
-    TextColumn("what", flexible=True),
-    TextColumn("freed", right=True),
-    TextColumn("state"),
-    TextColumn("by", priority=1),
+_HISTORY_COLUMNS: Final[Sequence[TextColumn[HistoryEntry]]] = (
+    Column("receipt", lambda each: each.receipt_id or ""),
+    Column("at", lambda each: date_time(each.at)),
+    Column("session", lambda each: (each.session_id or "")[:8]),
+    Column("how", lambda each: each.mode),
+    Column("what", lambda each: each.what, flexible=True),
+    Column(
+        "freed",
+        lambda each: "" if each.freed_tokens is None else tokens(each.freed_tokens),
+        right=True,
+    ),
+    Column("state", lambda each: each.state),
+    Column("by", lambda each: each.requested_by, priority=1),
 )
 
 
@@ -64,21 +67,8 @@ def history_record(action: HistoryEntry) -> dict[str, Any]:
 
 
 def history_table(actions: Sequence[HistoryEntry]) -> list[str]:
-    """Lay them out for people."""
-    rows: list[list[TextCell | str]] = [
-        [
-            each.receipt_id or "",
-            date_time(each.at),
-            (each.session_id or "")[:8],
-            each.mode,
-            each.what,
-            tokens(each.freed_tokens) if each.freed_tokens is not None else "",
-            each.state,
-            each.requested_by,
-        ]
-        for each in actions
-    ]
-    return draw_table(_HISTORY_COLUMNS, rows, terminal_width()) if rows else ["no actions yet"]
+    """Lay out `ctxtop receipts --all`."""
+    return draw_table(_HISTORY_COLUMNS, actions) if actions else ["no actions yet"]
 
 
 def check_receipts(context: click.Context, state: Path) -> int:
@@ -123,19 +113,6 @@ def check_receipt(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
 
 CHECK_CELLS: Final = 34
 """Of one check with its words: two of them stand beside each other in 80 columns."""
-
-_RECEIPT_COLUMNS: Final = (
-    TextColumn("id"),
-    TextColumn("when", priority=1),
-    TextColumn("session"),
-    TextColumn("mode"),
-    TextColumn("what", flexible=True, priority=3),
-    TextColumn("freed", right=True),
-    TextColumn("state"),
-    TextColumn("by", priority=2),
-)
-
-_RECEIPT_OPERATION_COLUMNS: Final = (*OPERATION_COLUMNS, TextColumn("undone"))
 
 
 def receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
@@ -197,21 +174,18 @@ def applied_lines(receipt: CompactionReceipt) -> list[str]:
 
 def receipt_table(found: Sequence[CompactionReceipt], state: Path) -> list[str]:
     """Lay out `ctxtop receipts`."""
-    rows: list[list[TextCell | str]] = [
-        [
-            each.receipt_id,
-            date_time(each.at),
-            _session_text(each),
-            MODE_NAMES[each.mode],
-            strategies_text(each),
-            tokens(each.plan.before_tokens - each.plan.after_tokens),
-            receipt_state_text(each, state),
-            "itself" if each.automatic else "you",
-        ]
-        for each in found
+    columns: list[TextColumn[CompactionReceipt]] = [
+        Column("id", lambda each: each.receipt_id),
+        Column("when", lambda each: date_time(each.at), priority=1),
+        Column("session", _session_text),
+        Column("mode", lambda each: MODE_NAMES[each.mode]),
+        Column("what", strategies_text, flexible=True, priority=3),
+        Column("freed", _freed_text, right=True),
+        Column("state", lambda each: receipt_state_text(each, state)),
+        Column("by", lambda each: "itself" if each.automatic else "you", priority=2),
     ]
     return [
-        *draw_table(_RECEIPT_COLUMNS, rows, terminal_width()),
+        *draw_table(columns, found),
         "",
         "ctxtop receipts ID shows one; ctxtop undo ID [--op N] takes it back",
     ]
@@ -221,16 +195,16 @@ def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
     """Lay out `ctxtop receipts ID`."""
     width = terminal_width()
     undone = receipt.now.undone if receipt.now else ()
-    rows: list[list[TextCell | str]] = [
-        [*operation_cells(number, each), "✓" if number - 1 in undone else ""]
-        for number, each in enumerate(receipt.plan.operations, 1)
+    columns: list[TextColumn[NumberedOperation]] = [
+        *OPERATION_COLUMNS,
+        Column("undone", lambda each: "✓" if each[0] - 1 in undone else ""),
     ]
     by = f"by itself: {receipt.automatic}" if receipt.automatic else "asked for"
     return [
         label_beside("receipt", f"{receipt.receipt_id}  {date_time(receipt.at)}  {by}"),
         *_summary_lines(receipt, width),
         "",
-        *draw_table(_RECEIPT_OPERATION_COLUMNS, rows, width),
+        *draw_table(columns, list(enumerate(receipt.plan.operations, 1))),
         "",
         *_check_lines(receipt.verified),
         "",
@@ -276,6 +250,10 @@ def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
         several = len(receipt.plan.operations) > 1
         part = "  (--op N: that one alone)" if several else ""
         yield label_beside("undo", f"ctxtop undo {receipt.receipt_id}{part}")
+
+
+def _freed_text(receipt: CompactionReceipt) -> str:
+    return tokens(receipt.plan.before_tokens - receipt.plan.after_tokens)
 
 
 def _session_text(receipt: CompactionReceipt) -> str:

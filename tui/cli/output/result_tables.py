@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ....core.measure import compaction_report
 from ....core.measure.compaction_report import CompactionReport
-from ....core.measure.composition import CategoryShare, Composition
+from ....core.measure.composition import CategoryShare, Composition, ContextItem
+from ....core.measure.levels import Level
 from ....core.measure.tokens import tokens_or_estimate
 from ....core.model.session import Session
 from ....core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
@@ -16,10 +18,13 @@ from ....core.policy.value_types import format_value
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
 from ....core.summaries.lost_artifacts import ArtifactCounts
 from ....core.transcript.sanitize import sanitize_text
-from ...text.compaction_text import CONTENT_UNKNOWN, compaction_report_lines
+from ...tables import Cell, Column, TextColumn
+from ...text.compaction_text import CONTENT_UNKNOWN, compaction_report_lines, tokens_left
 from ...text.compliance_text import agent_count
 from ...text.formats import (
     NOTHING,
+    age,
+    count_text,
     date_time,
     duration,
     model_name,
@@ -27,7 +32,7 @@ from ...text.formats import (
     plural,
     shorten_middle,
     tokens,
-    tokens_after,
+    tokens_of_window,
 )
 from ...text.policy_text import ignored_table
 from ...text.session_text import (
@@ -37,20 +42,15 @@ from ...text.session_text import (
     share_tokens_text,
 )
 from .text_table import (
-    TextCell,
-    TextColumn,
     clean_line,
     draw_table,
     gauge_cell,
-    level_cell,
     paint,
     result_size,
     session_id_cell,
     shorten_ids,
     terminal_width,
     text_bar,
-    time_since,
-    tokens_of_window_text,
     verdict_cell,
 )
 
@@ -65,20 +65,20 @@ _INDENT: Final = "  "
 _LABEL_CELLS: Final = 13
 
 
-def lost_cell(told: CompactionReport | None) -> TextCell | str:
+def lost_cell(told: CompactionReport | None) -> Cell | str:
     """Return the cell for how much a compaction lost."""
     if told is None:
         return NOTHING
     if not told.is_known:
-        return TextCell("unknown", "quiet")
+        return Cell("unknown", "quiet")
     counts = ", ".join(_lost_counts(told.forgotten.counts))
-    return counts or TextCell("nothing", "quiet")
+    return counts or Cell("nothing", "quiet")
 
 
-def thrash_cell(told: CompactionReport | None) -> TextCell | str:
+def thrash_cell(told: CompactionReport | None) -> Cell | str:
     """Mark a compaction that came soon after another."""
     found = compaction_report.find_thrash(told.refill) if told else None
-    return TextCell(f"after {plural(found.turns_since_last, 'turn')}", "warning") if found else ""
+    return Cell(f"after {plural(found.turns_since_last, 'turn')}", "warning") if found else ""
 
 
 def compaction_detail_lines(told: CompactionReport | None, width: int) -> list[str]:
@@ -116,47 +116,34 @@ MIN_SUMMARY_CELLS: Final = 20
 SUMMARY_CHARS: Final = 300
 """Characters of a text that a row may show; no terminal has more room."""
 
-Rows = Iterable[Sequence[TextCell | str]]
-
-_CONTEXT_COLUMN: Final = TextColumn("context")
-_TOKENS_COLUMN: Final = TextColumn("tokens", right=True)
-
 
 def sessions_table(found: Sequence[Session], now_ms: int) -> list[str]:
     """Lay out `ctxtop sessions`."""
-    if not found:
-        return []
     short = shorten_ids([each.session_id for each in found])
-    columns = [
-        TextColumn("id", priority=1),
-        TextColumn("title", flexible=True),
-        TextColumn("project", flexible=True, priority=6),
-        TextColumn("model", priority=5),
-        TextColumn("status", priority=2),
-        _CONTEXT_COLUMN,
-        _TOKENS_COLUMN,
-        TextColumn("level", priority=4),
-        TextColumn("agents", right=True, priority=7),
-        TextColumn("compactions", right=True, priority=8),
-        TextColumn("age", right=True, priority=3),
+    columns: list[TextColumn[Session]] = [
+        Column("id", lambda each: session_id_cell(each.session_id, short), priority=1),
+        Column("title", _session_title, flexible=True),
+        Column("project", lambda each: each.project, flexible=True, priority=6),
+        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("status", lambda each: each.status.value.replace("_", " "), priority=2),
+        Column("context", lambda each: gauge_cell(each.context)),
+        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
+        Column("level", _level_cell, priority=4),
+        Column("agents", _agent_count, right=True, priority=7),
+        Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
+        Column("age", lambda each: age(each.last_activity_at, now_ms), right=True, priority=3),
     ]
-    rows: Rows = (
-        [
-            session_id_cell(each.session_id, short),
-            _session_title(each),
-            each.project,
-            model_name(each.model),
-            each.status.value.replace("_", " "),
-            gauge_cell(each.context),
-            tokens_of_window_text(each.context),
-            TextCell("refused", "emergency") if each.too_long else level_cell(each.context),
-            agent_count(each.agents, each.agents_noncompliant),
-            str(each.compactions or ""),
-            time_since(each.last_activity_at, now_ms),
-        ]
-        for each in found
-    )
-    return draw_table(columns, rows, terminal_width())
+    return draw_table(columns, found) if found else []
+
+
+def _level_cell(found: Session) -> Cell:
+    if found.too_long:
+        return Cell("refused", "emergency")
+    return level_cell(found.context.level) if found.context.level else Cell("")
+
+
+def _agent_count(found: Session) -> str:
+    return agent_count(found.agents, found.agents_noncompliant)
 
 
 def _session_title(found: Session) -> str:
@@ -166,150 +153,112 @@ def _session_title(found: Session) -> str:
 
 def agents_table(found: Sequence[Agent], short: Mapping[str, str], now_ms: int) -> list[str]:
     """Lay out `ctxtop agents`."""
-    if not found:
-        return []
-    columns = [
-        TextColumn("session", priority=4),
-        TextColumn("type", flexible=True),
-        TextColumn("description", flexible=True, priority=3),
-        TextColumn("model", priority=5),
-        TextColumn("status"),
-        _CONTEXT_COLUMN,
-        _TOKENS_COLUMN,
-        TextColumn("tools", right=True, priority=6),
-        TextColumn("result", right=True, priority=1),
-        TextColumn("verdict"),
-        TextColumn("age", right=True, priority=2),
+    columns: list[TextColumn[Agent]] = [
+        Column("session", lambda each: session_id_cell(each.session_id, short), priority=4),
+        Column("type", lambda each: each.agent_type, flexible=True),
+        Column("description", lambda each: each.description, flexible=True, priority=3),
+        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("status", lambda each: each.status.value),
+        Column("context", lambda each: gauge_cell(each.context)),
+        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
+        Column("tools", lambda each: count_text(each.tool_uses), right=True, priority=6),
+        Column("result", result_size, right=True, priority=1),
+        Column("verdict", lambda each: verdict_cell(each.compliance)),
+        Column(
+            "age",
+            lambda each: age(each.ended_at or each.started_at, now_ms),
+            right=True,
+            priority=2,
+        ),
     ]
-    rows: Rows = (
-        [
-            session_id_cell(each.session_id, short),
-            each.agent_type,
-            each.description,
-            model_name(each.model),
-            each.status.value,
-            gauge_cell(each.context),
-            tokens_of_window_text(each.context),
-            NOTHING if each.tool_uses is None else str(each.tool_uses),
-            result_size(each),
-            verdict_cell(each.compliance),
-            time_since(each.ended_at or each.started_at, now_ms),
-        ]
-        for each in found
-    )
-    return draw_table(columns, rows, terminal_width())
+    return draw_table(columns, found) if found else []
+
+
+ReportedCompaction = tuple[CompactionRow, CompactionReport | None]
 
 
 def compactions_table(found: Sequence[CompactionRow], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop compactions`."""
-    from ....core.measure.compaction_report import (
-        decode_report,  # with all the rules: for this command alone
-    )
-
-    if not found:
-        return []
-    columns = [
-        TextColumn("at"),
-        TextColumn("session"),
-        TextColumn("agent", flexible=True, priority=5),
-        TextColumn("trigger"),
-        TextColumn("before", right=True),
-        TextColumn("after", right=True),
-        TextColumn("took", right=True, priority=4),
-        TextColumn("kept", right=True, priority=6),
-        TextColumn("thrash", priority=1),
-        TextColumn("forgot", flexible=True, priority=2),
-        TextColumn("summary", flexible=True, priority=3),
+    columns: list[TextColumn[ReportedCompaction]] = [
+        Column("at", lambda each: date_time(each[0].at)),
+        Column("session", lambda each: session_id_cell(each[0].session_id, short)),
+        Column("agent", lambda each: each[0].agent_id or "", flexible=True, priority=5),
+        Column("trigger", lambda each: each[0].trigger or NOTHING),
+        Column("before", lambda each: tokens(each[0].pre_tokens), right=True),
+        Column("after", lambda each: tokens_left(each[0]), right=True),
+        Column("took", lambda each: duration(each[0].duration_ms), right=True, priority=4),
+        Column("kept", lambda each: count_text(each[0].kept_messages), right=True, priority=6),
+        Column("thrash", lambda each: thrash_cell(each[1]), priority=1),
+        Column("forgot", lambda each: lost_cell(each[1]), flexible=True, priority=2),
+        Column(
+            "summary",
+            lambda each: (each[0].summary or NOTHING)[:SUMMARY_CHARS],
+            flexible=True,
+            priority=3,
+        ),
     ]
-    rows: Rows = (
-        [
-            date_time(each.at),
-            session_id_cell(each.session_id, short),
-            each.agent_id or "",
-            each.trigger or NOTHING,
-            tokens(each.pre_tokens),
-            tokens_after(each.next_tokens, each.estimated_next_tokens, each.post_tokens),
-            duration(each.duration_ms),
-            NOTHING if each.kept_messages is None else str(each.kept_messages),
-            thrash_cell(told),
-            lost_cell(told),
-            (each.summary or NOTHING)[:SUMMARY_CHARS],
-        ]
-        for each, told in ((row, decode_report(row.report)) for row in found)
-    )
-    return draw_table(columns, rows, terminal_width())
+    return draw_table(columns, _with_reports(found)) if found else []
+
+
+def _with_reports(found: Iterable[CompactionRow]) -> list[ReportedCompaction]:
+    # With all the rules: for this command alone.
+    from ....core.measure.compaction_report import decode_report
+
+    return [(row, decode_report(row.report)) for row in found]
 
 
 def detailed_compactions_table(
     found: Sequence[CompactionRow], short: Mapping[str, str]
 ) -> list[str]:
     """Lay out `ctxtop compactions --session`: below each row what is told of it."""
-    from ....core.measure.compaction_report import decode_report
-
     head, *rows = compactions_table(found, short) or [""]
-    if not rows:
-        return []
-    lines = [head]
-    for row, drawn in zip(found, rows, strict=True):
-        lines += [drawn, *compaction_detail_lines(decode_report(row.report), terminal_width())]
+    lines = [head] if rows else []
+    for (_, told), drawn in zip(_with_reports(found), rows, strict=True):
+        lines += [drawn, *compaction_detail_lines(told, terminal_width())]
     return lines
 
 
 def warnings_table(found: Sequence[ContextWarning], short: Mapping[str, str]) -> list[str]:
     """Lay out `ctxtop warnings`."""
-    if not found:
-        return []
-    columns = [
-        TextColumn("at"),
-        TextColumn("session"),
-        TextColumn("agent", flexible=True),
-        TextColumn("level"),
-        TextColumn("threshold", right=True, priority=1),
-        TextColumn("reached", right=True),
-        TextColumn("cleared"),
+    columns: list[TextColumn[ContextWarning]] = [
+        Column("at", lambda each: date_time(each.warning.at)),
+        Column("session", lambda each: session_id_cell(each.session_id, short)),
+        Column("agent", lambda each: each.agent_id or "", flexible=True),
+        Column("level", lambda each: level_cell(each.warning.level)),
+        Column("threshold", lambda each: percent(each.warning.threshold), right=True, priority=1),
+        Column("reached", lambda each: percent(each.warning.ratio), right=True),
+        Column("cleared", lambda each: date_time(each.warning.cleared_at)),
     ]
-    rows: Rows = (
-        [
-            date_time(each.warning.at),
-            session_id_cell(each.session_id, short),
-            each.agent_id or "",
-            TextCell(each.warning.level.value, each.warning.level.severity.value),
-            percent(each.warning.threshold),
-            percent(each.warning.ratio),
-            date_time(each.warning.cleared_at),
-        ]
-        for each in found
-    )
-    return draw_table(columns, rows, terminal_width())
+    return draw_table(columns, found) if found else []
 
 
-def policy_table(found: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
-    """Lay out `ctxtop policy`: what somebody chose stands out."""
-    columns = [
-        TextColumn("key"),
-        TextColumn("value", flexible=True),
-        TextColumn("unit", priority=3),
-        TextColumn("origin", flexible=True, priority=1),
-        TextColumn("description", flexible=True, priority=2),
-    ]
-    rows: Rows = (
-        [
-            TextCell(each.key.name, "" if each.origin is PolicyOrigin.BUILT_IN else "ok"),
-            format_value(each.value) or "none",
-            each.key.unit,
-            _origin_text(each),
-            each.key.description,
-        ]
-        for each in found.values.values()
-    )
-    lines = draw_table(columns, rows, terminal_width())
-    said = (*map(str, notices), *ignored_table(found))
-    return [*lines, *(paint(clean_line(line), "bad") for line in said)]
+def level_cell(level: Level) -> Cell:
+    return Cell(level.value, level.severity.value)
+
+
+def _key_cell(found: ResolvedValue) -> Cell:
+    return Cell(found.key.name, "" if found.origin is PolicyOrigin.BUILT_IN else "ok")
 
 
 def _origin_text(resolved: ResolvedValue) -> str:
     named = resolved.origin.value.replace("_", " ")
     return f"{named} {resolved.where}" if resolved.where else named
+
+
+_POLICY_COLUMNS: Final[Sequence[TextColumn[ResolvedValue]]] = (
+    Column("key", _key_cell),
+    Column("value", lambda each: format_value(each.value) or "none", flexible=True),
+    Column("unit", lambda each: each.key.unit, priority=3),
+    Column("origin", _origin_text, flexible=True, priority=1),
+    Column("description", lambda each: each.key.description, flexible=True, priority=2),
+)
+
+
+def policy_table(found: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
+    """Lay out `ctxtop policy`: what somebody chose stands out."""
+    lines = draw_table(_POLICY_COLUMNS, list(found.values.values()))
+    said = (*map(str, notices), *ignored_table(found))
+    return [*lines, *(paint(clean_line(line), "bad") for line in said)]
 
 
 def summaries_list(found: Iterable[SummaryRow]) -> list[str]:
@@ -347,46 +296,44 @@ def _first_lines(said: Sequence[str]) -> tuple[list[str], int]:
     return rows, len(said)
 
 
+@dataclass(frozen=True, slots=True)
+class _ShareLine:
+    """A category of a composition, or one of its parts."""
+
+    share: CategoryShare
+    name: Cell
+
+
+_SHARE_COLUMNS: Final[Sequence[TextColumn[_ShareLine]]] = (
+    Column("what fills it", lambda each: each.name, flexible=True),
+    Column("tokens", lambda each: share_tokens_text(each.share), right=True),
+    Column("share", lambda each: percent(each.share.share), right=True),
+    Column(
+        "", lambda each: Cell(text_bar(each.share.share, SHARE_CELLS), each.name.colour), priority=1
+    ),
+)
+
+_ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
+    Column("tokens", lambda each: f"≈{tokens(each.tokens)}", right=True),
+    Column(
+        "line", lambda each: "" if each.line is None else str(each.line), right=True, priority=2
+    ),
+    Column("kind", lambda each: each.kind, priority=3),
+    Column("largest items", lambda each: each.name, flexible=True),
+    Column("superseded", lambda each: Cell(each.superseded or "", "notice"), priority=1),
+)
+
+
 def composition_tables(found: Composition) -> list[str]:
     """Lay out `ctxtop context`: the categories with their largest parts, then the items."""
-    columns = [
-        TextColumn("what fills it", flexible=True),
-        TextColumn("tokens", right=True),
-        TextColumn("share", right=True),
-        TextColumn("", priority=1),
-    ]
-    rows: list[Sequence[TextCell | str]] = []
+    shares: list[_ShareLine] = []
     for each in found.categories:
-        rows.append(_share_row(each, TextCell(each.name)))
-        rows += [
-            _share_row(part, TextCell(f"  {part.name}", "quiet")) for part in largest_parts(each)
+        shares.append(_ShareLine(each, Cell(each.name)))
+        shares += [
+            _ShareLine(part, Cell(f"  {part.name}", "quiet")) for part in largest_parts(each)
         ]
-    lines = [composition_total_text(found), "", *draw_table(columns, rows, terminal_width())]
-    if not found.largest:
-        return lines
-    items: Rows = (
-        [
-            f"≈{tokens(item.tokens)}",
-            "" if item.line is None else str(item.line),
-            item.kind,
-            item.name,
-            TextCell(item.superseded or "", "notice"),
-        ]
-        for item in found.largest
-    )
-    heads = [
-        TextColumn("tokens", right=True),
-        TextColumn("line", right=True, priority=2),
-        TextColumn("kind", priority=3),
-        TextColumn("largest items", flexible=True),
-        TextColumn("superseded", priority=1),
-    ]
-    return [*lines, "", *draw_table(heads, items, terminal_width())]
-
-
-def _share_row(found: CategoryShare, name: TextCell) -> Sequence[TextCell | str]:
-    drawn = TextCell(text_bar(found.share, SHARE_CELLS), name.colour)
-    return [name, share_tokens_text(found), percent(found.share), drawn]
+    lines = [composition_total_text(found), "", *draw_table(_SHARE_COLUMNS, shares)]
+    return [*lines, "", *draw_table(_ITEM_COLUMNS, found.largest)] if found.largest else lines
 
 
 def scan_lines(record: Record) -> list[str]:

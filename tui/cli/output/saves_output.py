@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from ....core.saves.save_metrics import AverageSave, BandVerdict, Durations, Rate
 from ....core.saves.save_noise import SaveNoise
 from ....core.saves.save_plugin import PluginCompatibility
 from ....core.saves.save_status import NEEDS_ATTENTION, SaveState
-from ...text.formats import NOTHING, duration, iso_time, plural, tokens
-from ...text.saves_text import is_bootstrap_error, plugin_text
-from .text_table import TextCell, TextColumn, clean_line, draw_table, terminal_width
+from ...tables import Cell, Column, TextColumn
+from ...text.formats import NOTHING, iso_time, plural, tokens
+from ...text.saves_text import (
+    expected_band,
+    is_bootstrap_error,
+    noise_tokens_text,
+    plugin_text,
+    save_age,
+)
+from .text_table import clean_line, draw_table
 
 if TYPE_CHECKING:
     from ....core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
@@ -104,32 +111,24 @@ def save_origin(found: ProjectSaves) -> str | None:
 
 def saves_table(report: SavesReport, now_ms: int) -> list[str]:
     """Lay out `ctxtop saves`."""
+    columns: list[TextColumn[ProjectSaves]] = [
+        Column("project", lambda each: each.name, flexible=True),
+        Column("state", _state_cell),
+        Column("age", lambda each: save_age(each, now_ms), right=True, priority=2),
+        Column("what", save_text, flexible=True),
+        Column("saves", lambda each: str(len(each.saves) or ""), right=True, priority=6),
+        Column("noise, tokens", _noise_text, right=True, priority=3),
+        Column("expected", _expected_text, priority=5),
+        Column("origin", lambda each: save_origin(each) or NOTHING, priority=7),
+    ]
     if not report.projects:
         return []
-    columns = [
-        TextColumn("project", flexible=True),
-        TextColumn("state"),
-        TextColumn("age", right=True, priority=2),
-        TextColumn("what", flexible=True),
-        TextColumn("saves", right=True, priority=6),
-        TextColumn("noise, tokens", right=True, priority=3),
-        TextColumn("expected", priority=5),
-        TextColumn("origin", priority=7),
-    ]
-    rows: list[list[TextCell | str]] = [
-        [
-            each.name,
-            TextCell(each.status.state.value, _STATE_COLOURS.get(each.status.state, "")),
-            NOTHING if (seconds := each.age_s(now_ms)) is None else duration(seconds * 1000),
-            save_text(each),
-            str(len(each.saves) or ""),
-            _noise_text(each.saves[-1].noise) if each.saves else NOTHING,
-            _expected_text(each.saves[-1].bands) if each.saves else NOTHING,
-            save_origin(each) or NOTHING,
-        ]
-        for each in report.projects
-    ]
-    return [*draw_table(columns, rows, terminal_width()), *_report_notes(report)]
+    return [*draw_table(columns, report.projects), *_report_notes(report)]
+
+
+def _state_cell(found: ProjectSaves) -> Cell:
+    state = found.status.state
+    return Cell(state.value, _STATE_COLOURS.get(state, ""))
 
 
 def save_text(found: ProjectSaves) -> str:
@@ -148,13 +147,16 @@ def _report_notes(report: SavesReport) -> list[str]:
     return ["", *map(clean_line, notes)] if notes else []
 
 
-def _expected_text(bands: Sequence[BandVerdict]) -> str:
-    found = next((each for each in bands if each.is_expected), None)
-    return NOTHING if found is None else "✓ met" if found.is_met else "✗ above"
+def _expected_text(found: ProjectSaves) -> str:
+    band = expected_band(found.saves[-1]) if found.saves else None
+    return NOTHING if band is None else "✓ met" if band.is_met else "✗ above"
 
 
-def _noise_text(noise: SaveNoise) -> str:
-    return f"{plural(noise.lines, 'line')}, {'≈' * noise.is_estimated}{tokens(noise.tokens)}"
+def _noise_text(found: ProjectSaves) -> str:
+    if not found.saves:
+        return NOTHING
+    noise = found.saves[-1].noise
+    return f"{plural(noise.lines, 'line')}, {noise_tokens_text(noise)}"
 
 
 def _project_notes(found: ProjectSaves) -> Iterator[str]:

@@ -10,23 +10,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from rich.cells import cell_len
 
 from ....core.measure.tokens import tokens_or_estimate
-from ....core.model.context import Context, ContextState
+from ....core.model.context import Context
 from ....core.transcript.sanitize import sanitize_text
+from ...tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ...text.ascii_signs import to_ascii
 from ...text.compliance_text import VERDICT_SIGNS, short_verdict
 from ...text.formats import (
     NOTHING,
-    duration,
     fit_left,
     fit_right,
-    percent,
     plural,
     shorten_middle,
     tokens,
+    used_percent,
 )
 
 if TYPE_CHECKING:
@@ -59,39 +58,17 @@ ANSI_COLOURS: Final = {
 _LINE_BREAKS: Final = {ord("\n"): " ", ord("\t"): " "}
 
 
-class TextColumn(msgspec.Struct, frozen=True):
-    """A column: its head, its side, and what happens to it where room is short."""
+def draw_table(columns: Iterable[TextColumn[Item]], items: Sequence[Item]) -> list[str]:
+    """Lay out a header and a line for each item in the terminal's width.
 
-    header: str
-    right: bool = False
-    flexible: bool = False
-    """A text that may be cut in its middle; numbers never are."""
-    priority: int = 0
-    """Columns of the highest rank leave first; rank 0 stays."""
-
-
-class TextCell(msgspec.Struct, frozen=True):
-    """What stands in a row, and how it is coloured where colours are wanted."""
-
-    text: str
-    colour: str = ""
-
-
-def draw_table(
-    columns: Sequence[TextColumn], rows: Iterable[Sequence[TextCell | str]], width: int
-) -> list[str]:
-    """Lay out a head and rows in at most `width` cells, as far as the numbers allow."""
-    heads = [TextCell(column.header.upper(), "quiet") for column in columns]
-    table = [heads, *(_cells(columns, row) for row in rows)]
-    widths = [max(cell_len(row[place].text) for row in table) for place in range(len(columns))]
-    shown = _visible_columns(columns, widths, width)
-    _shrink_texts(columns, widths, shown, width)
-    return [
-        _table_line(
-            [columns[n] for n in shown], [row[n] for n in shown], [widths[n] for n in shown]
-        )
-        for row in table
-    ]
+    A terminal that is too narrow for the columns of priority 0 wraps the lines by itself.
+    """
+    width = terminal_width()
+    shown = fitting_columns(
+        [_measured_column(column, items) for column in columns], width, _min_cells
+    )
+    widths = _shrunk_widths(shown, width)
+    return [_table_line(shown, widths, line) for line in range(len(items) + 1)]
 
 
 def clean_line(text: str) -> str:
@@ -134,56 +111,51 @@ def output_encoding() -> str:
     return codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name
 
 
-def _clean_cell(cell: TextCell | str) -> TextCell:
+def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[int, Cell]:
+    """Draw a column's cells once: the values of the result are by line, the header is line 0."""
+    cells = [Cell(column.header.upper(), "quiet")]
+    cells += [_clean_cell(column.value(item)) for item in items]
+    if not column.flexible:
+        cells = [Cell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.colour) for cell in cells]
+    return Column(
+        column.header,
+        cells.__getitem__,
+        right=column.right,
+        flexible=column.flexible,
+        priority=column.priority,
+        cells=max(cell_len(cell.text) for cell in cells),
+    )
+
+
+def _clean_cell(cell: Cell | str) -> Cell:
     if isinstance(cell, str):
-        return TextCell(clean_line(cell))
+        return Cell(clean_line(cell))
     # A drawn cell keeps its spaces.
-    return TextCell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.colour)
+    return Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.colour)
 
 
-def _cells(columns: Sequence[TextColumn], row: Sequence[TextCell | str]) -> list[TextCell]:
-    cells = [_clean_cell(cell) for cell in row]
-    return [
-        cell
-        if column.flexible
-        else TextCell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.colour)
-        for column, cell in zip(columns, cells, strict=True)
-    ]
+def _min_cells(columns: Sequence[Column[int, Cell]]) -> int:
+    least = (min(each.cells, MIN_TEXT_CELLS) if each.flexible else each.cells for each in columns)
+    return sum(least) + len(COLUMN_GAP) * (len(columns) - 1)
 
 
-def _visible_columns(columns: Sequence[TextColumn], widths: list[int], width: int) -> list[int]:
-    shown = list(range(len(columns)))
-    while _min_width(columns, widths, shown) > width:
-        highest = max(columns[n].priority for n in shown)
-        if highest == 0:
-            break
-        shown = [n for n in shown if columns[n].priority != highest]
-    return shown
-
-
-def _min_width(columns: Sequence[TextColumn], widths: list[int], shown: list[int]) -> int:
-    cells = (min(widths[n], MIN_TEXT_CELLS) if columns[n].flexible else widths[n] for n in shown)
-    return sum(cells) + len(COLUMN_GAP) * (len(shown) - 1)
-
-
-def _shrink_texts(
-    columns: Sequence[TextColumn], widths: list[int], shown: list[int], width: int
-) -> None:
-    over = sum(widths[n] for n in shown) + len(COLUMN_GAP) * (len(shown) - 1) - width
-    while over > 0:
+def _shrunk_widths(columns: Sequence[Column[int, Cell]], width: int) -> list[int]:
+    widths = [column.cells for column in columns]
+    flexible = [place for place, column in enumerate(columns) if column.flexible]
+    for _ in range(total_cells(columns, len(COLUMN_GAP)) - width):
         # The longest text gives first: a short project name need not suffer for a long title.
-        longest = max((n for n in shown if columns[n].flexible), key=widths.__getitem__)
-        if widths[longest] <= MIN_TEXT_CELLS:
+        longest = max(flexible, key=widths.__getitem__, default=None)
+        if longest is None or widths[longest] <= MIN_TEXT_CELLS:
             break
         widths[longest] -= 1
-        over -= 1
+    return widths
 
 
-def _table_line(columns: list[TextColumn], cells: list[TextCell], widths: list[int]) -> str:
+def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], line: int) -> str:
     parts = []
-    for column, cell, width in zip(columns, cells, widths, strict=True):
-        text = shorten_middle(cell.text, width)
-        aligned = (fit_right if column.right else fit_left)(text, width)
+    for column, width in zip(columns, widths, strict=True):
+        cell = column.value(line)
+        aligned = (fit_right if column.right else fit_left)(cell.text, width)
         parts.append(paint(aligned, cell.colour))
     return COLUMN_GAP.join(parts).rstrip()
 
@@ -215,11 +187,12 @@ _ROUNDING_ERROR: Final = 1e-9
 """0.29 × 100 is 28.999…: products this close are the same."""
 
 
-def gauge_cell(context: Context) -> TextCell:
+def gauge_cell(context: Context) -> Cell:
     """Draw the bar and, beside it, its number."""
     drawn = text_bar(context.ratio, BAR_CELLS)
-    number = f"{_estimate_sign(context)}{percent(context.ratio)}"
-    return TextCell(f"{drawn} {number:>6}", context.level.severity.value if context.level else "")
+    return Cell(
+        f"{drawn} {used_percent(context):>6}", context.level.severity.value if context.level else ""
+    )
 
 
 def text_bar(ratio: float | None, cells: int) -> str:
@@ -228,22 +201,6 @@ def text_bar(ratio: float | None, cells: int) -> str:
     full, rest = divmod(max(eighths, 1) if ratio else 0, 8)
     drawn = "█" * full + (_EIGHTHS[rest] if rest else "")
     return drawn.ljust(cells, "░")
-
-
-def tokens_of_window_text(context: Context) -> str:
-    """Write tokens of window."""
-    used = (
-        f"{_estimate_sign(context)}{tokens(context.tokens)}"
-        if context.tokens is not None
-        else NOTHING
-    )
-    return f"{used} of {tokens(context.window.tokens)}"
-
-
-def level_cell(context: Context) -> TextCell:
-    """Name the level that the context reached."""
-    found = context.level
-    return TextCell(found.value, found.severity.value) if found else TextCell("")
 
 
 def result_size(found: Agent) -> str:
@@ -256,21 +213,17 @@ def result_size(found: Agent) -> str:
     )
 
 
-def verdict_cell(found: RunVerdict | None) -> TextCell:
+def verdict_cell(found: RunVerdict | None) -> Cell:
     """Return the cell for an agent's compliance; empty if no rule applies to it."""
     if found is None or not VERDICT_SIGNS[found.verdict].strip():
-        return TextCell("")
+        return Cell("")
     words = f"{VERDICT_SIGNS[found.verdict]} {short_verdict(found)}".rstrip()
-    return TextCell(words, "bad" if found.failed else "")
+    return Cell(words, "bad" if found.failed else "")
 
 
-def session_id_cell(whole: str, short: Mapping[str, str]) -> TextCell:
+def session_id_cell(whole: str, short: Mapping[str, str]) -> Cell:
     """Write an id as `ctxtop sessions` does; that of a session without a file stays whole."""
-    return TextCell(short.get(whole, whole), "quiet")
-
-
-def time_since(at_ms: int | None, now_ms: int) -> str:
-    return duration(None if at_ms is None else now_ms - at_ms)
+    return Cell(short.get(whole, whole), "quiet")
 
 
 def shorten_ids(session_ids: Iterable[str]) -> dict[str, str]:
@@ -279,10 +232,6 @@ def shorten_ids(session_ids: Iterable[str]) -> dict[str, str]:
     shared = (_shared_length(*pair) for pair in pairwise(ordered))
     length = max([MIN_ID_CHARS - 1, *shared]) + 1
     return {each: each[:length] for each in ordered}
-
-
-def _estimate_sign(context: Context) -> str:
-    return "≈" if context.state is ContextState.ESTIMATED else ""
 
 
 def _shared_length(one: str, other: str) -> int:

@@ -23,8 +23,16 @@ from ....core.model.agent import Agent
 from ....core.store.log_records import AnswerItemRecord
 from ....core.transcript.sanitize import one_line
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, duration, model_name, percent, sparkline, tokens
-from ...text.gauge import MIN_GAUGE_CELLS, gauge, tokens_of_window
+from ...text.formats import (
+    NOTHING,
+    duration,
+    model_name,
+    percent,
+    sparkline,
+    tokens,
+    tokens_of_window,
+)
+from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.text_lines import hanging_lines, labelled_line, section_heading
 from .agent_details import AgentDetails, injected_lines
 from .agent_tree import agent_sign, returned_text

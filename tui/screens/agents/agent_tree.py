@@ -11,8 +11,8 @@ from textual.content import Content
 
 from ....core.model.agent import Agent, AgentStatus
 from ...text.compliance_text import short_verdict
-from ...text.formats import duration, fit_left, fit_right, model_name, percent, tokens
-from ...text.gauge import LEVEL_STYLES, estimate_sign
+from ...text.formats import duration, fit_left, fit_right, model_name, tokens, used_percent
+from ...text.gauge import LEVEL_STYLES
 
 if TYPE_CHECKING:
     from ....core.model.session import Session
@@ -138,12 +138,11 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
 def session_root_line(session: Session, width: int) -> Content:
     """Write the line of the session itself, the root of the tree."""
     context = session.context
-    sign = f"{estimate_sign(context)}{percent(context.ratio)}"
     name = fit_left(f"▾ {session.title}", max(0, width - FILL_CELLS - RESULT_CELLS - 2))
     return Content.assemble(
         (name, "bold $foreground"),
         " ",
-        (fit_right(sign, FILL_CELLS), LEVEL_STYLES[context.level]),
+        (fit_right(used_percent(context), FILL_CELLS), LEVEL_STYLES[context.level]),
         " ",
         (fit_right(_count(session.agents), RESULT_CELLS), "$quiet"),
     )
@@ -157,7 +156,6 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) ->
     fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
     room = max(0, width - fixed - len(branch.prefix) - 2)
     context = agent.context
-    fill = f"{estimate_sign(context)}{percent(context.ratio)}"
     parts: list[tuple[str, str]] = [
         (branch.prefix, "$bar-mark"),
         (f"{sign} ", style),
@@ -166,7 +164,7 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) ->
     ]
     if with_model:
         parts.append((fit_left(model_name(agent.model), MODEL_CELLS) + " ", "$quiet"))
-    parts.append((fit_right(fill, FILL_CELLS) + " ", LEVEL_STYLES[context.level]))
+    parts.append((fit_right(used_percent(context), FILL_CELLS) + " ", LEVEL_STYLES[context.level]))
     parts.append((fit_right(returned_text(agent, now_ms), RESULT_CELLS), "$foreground"))
     return Content.assemble(*parts)
 

@@ -9,7 +9,6 @@ from textual.content import Content
 
 from ....core.compliance.findings import (
     CODE_SENTENCES,
-    FAILED_VERDICTS,
     ComplianceVerdict,
     FindingCode,
     ResultFormat,
@@ -89,7 +88,7 @@ def _cell(column: str, part: AgentTypeCompliance) -> tuple[str, str]:
     if column == "runs":
         return str(part.runs), "$foreground"
     if column == "complied":
-        failed = noncompliant_count(score)
+        failed = score.failed_count
         return compliance_share_text(score), "$level-warning" if failed else "$foreground"
     if column == "days":
         return f" {compliance_sparkline(part.days, SPARK_CELLS)}", "$accent"
@@ -109,24 +108,16 @@ def compliance_share_text(score: ComplianceScore) -> str:
     """Return the share of compliant results, or the counts if there are too few results."""
     if not score.judged_count:
         return NOTHING
-    passed = score.judged_count - noncompliant_count(score)
     if score.passed_share is None:
-        return f"{passed} of {score.judged_count}"
+        return f"{score.passed_count} of {score.judged_count}"
     return f"{percent(score.passed_share)} of {score.judged_count}"
-
-
-def noncompliant_count(score: ComplianceScore) -> int:
-    """Count the results that did not comply."""
-    return sum(score.verdicts[each] for each in FAILED_VERDICTS)
 
 
 def compliance_sparkline(days: Sequence[ComplianceDay], cells: int) -> str:
     """Draw the share that complied day by day, newest last; days without a result are left out."""
     newest = days[-cells:]
     shares = [
-        (day.score.judged_count - noncompliant_count(day.score)) / day.score.judged_count
-        if day.score.judged_count
-        else None
+        day.score.passed_count / day.score.judged_count if day.score.judged_count else None
         for day in newest
     ]
     return sparkline(shares, cells, 1.0)
@@ -175,7 +166,7 @@ def _head(part: AgentTypeCompliance, least: int, width: int) -> Iterator[Content
         "complied",
         compliance_share_text(score),
         width,
-        "$level-warning" if noncompliant_count(score) else "$foreground",
+        "$level-warning" if score.failed_count else "$foreground",
     )
     if score.passed_share is None:
         yield from labelled_line("", f"a share is told of {least} results or more", width, "$quiet")
@@ -253,8 +244,7 @@ def _days(part: AgentTypeCompliance) -> Iterator[Content]:
 
 
 def _day_line(each: ComplianceDay) -> Content:
-    failed = noncompliant_count(each.score)
-    passed = each.score.judged_count - failed
+    passed = each.score.passed_count
     cells = round(BAR_CELLS * passed / each.score.judged_count) if each.score.judged_count else 0
     return Content.assemble(
         (f"  {(iso_time(each.at) or NOTHING)[:10]:<{LABEL_CELLS}}", "$quiet"),

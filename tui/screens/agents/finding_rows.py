@@ -10,7 +10,8 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.transcript.sanitize import one_line
-from ...text.formats import NOTHING, date_time, duration, fit_left, fit_right, shorten_middle
+from ...text.compliance_text import reviewers_text
+from ...text.formats import NOTHING, age, date_time, duration, fit_left, fit_right, shorten_middle
 from ...text.text_lines import hanging_lines, section_heading
 
 if TYPE_CHECKING:
@@ -140,8 +141,7 @@ def _text_line(found: GroupedFinding, sign: str, style: str, width: int, now_ms:
     parts: list[tuple[str, str]] = []
     newest = found.reviews[0]
     if room - AGE_CELLS >= MIN_TEXT_CELLS:
-        since = duration(None if newest.at is None else now_ms - newest.at)
-        parts.append((fit_right(since or NOTHING, AGE_CELLS), "$quiet"))
+        parts.append((fit_right(age(newest.at, now_ms), AGE_CELLS), "$quiet"))
         room -= AGE_CELLS
     if room - REVIEWER_CELLS - 1 >= MIN_TEXT_CELLS:
         parts.insert(0, (f" {fit_left(reviewers_text(found), REVIEWER_CELLS)}", "$quiet"))
@@ -152,12 +152,6 @@ def _text_line(found: GroupedFinding, sign: str, style: str, width: int, now_ms:
         (fit_left(found.finding.text, max(0, room)), "$foreground"),
         *parts,
     )
-
-
-def reviewers_text(found: GroupedFinding) -> str:
-    """Name who said it last, and count the others."""
-    newest, *others = found.reviews
-    return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type
 
 
 MAX_FILES: Final = 40

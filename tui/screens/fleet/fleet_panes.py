@@ -20,7 +20,7 @@ from ....core.model.agent import Agent
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
-from ...text.formats import duration, fit_left, fit_right, percent, shorten_middle, tokens
+from ...text.formats import age, fit_left, fit_right, percent, shorten_middle, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL
 from ...text.session_text import (
     MIN_SHARE,
@@ -206,7 +206,7 @@ class SummaryPane(RowList):
 
 
 def _summary_row(row: SummaryRow, titles: Mapping[str, str], room: int, now_ms: int) -> LazyRow:
-    since = duration(None if row.at is None else now_ms - row.at)
+    since = age(row.at, now_ms)
     # All that its lines show; a stored summary's text stays as it is.
     look = row.summary_id, row.estimated_tokens, titles.get(row.session_id), since, room
     write = partial(summary_lines, row, titles, room, now_ms)

@@ -15,7 +15,7 @@ from ....core.measure.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
 from ....core.store.readers.fleet_reader import fill_ratio
 from ...text.compliance_text import agent_count
-from ...text.formats import NOTHING, fit_left, fit_right, model_name, percent
+from ...text.formats import NOTHING, fit_left, fit_right, model_name, percent, tokens_of_window
 from ...text.gauge import (
     LEVEL_STYLES,
     MIN_GAUGE_CELLS,
@@ -23,7 +23,6 @@ from ...text.gauge import (
     TRIGGER_MARK,
     gauge,
     mark_cells,
-    tokens_of_window,
 )
 from ...text.session_text import (
     cache_texts,

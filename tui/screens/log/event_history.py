@@ -20,7 +20,8 @@ from ....core.store.readers.warning_reader import read_warnings
 from ....core.store.warning_records import last_warning_id
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
-from ...text.formats import NOTHING, percent, plural, tokens, tokens_after
+from ...text.compaction_text import tokens_left
+from ...text.formats import NOTHING, percent, plural, tokens
 from ..history.receipt_history import MODE_NAMES
 from .event_log import LogEvent, newest_events
 
@@ -134,8 +135,7 @@ def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
             weight=EventSeverity.NOTE,
             source="compaction",
             where=row.session_id[:8],
-            text=f"{tokens(row.pre_tokens)} → "
-            f"{tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens)} tokens"
+            text=f"{tokens(row.pre_tokens)} → {tokens_left(row)} tokens"
             f", {row.trigger or 'of a kind that is not known'}"
             + (", an agent" if row.agent_id else ""),
             detail=(

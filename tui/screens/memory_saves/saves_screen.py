@@ -28,8 +28,15 @@ from ...text.formats import (
     shorten_middle,
     tokens,
 )
-from ...text.gauge import band_sign, expected_maximum, noise_meter, tokens_of_maximum_text
-from ...text.saves_text import band_text, noise_text, plugin_text
+from ...text.gauge import noise_meter
+from ...text.saves_text import (
+    band_sign,
+    band_text,
+    expected_max_tokens,
+    noise_text,
+    plugin_text,
+    tokens_of_maximum_text,
+)
 from ...widgets.row_list import Row, RowList, Rows
 from ..log.event_log import local_time
 from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS, Page, ReadingScreen
@@ -166,7 +173,7 @@ def _meter_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
     if not found.saves:
         return Content.styled(fit_left("", cells), "$quiet")
     last = found.saves[-1]
-    return noise_meter(last.noise.tokens, expected_maximum(last, "tokens"), cells)
+    return noise_meter(last.noise.tokens, expected_max_tokens(last), cells)
 
 
 def _tokens_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
@@ -259,7 +266,7 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
         yield Content.assemble(
             (f"  {mark} ", style),
             (f"{local_time(noise.at, now_ms):>12}  ", "$quiet"),
-            noise_meter(noise.tokens, expected_maximum(save, "tokens"), cells),
+            noise_meter(noise.tokens, expected_max_tokens(save), cells),
             (f" {tokens_of_maximum_text(save, 16)}  ", "$foreground"),
             (f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}", "$quiet"),
         )
@@ -364,7 +371,7 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
 
 def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     last = found.saves[-1]
-    judged = band_text(last.bands)
+    judged = band_text(last)
     how = "$level-warning" if judged.startswith("✗") else "$foreground"
     yield "noise", f"{noise_text(last.noise)} in the last save · {judged}", how
     if last.noise.leaked_calls:

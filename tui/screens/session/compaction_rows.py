@@ -25,6 +25,7 @@ from ...text.compaction_text import (
     refill_text,
     steering_cost_text,
     steering_lines,
+    tokens_left,
 )
 from ...text.formats import (
     NOTHING,
@@ -36,7 +37,6 @@ from ...text.formats import (
     plural,
     shorten_middle,
     tokens,
-    tokens_after,
 )
 from ...text.text_lines import Listing, heading, join_lines, quiet
 from ...widgets.row_list import Row
@@ -121,8 +121,7 @@ def compaction_headline(row: CompactionRow) -> str:
 
 def sizes_text(row: CompactionRow) -> str:
     """Write before and after; the second is an estimate until the next answer."""
-    after = tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens)
-    return f"{tokens(row.pre_tokens)} → {after}"
+    return f"{tokens(row.pre_tokens)} → {tokens_left(row)}"
 
 
 def age_text(row: CompactionRow, now_ms: int) -> str:

@@ -28,9 +28,10 @@ from ...text.formats import (
     percent,
     shorten_middle,
     tokens,
+    tokens_of_window,
     turns_left,
 )
-from ...text.gauge import LEVEL_STYLES, gauge, tokens_of_window
+from ...text.gauge import LEVEL_STYLES, gauge
 from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
 from ...text.text_lines import Listing, SessionTab, heading, join_lines, quiet
 from ...widgets.row_list import Row
