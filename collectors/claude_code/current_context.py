@@ -7,7 +7,6 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -22,14 +21,19 @@ from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
-from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, read_usage
+from ...core.transcript.line_decoder import (
+    COMPACT_BOUNDARY,
+    SYNTHETIC_MODEL,
+    NotJsonError,
+    UnexpectedShapeError,
+    decode_attachment,
+    decode_line,
+    read_usage,
+)
 from ...core.transcript.line_glance import glance
 from ...core.transcript.raw_lines import timestamp_to_ms
 from ...core.transcript.sanitize import sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
-
-SYNTHETIC_MODEL: Final = "<synthetic>"
-"""The model of answers that the client wrote itself."""
 
 
 class LatestAnswer(msgspec.Struct, frozen=True):
@@ -41,24 +45,6 @@ class LatestAnswer(msgspec.Struct, frozen=True):
     client_version: str | None = None
     compacted_at: int | None = None
     """Of the last compaction among these lines; milliseconds since 1970 (UTC)."""
-
-
-class _BoundaryLine(msgspec.Struct):
-    type: str | None = None
-    subtype: str | None = None
-    timestamp: str | None = None
-
-
-class _IntroducedModel(msgspec.Struct, rename="camel"):
-    model_id: str | None = None
-
-
-class _IntroductionAttachment(msgspec.Struct):
-    identity: _IntroducedModel | None = None
-
-
-class _IntroductionLine(msgspec.Struct):
-    attachment: _IntroductionAttachment | None = None
 
 
 def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
@@ -90,19 +76,19 @@ def introduced_model(transcript: Path) -> str | None:
             start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
             line = data[start : end if end > 0 else len(data)]
     try:
-        said = msgspec.json.decode(line, type=_IntroductionLine)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        attachment = decode_attachment(decode_line(line))
+    except (NotJsonError, UnexpectedShapeError):
         return None
-    identity = said.attachment.identity if said.attachment else None
+    identity = attachment.identity if attachment else None
     return sanitize_title(identity.model_id) if identity and identity.model_id else None
 
 
 def _boundary_at(line: bytes) -> int | None:
     try:
-        said = msgspec.json.decode(line, type=_BoundaryLine)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        said = decode_line(line)
+    except (NotJsonError, UnexpectedShapeError):
         return None
-    if (said.type, said.subtype) != ("system", "compact_boundary"):
+    if (said.type, said.subtype) != ("system", COMPACT_BOUNDARY):
         return None
     return timestamp_to_ms(said.timestamp) or 0
 

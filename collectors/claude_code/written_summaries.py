@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from ...core.compaction.plan import AppendLine, Operation, Severity
+from ...core.compaction.plan import Operation, Severity
 from ...core.compaction.receipts import CompactionReceipt, ReceiptStore
+from ...core.compaction.rewritten_lines import decode_appended_lines
 from ...core.measure.tokens import estimate_tokens
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.summaries.summary_search import PLAN_KIND, PlanSummary
+from ...core.transcript.line_decoder import decode_string
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 
 MAX_OPERATIONS: Final = 1 << 16
 """Numbers of ids that one receipt may use: no plan with a summary has more than a few."""
-
-_line_object_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 
 
 class PlanSummaryReader:
@@ -97,31 +95,19 @@ def _to_plan_summary(
 
 def _summary_text(operation: Operation) -> tuple[str, str] | None:
     """Find the text that stands in the place of what was said, and its line's uuid."""
-    for line in _appended_lines(operation):
-        is_hand_off = operation.level is Severity.CUT and "forkedFrom" in line
-        if line.get("type") != "user" or not (line.get("isCompactSummary") or is_hand_off):
+    for line in decode_appended_lines(operation):
+        is_hand_off = operation.level is Severity.CUT and line.forked_from is not None
+        if line.type != "user" or not (line.is_compact_summary or is_hand_off):
             continue
-        message = line.get("message")
-        content = message.get("content") if isinstance(message, dict) else None
-        if isinstance(content, str) and content:
-            return str(line.get("uuid") or ""), content
+        if line.message and (text := decode_string(line.message.content)):
+            return line.uuid or "", text
     return None
 
 
 def _kept_uuids(operation: Operation) -> tuple[str, ...]:
     """Name the messages that its boundary keeps, by uuid."""
-    for line in _appended_lines(operation):
-        try:
-            return tuple(line["compactMetadata"]["preservedMessages"]["uuids"])
-        except (KeyError, TypeError):
-            continue
+    for line in decode_appended_lines(operation):
+        kept = line.compact_metadata.preserved_messages if line.compact_metadata else None
+        if kept and kept.uuids is not None:
+            return kept.uuids
     return ()
-
-
-def _appended_lines(operation: Operation) -> Iterator[dict[str, Any]]:
-    for edit in operation.edits:
-        if isinstance(edit, AppendLine):
-            try:
-                yield _line_object_decoder.decode(edit.text)
-            except msgspec.DecodeError:
-                continue

@@ -19,6 +19,13 @@ from ...core.actions.session_access import (
     Via,
 )
 from ...core.files.safe_open import open_regular
+from ...core.transcript.line_decoder import (
+    COMPACT_BOUNDARY,
+    CompactMetadata,
+    NotJsonError,
+    UnexpectedShapeError,
+    decode_line,
+)
 from ..plugin import compact_requests
 
 Polled = TypeVar("Polled")
@@ -43,20 +50,6 @@ def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | No
 MAX_READ_BYTES: Final = 32 * 1024 * 1024
 """At one look: a compaction writes 150 kB, and a line above this is no boundary."""
 
-_BOUNDARY_MARK: Final = b"compact_boundary"
-
-
-class _CompactMetadata(msgspec.Struct, rename="camel"):
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-
-
-class _BoundaryLine(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    subtype: str | None = None
-    uuid: str | None = None
-    compact_metadata: _CompactMetadata | None = None
-
 
 class NewBoundary(msgspec.Struct, frozen=True):
     """A compaction that the transcript records; tokens as the client counted them."""
@@ -64,9 +57,6 @@ class NewBoundary(msgspec.Struct, frozen=True):
     uuid: str
     pre_tokens: int | None
     post_tokens: int | None
-
-
-_boundary_decoder: Final = msgspec.json.Decoder(_BoundaryLine)
 
 
 class BoundaryWatch:
@@ -100,16 +90,16 @@ class BoundaryWatch:
 
 
 def _parse_boundary(line: bytes) -> NewBoundary | None:
-    if _BOUNDARY_MARK not in line:
+    if COMPACT_BOUNDARY.encode() not in line:
         return None
     try:
-        said = _boundary_decoder.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        said = decode_line(line)
+    except (NotJsonError, UnexpectedShapeError):
         return None
     # A message may quote a boundary's line: only a line of its own type is one.
-    if (said.type, said.subtype) != ("system", "compact_boundary") or not said.uuid:
+    if (said.type, said.subtype) != ("system", COMPACT_BOUNDARY) or not said.uuid:
         return None
-    sizes = said.compact_metadata or _CompactMetadata()
+    sizes = said.compact_metadata or CompactMetadata()
     return NewBoundary(said.uuid, sizes.pre_tokens, sizes.post_tokens)
 
 

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -20,13 +21,11 @@ from ..files.file_operations import (
 )
 from ..files.json_spans import JsonPointerError, JsonSpan, member_spans, replace_spans
 from ..transcript.conversation import Entry, PartKind
+from ..transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
 from .rewritten_lines import LineTransform
 
 MAX_TITLE_CHARS: Final = 100
 """Of a first prompt that stands for a title (client 2.1.329)."""
-
-_TITLE_KEYS: Final = {"custom-title": "customTitle", "ai-title": "aiTitle"}
-"""Types of lines, and where they say a title; the first one that there is counts."""
 
 _TITLE_LINE: Final = re.compile(rb'\{"type":\s*"(custom-title|ai-title)"')
 
@@ -61,17 +60,15 @@ def title_lines(title: str | None, session_id: str) -> tuple[bytes, ...]:
 
 
 def _recorded_title(lines: Iterable[bytes]) -> str | None:
-    found: dict[str, str] = {}
-    for line in lines:
-        if _TITLE_LINE.match(line):
-            try:
-                said = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            title = said.get(_TITLE_KEYS[said["type"]])
-            if isinstance(title, str) and title.strip():
-                found[said["type"]] = " ".join(title.split())
-    return next((found[type_] for type_ in _TITLE_KEYS if type_ in found), None)
+    """Return the last title that a person gave, else the last that the client made."""
+    custom = made = None
+    for data in lines:
+        if _TITLE_LINE.match(data):
+            with suppress(NotJsonError, UnexpectedShapeError):
+                line = decode_line(data)
+                custom = " ".join((line.custom_title or "").split()) or custom
+                made = " ".join((line.ai_title or "").split()) or made
+    return custom or made
 
 
 def _first_prompt(entries: Sequence[Entry]) -> str | None:

@@ -19,6 +19,9 @@ from .transcript_view import VisibleBlock
 NEWEST_TURNS: Final = "newest turns"
 """The reason of what stands at the end: rule T alone goes past it."""
 
+UNREAD: Final = "cannot be read"
+"""The reason of a line with a field of another kind than any version wrote."""
+
 _PLAN_TOOLS: Final = frozenset({"ExitPlanMode", "EnterPlanMode"})
 _QUESTION_TOOLS: Final = frozenset({"AskUserQuestion"})
 """Tools whose result is what a person said."""
@@ -87,6 +90,7 @@ def find_protected_lines(
     kept = retained_uuids(entries)
     found = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
     last = max((each.line for each in entries if each.boundary), default=None)
+    found |= {each.line: UNREAD for each in entries if each.unread_fields}
     found |= {each.line: "boundary" for each in entries if each.boundary}
     if last is not None:
         found |= {
@@ -104,6 +108,8 @@ def _protection_reason(
     piece, entry = block.part, block.entry
     if entry.uuid in retained_uuids:
         return "kept by a compaction"
+    if entry.unread_fields:
+        return UNREAD
     if entry.type not in _KNOWN_TYPES:
         return "unknown type"
     if piece.kind in _ALWAYS_PROTECTED:

@@ -5,12 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import Final
 
 import msgspec
 
 from ..files.json_spans import JsonPointerError, find_span, replace_spans
+from ..transcript.line_decoder import (
+    NotJsonError,
+    TranscriptLine,
+    UnexpectedShapeError,
+    decode_line,
+)
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of
 
 
@@ -102,6 +109,14 @@ def appended_line(edit: AppendLine) -> bytes:
     if not whole:
         raise EditMismatchError("the line to add is no JSON object on one line")
     return line + b"\n"
+
+
+def decode_appended_lines(operation: Operation) -> Iterator[TranscriptLine]:
+    """Yield the lines that an operation appends; one that cannot be read is left out."""
+    for edit in operation.edits:
+        if isinstance(edit, AppendLine):
+            with suppress(NotJsonError, UnexpectedShapeError):
+                yield decode_line(edit.text.encode())
 
 
 def _rewrite_line(

@@ -13,12 +13,9 @@ from typing import BinaryIO, Final
 import msgspec
 
 from ..files.safe_open import open_regular
-from ..transcript.raw_lines import complete_line_length
+from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
 from .plan import Refusal
 from .transcript_view import FileLine
-
-MAX_LINE_BYTES: Final = 64 << 20
-"""Bytes (compaction.md 7.5): a longer line is read by nobody."""
 
 _BUFFER_BYTES: Final = 1 << 20
 _HEAD_BYTES: Final = 200

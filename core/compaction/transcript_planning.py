@@ -421,6 +421,13 @@ def refusals_before_planning(
         yield too_long
     if open_in:
         yield Refusal("live", open_in, "close the session, or use `ctxtop trigger`")
+    unread = next((each for each in view.entries if each.unread_fields), None)
+    if unread:
+        yield Refusal(
+            "shape",
+            f"line {unread.line} has a field that ctxtop cannot read: {unread.unread_fields[0]}",
+            "look for a newer ctxtop: nothing is changed around what is not understood",
+        )
     if not view.blocks:
         yield Refusal(
             "shape", "no message of it would be sent", "check that it is a session's transcript"

@@ -66,7 +66,7 @@ class PartKind(StrEnum):
     """What the client wrote in a person's place: a skill's body, a command's output."""
 
 
-class MessagePart(msgspec.Struct, frozen=True):
+class MessagePart(msgspec.Struct, frozen=True, gc=False):
     """One block of a message."""
 
     kind: PartKind
@@ -115,7 +115,7 @@ class Microcompaction(msgspec.Struct, frozen=True):
     """By the client's estimate."""
 
 
-class Entry(msgspec.Struct, frozen=True):
+class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line of the conversation; times are milliseconds since 1970 (UTC)."""
 
     offset: int
@@ -155,6 +155,8 @@ class Entry(msgspec.Struct, frozen=True):
     """Of the client that wrote it."""
     is_estimate: bool = False
     """`context_tokens` is an estimate that an edit of ctxtop wrote in the place of the API's."""
+    unread_fields: tuple[str, ...] = ()
+    """Fields of another kind than any version of the client wrote: what they say is not here."""
 
 
 class ConversationMessage(msgspec.Struct, frozen=True):

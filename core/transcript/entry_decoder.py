@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,10 +22,20 @@ from .client_messages import (
 )
 from .conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
 from .line_decoder import (
+    COMPACT_BOUNDARY,
+    JSON_TRUE,
+    SYNTHETIC_MODEL,
+    CompactMetadata,
     MicrocompactMetadata,
     NotJsonError,
-    RawUsage,
+    RawBlock,
+    RawMessage,
+    TranscriptLine,
+    UnexpectedShapeError,
+    decode_blocks_strictly,
+    decode_readable_fields,
     decode_string,
+    decode_value,
     is_estimated_usage,
     read_usage,
     repair_line,
@@ -33,26 +43,6 @@ from .line_decoder import (
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS, CLIENT_TEXT
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
-
-
-class MessageBlock(msgspec.Struct):
-    """One block of a message's content, or of a tool's result."""
-
-    type: str | None = None
-    text: str | None = None
-    thinking: str | None = None
-    id: str | None = None
-    name: str | None = None
-    input: Raw | UnsetType = UNSET
-    tool_use_id: str | None = None
-    content: list[MessageBlock] | str | None = None
-    is_error: bool | None = None
-
-
-class MessageContent(msgspec.Struct):
-    """What every message has."""
-
-    content: list[MessageBlock] | str | None = None
 
 
 class NamedToolCall(msgspec.Struct, frozen=True):
@@ -84,28 +74,18 @@ _file_input_decoder: Final = msgspec.json.Decoder(_FileInput)
 
 
 def decode_parts(
-    content: list[MessageBlock] | str | None, kind: PartKind, calls: dict[str, NamedToolCall]
+    blocks: Iterable[RawBlock], kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> tuple[MessagePart, ...]:
-    """Decode a message's content; its texts are of `kind`, unless the client wrote them.
+    """Make the parts of a message; its texts are of `kind`, unless the client wrote them.
 
     Tool calls are added to `calls` by id; results of earlier calls get their names from it.
+    Raises NotJsonError and UnexpectedShapeError for a result that cannot be read.
     """
-    if isinstance(content, str):
-        content = [MessageBlock(type="text", text=content)]
-    return tuple(_block_parts(content or [], kind, calls))
-
-
-def local_command_parts(content: Raw | UnsetType) -> tuple[MessagePart, ...]:
-    """Decode the output of a local command, which the client sends as a user message."""
-    try:
-        text = decode_string(content)
-    except NotJsonError:
-        return ()
-    return (MessagePart(PartKind.META, text, "local_command"),) if text else ()
+    return tuple(_block_parts(blocks, kind, calls))
 
 
 def _block_parts(
-    blocks: list[MessageBlock], kind: PartKind, calls: dict[str, NamedToolCall]
+    blocks: Iterable[RawBlock], kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> Iterator[MessagePart]:
     for block in blocks:
         if block.type == "text" and block.text:
@@ -128,7 +108,7 @@ def _text_kind(text: str, kind: PartKind) -> PartKind:
     return PartKind.META if CLIENT_TEXT.match(text) else kind
 
 
-def _tool_call_part(block: MessageBlock, calls: dict[str, NamedToolCall]) -> MessagePart:
+def _tool_call_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> MessagePart:
     text = "" if block.input is UNSET else str(memoryview(block.input), "utf-8", "replace")
     call = NamedToolCall(sanitize_title(block.name or ""), _input_path(block.input))
     if block.id:
@@ -148,11 +128,10 @@ def _input_path(raw: Raw | UnsetType) -> str | None:
     return sanitize_path(path) if path else None
 
 
-def _tool_result_part(block: MessageBlock, calls: dict[str, NamedToolCall]) -> MessagePart:
+def _tool_result_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> MessagePart:
     call = calls.get(block.tool_use_id or "", NamedToolCall("", None))
-    content = block.content
-    blocks = [] if content is None or isinstance(content, str) else content
-    text = content if isinstance(content, str) else "\n".join(each.text or "" for each in blocks)
+    blocks = decode_blocks_strictly(block.content)
+    text = "\n".join(each.text or "" for each in blocks)
     kind = PartKind.TOOL_RESULT
     asked_of_agent = call.name in AGENT_OUTPUT_TOOLS and _AGENT_TASK_OUTPUT.search(text)
     if call.name in AGENT_TOOLS or asked_of_agent:
@@ -164,12 +143,9 @@ def _tool_result_part(block: MessageBlock, calls: dict[str, NamedToolCall]) -> M
         block.tool_use_id,
         call.path,
         media=sum(each.type in MEDIA_BLOCKS for each in blocks),
-        failed=bool(block.is_error),
+        failed=block.is_error == JSON_TRUE,
     )
 
-
-SYNTHETIC_MODEL: Final = "<synthetic>"
-"""The model of an answer that the client made up; no API ever measured it."""
 
 LAST_PROMPT_TYPE: Final = "last-prompt"
 """The line in which the client remembers which line is its newest."""
@@ -182,74 +158,17 @@ SKIPPED_LINE_STARTS: Final = (
 """How lines begin that are no part of the conversation and often long."""
 
 
-class _OutputDetails(msgspec.Struct):
-    thinking_tokens: int | None = None
-
-
-class _DetailedUsage(RawUsage):
-    output_tokens_details: _OutputDetails | None = None
-
-
-class _EntryMessage(MessageContent):
-    """`message` of a user's or assistant's line."""
-
-    id: str | None = None
-    model: str | None = None
-    usage: _DetailedUsage | None = None
-
-
-class _PreservedRange(msgspec.Struct, rename="camel"):
-    anchor_uuid: str | None = None
-    uuids: tuple[str, ...] = ()
-    head_uuid: str | None = None
-    tail_uuid: str | None = None
-
-
-class _BoundaryMetadata(msgspec.Struct, rename="camel"):
-    trigger: str | None = None
-    pre_tokens: int | None = None
-    post_tokens: int | None = None
-    preserved_messages: _PreservedRange | None = None
-    preserved_segment: _PreservedRange | None = None
-
-
-class _ResultReplacement(msgspec.Struct, rename="camel"):
-    tool_use_id: str | None = None
-    replacement: str | None = None
-
-
-class _EntryOrigin(msgspec.Struct):
-    kind: str | None = None
-
-
-class _EntryLine(msgspec.Struct, rename="camel"):
-    type: str | None = None
-    subtype: str | None = None
-    uuid: str | None = None
-    parent_uuid: str | None = None
-    timestamp: str | None = None
-    is_sidechain: bool | None = None
-    is_meta: bool | None = None
-    is_compact_summary: bool | None = None
-    is_api_error_message: bool | None = None
-    request_ref: str | None = None
-    leaf_uuid: str | None = None
-    origin: _EntryOrigin | None = None
-    message: Raw | UnsetType = UNSET
-    content: Raw | UnsetType = UNSET
-    attachment: dict[str, Any] | None = None
-    rendered: list[Any] | None = None
-    compact_metadata: _BoundaryMetadata | None = None
-    microcompact_metadata: MicrocompactMetadata | None = None
-    version: str | None = None
-    replacements: list[_ResultReplacement] | None = None
-
-
 _CHAINED_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 """Types of lines that have a parent; older clients wrote `progress` between two others."""
 
-_entry_line_decoder: Final = msgspec.json.Decoder(_EntryLine)
-_message_decoder: Final = msgspec.json.Decoder(_EntryMessage)
+_READ_FIELDS: Final = frozenset(
+    {
+        "type", "subtype", "uuid", "parentUuid", "timestamp", "isSidechain", "isMeta",
+        "isCompactSummary", "isApiErrorMessage", "leafUuid", "origin", "replacements",
+        "microcompactMetadata",
+    }
+)  # fmt: skip
+"""Fields that make an entry what it is, besides its message and what a compaction kept."""
 
 
 def read_entries(path: Path, start: int = 0) -> list[Entry]:
@@ -297,19 +216,45 @@ def iter_lines(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
 def decode_entry(
     offset: int, data: bytes, calls: dict[str, NamedToolCall], number: int = 0
 ) -> Entry | None:
-    """Read one line; None for what is no entry. `calls` is kept from line to line."""
+    """Read one line; None for what is no entry. `calls` is kept from line to line.
+
+    A line with a field that cannot be read is an entry without it, and names it.
+    """
     # To strip it is to copy it, and hardly a line needs it.
     whole = data.startswith(b"{") and data.endswith((b"}", b"}\n"))
     text = data if whole else data.strip(LINE_PADDING + b"\n")
     if not text or text.startswith(SKIPPED_LINE_STARTS):
         return None
-    line = _decode_line(text)
-    if line is None or not (line.type in _CHAINED_TYPES or line.replacements or line.leaf_uuid):
+    place = _LinePlace(offset, len(data.removesuffix(b"\n")), number)
+    try:
+        try:
+            return _to_entry(place, *decode_readable_fields(text), calls)
+        except NotJsonError:
+            # Half a sign in what is decoded only here.
+            return _to_entry(place, *decode_readable_fields(repair_line(text)), calls)
+    except NotJsonError:
+        return None
+
+
+class _LinePlace(NamedTuple):
+    offset: int
+    length: int
+    number: int
+
+
+def _to_entry(
+    place: _LinePlace,
+    line: TranscriptLine,
+    unread: tuple[str, ...],
+    calls: dict[str, NamedToolCall],
+) -> Entry | None:
+    is_entry = line.type in _CHAINED_TYPES or line.replacements or line.leaf_uuid
+    if not (is_entry or {"type", "replacements", "leafUuid"}.intersection(unread)):
         return None
     entry = Entry(
-        offset=offset,
-        length=len(data.removesuffix(b"\n")),
-        line=number,
+        offset=place.offset,
+        length=place.length,
+        line=place.number,
         type=line.type or "",
         uuid=line.uuid,
         parent=line.parent_uuid,
@@ -320,6 +265,7 @@ def decode_entry(
         leaf_uuid=line.leaf_uuid if line.type == LAST_PROMPT_TYPE else None,
         # Every line says it: it is held once.
         version=intern(line.version) if line.version else None,
+        unread_fields=tuple(name for name in unread if _is_read(name, line.type)),
     )
     if line.type == "assistant":
         return _assistant_entry(entry, line, calls)
@@ -333,38 +279,35 @@ def decode_entry(
     return replace(entry, replaced_results=tuple((who, what or "") for who, what in named if who))
 
 
-def _decode_line(text: bytes) -> _EntryLine | None:
+def _is_read(field: str, line_type: str | None) -> bool:
+    name = field.partition(".")[0]
+    if name == "message":
+        return line_type in {None, "user", "assistant"}
+    return name in _READ_FIELDS or name == "compactMetadata"
+
+
+def _read_message(
+    message: RawMessage, kind: PartKind, calls: dict[str, NamedToolCall]
+) -> tuple[tuple[MessagePart, ...], tuple[str, ...]]:
+    """Return the parts of a message, and which of its fields cannot be read."""
     try:
-        return _entry_line_decoder.decode(text)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            return _entry_line_decoder.decode(repair_line(text))
-        except (NotJsonError, msgspec.DecodeError, RecursionError):
-            return None
+        return decode_parts(decode_blocks_strictly(message.content), kind, calls), ()
+    except UnexpectedShapeError:
+        return (), ("message.content",)
 
 
-def _decode_message(raw: Raw | UnsetType) -> _EntryMessage:
-    if raw is UNSET:
-        return _EntryMessage()
-    try:
-        return _message_decoder.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        # Of another kind than any version wrote: the line is there and says nothing.
-        return _EntryMessage()
-
-
-def _assistant_entry(entry: Entry, line: _EntryLine, calls: dict[str, NamedToolCall]) -> Entry:
-    said = _decode_message(line.message)
+def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:
+    said = line.message or RawMessage()
     failed = bool(line.is_api_error_message)
+    parts, unread = _read_message(said, PartKind.TEXT, calls)
     answer = replace(
         entry,
         role=Role.ASSISTANT,
-        parts=decode_parts(said.content, PartKind.TEXT, calls),
+        parts=parts,
         message_id=said.id,
         model=sanitize_title(said.model or "") or None,
         hidden=failed,
+        unread_fields=entry.unread_fields + unread,
     )
     if said.usage is None or said.model == SYNTHETIC_MODEL or failed:
         return answer
@@ -379,42 +322,50 @@ def _assistant_entry(entry: Entry, line: _EntryLine, calls: dict[str, NamedToolC
     )
 
 
-def _user_entry(entry: Entry, line: _EntryLine, calls: dict[str, NamedToolCall]) -> Entry:
+def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:
     kind = PartKind.META if line.is_meta else PartKind.PROMPT
     if line.is_compact_summary:
         kind = PartKind.SUMMARY
     elif line.origin and line.origin.kind == "task-notification":
         kind = PartKind.META
-    return replace(
-        entry,
-        role=Role.USER,
-        parts=decode_parts(_decode_message(line.message).content, kind, calls),
-    )
+    parts, unread = _read_message(line.message or RawMessage(), kind, calls)
+    return replace(entry, role=Role.USER, parts=parts, unread_fields=entry.unread_fields + unread)
 
 
-def _attachment_entry(entry: Entry, line: _EntryLine) -> Entry:
-    attachment = line.attachment or {}
+def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
+    attachment, rendered = decode_value(line.attachment), decode_value(line.rendered)
+    unread: list[str] = []
+    if not isinstance(attachment, dict | None):
+        unread.append("attachment")
+        attachment = None
+    if not isinstance(rendered, list | None):
+        unread.append("rendered")
+        rendered = None
+    attachment = attachment or {}
     kind = sanitize_title(str(attachment.get("type") or ""))
     return replace(
         entry,
         role=Role.USER,
         subtype=kind,
-        parts=attachment_parts(kind, attachment, line.rendered),
+        parts=attachment_parts(kind, attachment, rendered),
         snapshot=parse_prompt_snapshot(attachment) if kind == "prompt_snapshot" else None,
+        unread_fields=(*entry.unread_fields, *unread),
     )
 
 
-def _system_entry(entry: Entry, line: _EntryLine) -> Entry:
-    if line.subtype == "compact_boundary":
-        return replace(entry, boundary=_to_boundary(line.compact_metadata or _BoundaryMetadata()))
+def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:
+    if line.subtype == COMPACT_BOUNDARY:
+        return replace(entry, boundary=_to_boundary(line.compact_metadata or CompactMetadata()))
     if line.subtype == "microcompact_boundary":
         return replace(entry, microcompaction=_to_microcompaction(line.microcompact_metadata))
     if line.subtype == "local_command":
-        return replace(entry, role=Role.USER, parts=local_command_parts(line.content))
+        text = decode_string(line.content)
+        parts = (MessagePart(PartKind.META, text, "local_command"),) if text else ()
+        return replace(entry, role=Role.USER, parts=parts)
     return entry
 
 
-def _to_boundary(said: _BoundaryMetadata) -> Boundary:
+def _to_boundary(said: CompactMetadata) -> Boundary:
     messages, segment = said.preserved_messages, said.preserved_segment
     ends = (segment.head_uuid, segment.tail_uuid) if segment else (None, None)
     anchored = messages or segment
@@ -422,7 +373,7 @@ def _to_boundary(said: _BoundaryMetadata) -> Boundary:
         trigger=sanitize_title(said.trigger) if said.trigger else None,
         pre_tokens=said.pre_tokens,
         post_tokens=said.post_tokens,
-        kept_uuids=messages.uuids if messages else (),
+        kept_uuids=(messages.uuids or ()) if messages else (),
         kept_range=(ends[0], ends[1]) if ends[0] and ends[1] else None,
         anchor_uuid=anchored.anchor_uuid if anchored else None,
     )

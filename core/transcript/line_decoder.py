@@ -1,8 +1,12 @@
-"""Decodes a transcript line: its fields, content blocks and token usage, only those used."""
+"""Decodes a transcript line: its fields, content blocks and token usage, only those used.
+
+Of what is long, and of what differs by version, the bytes are kept and decoded when asked for.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
@@ -11,6 +15,7 @@ from msgspec import UNSET, Meta, Raw, UnsetType, field
 from .conversation import TokenUsage, context_tokens
 from .raw_lines import replace_lone_surrogates
 
+T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
@@ -21,14 +26,14 @@ Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 """What a session cost; a larger sum is none."""
 
 
-class CacheCreation(msgspec.Struct):
+class CacheCreation(msgspec.Struct, gc=False):
     """Cache writes by lifetime; clients before 2.1.152 wrote only these."""
 
     ephemeral_5m_input_tokens: Count | None = None
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class UsageIteration(msgspec.Struct):
+class UsageIteration(msgspec.Struct, gc=False):
     """Counts of one request, or of one step of a server-side tool loop."""
 
     type: str | None = None
@@ -39,19 +44,31 @@ class UsageIteration(msgspec.Struct):
     cache_creation: CacheCreation | None = None
 
 
-class RawUsage(UsageIteration):
+class RawUsage(UsageIteration, gc=False):
     """`message.usage`; where there are iterations its own counts are their sums."""
 
     iterations: list[UsageIteration] | None = None
 
 
-class RawMessage(msgspec.Struct):
+class OutputDetails(msgspec.Struct, gc=False):
+    """What the output consisted of."""
+
+    thinking_tokens: Count | None = None
+
+
+class DetailedUsage(RawUsage, gc=False):
+    """`message.usage` with what only some answers have."""
+
+    output_tokens_details: OutputDetails | None = None
+
+
+class RawMessage(msgspec.Struct, gc=False):
     """`message` of a user's or assistant's line."""
 
     id: str | None = None
     model: str | None = None
     content: Raw | UnsetType = UNSET
-    usage: RawUsage | None = None
+    usage: DetailedUsage | None = None
 
 
 class PlanInput(msgspec.Struct):
@@ -69,11 +86,12 @@ class AgentInput(msgspec.Struct):
     model: str | None = None
 
 
-class RawBlock(msgspec.Struct):
-    """One block of a message's content."""
+class RawBlock(msgspec.Struct, gc=False):
+    """One block of a message's content, or of a tool's result."""
 
     type: str | None = None
     text: str | None = None
+    thinking: str | None = None
     id: str | None = None
     name: str | None = None
     input: Raw | UnsetType = UNSET
@@ -82,10 +100,13 @@ class RawBlock(msgspec.Struct):
     is_error: Raw | UnsetType = UNSET
 
 
-class PreservedMessages(msgspec.Struct):
-    """The messages that a compaction kept."""
+class PreservedMessages(msgspec.Struct, rename="camel"):
+    """The messages that a compaction kept: a list, or the first and the last (older clients)."""
 
-    uuids: list[str] | None = None
+    anchor_uuid: str | None = None
+    uuids: tuple[str, ...] | None = None
+    head_uuid: str | None = None
+    tail_uuid: str | None = None
 
 
 class CompactMetadata(msgspec.Struct, rename="camel"):
@@ -97,6 +118,7 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
     cumulative_dropped_tokens: Count | None = None
     duration_ms: Count | None = None
     preserved_messages: PreservedMessages | None = None
+    preserved_segment: PreservedMessages | None = None
 
 
 class MicrocompactMetadata(msgspec.Struct, rename="camel"):
@@ -199,29 +221,38 @@ class Attachment(msgspec.Struct):
     messages: Raw | UnsetType = UNSET
 
 
-class TranscriptLine(msgspec.Struct, rename="camel"):
-    """The envelope of any line."""
+class ResultReplacement(msgspec.Struct, rename="camel"):
+    """The text that the model sees for a tool's result."""
 
-    type: str | None = None
-    subtype: str | None = None
-    uuid: str | None = None
-    timestamp: str | None = None
+    tool_use_id: str | None = None
+    replacement: str | None = None
+
+
+class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
+    """The envelope of any line; the fields that most lines have come first, as they stand there."""
+
+    parent_uuid: str | None = None
+    is_sidechain: bool | None = None
+    cwd: str | None = None
     session_id: str | None = None
     version: str | None = None
-    cwd: str | None = None
-    is_sidechain: bool | None = None
+    type: str | None = None
+    subtype: str | None = None
+    message: RawMessage | None = None
     is_meta: bool | None = None
+    uuid: str | None = None
+    timestamp: str | None = None
+    tool_use_result: Raw | UnsetType = UNSET
+    attachment: Raw | UnsetType = UNSET
     is_compact_summary: bool | None = None
     is_api_error_message: bool | None = None
-    parent_uuid: str | None = None
     logical_parent_uuid: str | None = None
     request_ref: str | None = None
-    message: RawMessage | None = None
-    tool_use_result: Raw | UnsetType = UNSET
     tool_denial_kind: str | None = None
     compact_metadata: CompactMetadata | None = None
     microcompact_metadata: MicrocompactMetadata | None = None
-    attachment: Attachment | None = None
+    rendered: Raw | UnsetType = UNSET
+    replacements: list[ResultReplacement] | None = None
     origin: MessageOrigin | None = None
     forked_from: ForkSource | None = None
     error: Raw | UnsetType = UNSET
@@ -244,6 +275,13 @@ class TranscriptLine(msgspec.Struct, rename="camel"):
     total_cost: Dollars | None = field(name="totalCostUSD", default=None)
 
 
+SYNTHETIC_MODEL: Final = "<synthetic>"
+"""The model of an answer that the client made up: no request, no usage."""
+
+COMPACT_BOUNDARY: Final = "compact_boundary"
+"""The subtype of the `system` line that a compaction leaves."""
+
+
 class NotJsonError(ValueError):
     """A line that is not a JSON object."""
 
@@ -254,49 +292,105 @@ class UnexpectedShapeError(ValueError):
 
 JSON_TRUE: Final = Raw(b"true")
 
-_QUOTE, _BRACE = b'"{'
+_QUOTE, _BRACE, _NULL = b'"{n'
 _line_decoder: Final = msgspec.json.Decoder(TranscriptLine)
 _blocks_decoder: Final = msgspec.json.Decoder(list[RawBlock])
 _string_decoder: Final = msgspec.json.Decoder(str)
+_attachment_decoder: Final = msgspec.json.Decoder(Attachment | None)
+_fields_decoder: Final = msgspec.json.Decoder(dict[str, Raw])
+
+
+def decode_checked(data: bytes | memoryview | Raw, decode: Callable[[Any], T]) -> T:
+    """Decode with a decoder of msgspec; raises NotJsonError or UnexpectedShapeError instead."""
+    try:
+        return decode(data)
+    except msgspec.ValidationError as error:
+        raise UnexpectedShapeError(str(error)) from error
+    except RecursionError as error:
+        raise NotJsonError("nested too deeply") from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotJsonError(str(error)) from error
 
 
 def decode_line(data: bytes | memoryview) -> TranscriptLine:
     """Decode a line whole; raises NotJsonError or UnexpectedShapeError with the reason."""
     try:
-        return _decode_strictly(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        mended = repair_line(bytes(data))
-    try:
-        return _decode_strictly(mended)
-    except msgspec.DecodeError as error:
-        raise NotJsonError(str(error)) from error
+        return decode_checked(data, _line_decoder.decode)
+    except NotJsonError:
+        return decode_checked(repair_line(bytes(data)), _line_decoder.decode)
 
 
-def _decode_strictly(data: bytes | memoryview) -> TranscriptLine:
+def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]]:
+    """Decode a line without the fields of another kind than any version wrote, and name those.
+
+    Raises NotJsonError.
+    """
     try:
-        return _line_decoder.decode(data)
-    except msgspec.ValidationError as error:
-        raise UnexpectedShapeError(str(error)) from error
-    except RecursionError as error:
-        raise NotJsonError("nested too deeply") from error
+        return decode_line(data), ()
+    except UnexpectedShapeError:
+        unread: list[str] = []
+        line = _decode_field_by_field(repair_line(data), TranscriptLine, unread)
+        return line, tuple(unread)
+
+
+_DIVIDED_FIELDS: Final[dict[str, type[msgspec.Struct]]] = {
+    "message": RawMessage,
+    "compactMetadata": CompactMetadata,
+}
+"""Of these the readable fields count, too."""
+
+
+def _decode_field_by_field(
+    data: bytes | Raw, kind: type[StructT], unread: list[str], path: str = ""
+) -> StructT:
+    present = _fields_decoder.decode(data)
+    known: dict[str, Any] = {}
+    for each in msgspec.structs.fields(kind):
+        raw = present.get(each.encode_name)
+        if raw is None:
+            continue
+        inner = _DIVIDED_FIELDS.get(each.encode_name)
+        try:
+            known[each.name] = msgspec.json.decode(raw, type=each.type)
+        except msgspec.ValidationError:
+            if inner is not None and memoryview(raw)[0] == _BRACE:
+                name = f"{each.encode_name}."
+                known[each.name] = _decode_field_by_field(raw, inner, unread, name)
+            else:
+                unread.append(path + each.encode_name)
+    return kind(**known)
 
 
 def decode_blocks(content: Raw | UnsetType) -> list[RawBlock]:
-    """Decode a message's content, which is a string or a list of blocks.
+    """Decode a message's content, which is a string or a list of blocks; else there are none.
 
     Raises NotJsonError where its bytes are not UTF-8: of a part that was only skipped
     nobody has looked at the bytes.
     """
-    if content is UNSET:
-        return []
     try:
-        if memoryview(content)[0] == _QUOTE:
-            return [RawBlock(type="text", text=_string_decoder.decode(content))]
-        return _blocks_decoder.decode(content)
-    except msgspec.ValidationError:
+        return decode_blocks_strictly(content)
+    except UnexpectedShapeError:
         return []
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJsonError(str(error)) from error
+
+
+def decode_blocks_strictly(content: Raw | UnsetType) -> list[RawBlock]:
+    """Decode as `decode_blocks` does; raises UnexpectedShapeError for content of another kind."""
+    if content is UNSET or (first := memoryview(content)[0]) == _NULL:
+        return []
+    if first == _QUOTE:
+        return [RawBlock(type="text", text=decode_checked(content, _string_decoder.decode))]
+    return decode_checked(content, _blocks_decoder.decode)
+
+
+def decode_attachment(line: TranscriptLine) -> Attachment | None:
+    """Decode what the client put in by itself.
+
+    Raises NotJsonError as `decode_blocks` does, and UnexpectedShapeError.
+    """
+    if line.attachment is UNSET:
+        return None
+    found: Attachment | None = decode_checked(line.attachment, _attachment_decoder.decode)
+    return found
 
 
 def decode_optional(raw: Raw | UnsetType, kind: type[StructT]) -> StructT | None:
@@ -307,11 +401,9 @@ def decode_optional(raw: Raw | UnsetType, kind: type[StructT]) -> StructT | None
     if raw is UNSET or memoryview(raw)[0] != _BRACE:
         return None
     try:
-        return msgspec.json.decode(raw, type=kind)
-    except msgspec.ValidationError:
+        return decode_checked(raw, lambda data: msgspec.json.decode(data, type=kind))
+    except UnexpectedShapeError:
         return None
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJsonError(str(error)) from error
 
 
 def decode_list(raw: Raw | UnsetType, kind: type[StructT]) -> list[StructT]:
@@ -322,11 +414,9 @@ def decode_list(raw: Raw | UnsetType, kind: type[StructT]) -> list[StructT]:
     if raw is UNSET:
         return []
     try:
-        return msgspec.json.decode(raw, type=list[kind])  # type: ignore[valid-type]
-    except msgspec.ValidationError:
+        return decode_checked(raw, msgspec.json.Decoder(list[kind]).decode)  # type: ignore[valid-type]
+    except UnexpectedShapeError:
         return []
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJsonError(str(error)) from error
 
 
 def decode_string(raw: Raw | UnsetType) -> str:
@@ -337,10 +427,7 @@ def decode_string(raw: Raw | UnsetType) -> str:
 
 def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
     """Decode a part whose kind differs by version; raises NotJsonError as `decode_blocks` does."""
-    try:
-        return None if raw is UNSET else msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJsonError(str(error)) from error
+    return None if raw is UNSET else decode_checked(raw, msgspec.json.decode)
 
 
 def repair_line(line: bytes) -> bytes:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType, field
 
-from .line_decoder import JSON_TRUE, ForkSource, NotJsonError, RawUsage, UnexpectedShapeError
+from .line_decoder import JSON_TRUE, ForkSource, RawUsage, decode_checked
 
 NonObject = list[Raw] | str | int | float | bool | None
 """What stands where an object is usual: an error's text, or what nobody has written yet."""
@@ -62,19 +62,12 @@ class LineGlance(msgspec.Struct, gc=False, rename="camel"):
 
 
 glance_unchecked: Final = msgspec.json.Decoder(LineGlance).decode
-"""Look at a line; raises what msgspec does. `read_turn_details` says in our words what is wrong."""
+"""Look at a line; raises what msgspec does, for a caller that looks at every line."""
 
 
 def glance(line: bytes) -> LineGlance:
     """Look at a line; raises NotJsonError or UnexpectedShapeError with the reason."""
-    try:
-        return glance_unchecked(line)
-    except msgspec.ValidationError as error:
-        raise UnexpectedShapeError(str(error)) from error
-    except RecursionError as error:
-        raise NotJsonError("nested too deeply") from error
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise NotJsonError(str(error)) from error
+    return decode_checked(line, glance_unchecked)
 
 
 def starts_with_tool_result(message: MessageGlance) -> bool:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.core.compaction.compaction_target import CompactionTarget, WaitTimes
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.transcript.conversation import PartKind, is_from_other_model
-from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .counting import FACTOR, MEDIA_TOKENS, count_request

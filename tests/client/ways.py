@@ -26,7 +26,8 @@ from ctxtop.core.store.token_samples import read_estimator
 from ctxtop.core.summaries.summary_budget import SummaryBudget
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
-from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from typing_extensions import override
 
 from .compacting import NEAR, nameless, resume, subject_of

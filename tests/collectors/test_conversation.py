@@ -158,3 +158,41 @@ def test_a_result_that_was_asked_for_is_the_agents(
     asked = assistant(content=[tool(name, "t1", task_id="a1")])
     (_, answered) = read(file, asked, tool_result("t1", words, {}))
     assert [piece.kind for piece in answered.parts] == [kind]
+
+
+@pytest.mark.parametrize(
+    ("line", "unread"),
+    [
+        (user("hi") | {"timestamp": 5}, "timestamp"),
+        (user("hi") | {"isMeta": "yes"}, "isMeta"),
+        (user("hi") | {"parentUuid": ["a"]}, "parentUuid"),
+        (user("hi") | {"message": "hi"}, "message"),
+        (user([{"type": "text", "text": ["hi"]}]), "message.content"),
+        (
+            user([{"type": "tool_result", "tool_use_id": "t", "content": [{"text": 5}]}]),
+            "message.content",
+        ),
+        (assistant("m", counts="none"), "message.usage"),
+        (attachment("file") | {"attachment": "file"}, "attachment"),
+        (attachment("file") | {"rendered": "file"}, "rendered"),
+        (user("hi") | {"type": 5}, "type"),
+    ],
+)
+def test_a_line_with_a_field_of_another_kind_is_an_entry_that_names_it(
+    file: Path, line: JsonLine, unread: str
+) -> None:
+    entry, after = read(file, line, user("after"))
+    assert entry.uuid == line["uuid"]
+    assert entry.unread_fields == (unread,)
+    assert after.unread_fields == ()
+
+
+def test_a_field_that_no_entry_has_may_be_of_any_kind(file: Path) -> None:
+    system = chained("system", subtype="note", message="words", cwd=5)
+    (entry,) = read(file, system)
+    assert entry.unread_fields == ()
+
+
+def test_what_can_be_read_of_a_message_counts(file: Path) -> None:
+    (entry,) = read(file, assistant("m", content=[text("done")]) | {"uuid": {}})
+    assert (entry.uuid, entry.message_id, entry.parts[0].text) == (None, "m", "done")

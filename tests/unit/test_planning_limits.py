@@ -163,3 +163,13 @@ def test_a_word_about_a_large_file() -> None:
     assert large_transcript_note(63_400_000) == (
         "the transcript has 63 MB: planning and applying take a while"
     )
+
+
+def test_nothing_is_planned_around_a_field_that_cannot_be_read(tmp_path: Path) -> None:
+    session = worked()
+    session.lines[3]["timestamp"] = 5
+    plan = plan_of(session.write(tmp_path / "s.jsonl"), short(Severity.PROSE))
+    assert plan.operations == ()
+    assert [each.why for each in plan.refused] == [
+        "line 4 has a field that ctxtop cannot read: timestamp"
+    ]

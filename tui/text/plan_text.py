@@ -16,9 +16,11 @@ import msgspec
 from ...core.compaction.plan import AppendLine, Edit, Operation, Refusal, RemoveLine, ReplaceValue
 from ...core.compaction.recovery.limit_errors import LimitErrorType
 from ...core.compaction.recovery.recovery_settings import RecoveryStep
-from ...core.compaction.transcript_file import MAX_LINE_BYTES
+from ...core.compaction.rewritten_lines import decode_appended_lines
 from ...core.files.file_operations import open_regular_file
 from ...core.files.json_spans import JsonPointerError, read_value
+from ...core.transcript.line_decoder import decode_string
+from ...core.transcript.raw_lines import MAX_LINE_BYTES
 from ...core.transcript.sanitize import sanitize_text
 from .formats import plural, tokens
 
@@ -86,12 +88,9 @@ def refusal_line(refusal: Refusal) -> str:
 
 def appended_texts(operation: Operation) -> Iterator[str]:
     """Yield the text of each line that an operation appends."""
-    for edit in operation.edits:
-        text = getattr(edit, "text", None)
-        if isinstance(text, str):
-            message = msgspec.json.decode(text).get("message")
-            if isinstance(message, dict):
-                yield str(message.get("content", ""))
+    for line in decode_appended_lines(operation):
+        if line.message:
+            yield decode_string(line.message.content)
 
 
 def break_even_after(requests: float) -> str:

@@ -31,6 +31,7 @@ from ....core.transcript.line_decoder import (
     RawBlock,
     TranscriptLine,
     UnexpectedShapeError,
+    decode_attachment,
     decode_blocks,
     decode_line,
     decode_string,
@@ -192,8 +193,8 @@ def _to_marker(offset: int, data: bytes) -> MarkerRecord:
 
 def _marker_origin(line: TranscriptLine) -> MarkerOrigin:
     if line.type == "attachment":
-        kind = line.attachment.type if line.attachment else None
-        injected = kind == "hook_additional_context"
+        attachment = decode_attachment(line)
+        injected = attachment is not None and attachment.type == "hook_additional_context"
         return MarkerOrigin.INJECTED_CONTEXT if injected else MarkerOrigin.OTHER
     if line.type != "user" or line.is_compact_summary or not line.message:
         return MarkerOrigin.OTHER

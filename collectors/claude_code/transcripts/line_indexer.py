@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Final
 from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
 from ....core.transcript.line_decoder import (
+    COMPACT_BOUNDARY,
+    SYNTHETIC_MODEL,
     NotJsonError,
     RawBlock,
     TranscriptLine,
     UnexpectedShapeError,
+    decode_attachment,
     decode_blocks,
     decode_line,
     repair_line,
@@ -133,7 +136,7 @@ def index_failed_calls(builder: FactBuilder, offset: int, line: TranscriptLine) 
 def index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note a compaction, what was cleared without one, or what `/context` said."""
     subtype = line.subtype or "without subtype"
-    if subtype == "compact_boundary":
+    if subtype == COMPACT_BOUNDARY:
         builder.add_boundary(offset, line)
     elif subtype == "microcompact_boundary":
         builder.add_microcompaction(offset, line)
@@ -149,7 +152,7 @@ def index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) -
 
 def index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note the model's name, and an agent's return that came in the middle of a turn."""
-    attachment = line.attachment
+    attachment = decode_attachment(line)
     kind = (attachment.type if attachment else None) or "without type"
     if attachment and kind in {"queued_command", "teammate_mailbox"}:
         returned = agent_results.read_queued_result(offset, line, attachment)
@@ -292,9 +295,6 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
 
 
 _OPEN, _CLOSE, _TYPE = b"{}t"
-
-SYNTHETIC_MODEL: Final = "<synthetic>"
-"""The model of an answer that the client made up: no request, no usage."""
 
 
 def index_block(source: SourceFile, block: LineBlock) -> TranscriptRecords:

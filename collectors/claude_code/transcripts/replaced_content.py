@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
+from ....core.compaction.transcript_file import MAX_TRANSCRIPT_BYTES
 from ....core.measure.compaction_report import (
     ClearedMessage,
     RetainedAndLost,
@@ -30,16 +30,20 @@ from ....core.transcript.conversation import (
     PartKind,
     replaced_result_ids,
 )
-from ....core.transcript.entry_decoder import MessageContent, decode_parts, iter_entries, iter_lines
+from ....core.transcript.entry_decoder import decode_parts, iter_entries, iter_lines
+from ....core.transcript.line_decoder import (
+    NotJsonError,
+    RawMessage,
+    UnexpectedShapeError,
+    decode_blocks,
+    decode_line,
+)
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text
 
 if TYPE_CHECKING:
     import sqlite3
 
-
-MAX_TRANSCRIPT_BYTES: Final = 200_000_000
-"""Bytes of a transcript: its conversation is held in memory, which takes about twice as much."""
 
 PROGRESS_LINES: Final = 2_000
 """Lines after which is told how far the reading has come."""
@@ -159,13 +163,6 @@ _BLOB_START: Final = b'{"type":"api-request-blob"'
 _CLEARED_BYTES: Final = CLEARED_RESULT_TEXT.encode()
 
 
-class _BlobLine(msgspec.Struct):
-    message: MessageContent | None = None
-
-
-_blob_decoder: Final = msgspec.json.Decoder(_BlobLine)
-
-
 def read_cleared_messages(path: Path) -> list[ClearedMessage]:
     """Find the messages of requests whose tool results were cleared, in the file's order.
 
@@ -178,11 +175,11 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
         if not text.startswith(_BLOB_START) or _CLEARED_BYTES not in text:
             continue
         try:
-            message = _blob_decoder.decode(text).message
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            message = decode_line(text).message or RawMessage()
+            parts = decode_parts(decode_blocks(message.content), PartKind.META, {})
+        except (NotJsonError, UnexpectedShapeError):
             continue
-        content = message.content if message else None
-        cleared = replaced_result_ids(decode_parts(content, PartKind.META, {}))
+        cleared = replaced_result_ids(parts)
         if cleared:
             found.append(ClearedMessage(offset, tuple(sorted(cleared))))
     return found

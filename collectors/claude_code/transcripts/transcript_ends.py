@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 from ....core.files.safe_open import open_regular
 from ....core.transcript.conversation import Entry, PartKind, Role
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
+from ....core.transcript.line_decoder import NotJsonError, UnexpectedShapeError
+from ....core.transcript.line_glance import glance
 from ....core.transcript.raw_lines import complete_line_length
 
 HEAD_BYTES: Final = 64 * 1024
@@ -43,13 +43,6 @@ def _complete_lines(data: bytes) -> list[bytes]:
     return [*lines, last] if complete_line_length(last) else lines
 
 
-class _VersionLine(msgspec.Struct):
-    version: str | None = None
-
-
-_version_decoder: Final = msgspec.json.Decoder(_VersionLine)
-
-
 def last_version(path: Path) -> str | None:
     """Name the client's version in the last line that has one; None where no line of the end has.
 
@@ -57,8 +50,8 @@ def last_version(path: Path) -> str | None:
     """
     for line in reversed(read_tail_lines(path)):
         try:
-            version = _version_decoder.decode(line).version
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            version = glance(line).version
+        except (NotJsonError, UnexpectedShapeError):
             continue
         if version:
             return version

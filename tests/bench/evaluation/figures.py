@@ -12,7 +12,8 @@ import msgspec
 from ctxtop.core.measure.context_parts import CachedPartCounter
 from ctxtop.core.measure.token_estimate import Estimator
 from ctxtop.core.transcript.conversation import remove_dropped_thinking
-from ctxtop.core.transcript.entry_decoder import SYNTHETIC_MODEL, read_entries
+from ctxtop.core.transcript.entry_decoder import read_entries
+from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL
 from ctxtop.core.transcript.visible_messages import visible_entries
 
 from .entities import HEAVY, density, entity_retention, inflated, weights
