@@ -11,7 +11,6 @@ from ....collectors.claude_code.config.client_settings import mask_secrets
 from ....collectors.install.install_status import CommandStatus, InstallState, InstallStatus
 from ...tables import Column, TextColumn
 from ...text.formats import iso_time, plural
-from .json_records import Record
 from .text_table import clean_line, draw_table, paint
 
 if TYPE_CHECKING:
@@ -70,7 +69,7 @@ def install_status_record(
     }
 
 
-_HOOK_COLUMNS: Final[Sequence[TextColumn[Record]]] = (
+_HOOK_COLUMNS: Final[Sequence[TextColumn[Mapping[str, Any]]]] = (
     Column("event", lambda hook: hook["event"]),
     Column("does", lambda hook: ",".join(hook["features"]) or "record"),
     Column("last record", lambda hook: hook["last_record_at"] or "never"),
