@@ -21,17 +21,14 @@ from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
+from ...core.transcript.entry_decoder import decode_entry
 from ...core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
-    SYNTHETIC_MODEL,
     NotJsonError,
     UnexpectedShapeError,
     decode_attachment,
     decode_line,
-    read_usage,
 )
-from ...core.transcript.line_glance import glance
-from ...core.transcript.raw_lines import timestamp_to_ms
 from ...core.transcript.sanitize import sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
 
@@ -51,10 +48,15 @@ def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
     """Read the last answer that counts, and the last compaction; lines that are none are none."""
     found = LatestAnswer()
     for line in reversed(lines):
-        if b'"compact_boundary"' in line and (at := _boundary_at(line)) is not None:
-            return msgspec.structs.replace(found, compacted_at=at)
-        if found.tokens is None and b'"usage"' in line and b'"assistant"' in line:
-            found = _to_latest_answer(line) or found
+        is_answer = found.tokens is None and b'"usage"' in line and b'"assistant"' in line
+        if not (is_answer or COMPACT_BOUNDARY.encode() in line):
+            continue
+        entry = decode_entry(0, line, {})
+        if entry and entry.boundary:
+            return replace(found, compacted_at=entry.at or 0)
+        if is_answer and entry and entry.context_tokens and entry.model and not entry.sidechain:
+            version = sanitize_title(entry.version or "") or None
+            found = LatestAnswer(entry.context_tokens, entry.model, version)
     return found
 
 
@@ -81,31 +83,6 @@ def introduced_model(transcript: Path) -> str | None:
         return None
     identity = attachment.identity if attachment else None
     return sanitize_title(identity.model_id) if identity and identity.model_id else None
-
-
-def _boundary_at(line: bytes) -> int | None:
-    try:
-        said = decode_line(line)
-    except (NotJsonError, UnexpectedShapeError):
-        return None
-    if (said.type, said.subtype) != ("system", COMPACT_BOUNDARY):
-        return None
-    return timestamp_to_ms(said.timestamp) or 0
-
-
-def _to_latest_answer(line: bytes) -> LatestAnswer | None:
-    try:
-        said = glance(line)
-    except (NotJsonError, UnexpectedShapeError):
-        return None
-    message = said.message
-    if said.type != "assistant" or said.is_sidechain or said.is_api_error_message:
-        return None
-    if message is None or message.usage is None or message.model in {None, SYNTHETIC_MODEL}:
-        return None
-    _, seen = read_usage(message.usage)
-    model = sanitize_title(message.model or "")
-    return LatestAnswer(seen, model, sanitize_title(said.version or "") or None) if seen else None
 
 
 def measure_current_context(

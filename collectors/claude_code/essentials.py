@@ -13,11 +13,16 @@ from ...core.summaries.steering import (
     Essential,
     RunningAgent,
     collect_current_artifacts,
-    entries_since_compaction,
     find_failing_files,
     list_essentials,
 )
-from ...core.transcript.conversation import Entry, Role, kept_entries
+from ...core.transcript.conversation import (
+    Entry,
+    Role,
+    entries_since_compaction,
+    kept_entries,
+    last_boundary,
+)
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from .agent_files import read_session_agents
 from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
@@ -52,11 +57,11 @@ def texts_since_compaction(transcript: Path) -> list[str]:
     Empty if there was none recently. Raises OSError if the transcript cannot be read.
     """
     entries = read_recent_entries(transcript)
-    boundary = next((each.boundary for each in reversed(entries) if each.boundary), None)
-    if boundary is None:
+    last = last_boundary(entries)
+    if last is None or last.boundary is None:
         return []
     since = entries_since_compaction(entries)
-    kept = kept_entries(boundary, entries[: len(entries) - len(since)])
+    kept = kept_entries(last.boundary, entries[: len(entries) - len(since)])
     pieces = [piece for entry in (*kept, *since) for piece in entry.parts]
     return [text for piece in pieces for text in (piece.text, piece.path or "") if text]
 

@@ -34,6 +34,9 @@ from ...core.transcript.conversation import (
     PartKind,
     Role,
     find_cleared_content,
+    last_boundary,
+    measured_answers,
+    newest_model,
     remove_cleared_content,
     remove_dropped_thinking,
 )
@@ -92,7 +95,7 @@ def read_composition(
     sent = visible_entries(entries)
     if not sent:
         raise TranscriptUnavailableError(f"{who} says nothing yet: {path} holds no conversation")
-    model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+    model = newest_model(sent)
     once = CachedPartCounter(counter or read_estimator(db).for_model(model))
     thoughts = measure_thinking(entries, once)
     now = (
@@ -149,25 +152,22 @@ class _SplitConversation:
         """Its first entries are not the session's."""
         self.thoughts: Final = thoughts
         self._now: Final = now
-        boundary = max((each.offset for each in entries if each.boundary), default=-1)
-        self.answer: Final = self._find_answer(sent, boundary)
+        self.answer: Final = self._find_answer(sent)
         if self.answer:
             of = self.answer.message_id
             cut = next(place for place, each in enumerate(sent) if each.message_id == of)
             before = remove_cleared_content(sent[:cut], find_cleared_content(self.answer, entries))
         else:
             cut = len(sent)
-            away = visible_entries([each for each in entries if each.offset < boundary])
+            last = last_boundary(entries)
+            start = -1 if last is None else last.offset
+            away = visible_entries([each for each in entries if each.offset < start])
             before = [*sent, *reannounced_attachments(away, sent)]
         self.before: Final = remove_dropped_thinking(before, model)
         self.since: Final = sent[cut:]
 
-    def _find_answer(self, sent: Sequence[Entry], boundary: int) -> Entry | None:
-        answers = [
-            each
-            for each in reversed(sent)
-            if each.context_tokens and each.offset > boundary and each.message_id
-        ]
+    def _find_answer(self, sent: Sequence[Entry]) -> Entry | None:
+        answers = [*measured_answers(self.entries, sent)]
         if self._now.state is ContextState.MEASURED:
             # The client may have gone back to an earlier one.
             same = (each for each in answers if each.context_tokens == self._now.tokens)

@@ -92,11 +92,11 @@ class PostCompactionEstimates:
 
     def _entries(self, each: UnansweredCompaction, start: int = 0) -> Iterator[Entry]:
         """Read a context's entries; a session's file has sidechains of agents (up to 2.0)."""
+        from ...core.transcript.conversation import without_sidechains
         from ...core.transcript.entry_decoder import iter_entries
 
         read = iter_entries(self._folder.projects / each.path, start)
-        is_agent = each.kind is FileKind.AGENT
-        return (entry for entry in read if is_agent or not entry.sidechain)
+        return read if each.kind is FileKind.AGENT else without_sidechains(read)
 
 
 def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
@@ -166,6 +166,7 @@ class CompactionReportJob:
             encode_report,
             report_compactions,
         )
+        from ...core.transcript.conversation import without_sidechains
         from ...core.transcript.entry_decoder import read_entries
         from .transcripts.replaced_content import read_cleared_messages
 
@@ -176,8 +177,7 @@ class CompactionReportJob:
             for entry in entries
             if entry.boundary and entry.sidechain and untold.kind is FileKind.SESSION
         }
-        # A session's sidechains are agents' (clients up to 2.0), not of its own context.
-        own = [each for each in entries if untold.kind is FileKind.AGENT or not each.sidechain]
+        own = entries if untold.kind is FileKind.AGENT else [*without_sidechains(entries)]
         told = {
             entry.offset: each
             for entry, each in report_compactions(own, read_cleared_messages(path))

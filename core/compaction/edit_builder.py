@@ -10,7 +10,7 @@ import msgspec
 
 from ..files.json_spans import JsonPointerError, JsonSpan, escape_token, replace_spans
 from ..summaries.decision_patterns import quote_line
-from ..transcript.conversation import PartKind
+from ..transcript.conversation import RESULT_KINDS, PartKind
 from ..transcript.entry_decoder import MEDIA_BLOCKS
 from ..transcript.raw_lines import replace_lone_surrogates
 from .plan import Edit, Operation, RemoveLine, ReplaceValue, Severity
@@ -117,7 +117,7 @@ def replace_unsent_values(
 
 def read_text(view: TranscriptView, block: VisibleBlock) -> str | None:
     """Read all of a block's text; None where the line holds it in an unknown format."""
-    if block.part.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN} and block.call_id:
+    if block.part.kind in RESULT_KINDS and block.call_id:
         place = _find_block(view, block)
         return None if place is None else _result_text(place[1].get("content"))
     pointer = find_text_pointer(view, block)

@@ -9,7 +9,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
-from ..transcript.conversation import Entry, PartKind, Role
+from ..transcript.conversation import Entry, PartKind, Role, last_boundary
 from ..transcript.parent_chain import retained_uuids
 from ..transcript.visible_messages import is_call
 from .plan import ProtectedTokens
@@ -89,12 +89,12 @@ def find_protected_lines(
     """Return why lines stay byte for byte, by number; `types` are all lines' numbers and types."""
     kept = retained_uuids(entries)
     found = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
-    last = max((each.line for each in entries if each.boundary), default=None)
+    last = last_boundary(entries)
     found |= {each.line: UNREAD for each in entries if each.unread_fields}
     found |= {each.line: "boundary" for each in entries if each.boundary}
     if last is not None:
         found |= {
-            each.line: "summary" for each in entries if each.line > last and _is_summary(each)
+            each.line: "summary" for each in entries if each.line > last.line and _is_summary(each)
         }
     return found | {
         number: "session's state" for number, type_ in types if type_ in SESSION_STATE_TYPES

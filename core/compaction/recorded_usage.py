@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
-from ..transcript.conversation import Entry, find_cleared_content
+from ..transcript.conversation import (
+    Entry,
+    find_cleared_content,
+    last_boundary,
+    measured_answers,
+    without_sidechains,
+)
 from ..transcript.parent_chain import follow_chain
 from .edit_builder import count_saved_bytes, make_replacements
 from .plan import AppendLine, Edit, Operation, ReplaceValue, Severity, edits_of
@@ -33,7 +39,8 @@ def estimate_overhead(
 
 def lines_for_overhead(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
     """List the lines that `estimate_overhead` has to count beside those that are sent."""
-    return [] if _newest_answer(entries, sent) else _until_first_answer(entries)
+    newest = next(measured_answers(entries, sent), None)
+    return [] if newest else _until_first_answer(entries)
 
 
 def count_cleared_tokens(
@@ -45,7 +52,7 @@ def count_cleared_tokens(
 
 
 def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]) -> int:
-    answer = _newest_answer(entries, [each.entry for each in blocks])
+    answer = next(measured_answers(entries, [each.entry for each in blocks]), None)
     if answer is None:
         return 0
     first = next(each for each in blocks if each.entry.message_id == answer.message_id)
@@ -53,18 +60,8 @@ def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]
     return (answer.context_tokens or 0) - held
 
 
-def _newest_answer(entries: Sequence[Entry], sent: Sequence[Entry]) -> Entry | None:
-    boundary = max((each.offset for each in entries if each.boundary), default=-1)
-    answers = (
-        each
-        for each in reversed(sent)
-        if each.context_tokens and each.offset > boundary and each.message_id
-    )
-    return next(answers, None)
-
-
 def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
-    spoken = [each for each in entries if each.parts and not each.sidechain]
+    spoken = [each for each in without_sidechains(entries) if each.parts]
     first = next((n for n, each in enumerate(spoken) if each.context_tokens), None)
     return [] if first is None else spoken[: first + 1]
 
@@ -114,11 +111,12 @@ def lower_usage(view: TranscriptView, operations: Sequence[Operation]) -> Operat
 
 def _newest_answer_lines(view: TranscriptView, taken: set[int]) -> list[Entry]:
     """List the lines of the newest answer behind the last boundary that says what it used."""
-    boundary = max((each.offset for each in view.entries if each.boundary), default=-1)
+    last = last_boundary(view.entries)
+    start = -1 if last is None else last.offset
     answers = [
         each
         for each in follow_chain(view.entries)
-        if each.context_tokens and each.offset > boundary and each.line not in taken
+        if each.context_tokens and each.offset > start and each.line not in taken
     ]
     return [each for each in answers if each.message_id == answers[-1].message_id]
 

@@ -10,12 +10,15 @@ from uuid import UUID, uuid5
 import msgspec
 
 from ..transcript.conversation import (
+    RESULT_KINDS,
     ConversationMessage,
     Entry,
     MessagePart,
     PartKind,
     drops_thinking,
     group_messages,
+    has_prompt,
+    only_thinks,
 )
 from ..transcript.visible_messages import is_result, reannounced_attachments, visible_entries
 from .plan import AppendLine, Operation, Severity
@@ -225,9 +228,6 @@ def derive_line_id(conversation: Conversation, kind: str, content: str) -> str:
     return str(uuid5(_UUID_NAMESPACE, f"{kind} {conversation.common_fields.last_uuid}\n{content}"))
 
 
-_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
-
-
 def start_of_recent(messages: Sequence[ConversationMessage], least: int) -> int:
     """Return where the newest messages begin, at least `least` of them.
 
@@ -254,7 +254,7 @@ def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
         for piece in message.parts:
             if piece.kind is PartKind.TOOL_INPUT and piece.tool_use_id:
                 calls[piece.tool_use_id] = place
-            elif piece.kind in _RESULT_KINDS and piece.tool_use_id is not None:
+            elif piece.kind in RESULT_KINDS and piece.tool_use_id is not None:
                 # Where the call is not known, it is the answer before. An agent's notification
                 # answers none.
                 first = min(first, calls.get(piece.tool_use_id, max(0, place - 1)))
@@ -299,11 +299,6 @@ def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
     return _split_at(found, begins[-turns])
 
 
-def has_prompt(message: ConversationMessage) -> bool:
-    """Whether a message holds a user's prompt, and so begins a turn."""
-    return any(piece.kind is PartKind.PROMPT for piece in message.parts)
-
-
 def _answer_start(found: Sequence[ConversationMessage], start: int) -> int:
     """Go back to where an answer begins whose later lines would stay."""
     ids = {entry.message_id for each in found[start:] for entry in each.entries} - {None}
@@ -328,7 +323,7 @@ def _split_at(found: Sequence[ConversationMessage], start: int) -> RetainedTail:
     away = (*(entry for each in found[:start] for entry in each.entries), *entries[:behind])
     kept = tuple(entries[behind:])
     stay = (
-        kept if _retains_thinking(kept) else tuple(each for each in kept if not _only_thinks(each))
+        kept if _retains_thinking(kept) else tuple(each for each in kept if not only_thinks(each))
     )
     return RetainedTail(away, stay, start, len(found) - start)
 
@@ -339,7 +334,7 @@ def _count_leading_results(entries: Sequence[Entry]) -> int:
     A prompt that follows a result, as after an interruption, is sent in one message with it.
     """
     answers = [n for n, each in enumerate(entries, 1) if any(map(is_result, each.parts))]
-    is_asked = any(piece.kind is PartKind.PROMPT for each in entries for piece in each.parts)
+    is_asked = any(map(has_prompt, entries))
     return answers[-1] if answers and is_asked else 0
 
 
@@ -353,7 +348,3 @@ def _retains_thinking(kept: Sequence[Entry]) -> bool:
     last = next((each for each in reversed(kept) if each.type != "attachment"), None)
     is_open = last is not None and any(is_result(piece) for piece in last.parts)
     return is_open and drops_thinking(model)
-
-
-def _only_thinks(entry: Entry) -> bool:
-    return all(piece.kind is PartKind.THINKING for piece in entry.parts)

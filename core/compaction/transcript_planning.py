@@ -18,7 +18,9 @@ from ..transcript.conversation import (
     PartKind,
     Role,
     drops_thinking,
+    has_prompt,
     is_from_other_model,
+    newest_model,
 )
 from ..transcript.entry_decoder import iter_entries
 from ..transcript.parent_chain import retained_uuids
@@ -187,7 +189,7 @@ def read_transcript_view(
     path, read_entries = source.path, read_as_scanned(source.read_entries, file, scan)
     entries = list(_shorten_entries(read_entries(path)))
     sent = visible_entries(entries)
-    model = next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+    model = newest_model(sent)
     counter = source.counter_of(model)
     measured = _measure_entries(
         path, read_entries, [*lines_for_overhead(entries, sent), *sent], counter
@@ -384,11 +386,7 @@ def _first_visible_thinking(sent: Sequence[Entry]) -> int:
     said = [each for each in sent if each.type in {"user", "assistant"}]
     if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].parts)):
         return len(sent)
-    return max((n for n, each in enumerate(sent) if _is_prompt(each)), default=0)
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return any(piece.kind is PartKind.PROMPT for piece in entry.parts)
+    return max((n for n, each in enumerate(sent) if has_prompt(each)), default=0)
 
 
 TRANSCRIPT_CHANGED: Final = Refusal(

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from ..files.json_spans import JsonSpan, find_span
 from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..summaries.name_index import NameIndex, decoded_text
-from ..transcript.conversation import Entry, MessagePart
+from ..transcript.conversation import Entry, MessagePart, remembered_leaf
 
 HASH_CHUNK_CHARS: Final = 1 << 16
 """Characters that are written as bytes at once: a text of many MB is not there twice."""
@@ -313,7 +313,7 @@ def _lines_of_same_uuid(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
 
 
 def _leaf_lines(entries: Sequence[Entry]) -> frozenset[int]:
-    leaf = next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
+    leaf = remembered_leaf(entries)
     return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
 
 

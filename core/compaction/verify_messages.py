@@ -9,7 +9,14 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import Entry, PartKind, Role, group_messages
+from ..transcript.conversation import (
+    Entry,
+    PartKind,
+    Role,
+    group_messages,
+    last_boundary,
+    remembered_leaf,
+)
 from ..transcript.visible_messages import is_call, is_result, visible_entries, waits_for_model
 from .plan import (
     AppendLine,
@@ -184,7 +191,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
 
 def _retained_but_not_visible(compared: TranscriptComparison) -> str | None:
     """Find what a boundary of ours keeps, and what the client would leave out all the same."""
-    last = _last_boundary(compared.after)
+    last = last_boundary(compared.after)
     kept = set(last.boundary.kept_uuids) if last and last.boundary else set[str]()
     lost = kept & {each.uuid for each in compared.visible_before} - {
         each.uuid for each in compared.visible_after
@@ -202,7 +209,7 @@ def check_boundary(compared: TranscriptComparison) -> str | None:
     """V11: the last compaction and what it keeps are there, as they were."""
     if compared.has_appends or compared.severity is Severity.CUT:
         return None
-    old, new = _last_boundary(compared.before), _last_boundary(compared.after)
+    old, new = last_boundary(compared.before), last_boundary(compared.after)
     if (old and (old.uuid, old.boundary)) != (new and (new.uuid, new.boundary)):
         return "the last compaction's boundary changed"
     kept = set(old.boundary.kept_uuids if old and old.boundary else ())
@@ -220,7 +227,7 @@ def check_boundary(compared: TranscriptComparison) -> str | None:
 
 def check_leaf(compared: TranscriptComparison) -> str | None:
     """V12: the line is there that the client remembers as its newest, if it was."""
-    leaf = next((each.leaf_uuid for each in reversed(compared.after) if each.leaf_uuid), None)
+    leaf = remembered_leaf(compared.after)
     was = {each.uuid for each in compared.before}
     if leaf is not None and leaf in was and leaf not in {each.uuid for each in compared.after}:
         return "the line that the client remembers as its newest is gone"
@@ -350,10 +357,6 @@ def _unpaired(entries: Sequence[Entry]) -> set[str]:
         else:
             open_calls |= {each.tool_use_id or "" for each in pieces if is_call(each)}
     return unpaired
-
-
-def _last_boundary(entries: Sequence[Entry]) -> Entry | None:
-    return next((each for each in reversed(entries) if each.boundary), None)
 
 
 def _content_size(entries: Sequence[Entry]) -> tuple[int, int]:

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..model.context import client_token_estimate
-from ..summaries.artifacts import READ_TOOLS, Artifacts, collect_artifacts
+from ..summaries.artifacts import READ_TOOLS, Artifacts
 from ..summaries.decision_patterns import quote_line
-from ..summaries.lost_artifacts import LostArtifacts, limit_lost_artifacts, split_retained_and_lost
+from ..summaries.lost_artifacts import LostArtifacts, follow_artifacts, limit_lost_artifacts
 from ..transcript.conversation import (
     Boundary,
     Entry,
@@ -24,7 +24,6 @@ from ..transcript.conversation import (
     PartKind,
     Role,
     cleared_result_ids,
-    split_segments,
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
 from .composition import TOOLS_OVERHEAD_TOKENS
@@ -239,14 +238,9 @@ def report_compactions(
     answer exists, the report is final. A cleared result counts once, in the segment where it
     first shows as cleared.
     """
-    standing = Artifacts()
     counted: set[str] = set()
     begin = None
-    for segment in split_segments(entries):
-        before = collect_artifacts(segment.entries, standing)
-        standing, lost = split_retained_and_lost(
-            before, segment.summary, segment.kept, segment.attached
-        )
+    for segment, _, lost in follow_artifacts(entries):
         end = segment.end.offset
         cleared = cleared_result_ids(segment.entries).union(
             *(each.tool_use_ids for each in shown if (begin or 0) <= each.offset < end)
@@ -297,14 +291,9 @@ def find_retained_and_lost(entries: Iterable[Entry], uuid: str) -> RetainedAndLo
 
     By the rules of `report_compactions`: what a compaction kept stands before the next one too.
     """
-    standing = Artifacts()
-    for segment in split_segments(entries):
-        before = collect_artifacts(segment.entries, standing)
-        standing, lost = split_retained_and_lost(
-            before, segment.summary, segment.kept, segment.attached
-        )
+    for segment, retained, lost in follow_artifacts(entries):
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:
-            return RetainedAndLost(standing, lost, segment.has_history)
+            return RetainedAndLost(retained, lost, segment.has_history)
     return None
 
 

@@ -9,11 +9,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-)
+from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind
 
 
 class CompositionSource(StrEnum):
@@ -139,8 +135,7 @@ MIN_REPEATED_CHARS: Final = 200
 _READ: Final = "Read"
 _WRITE: Final = "Write"
 _EDITS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit"})
-_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
-_REPEATED_KINDS: Final = _RESULT_KINDS | {PartKind.ATTACHMENT}
+_REPEATED_KINDS: Final = RESULT_KINDS | {PartKind.ATTACHMENT}
 
 
 class ReadRange(msgspec.Struct):
@@ -188,7 +183,7 @@ def _superseded_files(parts: Sequence[ContextPart], calls: dict[str | None, int]
     touched: dict[str, list[_FileAccess]] = {}
     for place, part in enumerate(parts):
         piece = part.content
-        if piece.kind not in _RESULT_KINDS or piece.failed or piece.path is None:
+        if piece.kind not in RESULT_KINDS or piece.failed or piece.path is None:
             continue
         call = calls.get(piece.tool_use_id)
         if call is not None:
@@ -234,7 +229,7 @@ def _repeated_calls(parts: Sequence[ContextPart], calls: dict[str | None, int]) 
     for place in range(len(parts) - 1, -1, -1):
         part = parts[place]
         call = calls.get(part.content.tool_use_id)
-        if part.content.kind not in _RESULT_KINDS or call is None:
+        if part.content.kind not in RESULT_KINDS or call is None:
             continue
         asked = (part.content.name, parts[call].content.text)
         if asked in last:

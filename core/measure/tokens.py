@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..transcript.conversation import MessagePart, PartKind
+from ..transcript.conversation import RESULT_KINDS, MessagePart, PartKind
 from .models import model_family
 
 CountText = Callable[[str], "TextCount"]
@@ -320,8 +320,6 @@ MEDIA_TOKENS: Final = 1_600
 TASK_REMINDERS: Final = frozenset({"task_reminder", "todo_reminder"})
 """Attachments that older transcripts hold without the words that were sent."""
 
-_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
-
 
 class PartCount(msgspec.Struct, frozen=True):
     """Tokens by kind of content, to which learnt factors apply, and those that are fixed."""
@@ -371,7 +369,7 @@ def _surrounding_tokens(piece: MessagePart, parameters: int, tokenizer: Tokenize
         return measured.call + parameters * measured.parameter
     if piece.name in TASK_REMINDERS:
         return measured.reminder
-    if piece.kind in _RESULT_KINDS:
+    if piece.kind in RESULT_KINDS:
         return measured.result + media
     if piece.kind in {PartKind.TEXT, PartKind.THINKING}:
         return media

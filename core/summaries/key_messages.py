@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import ConversationMessage, Entry, PartKind
+from ..transcript.conversation import RESULT_KINDS, ConversationMessage, Entry, PartKind
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
@@ -45,8 +45,6 @@ _DEFAULT_IMPORTANCE: Final = ImportanceSettings()
 SPOKEN_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY})
 """What a person or the model says. A file that was read may hold any mark by chance."""
 
-_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
-
 
 # Korean has no word limits that \b would see: particles are joined to the word.
 _EMPHASIS: Final = re.compile(
@@ -72,7 +70,7 @@ def score_importance(
         message, _EMPHASIS, frozenset({PartKind.PROMPT})
     )
     decision = _any_match(message, DECISION_PATTERN, SPOKEN_KINDS)
-    result = any(piece.kind in _RESULT_KINDS for piece in message.parts)
+    result = any(piece.kind in RESULT_KINDS for piece in message.parts)
     density = min(1.0, _count_keywords(message) / max(1, settings.keyword_target))
     score = max(
         weights.user_explicit * explicit,

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from ..transcript.conversation import Entry, MessagePart, PartKind
+from ..transcript.conversation import Entry, MessagePart, PartKind, Segment, split_segments
 from .artifacts import (
     Artifacts,
     FileUse,
@@ -87,6 +87,20 @@ def count_artifacts(artifacts: Artifacts) -> ArtifactCounts:
         todos=len(artifacts.todos),
         constraints=len(artifacts.constraints),
     )
+
+
+def follow_artifacts(entries: Iterable[Entry]) -> Iterator[tuple[Segment, Artifacts, Artifacts]]:
+    """Yield every compaction of one context with what it retained and what it lost.
+
+    What a compaction retained is still there before the next one.
+    """
+    standing = Artifacts()
+    for segment in split_segments(entries):
+        before = collect_artifacts(segment.entries, standing)
+        standing, lost = split_retained_and_lost(
+            before, segment.summary, segment.kept, segment.attached
+        )
+        yield segment, standing, lost
 
 
 def split_retained_and_lost(

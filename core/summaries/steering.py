@@ -14,10 +14,10 @@ from ..transcript.conversation import (
     MessagePart,
     PartKind,
     drop_repeated_entries,
-    split_segments,
+    entries_since_compaction,
 )
 from .artifacts import Artifacts, FileUse, collect_artifacts
-from .lost_artifacts import shared_basenames, split_retained_and_lost
+from .lost_artifacts import follow_artifacts, shared_basenames
 from .mentions import MentionIndex, split_path
 
 RESULT_TAIL_CHARS: Final = 20_000
@@ -60,20 +60,9 @@ def collect_current_artifacts(entries: Iterable[Entry]) -> Artifacts:
     """
     chain = drop_repeated_entries(entries)
     standing = Artifacts()
-    for segment in split_segments(chain):
-        standing, _ = split_retained_and_lost(
-            collect_artifacts(segment.entries, standing),
-            segment.summary,
-            segment.kept,
-            segment.attached,
-        )
+    for _, retained, _ in follow_artifacts(chain):
+        standing = retained
     return collect_artifacts(entries_since_compaction(chain), standing)
-
-
-def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries after the last compaction, beginning with its summary."""
-    ends = [number for number, entry in enumerate(entries) if entry.boundary]
-    return entries[ends[-1] + 1 :] if ends else entries
 
 
 MAX_PER_KIND: Final = 30

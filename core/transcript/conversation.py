@@ -7,7 +7,7 @@ and sanitized before any of them is shown. Names and paths are sanitized already
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Reversible, Sequence
 from enum import StrEnum
 from itertools import takewhile
 from typing import Final
@@ -80,6 +80,9 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
     media: int = 0
     """Images and documents."""
     failed: bool = False
+
+
+RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):
@@ -180,6 +183,57 @@ class ConversationMessage(msgspec.Struct, frozen=True):
     def text(self) -> str:
         """What it says, block by block; the calls' inputs and results too (R003-02)."""
         return "\n".join(piece.text for piece in self.parts if piece.text)
+
+
+def has_prompt(said: Entry | ConversationMessage) -> bool:
+    """Whether it holds a person's words, and so begins a turn."""
+    return any(piece.kind is PartKind.PROMPT for piece in said.parts)
+
+
+def only_thinks(entry: Entry) -> bool:
+    return all(piece.kind is PartKind.THINKING for piece in entry.parts)
+
+
+def without_sidechains(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Leave out agents' lines, which stand in a session's own file (clients up to 2.0).
+
+    An agent's file is a sidechain from its first line to its last.
+    """
+    return (entry for entry in entries if not entry.sidechain)
+
+
+def last_boundary(entries: Reversible[Entry]) -> Entry | None:
+    """Return the line of the last compaction."""
+    return next((each for each in reversed(entries) if each.boundary), None)
+
+
+def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
+    """Return the entries after the last compaction, beginning with its summary."""
+    for place in range(len(entries), 0, -1):
+        if entries[place - 1].boundary:
+            return entries[place:]
+    return entries
+
+
+def remembered_leaf(entries: Reversible[Entry]) -> str | None:
+    """Return the uuid of the line that the client remembers as its newest."""
+    return next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
+
+
+def newest_model(sent: Reversible[Entry]) -> str | None:
+    """Return the model of the last answer that the API measured."""
+    return next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+
+
+def measured_answers(entries: Reversible[Entry], sent: Reversible[Entry]) -> Iterator[Entry]:
+    """Yield the answers since the last compaction that say what they saw, the newest first."""
+    last = last_boundary(entries)
+    start = -1 if last is None else last.offset
+    return (
+        each
+        for each in reversed(sent)
+        if each.context_tokens and each.offset > start and each.message_id
+    )
 
 
 def group_messages(entries: tuple[Entry, ...] | list[Entry]) -> list[ConversationMessage]:
@@ -317,12 +371,10 @@ class ClearedContent(msgspec.Struct, frozen=True):
         """Return whether a piece of an entry was cleared."""
         if entry.uuid in self.attachments:
             return True
-        return part.kind in _RESULT_KINDS and part.tool_use_id in self.results
+        return part.kind in RESULT_KINDS and part.tool_use_id in self.results
 
 
 NOTHING_CLEARED: Final = ClearedContent()
-
-_RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
 
 
 def find_cleared_content(answer: Entry, entries: Iterable[Entry]) -> ClearedContent:
@@ -390,7 +442,7 @@ def replaced_result_ids(parts: Iterable[MessagePart]) -> set[str]:
     return {
         piece.tool_use_id
         for piece in parts
-        if piece.kind in _RESULT_KINDS
+        if piece.kind in RESULT_KINDS
         and piece.tool_use_id
         and piece.text.strip() == CLEARED_RESULT_TEXT
     }
@@ -423,16 +475,12 @@ def remove_dropped_thinking(entries: Sequence[Entry], model: str | None) -> list
     """
     last = 0
     if drops_thinking(model):
-        last = max((place for place, each in enumerate(entries) if _is_prompt(each)), default=0)
+        last = max((place for place, each in enumerate(entries) if has_prompt(each)), default=0)
     kept = [
         _without_thinking(each) if place < last or is_from_other_model(each, model) else each
         for place, each in enumerate(entries)
     ]
     return [each for each in kept if each.parts]
-
-
-def _is_prompt(entry: Entry) -> bool:
-    return entry.role is Role.USER and any(piece.kind is PartKind.PROMPT for piece in entry.parts)
 
 
 def _without_thinking(entry: Entry) -> Entry:

@@ -6,14 +6,14 @@ Of what is long, and of what differs by version, the bytes are kept and decoded 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, Raw, UnsetType, field
 
 from .conversation import TokenUsage, context_tokens
-from .raw_lines import replace_lone_surrogates
+from .raw_lines import replace_lone_surrogates, timestamp_to_ms
 
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -274,6 +274,15 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
     hook_errors: Raw | UnsetType = UNSET
     total_cost: Dollars | None = field(name="totalCostUSD", default=None)
 
+    @property
+    def at(self) -> int | None:
+        """When it was written; milliseconds since 1970 (UTC)."""
+        return timestamp_to_ms(self.timestamp)
+
+    def name_at(self, offset: int) -> str:
+        """Return its uuid, or else where it stands."""
+        return self.uuid or f"at {offset}"
+
 
 SYNTHETIC_MODEL: Final = "<synthetic>"
 """The model of an answer that the client made up: no request, no usage."""
@@ -371,6 +380,15 @@ def decode_blocks(content: Raw | UnsetType) -> list[RawBlock]:
         return decode_blocks_strictly(content)
     except UnexpectedShapeError:
         return []
+
+
+def message_blocks(line: TranscriptLine) -> list[RawBlock]:
+    """Decode what a line's message holds; raises NotJsonError as `decode_blocks` does."""
+    return decode_blocks(line.message.content) if line.message else []
+
+
+def join_texts(blocks: Iterable[RawBlock]) -> str:
+    return "\n".join(block.text or "" for block in blocks if block.type == "text")
 
 
 def decode_blocks_strictly(content: Raw | UnsetType) -> list[RawBlock]:

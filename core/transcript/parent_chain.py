@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
-from .conversation import Boundary, Entry, Role
+from .conversation import Boundary, Entry, Role, last_boundary, remembered_leaf
 
 EntriesByUuid = dict[str, Entry]
 """Entries by uuid, in the order of their file."""
@@ -23,9 +23,7 @@ def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
         # An agent's own file is a sidechain from its first line to its last.
         lines = {uuid: entry for uuid, entry in lines.items() if not entry.sidechain}
     lines = _after_last_boundary(_relink_orphans(lines))
-    leaf = _find_leaf(
-        lines, next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
-    )
+    leaf = _find_leaf(lines, remembered_leaf(entries))
     return _add_siblings([*_ancestors(lines, leaf)][::-1], lines)
 
 
@@ -41,7 +39,7 @@ def _relink_orphans(lines: EntriesByUuid) -> EntriesByUuid:
 
 def _after_last_boundary(lines: EntriesByUuid) -> EntriesByUuid:
     """Leave out what a compaction removed, and hang what it kept behind its anchor."""
-    last = next((entry for entry in reversed(lines.values()) if entry.boundary), None)
+    last = last_boundary(lines.values())
     if last is None or last.boundary is None:
         return lines
     kept = _retained_by(last.boundary, lines)
@@ -234,8 +232,9 @@ def retained_uuids(entries: Sequence[Entry]) -> set[str]:
 
     A message of a segment is named where its lines still lead to its head.
     """
-    last = next((each.boundary for each in reversed(entries) if each.boundary), None)
-    if last is None:
+    end = last_boundary(entries)
+    if end is None or end.boundary is None:
         return set()
+    last = end.boundary
     lines = {entry.uuid: entry for entry in entries if entry.uuid}
     return {*last.kept_uuids, *(last.kept_range or ()), *_retained_by(last, lines)}

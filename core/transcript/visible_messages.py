@@ -8,7 +8,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from .conversation import Entry, MessagePart, PartKind, Role
+from .conversation import Entry, MessagePart, PartKind, Role, only_thinks
 from .parent_chain import follow_chain
 
 
@@ -56,12 +56,8 @@ def _is_blank(piece: MessagePart) -> bool:
 
 def _without_thinking_only(entries: list[Entry]) -> list[Entry]:
     """Leave out answers that are thinking alone: the API takes none."""
-    spoken = {entry.message_id for entry in entries if not _only_thinks(entry)}
-    return [entry for entry in entries if entry.message_id in spoken or not _only_thinks(entry)]
-
-
-def _only_thinks(entry: Entry) -> bool:
-    return all(piece.kind is PartKind.THINKING for piece in entry.parts)
+    spoken = {entry.message_id for entry in entries if not only_thinks(entry)}
+    return [entry for entry in entries if entry.message_id in spoken or not only_thinks(entry)]
 
 
 def _attachments_first(entries: list[Entry]) -> list[Entry]:

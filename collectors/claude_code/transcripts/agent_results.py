@@ -34,10 +34,12 @@ from ....core.transcript.line_decoder import (
     decode_optional,
     decode_string,
     decode_value,
+    join_texts,
+    message_blocks,
     read_usage,
 )
 from ....core.transcript.line_types import PLAN_TOOL
-from ....core.transcript.raw_lines import text_key, timestamp_to_ms
+from ....core.transcript.raw_lines import text_key
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
 _TRANSCRIPT_START: Final = re.compile(r"\s*\{\"(?:parentUuid|isSidechain|type)\"")
@@ -86,7 +88,7 @@ def make_text_fact(
         uuid=uuid,
         kind=kind,
         agent_id=who.get("agent_id"),
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         text=sanitize_text(stripped),
         lines=stripped.count("\n") + 1 if stripped else 0,
         chars=len(stripped),
@@ -95,9 +97,8 @@ def make_text_fact(
 
 def read_compaction_summary(offset: int, line: TranscriptLine) -> SummaryRecord:
     """Read what a compaction kept."""
-    blocks = decode_blocks(line.message.content) if line.message else []
-    text = "\n".join(block.text or "" for block in blocks if block.type == "text")
-    return make_text_fact(offset, line.uuid or f"at {offset}", "boundary", line, text)
+    text = join_texts(message_blocks(line))
+    return make_text_fact(offset, line.name_at(offset), "boundary", line, text)
 
 
 def read_plan(offset: int, line: TranscriptLine, tool: RawBlock) -> SummaryRecord | None:
@@ -107,7 +108,7 @@ def read_plan(offset: int, line: TranscriptLine, tool: RawBlock) -> SummaryRecor
     asked = decode_optional(tool.input, PlanInput)
     if asked is None or not (asked.plan or "").strip():
         return None
-    uuid = sanitize_title(tool.id or line.uuid or f"at {offset}")
+    uuid = sanitize_title(tool.id or line.name_at(offset))
     return make_text_fact(offset, uuid, "plan", line, asked.plan or "")
 
 
@@ -158,7 +159,7 @@ def read_failed_calls(offset: int, line: TranscriptLine) -> list[AgentReturnReco
 
     The transcript's reader does not know which of them were to start an agent: the store does.
     """
-    blocks = decode_blocks(line.message.content) if line.message else []
+    blocks = message_blocks(line)
     return [
         replace(
             _return_fact(offset, f"failed {name}", name, line, _failure_status(line, block)),
@@ -198,7 +199,7 @@ def _arrived_texts(line: TranscriptLine) -> Iterator[str]:
     """List the texts of a user's line that neither a person nor a channel wrote."""
     if line.origin and line.origin.kind not in {None, "task-notification", "peer", "coordinator"}:
         return
-    for block in decode_blocks(line.message.content) if line.message else []:
+    for block in message_blocks(line):
         if block.text:
             yield block.text
 
@@ -240,7 +241,7 @@ def _return_fact(
         uuid=uuid,
         agent_id=agent_id,
         tool_use_id=None,
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         status=status,
         model=None,
         context_tokens=None,
@@ -301,7 +302,7 @@ def _with_text(
 
 
 def _tool_use_id(line: TranscriptLine) -> str | None:
-    for block in decode_blocks(line.message.content) if line.message else []:
+    for block in message_blocks(line):
         if block.type == "tool_result" and block.tool_use_id:
             return block.tool_use_id
     return None
@@ -310,14 +311,14 @@ def _tool_use_id(line: TranscriptLine) -> str | None:
 def _read_tool_result(
     offset: int, line: TranscriptLine, result: AgentToolResult, agent_id: str
 ) -> AgentReturn:
-    uuid = line.uuid or f"at {offset}"
+    uuid = line.name_at(offset)
     spent, context = read_usage(result.usage) if result.usage else (None, None)
     fact = AgentReturnRecord(
         offset=offset,
         uuid=uuid,
         agent_id=agent_id,
         tool_use_id=_tool_use_id(line),
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         status=sanitize_title(result.status or "completed"),
         model=sanitize_title(result.resolved_model) if result.resolved_model else None,
         context_tokens=context,
@@ -344,7 +345,7 @@ def _read_notification(offset: int, line: TranscriptLine, text: str) -> AgentRet
         uuid=uuid,
         agent_id=agent_id,
         tool_use_id=find_tag(around, "tool-use-id"),
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         status=sanitize_title(find_tag(around, "status") or "completed"),
         model=None,
         context_tokens=None,

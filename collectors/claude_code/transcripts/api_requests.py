@@ -9,7 +9,6 @@ own has no such line: its hash is that of the user's or assistant's lines themse
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import re
 import struct
@@ -31,7 +30,7 @@ from ....core.transcript.client_messages import (
     parse_prompt_snapshot,
 )
 from ....core.transcript.conversation import Entry, MessagePart, PartKind, PromptSnapshot
-from ....core.transcript.entry_decoder import MEDIA_BLOCKS
+from ....core.transcript.entry_decoder import MEDIA_BLOCKS, iter_lines
 from ....core.transcript.line_decoder import Count
 from ....core.transcript.line_types import CLIENT_TEXT
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
@@ -193,17 +192,16 @@ _MESSAGE_LINE: Final = re.compile(rb'"type":"(?:user|assistant)"')
 
 
 def _iter_message_lines(path: Path, before: int) -> Iterator[tuple[int, dict[str, Any]]]:
-    with open_regular(path) as raw:
-        file, offset = io.BufferedReader(raw), 0  # type: ignore[type-var]
-        while offset < before and (data := file.readline(MAX_LINE_BYTES)):
-            if _MESSAGE_LINE.search(data) and not data.startswith(b'{"type":"api-request'):
-                try:
-                    line = json.loads(data)
-                except (ValueError, RecursionError):
-                    line = None
-                if isinstance(line, dict) and line.get("type") in {"user", "assistant"}:
-                    yield offset, line
-            offset += len(data)
+    for offset, _, data in iter_lines(path):
+        if offset >= before:
+            return
+        if _MESSAGE_LINE.search(data) and not data.startswith(b'{"type":"api-request'):
+            try:
+                line = json.loads(data)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(line, dict) and line.get("type") in {"user", "assistant"}:
+                yield offset, line
 
 
 SentJson = dict[str, Any]

@@ -28,18 +28,18 @@ from ....core.store.transcript_records import (
 from ....core.transcript.line_decoder import (
     Attachment,
     NotJsonError,
-    RawBlock,
     TranscriptLine,
     UnexpectedShapeError,
     decode_attachment,
-    decode_blocks,
     decode_line,
     decode_string,
     decode_value,
+    join_texts,
+    message_blocks,
     repair_line,
 )
 from ....core.transcript.line_types import LEADING_TYPE
-from ....core.transcript.raw_lines import LINE_PADDING, timestamp_to_ms
+from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
 if TYPE_CHECKING:
@@ -65,14 +65,14 @@ _MEMORY_NOTE: Final = re.compile(
 
 def read_stop_block(offset: int, line: TranscriptLine) -> StopBlockRecord | None:
     """Read what a Stop hook kept the session for; None for any other line."""
-    blocks = decode_blocks(line.message.content) if line.message else []
+    blocks = message_blocks(line)
     text = (blocks[0].text or "") if blocks else ""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
         return None
     return StopBlockRecord(
         offset=offset,
-        uuid=line.uuid or f"at {offset}",
-        at=timestamp_to_ms(line.timestamp),
+        uuid=line.name_at(offset),
+        at=line.at,
         text=sanitize_text(text[:MAX_STOP_BLOCK_CHARS]),
         lines=len(text.splitlines()),
         chars=len(text),
@@ -89,7 +89,7 @@ def read_stop_hooks(offset: int, line: TranscriptLine) -> StopHookRecord:
     names = [sanitize_title(str(each.get("command") or "")) for each in ran[:MAX_NAMED_COMMANDS]]
     return StopHookRecord(
         offset=offset,
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         hooks=count if isinstance(count, int) and _is_count(count) else len(ran),
         blocked=len(errors) if isinstance(errors, list) else 0,
         duration_ms=max(taken, default=None),
@@ -106,9 +106,7 @@ def read_memory_note(
         words = "\n".join(map(str, said)) if isinstance(said, list) else said
         found = _MEMORY_NOTE.search(words) if isinstance(words, str) else None
         if found:
-            return MemoryNoteRecord(
-                offset, timestamp_to_ms(line.timestamp), sanitize_title(found[1])
-            )
+            return MemoryNoteRecord(offset, line.at, sanitize_title(found[1]))
     return None
 
 
@@ -129,21 +127,17 @@ SKILL_BODY_PREFIX: Final = "Base directory for this skill:"
 
 def index_agent_meta_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note in an agent's file that it was blocked, or which skill it was given."""
-    blocks = decode_blocks(line.message.content) if line.message else []
-    who = line.uuid or f"at {offset}"
+    blocks = message_blocks(line)
+    who = line.name_at(offset)
     for block in blocks:
         text = block.text or ""
         if found := AGENT_HOOK_FEEDBACK.match(text):
             said = sanitize_text(text[found.end() :].strip())
-            builder.feedback.append(
-                StopFeedbackRecord(offset, who, timestamp_to_ms(line.timestamp), said)
-            )
+            builder.feedback.append(StopFeedbackRecord(offset, who, line.at, said))
             return
         if skill := SKILL_NAME.search(text):
             name = sanitize_title(skill[1])
-            builder.skills.append(
-                GivenSkillRecord(offset, who, timestamp_to_ms(line.timestamp), name)
-            )
+            builder.skills.append(GivenSkillRecord(offset, who, line.at, name))
             return
 
 
@@ -178,10 +172,9 @@ def _to_marker(offset: int, data: bytes) -> MarkerRecord:
     if head and head[1].startswith(b"api-request"):
         return MarkerRecord(offset, f"at {offset}", None, MarkerOrigin.REQUEST_COPY)
     line = decode_line(data)
-    who, at = line.uuid or f"at {offset}", timestamp_to_ms(line.timestamp)
+    who, at = line.name_at(offset), line.at
     if line.type == "assistant" and line.message:
-        blocks = decode_blocks(line.message.content)
-        text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
+        text = join_texts(message_blocks(line)).strip()
         if COMPRESSED_MARKER in text:
             message = line.message.id or who
             return MarkerRecord(
@@ -198,7 +191,7 @@ def _marker_origin(line: TranscriptLine) -> MarkerOrigin:
         return MarkerOrigin.INJECTED_CONTEXT if injected else MarkerOrigin.OTHER
     if line.type != "user" or line.is_compact_summary or not line.message:
         return MarkerOrigin.OTHER
-    blocks = decode_blocks(line.message.content)
+    blocks = message_blocks(line)
     if any(block.type == "tool_result" for block in blocks):
         return MarkerOrigin.TOOL_RESULT
     texts = [block.text or "" for block in blocks]
@@ -261,7 +254,7 @@ def read_repeated_context_report(offset: int, line: TranscriptLine) -> ContextRe
 
     None for any other line; raises NotJsonError as `decode_blocks` does.
     """
-    blocks = decode_blocks(line.message.content) if line.message else []
+    blocks = message_blocks(line)
     text = next((block.text for block in blocks if block.type == "text" and block.text), "")
     said = parse_context_text(text) if text.startswith(REPORT_HEADING) else None
     return None if said is None else _report_fact(offset, line, said)
@@ -270,7 +263,7 @@ def read_repeated_context_report(offset: int, line: TranscriptLine) -> ContextRe
 def _report_fact(offset: int, line: TranscriptLine, said: ContextReport) -> ContextReportRecord:
     return ContextReportRecord(
         offset=offset,
-        at=timestamp_to_ms(line.timestamp),
+        at=line.at,
         model=said.model,
         total_tokens=said.total_tokens,
         window_tokens=said.window_tokens,
@@ -364,20 +357,16 @@ PROMPT_TOO_LONG: Final = "too_long"
 """Kind of a refusal because the prompt is larger than the window."""
 
 
-def read_refusal(offset: int, line: TranscriptLine, at: int | None) -> ApiErrorRecord | None:
+def read_refusal(offset: int, line: TranscriptLine) -> ApiErrorRecord | None:
     """Read an API error's line; None for another text that the client made up."""
     if not line.is_api_error_message:
         return None
-    shown = " ".join(block.text or "" for block in _content_blocks(line) if block.type == "text")
+    shown = " ".join(block.text or "" for block in message_blocks(line) if block.type == "text")
     details = decode_value(line.error_details)
     detail = sanitize_title(details if isinstance(details, str) else shown)
     refused = parse_limit_error({"details": details, "message": shown})
     if refused and refused.exceeds_window:
         sizes = refused.current_tokens, refused.max_tokens
-        return ApiErrorRecord(offset, at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
-    error = decode_value(line.error)
-    return ApiErrorRecord(offset, at, sanitize_title(str(error or "unknown")), detail, line.uuid)
-
-
-def _content_blocks(line: TranscriptLine) -> list[RawBlock]:
-    return decode_blocks(line.message.content) if line.message else []
+        return ApiErrorRecord(offset, line.at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
+    kind = sanitize_title(str(decode_value(line.error) or "unknown"))
+    return ApiErrorRecord(offset, line.at, kind, detail, line.uuid)

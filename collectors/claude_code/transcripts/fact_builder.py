@@ -44,9 +44,10 @@ from ....core.transcript.line_decoder import (
     TranscriptLine,
     decode_line,
     decode_optional,
+    join_texts,
 )
 from ....core.transcript.line_types import AGENT_TOOLS
-from ....core.transcript.raw_lines import time_span, timestamp_to_ms
+from ....core.transcript.raw_lines import time_span
 from ....core.transcript.sanitize import (
     remove_invisible,
     sanitize_id,
@@ -293,7 +294,7 @@ class FactBuilder:
             LaunchRecord(
                 offset=offset,
                 tool_use_id=tool.id,
-                at=timestamp_to_ms(line.timestamp),
+                at=line.at,
                 agent_type=sanitize_title(asked.subagent_type or "general-purpose"),
                 description=sanitize_title(asked.description or ""),
                 asked_model=sanitize_title(asked.model) if asked.model else None,
@@ -304,10 +305,10 @@ class FactBuilder:
 
     def add_reply(self, offset: int, line: TranscriptLine, blocks: list[RawBlock]) -> None:
         """Keep an agent's words, of which only the last answer's are its reply."""
-        text = "\n".join(block.text or "" for block in blocks if block.type == "text").strip()
+        text = join_texts(blocks).strip()
         if text and line.message:
-            message_id = line.message.id or line.uuid or f"at {offset}"
-            at = timestamp_to_ms(line.timestamp)
+            message_id = line.message.id or line.name_at(offset)
+            at = line.at
             if self.replies and self.replies[-1].message_id != message_id:
                 # Only the last answer of an agent is its reply; the one before it says that
                 # an answer with the last one's id, of an earlier reading, has ended.
@@ -322,8 +323,8 @@ class FactBuilder:
         self.boundaries.append(
             BoundaryRecord(
                 offset=offset,
-                uuid=line.uuid or f"at {offset}",
-                at=timestamp_to_ms(line.timestamp),
+                uuid=line.name_at(offset),
+                at=line.at,
                 trigger=sanitize_title(said.trigger) if said and said.trigger else None,
                 pre_tokens=said.pre_tokens if said else None,
                 post_tokens=said.post_tokens if said else None,
@@ -340,7 +341,7 @@ class FactBuilder:
             MicrocompactionRecord(
                 offset=offset,
                 uuid=sanitize_title(line.uuid or "") or f"at {offset}",
-                at=timestamp_to_ms(line.timestamp),
+                at=line.at,
                 trigger=sanitize_title(said.trigger) if said.trigger else None,
                 pre_tokens=said.pre_tokens,
                 saved_tokens=said.tokens_saved,

@@ -15,8 +15,9 @@ from ....core.transcript.line_decoder import (
     TranscriptLine,
     UnexpectedShapeError,
     decode_attachment,
-    decode_blocks,
     decode_line,
+    join_texts,
+    message_blocks,
     repair_line,
 )
 from ....core.transcript.line_glance import (
@@ -39,7 +40,7 @@ from ....core.transcript.line_types import (
     LEADING_TYPE,
     SKIPPED_TYPES,
 )
-from ....core.transcript.raw_lines import LINE_PADDING, timestamp_to_ms
+from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_title
 from . import agent_results, client_output
 from .api_requests import REQUEST_TYPE, read_request_line, read_request_part
@@ -71,7 +72,7 @@ if TYPE_CHECKING:
 
 def index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note the agents that an answer starts, its plan, and an agent's reply."""
-    blocks = decode_blocks(line.message.content) if line.message else []
+    blocks = message_blocks(line)
     for block in blocks:
         if block.type == "tool_use":
             builder.add_launch(offset, line, block)
@@ -85,9 +86,6 @@ def index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> Non
 
 def index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note a summary, what an agent returned, or a person's prompt."""
-    message = line.message
-    if message is None:
-        return
     builder.add_fork(line)
     if line.is_compact_summary:
         builder.texts.append(agent_results.read_compaction_summary(offset, line))
@@ -110,14 +108,14 @@ def index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> 
         ):
             builder.reports.append(report)
         return
-    blocks = decode_blocks(message.content)
+    blocks = message_blocks(line)
     _index_turn(builder, offset, line, blocks)
     chosen = read_model_choice(blocks[0].text or "") if blocks else None
     if chosen:
         builder.session["model"] = chosen
         builder.model_offset = offset
     if builder.is_agent and blocks:
-        builder.session.setdefault("prompt", prompt_key(_block_text(blocks)))
+        builder.session.setdefault("prompt", prompt_key(join_texts(blocks)))
     if "first_prompt" in builder.session or (
         line.origin and line.origin.kind not in {None, "human"}
     ):
@@ -240,7 +238,7 @@ def index_sources(builder: FactBuilder, _offset: int, line: TranscriptLine) -> N
 
 def index_synthetic_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
     """Note an answer that the client made up: a refusal, or nothing that counts."""
-    refusal = read_refusal(offset, line, timestamp_to_ms(line.timestamp))
+    refusal = read_refusal(offset, line)
     if refusal:
         builder.errors.append(refusal)
         if not builder.is_sidechain(line):
@@ -264,10 +262,6 @@ def _index_turn(
         builder.turns.set_turn(TurnState.OVER, offset, line.timestamp)
     elif any(not CLIENT_TEXT.match(text) for text in texts):
         builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
-
-
-def _block_text(blocks: list[RawBlock]) -> str:
-    return "\n".join(block.text or "" for block in blocks if block.type == "text")
 
 
 def _first_typed_text(blocks: list[RawBlock]) -> str | None:

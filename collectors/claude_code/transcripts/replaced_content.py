@@ -29,6 +29,7 @@ from ....core.transcript.conversation import (
     Entry,
     PartKind,
     replaced_result_ids,
+    without_sidechains,
 )
 from ....core.transcript.entry_decoder import decode_parts, iter_entries, iter_lines
 from ....core.transcript.line_decoder import (
@@ -87,7 +88,7 @@ def _replaced_by_plan(
         raise NotReadableError("its receipt is gone: nothing says what it was made of")
     entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
     report_progress("looking for what the text keeps …")
-    return compare_plan_summary(_without_sidechains(entries), plan.kept_uuids, row.text)
+    return compare_plan_summary([*without_sidechains(entries)], plan.kept_uuids, row.text)
 
 
 def _replaced_by_boundary(
@@ -99,7 +100,7 @@ def _replaced_by_boundary(
     path, kind, offset = place
     entries = _read_entries(projects / path, report_progress, offset)
     report_progress("looking for what the summary keeps …")
-    own = _without_sidechains(entries) if kind == "session" else entries
+    own = [*without_sidechains(entries)] if kind == "session" else entries
     found = compare_boundary_summary(own, offset, row.text)
     if found is None:
         raise NotReadableError("no boundary stands before it in its transcript")
@@ -115,11 +116,6 @@ def _replaced_by_result(
     entries = _read_entries(projects / place[1], report_progress)
     report_progress("looking for what the result keeps …")
     return compare_agent_result(entries, row.text)
-
-
-def _without_sidechains(entries: Sequence[Entry]) -> list[Entry]:
-    # A session's sidechains are agents' (clients up to 2.0), not of its own context.
-    return [entry for entry in entries if not entry.sidechain]
 
 
 def _read_entries(
@@ -195,9 +191,6 @@ def read_retained_and_lost(
     found = find_transcript(db, row.session_id, row.agent_id)
     if found is None:
         return None
-    own = (
-        entry
-        for entry in iter_entries(projects / found[1])
-        if row.agent_id is not None or not entry.sidechain
-    )
+    entries = iter_entries(projects / found[1])
+    own = entries if row.agent_id is not None else without_sidechains(entries)
     return find_retained_and_lost(own, row.uuid)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from ....core.files.safe_open import open_regular
-from ....core.transcript.conversation import Entry, PartKind, Role
+from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.line_decoder import NotJsonError, UnexpectedShapeError
 from ....core.transcript.line_glance import glance
@@ -121,9 +121,8 @@ def read_recent_entries(path: Path, most: int = RECENT_BYTES) -> list[Entry]:
     Of a session's file those of agents are left out, of an agent's own none. Lines count from
     where the reading begins. Raises OSError where the file cannot be read.
     """
-    own = path.parent.name != "subagents"
     entries = iter_entries(path, find_recent_start(path, most))
-    return [entry for entry in entries if not (own and entry.sidechain)]
+    return [*(entries if path.parent.name == "subagents" else without_sidechains(entries))]
 
 
 def find_recent_start(path: Path, most: int, end: int | None = None) -> int:

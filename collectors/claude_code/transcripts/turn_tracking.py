@@ -36,6 +36,7 @@ from ....core.transcript.line_decoder import (
     decode_optional,
     is_estimated_usage,
     last_output_tokens,
+    message_blocks,
     one_hour_cache_tokens,
     read_usage,
 )
@@ -297,7 +298,7 @@ class TurnTracker:
 def _call_fact(call: str, offset: int, data: memoryview) -> OpenCallRecord | None:
     try:
         line = decode_line(data)
-        blocks = decode_blocks(line.message.content) if line.message else []
+        blocks = message_blocks(line)
     except (NotJsonError, UnexpectedShapeError):
         return None
     for block in blocks:
@@ -305,7 +306,7 @@ def _call_fact(call: str, offset: int, data: memoryview) -> OpenCallRecord | Non
             return OpenCallRecord(
                 offset=offset,
                 tool_use_id=call,
-                at=timestamp_to_ms(line.timestamp),
+                at=line.at,
                 name=sanitize_title(block.name or ""),
                 detail=_call_detail(block.input),
             )

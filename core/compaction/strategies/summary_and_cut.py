@@ -11,7 +11,7 @@ from ...summaries.providers.provider import ProviderError
 from ...summaries.summary_budget import Summary, SummaryBudget, default_budget
 from ...summaries.summary_facts import SummaryFact, SummaryTemplate, previous_summary_facts
 from ...summaries.summary_settings import ALL_FACTS, FactSelection
-from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages
+from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages, has_prompt
 from ...transcript.redaction import redact
 from ..edit_builder import count_saved_bytes, remove_line
 from ..plan import Operation, Refusal, Severity
@@ -20,7 +20,6 @@ from ..summary_boundary import (
     Conversation,
     RetainedTail,
     derive_line_id,
-    has_prompt,
     make_boundary_operation,
     make_prompt_line,
     retain_last_messages,
@@ -155,7 +154,7 @@ def _first_prompt(sent: list[Entry], tail: RetainedTail) -> tuple[Entry, ...]:
     return tuple(
         entry
         for entry in (first.entries if first else ())
-        if entry.offset in away and any(piece.kind is PartKind.PROMPT for piece in entry.parts)
+        if entry.offset in away and has_prompt(entry)
     )
 
 
