@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -20,7 +20,7 @@ from ...core.store.post_scan_writer import (
     UnmeasuredSave,
 )
 from ...core.store.transcript_records import FileKind
-from ...core.transcript.sanitize import sanitize_text
+from ...core.transcript.sanitize import map_texts, sanitize_text
 
 if TYPE_CHECKING:
     from ...core.measure.compaction_report import CompactionReport
@@ -192,17 +192,7 @@ class CompactionReportJob:
 
 def _sanitized(told: CompactionReport) -> CompactionReport:
     """Strip terminal control characters from every text of a report."""
-    return msgspec.convert(_map_texts(sanitize_text, msgspec.to_builtins(told)), type(told))
-
-
-def _map_texts(clean: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    if isinstance(value, str):
-        return clean(value)
-    if isinstance(value, dict):
-        return {name: _map_texts(clean, each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_map_texts(clean, each) for each in value]
-    return value
+    return msgspec.convert(map_texts(sanitize_text, msgspec.to_builtins(told)), type(told))
 
 
 MEASURE_BUDGET_S: Final = 0.1

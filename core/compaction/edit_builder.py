@@ -10,7 +10,7 @@ import msgspec
 
 from ..files.json_spans import JsonPointerError, JsonSpan, escape_token, replace_spans
 from ..summaries.decision_patterns import quote_line
-from ..transcript.conversation import RESULT_KINDS, PartKind
+from ..transcript.conversation import RESULT_KINDS, PartKind, decode_tool_input
 from ..transcript.entry_decoder import MEDIA_BLOCKS
 from ..transcript.raw_lines import replace_lone_surrogates
 from .plan import Edit, Operation, RemoveLine, ReplaceValue, Severity
@@ -242,7 +242,7 @@ def _build_operation(
         level=reason.level,
         line=block.line,
         kind=block.part.kind.value,
-        what=describe_call(block, _indexed_input(call))
+        what=describe_call(block, decode_tool_input(call.part.text))
         if block.part.name
         else f"{block.part.kind.value} text",
         why=reason.why,
@@ -250,15 +250,6 @@ def _build_operation(
         bytes_saved=gained,
         edits=edits,
     )
-
-
-def _indexed_input(call: VisibleBlock) -> dict[str, Any]:
-    """Read what a call was given from what the index keeps of it: nothing of a long one."""
-    try:
-        asked = msgspec.json.decode(call.part.text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return {}
-    return asked if isinstance(asked, dict) else {}
 
 
 def _find_block(view: TranscriptView, slot: VisibleBlock) -> tuple[str, dict[str, Any]] | None:

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import MessagePart, PartKind
+from ..transcript.conversation import MessagePart, PartKind, decode_tool_input
 from .context_parts import (
     CachedPartCounter,
     CompositionSource,
@@ -213,11 +213,8 @@ def _item_name(piece: MessagePart, place: tuple[str, ...]) -> str:
 
 def describe_input(text: str) -> str:
     """Return the descriptive field of a call's JSON input, else the input as it is."""
-    try:
-        given = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError):
-        return text
-    if not isinstance(given, dict):
+    given = decode_tool_input(text)
+    if given is None:
         return text
     named = (given[name] for name in _DESCRIPTIVE_FIELDS if isinstance(given.get(name), str))
     return next(named, text)

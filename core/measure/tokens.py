@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..transcript.conversation import RESULT_KINDS, MessagePart, PartKind
+from ..transcript.conversation import RESULT_KINDS, MessagePart, PartKind, decode_tool_input
 from .models import model_family
 
 CountText = Callable[[str], "TextCount"]
@@ -338,7 +338,7 @@ def model_text(part: MessagePart) -> tuple[str, int]:
         return part.text.rstrip(" "), 0
     if part.kind is not PartKind.TOOL_INPUT:
         return part.text, 0
-    given = _call_parameters(part.text)
+    given = decode_tool_input(part.text)
     if given is None:
         return f"{part.name}\n{part.text}", 1
     values = [value if isinstance(value, str) else _json(value) for value in given.values()]
@@ -374,14 +374,6 @@ def _surrounding_tokens(piece: MessagePart, parameters: int, tokenizer: Tokenize
     if piece.kind in {PartKind.TEXT, PartKind.THINKING}:
         return media
     return measured.message + media
-
-
-def _call_parameters(text: str) -> dict[str, object] | None:
-    try:
-        given = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
-    return given if isinstance(given, dict) else None
 
 
 def _json(value: object) -> str:

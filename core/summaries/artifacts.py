@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import Entry, MessagePart, PartKind
+from ..transcript.conversation import Entry, MessagePart, PartKind, decode_tool_input
 from .decision_patterns import find_decisions, find_rules, quote_line
 from .mentions import contains_secret, find_declarations, find_names
 
@@ -118,8 +118,6 @@ FILE_TEXT_FIELDS: Final = frozenset(
 """Fields of a tool's input that hold a file's text: what it declares is named, not all that
 it mentions."""
 
-_json: Final = msgspec.json.Decoder()
-
 
 class FileUse(msgspec.Struct, frozen=True):
     """A file that the model touched with a tool that did not fail."""
@@ -187,11 +185,7 @@ def prompt_excerpt(text: str) -> str:
 
 def parse_tool_input(piece: MessagePart) -> dict[str, Any]:
     """Read what a tool was asked; empty where it is no object."""
-    try:
-        asked = _json.decode(piece.text) if piece.text else None
-    except (msgspec.DecodeError, RecursionError):
-        return {}
-    return asked if isinstance(asked, dict) else {}
+    return decode_tool_input(piece.text) or {}
 
 
 def input_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -29,7 +29,7 @@ from .artifacts import (
     parse_tool_input,
     prompt_excerpt,
 )
-from .decision_patterns import find_sentences
+from .decision_patterns import find_sentences, quote_line
 from .key_messages import (
     SPOKEN_KINDS,
     constraint_facts,
@@ -45,7 +45,6 @@ from .summary_facts import (
     make_fact,
     merge_facts,
     replace_angle_brackets,
-    truncate_line,
 )
 from .tool_outcomes import SHELL_TOOLS, list_failed_calls, list_file_activity, list_running_jobs
 
@@ -87,15 +86,15 @@ def find_next_step(
     """
     doing = next((todo for todo in todos if todo.status == IN_PROGRESS), None)
     if doing:
-        return f'go on with "{truncate_line(doing.text, STEP_CHARS)}"', doing.line
+        return f'go on with "{quote_line(doing.text, STEP_CHARS)}"', doing.line
     said = _last_answer(entries)
     if said and (not prompts or said[1] > prompts[-1].line):
         if announced := _last_sentence_matching(_ANNOUNCEMENT, said[0]):
-            return f'the model announced "{truncate_line(announced, STEP_CHARS)}"', said[1]
+            return f'the model announced "{quote_line(announced, STEP_CHARS)}"', said[1]
         if asked := _last_sentence_matching(_QUESTION, said[0]):
-            return f'the user\'s answer to "{truncate_line(asked, STEP_CHARS)}"', said[1]
+            return f'the user\'s answer to "{quote_line(asked, STEP_CHARS)}"', said[1]
     if todos:
-        return f'begin "{truncate_line(todos[0].text, STEP_CHARS)}"', todos[0].line
+        return f'begin "{quote_line(todos[0].text, STEP_CHARS)}"', todos[0].line
     if not prompts:
         return None
     # The request itself stands among the goals, or in what was kept as it is.
@@ -214,7 +213,7 @@ def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
     return [
         make_fact(
             FactKind.GOAL,
-            f'{what}: "{truncate_line(each.text, GOAL_CHARS)}"',
+            f'{what}: "{quote_line(each.text, GOAL_CHARS)}"',
             each.line,
             0.99,
             what,
@@ -321,7 +320,7 @@ def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
                 if not CHECK_COMMAND.search(command):
                     continue
                 how = "failed" if piece.failed else "went well"
-                shown = truncate_line(replace_angle_brackets(command), tool_outcomes.COMMAND_CHARS)
+                shown = quote_line(replace_angle_brackets(command), tool_outcomes.COMMAND_CHARS)
                 last.pop(shown, None)
                 last[shown] = make_fact(FactKind.DONE, f"`{shown}` {how}", entry.line, 0.75, shown)
     return list(reversed(last.values()))

@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from ..transcript.conversation import Entry, PartKind
+from .decision_patterns import quote_line
 
 FACT_CHARS: Final = 600
 """Of a fact that is one line: the longest sentence (cues.LONGEST_SENTENCE) fits whole."""
@@ -68,14 +69,8 @@ def make_fact(
     kind: FactKind, text: str, line: int, weight: float, key: str | None = None
 ) -> SummaryFact:
     """Make a fact; what is no quote is made one line."""
-    said = text if kind in VERBATIM_KINDS else truncate_line(text)
+    said = text if kind in VERBATIM_KINDS else quote_line(text, FACT_CHARS)
     return SummaryFact(kind, said, key if key is not None else said, line, weight)
-
-
-def truncate_line(text: str, chars: int = FACT_CHARS) -> str:
-    """Make a text one line, no longer than `chars`."""
-    line = " ".join(text[: 4 * chars].split())
-    return line if len(line) <= chars else line[: chars - 1].rstrip() + "…"
 
 
 def replace_angle_brackets(text: str) -> str:

@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from .artifacts import EDIT_TOOLS, READ_TOOLS, WRITE_TOOLS, parse_tool_input
+from .decision_patterns import quote_line
 from .mentions import split_path
-from .summary_facts import replace_angle_brackets, truncate_line
+from .summary_facts import replace_angle_brackets
 
 COMMAND_CHARS: Final = 120
 """Of a command that is shown: what it runs and on what."""
@@ -133,13 +134,13 @@ def _apply_shell_command(files: dict[str, FileActivity], command: str, line: int
             continue
         files[path] = replace(
             known,
-            command=truncate_line(replace_angle_brackets(command), COMMAND_CHARS),
+            command=quote_line(replace_angle_brackets(command), COMMAND_CHARS),
             deleted=known.deleted or _is_path_end(removed, parts),
             line=line,
         )
     for word in removed:
         if word.startswith("/") and word not in files and "*" not in word:
-            shown = truncate_line(replace_angle_brackets(command), COMMAND_CHARS)
+            shown = quote_line(replace_angle_brackets(command), COMMAND_CHARS)
             files[word] = FileActivity(word, deleted=True, command=shown, line=line)
 
 
@@ -214,7 +215,7 @@ def list_failed_calls(entries: Iterable[Entry]) -> tuple[FailedCall, ...]:
                 call = asked.get(piece.tool_use_id, piece)
                 about = _call_keys(call)
                 if piece.failed:
-                    what = truncate_line(replace_angle_brackets(_call_text(call)), CALL_CHARS)
+                    what = quote_line(replace_angle_brackets(_call_text(call)), CALL_CHARS)
                     key = what, find_error_line(piece.text)
                     found.pop(key, None)
                     found[key] = FailedCall(*key, entry.line)
@@ -237,7 +238,7 @@ def find_error_line(text: str) -> str:
     """Return the last line with an error word, else the last line."""
     lines = [line.strip() for line in text[-RESULT_TAIL_CHARS:].splitlines() if line.strip()]
     said = next((line for line in reversed(lines) if _ERROR_WORD.search(line)), None)
-    return truncate_line(
+    return quote_line(
         replace_angle_brackets(said or (lines[-1] if lines else "failed")), ERROR_LINE_CHARS
     )
 
@@ -324,13 +325,13 @@ def _apply_result(
         for name in _ID_FIELDS:
             jobs.pop(str(given.get(name)), None)
     elif result.kind is PartKind.AGENT_RETURN and (found := _AGENT_STARTED.search(result.text)):
-        kind = truncate_line(str(given.get("subagent_type") or "agent"), JOB_TASK_CHARS)
-        task = truncate_line(
+        kind = quote_line(str(given.get("subagent_type") or "agent"), JOB_TASK_CHARS)
+        task = quote_line(
             replace_angle_brackets(str(given.get("description") or "")), JOB_TASK_CHARS
         )
         jobs[found[1]] = BackgroundJob(found[1], kind, task, line)
     elif given.get("run_in_background") and (found := _SHELL_STARTED.search(result.text)):
-        command = truncate_line(
+        command = quote_line(
             replace_angle_brackets(str(given.get("command") or "")), JOB_TASK_CHARS
         )
         jobs[found[1]] = BackgroundJob(found[1], "shell", command, line)

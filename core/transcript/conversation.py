@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Reversible, Sequence
 from enum import StrEnum
 from itertools import takewhile
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -83,6 +83,15 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
 
 
 RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
+
+
+def decode_tool_input(text: str) -> dict[str, Any] | None:
+    """Decode what a tool was asked; None for what is no object."""
+    try:
+        asked = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+    return asked if isinstance(asked, dict) else None
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):

@@ -17,6 +17,8 @@ from typing import Any, Final
 
 import msgspec
 
+from .sanitize import map_texts
+
 RULES_FILE: Final = Path(__file__).parents[1] / "data" / "gitleaks.json"
 
 KEYWORD_DISTANCE: Final = 400
@@ -166,13 +168,7 @@ def find_secrets(text: str) -> set[str]:
 
 def redact_value(value: Any) -> Any:  # noqa: ANN401 -- any JSON
     """Redact every text of a value; its keys stay."""
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, dict):
-        return {name: redact_value(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [redact_value(each) for each in value]
-    return value
+    return map_texts(redact, value)
 
 
 def entropy(text: str) -> float:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 MAX_TITLE_CHARS: Final = 200
 """A title's length: no row shows more, and a prompt can hold a whole file."""
@@ -159,3 +160,14 @@ def _to_title(text: str) -> str:
 def one_line(text: str) -> str:
     """Sanitize a file name or pasted text for the terminal, and join it into one line."""
     return " ".join(sanitize_text(text).split())
+
+
+def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
+    """Change every text of a JSON value; the names in its objects stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: map_texts(change, each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [map_texts(change, each) for each in value]
+    return value

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from ...core.transcript.sanitize import map_texts
 from ..text.formats import percent
 
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20\u207a\u207b\u2212\ufe62\ufe63\ufe66\ufe6b"
@@ -46,21 +47,11 @@ def _csv_cell(value: object) -> str:
         return ""
     if isinstance(value, str):
         return _without_formula(value)
-    return json.dumps(_without_formulas(value), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(map_texts(_without_formula, value), ensure_ascii=False, separators=(",", ":"))
 
 
 def _without_formula(text: str) -> str:
     return _FORMULA.sub(_TEXT_PREFIX, text)
-
-
-def _without_formulas(value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    if isinstance(value, str):
-        return _without_formula(value)
-    if isinstance(value, dict):
-        return {name: _without_formulas(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_without_formulas(each) for each in value]
-    return value
 
 
 MAX_REPORT_ROWS: Final = 100

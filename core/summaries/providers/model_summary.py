@@ -14,6 +14,7 @@ from ...files.file_operations import write_file_atomically
 from ...files.safe_open import open_regular
 from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from ...transcript.redaction import redact
+from ..decision_patterns import quote_line
 from ..key_messages import prompt_facts
 from ..lost_artifacts import MODEL_MIN_NAMED_SHARE, find_missing_facts, find_summary_flaws
 from ..summary_budget import EstimateTokens, Summary, SummaryBudget, build_summary, estimate_tokens
@@ -25,7 +26,6 @@ from ..summary_facts import (
     make_fact,
     render_summary,
     replace_angle_brackets,
-    truncate_line,
 )
 from .provider import (
     CHEAP_MODEL,
@@ -151,11 +151,9 @@ def _piece_line(piece: MessagePart) -> str:
     if piece.kind is PartKind.TEXT:
         return piece.text.strip()
     if piece.kind is PartKind.TOOL_INPUT:
-        return f"[Used tool: {piece.name} with {truncate_line(piece.text, INPUT_CHARS)}...]"
+        return f"[Used tool: {piece.name} with {quote_line(piece.text, INPUT_CHARS)}...]"
     if piece.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN}:
-        return (
-            f"[Tool result: {truncate_line(replace_angle_brackets(piece.text), RESULT_CHARS)}...]"
-        )
+        return f"[Tool result: {quote_line(replace_angle_brackets(piece.text), RESULT_CHARS)}...]"
     return ""
 
 
