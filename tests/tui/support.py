@@ -100,7 +100,7 @@ class Opened:
 
     async def resize(self, size: tuple[int, int]) -> None:
         await self.pilot.resize_terminal(*size)
-        await self.until(lambda: self.app.screen.size == size)
+        await self.until(lambda: self.app.screen._compositor.size == size)
 
     async def settle(self) -> None:
         """Wait until the panes show what the marked row asks for."""

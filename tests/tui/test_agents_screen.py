@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import pytest
 from ctxtop.tui.screens.agents.agent_screen import AgentScreen
 from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
 from ctxtop.tui.screens.agents.agents_table import AgentScope
@@ -15,7 +14,7 @@ from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.tab_bar import NamedTabBar, TabName
 from textual.widgets import Input, Static
 
-from .comparing import compare, compare_themes, counted, every_size
+from .comparing import compare, compare_sizes, counted
 from .support import opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import agent_files, answer, append, launch, prompt, returned, session_file
@@ -345,17 +344,20 @@ async def test_z_shows_the_report_alone_where_both_do_not_fit(demo: Stage) -> No
         await it.until(lambda: detail.region.x > 60)
 
 
-@pytest.mark.parametrize("size", [(60, 20), (80, 24), (120, 40), (200, 60), (240, 70)])
-async def test_no_number_is_cut_at_any_size(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_no_number_is_cut_at_any_size(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await on_page(it, LEADER)
-        assert all(number in it.words for number in ("2 %", "6 lines ≈134", "41 lines ≈630"))
-        assert {row.content.cell_length for row in pane(it).shown} == {pane(it).row_width}
-        for tab in "23":
-            await it.press(tab, "a", "a")
+        for size in ((60, 20), (80, 24), (120, 40), (200, 60), (240, 70)):
+            await it.resize(size)
+            await it.press("1")
             await read(it)
+            assert all(number in it.words for number in ("2 %", "6 lines ≈134", "41 lines ≈630"))
             assert {row.content.cell_length for row in pane(it).shown} == {pane(it).row_width}
+            for tab in "23":
+                await it.press(tab, "a", "a")
+                await read(it)
+                assert {row.content.cell_length for row in pane(it).shown} == {pane(it).row_width}
 
 
 async def test_it_follows_what_happens_and_keeps_its_place(stage: Stage) -> None:
@@ -427,44 +429,40 @@ async def test_hostile_words_are_shown_as_they_are(stage: Stage) -> None:
         await it.until(lambda: "\\[link=http://e.x\\]" in it.app.clipboard)
 
 
-@every_size
-async def test_how_the_tree_looks(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_how_the_tree_looks(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await on_page(it, BROKEN, "j")
-        await it.until(lambda: "Replay the afternoon" in report(it) or size[0] < 110)
-        await compare_themes(it, "agents", size)
+        await it.until(lambda: "Replay the afternoon" in report(it))
+        await compare_sizes(it, "agents")
 
 
-@every_size
-async def test_how_the_types_look(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_how_the_types_look(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await on_page(it, LEADER, "2")
-        await compare_themes(it, "agent-types", size)
+        await compare_sizes(it, "agent-types")
 
 
-@every_size
-async def test_how_the_findings_look(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_how_the_findings_look(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await on_page(it, LEADER, "3", "a", "a", "j", "j")
-        await compare_themes(it, "agent-findings", size)
+        await compare_sizes(it, "agent-findings")
 
 
-@every_size
-async def test_how_an_agent_looks(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_how_an_agent_looks(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await on_page(it, BROKEN, "j")
         await it.press("enter")
         # What there was to give is read after the agent itself.
         await it.until(lambda: "could have given" in it.text)
-        await compare_themes(it, "agent", size)
+        await compare_sizes(it, "agent")
 
 
 async def test_how_all_agents_look(demo: Stage) -> None:
     async with opened(demo) as it:
         await counted(it)
         await on_page(it, NESTED, "a", "a")
-        compare(it, "agents-all")
+        await compare(it, "agents-all")

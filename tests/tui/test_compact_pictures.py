@@ -17,7 +17,7 @@ from .compacting import (
     receipt_shown,
     receipts_shown,
 )
-from .comparing import compare_themes, every_size
+from .comparing import compare_sizes
 from .support import NOW_MS, opened
 
 if TYPE_CHECKING:
@@ -39,46 +39,40 @@ async def at(it: Opened, title: str) -> None:
     await planned(it)
 
 
-@every_size
-async def test_compact(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_compact(demo: Stage) -> None:
+    async with opened(demo) as it:
         await at(it, LARGE)
         await it.press("g", "j", "j", "space")
         await planned(it)
-        if size[1] > 30:
-            await it.until(lambda: "index.py" in str(it.app.screen.query_one("#change").render()))
-        await compare_themes(it, "compact", size)
+        await it.until(lambda: "index.py" in str(it.app.screen.query_one("#change").render()))
+        await compare_sizes(it, "compact")
 
 
-@every_size
-async def test_compact_of_an_open_session(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_compact_of_an_open_session(demo: Stage) -> None:
+    async with opened(demo) as it:
         await at(it, LIVE)
-        await compare_themes(it, "compact-open", size)
+        await compare_sizes(it, "compact-open")
 
 
-@every_size
-async def test_receipt_and_receipts(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_receipt_and_receipts(demo: Stage) -> None:
+    async with opened(demo) as it:
         await at(it, LARGE)
         await it.press("f")
         await receipt_shown(it)
         it.app.clear_notifications()
         await mark_row(it, "Bash pytest -q")
-        if size[1] > 30:
-            await it.until(lambda: "Bash" in str(it.app.screen.query_one("#change").render()))
+        await it.until(lambda: "Bash" in str(it.app.screen.query_one("#change").render()))
         await it.calm()
-        await compare_themes(it, "receipt", size)
+        await compare_sizes(it, "receipt")
         await it.press("R")
         await receipts_shown(it)
-        await compare_themes(it, "receipts", size)
+        await compare_sizes(it, "receipts")
 
 
-@every_size
-async def test_recover(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_recover(demo: Stage) -> None:
+    async with opened(demo) as it:
         await it.mark("Explain the invoice run")
         await it.press("r")
         await it.until(lambda: isinstance(it.app.screen, RecoverScreen))
         await it.answered()
-        await compare_themes(it, "recover", size)
+        await compare_sizes(it, "recover")

@@ -10,7 +10,7 @@ from ctxtop.tui.screens.doctor.doctor_screen import DoctorScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 
-from .comparing import compare_themes, counted, every_size
+from .comparing import compare_sizes, counted
 from .support import Stage, opened
 
 if TYPE_CHECKING:
@@ -122,12 +122,9 @@ async def test_a_double_click_opens(demo: Stage, monkeypatch: pytest.MonkeyPatch
         assert "8 open sessions" in it.text
 
 
-@every_size
-async def test_how_it_looks(
-    demo: Stage, monkeypatch: pytest.MonkeyPatch, size: tuple[int, int]
-) -> None:
+async def test_how_it_looks(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
     give(monkeypatch, *CHECKS)
-    async with opened(demo, size) as it:
+    async with opened(demo) as it:
         await counted(it)
         await open_doctor(it)
-        await compare_themes(it, "doctor", size)
+        await compare_sizes(it, "doctor")

@@ -91,7 +91,7 @@ async def test_how_the_palette_looks(demo: Stage) -> None:
         await it.until(lambda: "Go to session in shop" in it.words)
         it.app.screen.query_one("CommandInput").cursor_blink = False  # type: ignore[attr-defined]
         await it.calm()
-        compare(it, "palette")
+        await compare(it, "palette")
 
 
 @pytest.mark.parametrize("cells", [10, 20, 40, 80, 200])

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import pytest
 from ctxtop.tui.widgets.filter_bar import FilterInput
 
-from .comparing import compare, compare_themes, counted, every_size
+from .comparing import compare, compare_sizes, counted
 from .support import opened
 
 if TYPE_CHECKING:
@@ -16,32 +15,31 @@ if TYPE_CHECKING:
 LEADER: Final = "Ship the wishlist"
 
 
-@every_size
-async def test_the_fleet(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_the_fleet(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await it.mark(LEADER)
-        await compare_themes(it, "fleet", size)
+        await compare_sizes(it, "fleet")
 
 
-@pytest.mark.parametrize("size", [(60, 20), (240, 70)])
-async def test_the_fleet_at_its_smallest_and_widest(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_the_fleet_at_its_smallest_and_widest(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await it.mark(LEADER)
-        compare(it, f"fleet-{size[0]}x{size[1]}")
+        for size in ((60, 20), (240, 70)):
+            await it.resize(size)
+            await compare(it, f"fleet-{size[0]}x{size[1]}")
 
 
-@every_size
-async def test_the_fleet_by_projects(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_the_fleet_by_projects(demo: Stage) -> None:
+    async with opened(demo) as it:
         await counted(it)
         await it.mark("Rewrite the OpenAPI")
         await it.press("b", "o", "space")
         await it.mark("Ledger")
         await it.press("left")
         await it.settle()
-        await compare_themes(it, "fleet-grouped", size)
+        await compare_sizes(it, "fleet-grouped")
 
 
 async def test_the_fleet_while_a_filter_is_typed(demo: Stage) -> None:
@@ -50,7 +48,7 @@ async def test_the_fleet_while_a_filter_is_typed(demo: Stage) -> None:
         await it.press("slash", *"live: is:")
         it.app.fleet.query_one(FilterInput).cursor_blink = False
         await it.settle()
-        compare(it, "fleet-filter")
+        await compare(it, "fleet-filter")
 
 
 async def test_what_fills_the_marked_session(demo: Stage) -> None:
@@ -59,21 +57,21 @@ async def test_what_fills_the_marked_session(demo: Stage) -> None:
         await it.mark("Fix the flaky")
         await it.press("4", "1")
         await it.until(lambda: "tool results" in it.words)
-        compare(it, "fleet-fills")
+        await compare(it, "fleet-fills")
 
 
 async def test_a_summary(demo: Stage) -> None:
     async with opened(demo, (80, 24)) as it:
         await it.press("3", "enter")
         await it.reading()
-        compare(it, "summary")
+        await compare(it, "summary")
 
 
 async def test_the_help(demo: Stage) -> None:
     async with opened(demo, (100, 42)) as it:
         await counted(it)
         await it.press("question_mark")
-        compare(it, "help")
+        await compare(it, "help")
 
 
 async def test_nothing_to_show(stage: Stage) -> None:
@@ -81,4 +79,4 @@ async def test_nothing_to_show(stage: Stage) -> None:
         # The folder's name differs from run to run.
         it.pane("sessions").empty = "No sessions yet in ~/.claude."
         await it.calm()
-        compare(it, "empty")
+        await compare(it, "empty")

@@ -16,7 +16,7 @@ from textual.content import Content
 from textual.widgets import Button, Input, Static
 
 from ..trusted_files import trust
-from .comparing import compare_themes, counted, every_size
+from .comparing import compare_sizes, counted
 from .support import Stage, opened
 from .writing import answer, append, prompt, session_file
 
@@ -338,30 +338,26 @@ def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     )
 
 
-@every_size
 async def test_how_it_looks(
     demo: Stage,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    size: tuple[int, int],
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
-    async with opened(demo, size) as it:
+    async with opened(demo) as it:
         await counted(it)
         await open_policy(it)
         await mark(it, "mode")
-        await compare_themes(it, "policy", size)
+        await compare_sizes(it, "policy")
 
 
-@every_size
 async def test_how_a_change_looks(
     demo: Stage,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    size: tuple[int, int],
 ) -> None:
     hide_paths(demo, monkeypatch, tmp_path)
-    async with opened(demo, size) as it:
+    async with opened(demo) as it:
         await counted(it)
         await open_policy(it)
         await mark(it, "compact.min_tokens")
@@ -369,4 +365,4 @@ async def test_how_a_change_looks(
         await it.until(lambda: isinstance(it.app.screen, ValueScreen) and it.app.screen.is_mounted)
         it.app.screen.query_one(Input).value = "many"
         await it.calm()
-        await compare_themes(it, "policy-value", size)
+        await compare_sizes(it, "policy-value")

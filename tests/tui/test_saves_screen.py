@@ -20,8 +20,8 @@ from ctxtop.tui.widgets.header_footer import KeyLine
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
 
-from .comparing import compare_themes, every_size
-from .support import NOW, NOW_MS, Stage, opened
+from .comparing import compare_sizes
+from .support import NOW, NOW_MS, WIDE, Stage, opened
 
 if TYPE_CHECKING:
     from .support import Opened
@@ -119,32 +119,30 @@ async def test_hostile_titles_are_shown_as_they_are(stage: Stage, work: Path) ->
         assert "fired again  2 times" in parser
 
 
-@every_size
-async def test_how_it_looks(stage: Stage, work: Path, size: tuple[int, int]) -> None:
-    async with opened(stage, size) as it:
+async def test_how_it_looks(stage: Stage, work: Path) -> None:
+    async with opened(stage) as it:
         await measured(it)
         await it.press("M")
-        assert it.app.screen.query_one(KeyLine).region.bottom == size[1]
-        await compare_themes(it, "saves", size)
+        assert it.app.screen.query_one(KeyLine).region.bottom == WIDE[1]
+        await compare_sizes(it, "saves")
 
 
-@every_size
-async def test_how_a_project_looks(stage: Stage, work: Path, size: tuple[int, int]) -> None:
-    async with opened(stage, size) as it:
+async def test_how_a_project_looks(stage: Stage, work: Path) -> None:
+    async with opened(stage) as it:
         await measured(it)
         await it.press("M")
         await detail(it, "parser")
-        assert all(cell_len(line) <= size[0] - 6 for line in it.text.split("\n"))
-        await compare_themes(it, "saves-project", size)
+        assert all(cell_len(line) <= WIDE[0] - 6 for line in it.text.split("\n"))
+        await compare_sizes(it, "saves-project")
 
 
-@pytest.mark.parametrize("size", [(60, 20), (240, 70)])
-async def test_it_fits_any_terminal(stage: Stage, work: Path, size: tuple[int, int]) -> None:
+async def test_it_fits_any_terminal(stage: Stage, work: Path) -> None:
     async with opened(stage) as it:
         await it.press("M")
-        await it.resize(size)
-        await it.until(lambda: all(cell_len(line) == size[0] for line in it.lines))
-        assert "corrupt" in line(it, "assets")
+        for width, height in ((60, 20), (240, 70)):
+            await it.resize((width, height))
+            await it.until(lambda cells=width: {cell_len(line) for line in it.lines} == {cells})  # type: ignore[misc]
+            assert "corrupt" in line(it, "assets")
 
 
 def _measured(it: Opened) -> bool:

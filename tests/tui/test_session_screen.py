@@ -23,7 +23,7 @@ from rich.cells import cell_len
 from textual import events
 
 from ..logs import lines, log_file
-from .comparing import compare_themes, every_size
+from .comparing import compare_sizes
 from .support import NOW, opened
 from .test_hostile import HOSTILE, hostile_session, is_harmless
 from .writing import answer, append, boundary, line, prompt, session_file
@@ -437,19 +437,18 @@ async def test_the_lens_reads_the_summary_whole_where_it_has_no_room(demo: Stage
 # Every size, hostile words, many turns.
 
 
-@pytest.mark.parametrize("size", [(40, 10), (60, 20), (80, 24), (120, 40), (200, 60), (240, 70)])
-async def test_every_size_fills_its_lines_and_cuts_no_number(
-    demo: Stage, size: tuple[int, int]
-) -> None:
-    async with opened(demo, size) as it:
+async def test_every_size_fills_its_lines_and_cuts_no_number(demo: Stage) -> None:
+    async with opened(demo) as it:
         await open_page(it, STORY)
-        for key in ("1", "2", "3", "4", "5", "6", "left", "plus"):
-            await it.press(key)
-            await it.until(lambda: fits(it), 2)
-            assert {cell_len(one) for one in it.lines} == {size[0]}
-            assert len(it.lines) == size[1]
-        await it.press("0", "end", "1")
-        assert "26,140 tokens  13 %" in it.words
+        for size in ((40, 10), (60, 20), (80, 24), (120, 40), (200, 60), (240, 70)):
+            await it.resize(size)
+            for key in ("1", "2", "3", "4", "5", "6", "left", "plus"):
+                await it.press(key)
+                await it.until(lambda: fits(it), 2)
+                assert {cell_len(one) for one in it.lines} == {size[0]}
+                assert len(it.lines) == size[1]
+            await it.press("0", "end", "1")
+            assert "26,140 tokens  13 %" in it.words, size
 
 
 def fits(it: Opened) -> bool:
@@ -500,7 +499,6 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         assert "\x1b" not in it.app.clipboard
 
 
-@every_size
 @pytest.mark.parametrize(
     ("name", "title", "keys"),
     [
@@ -510,21 +508,18 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         ("session-compactions", STORY, "3"),
     ],
 )
-async def test_the_page_as_a_picture(
-    demo: Stage, size: tuple[int, int], name: str, title: str, keys: str
-) -> None:
-    async with opened(demo, size) as it:
+async def test_the_page_as_a_picture(demo: Stage, name: str, title: str, keys: str) -> None:
+    async with opened(demo) as it:
         await open_page(it, title)
         await it.press(*keys.split())
         await it.reading()
         await it.until(lambda: READING_TRANSCRIPT not in it.words)
-        await compare_themes(it, name, size)
+        await compare_sizes(it, name)
 
 
-@every_size
-async def test_the_lens_as_a_picture(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_the_lens_as_a_picture(demo: Stage) -> None:
+    async with opened(demo) as it:
         await open_page(it, STORY)
         await it.press("3", "enter")
         await it.until(lambda: it.app.screen.is_complete)  # type: ignore[attr-defined]
-        await compare_themes(it, "lens", size)
+        await compare_sizes(it, "lens")

@@ -15,7 +15,7 @@ from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen
 from ctxtop.tui.ui_state import UiState, UiStateFile
 from msgspec.structs import replace
 
-from .comparing import compare_themes, every_size
+from .comparing import compare_sizes
 from .support import Opened, opened
 
 if TYPE_CHECKING:
@@ -158,9 +158,8 @@ async def test_the_mouse_and_the_arrows_choose_too(demo: Stage) -> None:
         assert it.app.screen is it.app.fleet
 
 
-@every_size
-async def test_how_it_looks(demo: Stage, size: tuple[int, int]) -> None:
-    async with opened(demo, size) as it:
+async def test_how_it_looks(demo: Stage) -> None:
+    async with opened(demo) as it:
         it.app.action_welcome()
         await it.until(lambda: is_welcome(it))
         # The folder's name differs from run to run.
@@ -169,4 +168,4 @@ async def test_how_it_looks(demo: Stage, size: tuple[int, int]) -> None:
         ):
             line.update(words)  # type: ignore[attr-defined]
         await it.calm()
-        await compare_themes(it, "welcome", size)
+        await compare_sizes(it, "welcome")

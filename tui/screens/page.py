@@ -208,6 +208,11 @@ MAX_TEXT_CELLS: Final = 110
 """Cells of a line: as the style sheet's."""
 
 
+def text_width(screen_width: int) -> int:
+    """Return the cells that a line of text to read may take on a screen of some width."""
+    return min(screen_width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)
+
+
 class ReadingScreen(Page):
     """Shows a text; Esc goes back."""
 

@@ -86,10 +86,19 @@ class TextPane(ScrollView, can_focus=True):
         """What is shown."""
         return self._lines
 
-    def show(self, lines: Sequence[Content], *, top: int | None = None) -> None:
-        """Show other lines, from `top` on; without it the place stays what it is."""
+    def show(
+        self,
+        lines: Sequence[Content],
+        *,
+        top: int | None = None,
+        current: Passage | None = None,
+    ) -> None:
+        """Show other lines, from `top` on; without it the place stays what it is.
+
+        `current` is the passage to mark, without bringing it into sight.
+        """
         self._lines = lines
-        self._current = None
+        self._current = current
         self._strips.clear()
         self.virtual_size = Size(self.line_width, len(lines))
         if top is not None:

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from ....core.model.agent import Agent
 from ....core.model.problem import Problem
 from ...messages import FleetView
-from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS, ReadingScreen, RefreshingQuery
+from ..page import ReadingScreen, RefreshingQuery, text_width
 from .agent_details import AgentDetails, read_agent_details, read_injection_choice
 from .agent_report import NO_DETAILS, agent_report, agent_result_text
 
@@ -33,7 +33,7 @@ class AgentScreen(ReadingScreen):
         self._agent = agent
         self._detail = NO_DETAILS
         self._choice: Injection | None = None
-        self._width = _room(width)
+        self._width = text_width(width)
         self._reading: Final = RefreshingQuery(self, self._question, self._take)
         name = f"{agent.agent_type} {agent.description}"
         report = agent_report(agent, NO_DETAILS, self._width, now_ms)
@@ -46,8 +46,8 @@ class AgentScreen(ReadingScreen):
         self._ask_choice()
 
     def on_resize(self, event: events.Resize) -> None:
-        """Break the lines anew."""
-        self._width = _room(event.size.width)
+        """Wrap the lines anew."""
+        self._width = text_width(event.size.width)
         self._draw()
 
     def show_view(self, view: FleetView) -> None:
@@ -106,7 +106,3 @@ class AgentScreen(ReadingScreen):
         report = agent_report(self._agent, self._detail, self._width, self.app.now_ms())
         if not report.is_same(self._content):
             self.show(report)
-
-
-def _room(width: int) -> int:
-    return min(width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)

@@ -291,13 +291,11 @@ class CompactScreen(ActionPage):
         self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
     ) -> None:
         from ...text.plan_report import FULL_TEXT_LINES, change_lines
-        from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS
+        from ..page import MAX_TEXT_CELLS, text_width
 
         room = self.query_one("#words").scrollable_content_region.width or self.size.width
         width = (
-            min(room, MAX_TEXT_CELLS)
-            if lines < FULL_TEXT_LINES
-            else min(self.size.width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)
+            min(room, MAX_TEXT_CELLS) if lines < FULL_TEXT_LINES else text_width(self.size.width)
         )
 
         def take(found: list[OperationChange] | Problem) -> None:

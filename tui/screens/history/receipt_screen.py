@@ -312,10 +312,10 @@ class ReceiptScreen(Page):
         self._read_change(number, PREVIEW_LINES, put)
 
     def _read_change(self, number: int, lines: int, show: Callable[[Content], object]) -> None:
-        from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS
+        from ..page import text_width
 
         receipt, store = self._receipt, self.app.places.store
-        width = min(self.size.width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)
+        width = text_width(self.size.width)
         if receipt is None:
             return
         operation = receipt.plan.operations[number]

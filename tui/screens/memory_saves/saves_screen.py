@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import on
+from textual import events, on
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
@@ -39,7 +39,7 @@ from ...text.saves_text import (
 )
 from ...widgets.row_list import Row, RowList, Rows
 from ..log.event_log import local_time
-from ..page import MAX_TEXT_CELLS, TEXT_MARGIN_CELLS, Page, ReadingScreen
+from ..page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
 if TYPE_CHECKING:
     from ....core.saves.project_saves import ProjectSaves, SavesReport
@@ -488,16 +488,24 @@ class ProjectSaveScreen(ReadingScreen):
     """All that is known of one project's saves, and of each newer view's."""
 
     def __init__(self, found: ProjectSaves, width: int, now_ms: int) -> None:
-        self._width: Final = min(width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)
-        self._project: Final = found.project
-        content = project_report(found, self._width, now_ms)
+        self._saves = found
+        self._now_ms = now_ms
+        content = project_report(found, text_width(width), now_ms)
         super().__init__(CRUMB, found.name, content=content)
+
+    def on_resize(self, event: events.Resize) -> None:
+        """Wrap the lines anew."""
+        self._draw(event.size.width)
 
     def show_view(self, view: FleetView) -> None:
         """Show what a newer view says."""
         projects = view.saves.projects if view.saves else ()
-        found = next((each for each in projects if each.project == self._project), None)
+        found = next((each for each in projects if each.project == self._saves.project), None)
         if found is not None:
-            content = project_report(found, self._width, view.now_ms)
-            if content.plain != self._content.plain:
-                self.show(content)
+            self._saves, self._now_ms = found, view.now_ms
+            self._draw(self.size.width)
+
+    def _draw(self, width: int) -> None:
+        content = project_report(self._saves, text_width(width), self._now_ms)
+        if content.plain != self._content.plain:
+            self.show(content)

@@ -64,7 +64,8 @@ class SummaryReader(Vertical):
         self._report, self._known, self._now_ms = report, known, now_ms
         self._at = min(self._at, report.hits - 1) if same and report else -1
         lines = report.wrapped.lines if report else ()
-        self.text.show(lines, top=None if same else 0)
+        current = report.wrapped.passages[self._at] if report and self._at >= 0 else None
+        self.text.show(lines, top=None if same else 0, current=current)
         if report and report.hits and not same:
             # What was searched for is in sight at once.
             self.text.go_to_line(report.wrapped.passages[0].line)
