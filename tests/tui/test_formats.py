@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
+from ctxtop.tui.text import formats
 from ctxtop.tui.text.formats import (
     duration,
     fit_left,
@@ -17,6 +20,8 @@ from ctxtop.tui.widgets.header_footer import FleetStatus, left_text
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.cells import cell_len
+
+from .support import NOW_MS
 
 RATIOS = [step / 40 for step in range(-40, 201)]
 CELLS = range(41)
@@ -172,3 +177,23 @@ def test_the_middle_goes_and_both_ends_stay() -> None:
 )
 def test_a_clock_that_was_set_back_shows_no_negative_lag(lag_s: float, shown: str) -> None:
     assert shown in left_text(FleetStatus(lag_s=lag_s), 80).plain
+
+
+YEAR_9999_MS = 253_402_300_799_000
+"""A transcript may claim any time; east of Greenwich the last second of 9999 is in no calendar."""
+
+
+@pytest.mark.parametrize("at_ms", [YEAR_9999_MS, -(10**14), 10**18])
+def test_a_time_that_no_calendar_has_is_unknown(
+    at_ms: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    written = (
+        formats.date_time(at_ms),
+        formats.date_time_and_age(at_ms, NOW_MS),
+        formats.local_time(at_ms, NOW_MS),
+        formats.month_day_time(at_ms),
+        formats.time_of_day(at_ms),
+    )
+    assert written == (formats.NOTHING, formats.NOTHING, formats.NOTHING, "", "")

@@ -126,32 +126,68 @@ def duration(milliseconds: int | None) -> str:
     return f"{seconds} s"
 
 
+# Times are ms since 1970, written on this machine's clock.
+
+
 def age(at_ms: int | None, now_ms: int) -> str:
-    """Write how long ago a time in ms since 1970 is."""
+    """Write how long ago a time is."""
     return duration(None if at_ms is None else now_ms - at_ms)
 
 
-def date_time(at_ms: int | None) -> str:
-    """Write a time on this machine's clock."""
-    here = _local_time(at_ms)
-    return f"{here:%Y-%m-%d %H:%M}" if here else NOTHING
-
-
-def date_time_and_age(at: int | None, now_ms: int) -> str:
-    """Write a time here, and how long ago that is; both in ms since 1970."""
-    here = _local_time(at)
-    if at is None or here is None:
-        return NOTHING
-    return f"{here:%Y-%m-%d %H:%M:%S}, {duration(now_ms - at)} ago"
-
-
-def _local_time(at_ms: int | None) -> datetime | None:
+def local_datetime(at_ms: int | None) -> datetime | None:
+    """Return a time in this machine's timezone, or None if no calendar has it."""
     if at_ms is None:
         return None
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def date_time(at_ms: int | None) -> str:
+    here = local_datetime(at_ms)
+    return f"{here:%Y-%m-%d %H:%M}" if here else NOTHING
+
+
+def date_time_seconds(at_ms: int | None) -> str:
+    here = local_datetime(at_ms)
+    return f"{here:%Y-%m-%d %H:%M:%S}" if here else NOTHING
+
+
+def date_time_and_age(at_ms: int | None, now_ms: int) -> str:
+    if at_ms is None or local_datetime(at_ms) is None:
+        return NOTHING
+    return f"{date_time_seconds(at_ms)}, {duration(now_ms - at_ms)} ago"
+
+
+def month_day_time(at_ms: int | None) -> str:
+    """Write a time without its year; empty where it is not known."""
+    here = local_datetime(at_ms)
+    return f"{here:%m-%d %H:%M}" if here else ""
+
+
+def time_of_day(at_ms: int | None) -> str:
+    """Write the time of day; empty where it is not known."""
+    here = local_datetime(at_ms)
+    return f"{here:%H:%M}" if here else ""
+
+
+def local_time(at_ms: int | None, now_ms: int) -> str:
+    """Write a time as exactly as it is near: 11:57:40, or 19 Nov 08:12."""
+    moment, now = local_datetime(at_ms), local_datetime(now_ms)
+    if moment is None or now is None:
+        return NOTHING
+    if moment.date() == now.date():
+        return f"{moment:%H:%M:%S}"
+    if moment.year == now.year:
+        return f"{moment.day} {moment:%b %H:%M}"
+    return f"{moment:%Y-%m-%d}"
+
+
+def utc_time(at_ms: int | None) -> str:
+    """Write a time in UTC to the second; for what is compared with other logs."""
+    written = iso_time(at_ms)
+    return f"{written[:19].replace('T', ' ')}+00:00" if written else NOTHING
 
 
 def turns_left(forecast: Forecast | None) -> str:

@@ -9,8 +9,8 @@ from textual.content import Content
 
 from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent, TimelineEventKind
 from ...core.transcript.sanitize import one_line
-from ..widgets.timeline_picture import COMPACTION_SIGN, MARK_SIGNS, date_and_time, time_of_day
-from .formats import NOTHING, model_name, percent, tokens, tokens_after
+from ..widgets.timeline_picture import COMPACTION_SIGN, MARK_SIGNS
+from .formats import NOTHING, model_name, month_day_time, percent, time_of_day, tokens, tokens_after
 from .gauge import LEVEL_STYLES
 from .text_lines import quiet
 
@@ -47,7 +47,7 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
         where = f"now: {'compacted ' if compacted else ''}after turn {total:,}"
     parts: list[Content | None] = [
         Content.styled(where, "bold"),
-        Content(date_and_time(seen.at) or NOTHING),
+        Content(month_day_time(seen.at) or NOTHING),
         Content.styled(
             f"{'≈' if seen.is_estimate else ''}{seen.tokens:,} tokens"
             f"  {percent(timeline.ratio(place))}"
@@ -102,14 +102,14 @@ def compaction_event_text(cut: TimelineCompaction) -> str:
 
 def _time_if_later(at: int | None, turn_at: int | None) -> Content:
     """Write when something happened, unless it was in the minute that the turn is shown with."""
-    if at is None or date_and_time(at) == date_and_time(turn_at):
+    if at is None or month_day_time(at) == month_day_time(turn_at):
         return Content("")
     same_day = (
-        date_and_time(at).split()[0] == date_and_time(turn_at).split()[0]
+        month_day_time(at).split()[0] == month_day_time(turn_at).split()[0]
         if turn_at is not None
         else False
     )
-    return quiet(f" {time_of_day(at) if same_day else date_and_time(at)}")
+    return quiet(f" {time_of_day(at) if same_day else month_day_time(at)}")
 
 
 def _mark_content(mark: TimelineEvent) -> Content:
@@ -163,7 +163,7 @@ def timeline_events(timeline: Timeline) -> list[list[str]]:
     return [
         [
             f"{turn + 1:,}",
-            date_and_time(at),
+            month_day_time(at),
             tokens(turns[turn].tokens),
             percent(timeline.ratio(turn)),
             words,

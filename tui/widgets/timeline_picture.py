@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import groupby
 from typing import Final
@@ -20,7 +19,15 @@ from ...core.measure.timeline import (
     TimelineEventKind,
     bucket_turns,
 )
-from ..text.formats import fit_left, fit_right, percent, tokens, tokens_after
+from ..text.formats import (
+    fit_left,
+    fit_right,
+    month_day_time,
+    percent,
+    time_of_day,
+    tokens,
+    tokens_after,
+)
 from ..text.gauge import LEVEL_STYLES
 
 MIN_SPAN: Final = 8
@@ -251,20 +258,6 @@ def scale_top(timeline: Timeline) -> int:
         unit *= 10
 
 
-def time_of_day(at_ms: int | None) -> str:
-    """Write the time of day; empty where it is not known."""
-    if at_ms is None:
-        return ""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%H:%M}"
-
-
-def date_and_time(at_ms: int | None) -> str:
-    """Write the day and the time of day; empty where it is not known."""
-    if at_ms is None:
-        return ""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC).astimezone():%m-%d %H:%M}"
-
-
 class _Picture:
     def __init__(
         self, timeline: Timeline, scope: TimelineViewport, width: int, height: int
@@ -399,10 +392,10 @@ class _Picture:
         write = (
             time_of_day
             if first and last and time_of_day(first) <= time_of_day(last)
-            else date_and_time
+            else month_day_time
         )
-        if first and last and date_and_time(first)[:5] != date_and_time(last)[:5]:
-            write = date_and_time
+        if first and last and month_day_time(first)[:5] != month_day_time(last)[:5]:
+            write = month_day_time
         cells: list[Cell] = [(" ", "")] * width
         band = sorted(self._band)
         if band:
@@ -481,9 +474,7 @@ def _join_cells(cells: Sequence[Cell]) -> Content:
 
 __all__ = [
     "TurnAxis",
-    "date_and_time",
     "scale_top",
-    "time_of_day",
     "timeline_lines",
     "turn_axis",
 ]

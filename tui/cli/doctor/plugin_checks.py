@@ -7,7 +7,6 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -40,7 +39,7 @@ from ....core.store.log_records import LogKind
 from ....core.store.queries import config_queries, log_queries, session_queries
 from ....core.store.queries.log_queries import LogPartRow
 from ....core.transcript.sanitize import sanitize_title
-from ...text.formats import iso_time, plural
+from ...text.formats import iso_time, plural, utc_time
 from .machine_checks import DoctorCheck, failed_check, passed_check
 
 LOW_DISK_BYTES: Final = 256 * 1024 * 1024
@@ -101,7 +100,7 @@ def _answers_check(folder: Path) -> DoctorCheck:
         )
     if faults is None:
         return passed_check(name, "no faults")
-    last = f"the last at {_utc_time(faults.at)}: {faults.words}"
+    last = f"the last at {utc_time(faults.at)}: {faults.words}"
     detail = f"{plural(faults.count, 'fault')}, {last}"
     fix = f"Claude Code was not told: report it, and remove {faults.path} when you have seen it"
     return failed_check(name, detail, fix)
@@ -118,10 +117,10 @@ def _log_check(folder: Path, log: LogKind, known: Iterable[LogPartRow]) -> Docto
         )
     newest_ns = max((part.mtime_ns for part in found), default=0)
     if fault and fault.at * 1_000_000 > newest_ns:
-        detail = f"not written since {_utc_time(fault.at)}: {fault.words}"
+        detail = f"not written since {utc_time(fault.at)}: {fault.words}"
         return failed_check(name, detail, f"check {folder} and its disk")
     if fault:
-        lost = f"{plural(fault.count, 'record')} lost, the last at {_utc_time(fault.at)}"
+        lost = f"{plural(fault.count, 'record')} lost, the last at {utc_time(fault.at)}"
         detail = f"written again; {lost}: {fault.words}"
         return passed_check(name, detail, f"remove {fault.path} when you have seen it")
     if not found:
@@ -133,7 +132,7 @@ def _parts_check(
     name: str, log: LogKind, found: list[LogFile], known: Iterable[LogPartRow]
 ) -> DoctorCheck:
     size = sum(part.size for part in found)
-    last = _utc_time(max(part.mtime_ns for part in found) // 1_000_000)
+    last = utc_time(max(part.mtime_ns for part in found) // 1_000_000)
     detail = f"{plural(len(found), 'file')}, {size / MEGABYTE:,.1f} MB, last written {last}"
     folder = found[0].path.parent
     if folder.stat().st_mode & 0o077:
@@ -176,10 +175,6 @@ def _read_text(path: Path) -> str | None:
             return file.read(MAX_FAULT_BYTES).decode("utf-8", "replace")
     except FileNotFoundError:
         return None
-
-
-def _utc_time(ms: int) -> str:
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds")
 
 
 GRACE_MS: Final = 60_000

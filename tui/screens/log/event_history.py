@@ -21,7 +21,7 @@ from ....core.store.warning_records import last_warning_id
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
 from ...text.compaction_text import tokens_left
-from ...text.formats import NOTHING, percent, plural, tokens
+from ...text.formats import NOTHING, percent, plural, tokens, utc_time
 from ..history.receipt_history import MODE_NAMES
 from .event_log import LogEvent, newest_events
 
@@ -107,7 +107,7 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for each in read_warnings(db, after=last_warning_id(db) - MAX_PER_KIND):
         warning = each.warning
         whose = f"agent {each.agent_id}" if each.agent_id else "the session"
-        ended = _utc_time(warning.cleared_at) if warning.cleared_by else "it stands"
+        ended = utc_time(warning.cleared_at) if warning.cleared_by else "it stands"
         yield LogEvent(
             key=f"level {each.log_id}",
             at=warning.at,
@@ -159,7 +159,7 @@ def _automatic(db: sqlite3.Connection) -> Iterator[LogEvent]:
             where=run.session_id[:8],
             text=one_line(outcome),
             detail=(
-                f"began    {_utc_time(run.at)}\n"
+                f"began    {utc_time(run.at)}\n"
                 f"why      {one_line(run.reason)}\n"
                 f"outcome  {one_line(outcome)}\n"
                 f"undo     {undo}"
@@ -296,9 +296,3 @@ def _stores_set_aside(store: Path) -> Iterator[LogEvent]:
             text="a store was set aside and made again",
             detail=f"{path}\nNothing is lost: remove it when you have no use for it.",
         )
-
-
-def _utc_time(ms: int | None) -> str:
-    if ms is None:
-        return NOTHING
-    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(" ", "seconds")

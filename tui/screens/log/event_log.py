@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 from ....core.transcript.sanitize import one_line
 from ...notifications import EventSeverity
-from ...text.formats import NOTHING
 from ...ui_state import CycleEnum
 
 if TYPE_CHECKING:
@@ -132,19 +130,3 @@ def _matches(entry: LogEvent, asked: list[str]) -> bool:
         (word[1:] not in text) if word.startswith("!") and len(word) > 1 else word in text
         for word in asked
     )
-
-
-def local_time(at: int | None, now_ms: int) -> str:
-    """Write a moment in local time, as exact as it is near: 11:57:40, or 19 Nov 08:12."""
-    if at is None:
-        return NOTHING
-    moment, now = local_datetime(at), local_datetime(now_ms)
-    if moment.date() == now.date():
-        return f"{moment:%H:%M:%S}"
-    if moment.year == now.year:
-        return f"{moment.day} {moment:%b %H:%M}"
-    return f"{moment:%Y-%m-%d}"
-
-
-def local_datetime(ms: int) -> datetime:
-    return datetime.fromtimestamp(ms / 1000, UTC).astimezone()

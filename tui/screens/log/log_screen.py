@@ -17,7 +17,7 @@ from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...notifications import EventSeverity
-from ...text.formats import NOTHING, fit_left, fit_right
+from ...text.formats import date_time_seconds, fit_left, fit_right, local_time
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
@@ -27,8 +27,6 @@ from .event_log import (
     LogEvent,
     LogLevel,
     filter_events,
-    local_datetime,
-    local_time,
     newest_events,
 )
 
@@ -245,7 +243,7 @@ def _where_cells(width: int) -> int:
 def event_details(entry: LogEvent) -> Content:
     """Write all that is known of an entry."""
     sign, style = WEIGHT_SIGNS[entry.weight]
-    at = NOTHING if entry.at is None else f"{local_datetime(entry.at):%Y-%m-%d %H:%M:%S}"
+    at = date_time_seconds(entry.at)
     return Content("\n").join(
         [
             Content.assemble((f"{sign} {entry.text}", style)),

@@ -23,6 +23,7 @@ from ...text.formats import (
     fit_left,
     fit_right,
     half_cell_bar,
+    local_time,
     percent,
     plural,
     shorten_middle,
@@ -38,7 +39,6 @@ from ...text.saves_text import (
     tokens_of_maximum_text,
 )
 from ...widgets.row_list import Row, RowList, Rows
-from ..log.event_log import local_time
 from ..page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
 if TYPE_CHECKING:

@@ -23,10 +23,10 @@ from ....core.model.session import Session
 from ....core.store.queries.query_rows import CompactionRow
 from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import CONTENT_UNKNOWN, forgotten_prompt
+from ...text.formats import month_day_time
 from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.pager import Pager
 from ...widgets.row_list import RowList, Rows
-from ...widgets.timeline_picture import date_and_time
 from ..page import Page, ReadingScreen
 from .compaction_rows import (
     compaction_header,
@@ -79,7 +79,7 @@ class CompactionDetailScreen(Page):
         told: CompactionReport | None,
         asked: Sequence[SteeringOutcome] = (),
     ) -> None:
-        name = f"compaction of {date_and_time(row.at)}" if row.at else "compaction"
+        name = f"compaction of {month_day_time(row.at)}" if row.at else "compaction"
         super().__init__(session.title, name, session_id=session.session_id)
         self._session: Final = session
         self._row: Final = row

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -21,6 +20,7 @@ from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import forgotten_prompt
 from ...text.formats import (
     NOTHING,
+    date_time_and_age,
     duration,
     fit_left,
     fit_right,
@@ -80,12 +80,12 @@ def warning_detail(one: ContextWarning, now_ms: int) -> Content:
     style = LEVEL_STYLES[warning.level]
     ended = "it stands"
     if warning.cleared_by is not None:
-        ended = f"cleared {time_text(warning.cleared_at, now_ms)}"
+        ended = f"cleared {date_time_and_age(warning.cleared_at, now_ms)}"
     return join_lines(
         Content.styled(f"▲ {warning.level.value}", f"bold {style}"),
         Content(f"begins at {percent(warning.threshold)} of the window"),
         Content(f"reached with {tokens(warning.point.tokens)} tokens, {percent(warning.ratio)}"),
-        quiet(f"reached {time_text(warning.at, now_ms)}"),
+        quiet(f"reached {date_time_and_age(warning.at, now_ms)}"),
         quiet(ended),
         Content(""),
         quiet("It is said once, and again after a compaction or when the fill fell well below it."),
@@ -129,8 +129,8 @@ def session_facts(session: Session, now_ms: int) -> list[tuple[str, str, str]]:
         ("status", status_text(session)),
         *_activity(session, now_ms),
         *outlook_texts(session),
-        ("started", time_text(session.started_at, now_ms)),
-        ("last activity", time_text(session.last_activity_at, now_ms)),
+        ("started", date_time_and_age(session.started_at, now_ms)),
+        ("last activity", date_time_and_age(session.last_activity_at, now_ms)),
         ("agents", _agents_text(session)),
         ("compactions", str(session.compactions)),
         ("transcript", one_line(session.path)),
@@ -171,14 +171,6 @@ def outlook_texts(session: Session) -> Iterator[tuple[str, str]]:
     if ahead and ahead.forecast:
         at = f"{ahead.level.value} at {percent(ahead.threshold)}"
         yield "next level", f"{_turns_left(ahead.forecast)} to {at}"
-
-
-def time_text(at: int | None, now_ms: int) -> str:
-    """Write a moment, and how long ago it was."""
-    if at is None:
-        return NOTHING
-    moment = datetime.fromtimestamp(at / 1000, UTC).astimezone()
-    return f"{moment:%Y-%m-%d %H:%M:%S}, {duration(now_ms - at)} ago"
 
 
 def _turns_left(forecast: Forecast) -> str:

@@ -25,6 +25,7 @@ from ...text.formats import (
     fit_right,
     plural,
     shorten_middle,
+    time_of_day,
     tokens,
 )
 from ...text.summary_text import (
@@ -226,14 +227,6 @@ def day_name(day_ms: int, now_ms: int) -> str:
     near = {0: "Today, ", 1: "Yesterday, "}.get(apart, "")
     year = "" if day.year == today.year else f" {day.year}"
     return f"{near}{day:%A} {day.day} {day:%B}{year}"
-
-
-def time_of_day(at: int | None) -> str:
-    """Write the time of a day here; the day stands above."""
-    try:
-        return f"{datetime.fromtimestamp((at or 0) / 1000).astimezone():%H:%M}" if at else ""
-    except (ValueError, OverflowError, OSError):
-        return ""
 
 
 def _snippet_line(head: SummaryPreview, width: int) -> Content:
