@@ -7,7 +7,7 @@ import inspect
 import io
 import sys
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code import registry
@@ -64,7 +64,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
 def draw_when_asked(
     compositor: Compositor,
     full: bool = False,
-    screen_stack: list[Screen] | None = None,
+    screen_stack: list[Screen[Any]] | None = None,
     simplify: bool = False,
 ) -> RenderableType | None:
     """Draw nothing but whole screens: a third of a test's time went into parts that nobody sees."""
