@@ -13,10 +13,10 @@ Shown = TypeVar("Shown")
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A text of a table, and its colour where colours are wanted."""
+    """A text of a table, and its style: one of the theme on a screen, of `paint` in print."""
 
     text: str
-    colour: str = ""
+    style: str = ""
 
 
 @dataclass(frozen=True, slots=True)

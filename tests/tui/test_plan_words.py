@@ -43,7 +43,7 @@ from ctxtop.tui.screens.compact.compaction_planner import (
     PromptChoice,
     operation_key,
 )
-from ctxtop.tui.screens.history.history_screen import filter_history, history_line
+from ctxtop.tui.screens.history.history_screen import filter_history, history_columns, history_line
 from ctxtop.tui.screens.history.receipt_history import HistoryEntry
 from ctxtop.tui.screens.history.receipt_screen import (
     AppliedState,
@@ -237,9 +237,11 @@ def test_actions_are_found_by_any_word_that_is_shown() -> None:
     assert filter_history([action, automatic], titles, "95") == [automatic]
     assert filter_history([action, automatic], titles, "") == [action, automatic]
     for width in (60, 99, 100, 180):
-        said = history_line(automatic, "[/x] 修复" * 30, None, 60_000, width).plain
+        title = {automatic.session_id or "": "[/x] 修复" * 30}
+        said = history_line(history_columns(width, title, {}, 60_000), automatic).plain
         assert cell_len(said) == width
-    assert "by itself: 95 % reached" in history_line(automatic, "t", None, 0, 180).plain
+    said = history_line(history_columns(180, {}, {}, 0), automatic).plain
+    assert "by itself: 95 % reached" in said
 
 
 def test_the_line_below_the_buttons() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
 from ...core.saves.save_plugin import BLIND_SPOT_TEXTS, PluginMessage
-from .formats import NOTHING, duration, fit_right, plural, tokens
+from .formats import NOTHING, duration, plural, tokens
 
 if TYPE_CHECKING:
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves
@@ -53,12 +53,10 @@ def band_sign(save: MeasuredSave) -> tuple[str, str]:
     return ("✓", "$level-calm") if verdict.is_met else ("✗", "$level-warning")
 
 
-def tokens_of_maximum_text(save: MeasuredSave, cells: int) -> str:
-    """Write its tokens and the most that is expected, at the right edge of so many cells."""
+def tokens_of_maximum_text(save: MeasuredSave) -> str:
+    """Write its tokens and the most that is expected."""
     most = expected_max_tokens(save)
-    return fit_right(
-        f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}", cells
-    )
+    return f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}"
 
 
 def noise_text(noise: SaveNoise) -> str:

@@ -309,7 +309,7 @@ _SHARE_COLUMNS: Final[Sequence[TextColumn[_ShareLine]]] = (
     Column("tokens", lambda each: share_tokens_text(each.share), right=True),
     Column("share", lambda each: percent(each.share.share), right=True),
     Column(
-        "", lambda each: Cell(text_bar(each.share.share, SHARE_CELLS), each.name.colour), priority=1
+        "", lambda each: Cell(text_bar(each.share.share, SHARE_CELLS), each.name.style), priority=1
     ),
 )
 

@@ -116,7 +116,7 @@ def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[
     cells = [Cell(column.header.upper(), "quiet")]
     cells += [_clean_cell(column.value(item)) for item in items]
     if not column.flexible:
-        cells = [Cell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.colour) for cell in cells]
+        cells = [Cell(shorten_middle(cell.text, MAX_WHOLE_CELLS), cell.style) for cell in cells]
     return Column(
         column.header,
         cells.__getitem__,
@@ -131,7 +131,7 @@ def _clean_cell(cell: Cell | str) -> Cell:
     if isinstance(cell, str):
         return Cell(clean_line(cell))
     # A drawn cell keeps its spaces.
-    return Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.colour)
+    return Cell(sanitize_text(cell.text).translate(_LINE_BREAKS), cell.style)
 
 
 def _min_cells(columns: Sequence[Column[int, Cell]]) -> int:
@@ -156,7 +156,7 @@ def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], lin
     for column, width in zip(columns, widths, strict=True):
         cell = column.value(line)
         aligned = (fit_right if column.right else fit_left)(cell.text, width)
-        parts.append(paint(aligned, cell.colour))
+        parts.append(paint(aligned, cell.style))
     return COLUMN_GAP.join(parts).rstrip()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
@@ -13,8 +14,10 @@ from ....core.compliance.findings import (
     FindingCode,
     ResultFormat,
 )
-from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, fit_left, fit_right, iso_time, percent, sparkline, tokens
+from ...tables import Cell, Column, fitting_columns, total_cells
+from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, excess_text
+from ...text.formats import NOTHING, fit_right, iso_time, percent, sparkline, tokens
+from ...text.table_lines import ScreenColumn, header_line, item_line
 from ...text.text_lines import LABEL_CELLS, hanging_lines, labelled_line, section_heading
 
 if TYPE_CHECKING:
@@ -22,86 +25,71 @@ if TYPE_CHECKING:
     from ....core.measure.agent_compliance import AgentTypeCompliance, ComplianceDay
 
 
-RUNS_CELLS: Final = 6
-COMPLIANCE_CELLS: Final = 12
 SPARK_CELLS: Final = 8
-LINES_CELLS: Final = 11
-TOKENS_CELLS: Final = 8
-EXCESS_CELLS: Final = 9
 LAST_VERDICTS: Final = 8
-LAST_CELLS: Final = LAST_VERDICTS + 1
 MIN_NAME_CELLS: Final = 14
-
-_COLUMNS: Final = (
-    ("runs", "runs", RUNS_CELLS),
-    ("complied", "complied", COMPLIANCE_CELLS),
-    ("days", " by day", SPARK_CELLS + 1),
-    ("last", " last", LAST_CELLS),
-    ("lines", "lines  90%", LINES_CELLS),
-    ("tokens", "≈tokens", TOKENS_CELLS),
-    ("saved", "too many", EXCESS_CELLS),
-)
-"""What comes first stays longest where room is short."""
-
-_LEFT_ALIGNED: Final = frozenset({"days", "last"})
-
-
-def fitting_columns(width: int) -> list[tuple[str, str, int]]:
-    """Choose the columns that fit beside a name."""
-    room = width - MIN_NAME_CELLS
-    chosen = []
-    for column in _COLUMNS:
-        room -= column[2]
-        if room < 0:
-            break
-        chosen.append(column)
-    return chosen
 
 
 def types_header(width: int) -> Content:
     """Name the columns."""
-    columns = fitting_columns(width)
-    name = fit_left("type", width - sum(cells for *_, cells in columns))
-    return Content(
-        name
-        + "".join(
-            fit_left(head, cells) if column in _LEFT_ALIGNED else fit_right(head, cells)
-            for column, head, cells in columns
-        )
-    )
+    return header_line(_fitting_columns(width), gap="", style="")
 
 
 def type_line(part: AgentTypeCompliance, width: int) -> Content:
     """Write a type's line for a width."""
-    columns = fitting_columns(width)
-    name = fit_left(part.name, width - sum(cells for *_, cells in columns))
-    parts: list[Content | tuple[str, str]] = [(name, "$foreground")]
-    for column, _, cells in columns:
-        words, style = _cell(column, part)
-        drawn = fit_left(words, cells) if column in _LEFT_ALIGNED else fit_right(words, cells)
-        parts.append((drawn, style))
-    return Content.assemble(*parts)
+    return item_line(_fitting_columns(width), part, gap="")
 
 
-def _cell(column: str, part: AgentTypeCompliance) -> tuple[str, str]:
-    score, sizes = part.score, part.sizes
-    if column == "runs":
-        return str(part.runs), "$foreground"
-    if column == "complied":
-        failed = score.failed_count
-        return compliance_share_text(score), "$level-warning" if failed else "$foreground"
-    if column == "days":
-        return f" {compliance_sparkline(part.days, SPARK_CELLS)}", "$accent"
-    if column == "last":
-        return f" {last_verdict_signs(part)}", "$foreground"
-    if column == "lines":
-        return (
-            f"{sizes.median_lines:>4}{sizes.p90_lines:>6}" if sizes.results else NOTHING
-        ), "$foreground"
-    if column == "tokens":
-        return (f"≈{tokens(part.cost.result_tokens)}" if sizes.results else NOTHING), "$foreground"
-    excess = part.cost.excess_tokens
-    return (f"≈{tokens(excess)}" if excess else ""), "$level-warning"
+def _fitting_columns(width: int) -> list[ScreenColumn[AgentTypeCompliance]]:
+    """Choose the columns that fit beside a name, which gets what is left over."""
+    name, *others = fitting_columns(_COLUMNS, width, lambda shown: total_cells(shown, 0))
+    return [replace(name, cells=width - total_cells(others, 0)), *others]
+
+
+def _complied_cell(part: AgentTypeCompliance) -> Cell:
+    style = "$level-warning" if part.score.failed_count else "$foreground"
+    return Cell(compliance_share_text(part.score), style)
+
+
+def _lines_cell(part: AgentTypeCompliance) -> Cell:
+    sizes = part.sizes
+    text = f"{sizes.median_lines:>4}{sizes.p90_lines:>6}" if sizes.results else NOTHING
+    return Cell(text, "$foreground")
+
+
+def _tokens_cell(part: AgentTypeCompliance) -> Cell:
+    text = f"≈{tokens(part.cost.result_tokens)}" if part.sizes.results else NOTHING
+    return Cell(text, "$foreground")
+
+
+_COLUMNS: Final[Sequence[ScreenColumn[AgentTypeCompliance]]] = (
+    Column("type", lambda part: Cell(part.name, "$foreground"), cells=MIN_NAME_CELLS),
+    Column(
+        "runs", lambda part: Cell(str(part.runs), "$foreground"), right=True, cells=6, priority=1
+    ),
+    Column("complied", _complied_cell, right=True, cells=12, priority=2),
+    Column(
+        " by day",
+        lambda part: Cell(f" {compliance_sparkline(part.days, SPARK_CELLS)}", "$accent"),
+        cells=SPARK_CELLS + 1,
+        priority=3,
+    ),
+    Column(
+        " last",
+        lambda part: Cell(f" {last_verdict_signs(part)}", "$foreground"),
+        cells=LAST_VERDICTS + 1,
+        priority=4,
+    ),
+    Column("lines  90%", _lines_cell, right=True, cells=11, priority=5),
+    Column("≈tokens", _tokens_cell, right=True, cells=8, priority=6),
+    Column(
+        "too many",
+        lambda part: Cell(excess_text(part.cost), "$level-warning"),
+        right=True,
+        cells=9,
+        priority=7,
+    ),
+)
 
 
 def compliance_share_text(score: ComplianceScore) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -14,6 +14,7 @@ from ....core.measure.activity import ActivityKind
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
 from ....core.store.readers.fleet_reader import fill_ratio
+from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text.compliance_text import agent_count
 from ...text.formats import NOTHING, fit_left, fit_right, model_name, percent, tokens_of_window
 from ...text.gauge import (
@@ -33,6 +34,7 @@ from ...text.session_text import (
     longest_fitting,
     turns_left_texts,
 )
+from ...text.table_lines import Drawing, ScreenColumn, header_line, item_line
 from .session_arrangement import ProjectHeading, SessionOrder
 
 MAX_BAR_CELLS: Final = 40
@@ -49,45 +51,12 @@ AGE_CELLS: Final = 6
 
 COLUMN_GAP: Final = 1
 
-ESSENTIAL_RANK: Final = 3
-"""Columns of a higher rank come only where the bar, the title and the state have grown too."""
+ESSENTIAL_PRIORITY: Final = 3
+"""Columns of a higher priority come only where the bar, the title and the state have grown too."""
 
 COMFORTABLE_SPARE: Final = 14
 """Cells by which those grow first."""
 
-
-@dataclass(frozen=True, slots=True)
-class SessionColumn:
-    """A column of the table: its head, its cells, and how soon it goes when room is short."""
-
-    name: str
-    head: str
-    cells: int
-    rank: int
-    """Columns of the highest rank go first; rank 0 stays."""
-    order: SessionOrder | None = None
-    """What a click on its head sorts by."""
-    right: bool = False
-    """Its words stand at its right edge."""
-
-
-_COLUMNS: Final = (
-    SessionColumn("sign", "", 2, 0, SessionOrder.ATTENTION),
-    SessionColumn("title", "session", MIN_TITLE_CELLS, 0, SessionOrder.NAME),
-    SessionColumn("project", "project", 12, 7, SessionOrder.NAME),
-    SessionColumn("model", "model", 10, 6, SessionOrder.NAME),
-    SessionColumn("doing", "now", 14, 0, SessionOrder.NEWEST),
-    SessionColumn("gauge", "context", MIN_GAUGE_CELLS + PERCENT_CELLS, 0, SessionOrder.FULLEST),
-    SessionColumn("fill", "tokens", 15, 8, SessionOrder.FULLEST, right=True),
-    SessionColumn("level", "level", 9, 10, SessionOrder.FULLEST),
-    SessionColumn("trigger", "trigger", 9, 9, SessionOrder.FULLEST, right=True),
-    SessionColumn("until", "turns left", 11, 1, SessionOrder.SOONEST, right=True),
-    SessionColumn("trail", "trail", 8, 3),
-    SessionColumn("agents", "agents", 6, 2, SessionOrder.NONCOMPLIANT, right=True),
-    SessionColumn("compactions", "↻", 3, 2, SessionOrder.COMPACTIONS, right=True),
-    SessionColumn("cost", "cost", 8, 4, SessionOrder.COSTLIEST, right=True),
-    SessionColumn("cache", "cache", 5, 5),
-)
 
 _REFUSAL_COLUMNS: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})
 """Columns that words take together where a prompt was refused."""
@@ -110,18 +79,18 @@ _GROWTH: Final = (
 class SessionTableLayout:
     """The columns that fit a width, in order."""
 
-    columns: tuple[SessionColumn, ...]
+    columns: tuple[ScreenColumn[SessionLine], ...]
 
     @property
     def width(self) -> int:
         """Cells of a row."""
-        return sum(column.cells for column in self.columns) + COLUMN_GAP * (len(self.columns) - 1)
+        return total_cells(self.columns, COLUMN_GAP)
 
     @property
-    def columns_when_refused(self) -> tuple[SessionColumn, ...]:
+    def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
         """The same with one wide cell from the bar to what is left: for words instead of them."""
         gauges = [column for column in self.columns if column.name in _REFUSAL_COLUMNS]
-        wide = sum(one.cells for one in gauges) + COLUMN_GAP * (len(gauges) - 1)
+        wide = total_cells(gauges, COLUMN_GAP)
         return tuple(
             replace(column, cells=wide) if column.name == "gauge" else column
             for column in self.columns
@@ -132,19 +101,22 @@ class SessionTableLayout:
         self, lines: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
     ) -> Content:
         """Write the line above the rows; it names the marks of the bars, which are at `lines`."""
-        cells = (_column_header(column, tuple(lines)) for column in self.columns)
-        words = [
-            (cell, "bold $foreground" if _is_sorted_by(column, order) else "$quiet")
-            for column, cell in zip(self.columns, cells, strict=True)
-        ]
-        return Content(" " * COLUMN_GAP).join(Content.styled(*each) for each in words)
+        sorted_by = order.column if order else None
+        heads = (
+            _gauge_header(column, tuple(lines)).stylize(style)
+            if column.name == "gauge"
+            else header_line([column], style=style)
+            for column in self.columns
+            for style in ("bold $foreground" if column.name == sorted_by else "$quiet",)
+        )
+        return Content(" " * COLUMN_GAP).join(heads)
 
     def order_at(self, x: int) -> SessionOrder | None:
         """Return the order that a click on the header selects, None if there is none."""
         start = 0
         for column in self.columns:
             if start <= x < start + column.cells + COLUMN_GAP:
-                return column.order
+                return _ORDERS.get(column.name)
             start += column.cells + COLUMN_GAP
         return None
 
@@ -152,12 +124,9 @@ class SessionTableLayout:
 @lru_cache(maxsize=16)
 def lay_out_columns(width: int) -> SessionTableLayout:
     """Choose columns for a width; what is left over makes some of them longer."""
-    columns = list(_COLUMNS)
-    while _comfortable_width(columns) > width and any(column.rank for column in columns):
-        highest = max(column.rank for column in columns)
-        columns = [column for column in columns if column.rank != highest]
+    columns = fitting_columns(_COLUMNS, width, _comfortable_width)
     # What cannot go must fit all the same: then the title gives, never the bar.
-    spare = max(width - _total_width(columns), -MIN_TITLE_CELLS)
+    spare = max(width - total_cells(columns, COLUMN_GAP), -MIN_TITLE_CELLS)
     cells = {column.name: column.cells for column in columns}
     if spare < 0:
         cells["title"] += spare
@@ -182,31 +151,17 @@ def _grow_columns(cells: dict[str, int], spare: int) -> None:
     cells["title"] += spare
 
 
-def _comfortable_width(columns: list[SessionColumn]) -> int:
+def _comfortable_width(columns: Sequence[ScreenColumn[SessionLine]]) -> int:
     """Count the cells with which these columns are worth having: the bar comes before many."""
-    many = any(column.rank > ESSENTIAL_RANK for column in columns)
-    return _total_width(columns) + (COMFORTABLE_SPARE if many else 0)
+    many = any(column.priority > ESSENTIAL_PRIORITY for column in columns)
+    return total_cells(columns, COLUMN_GAP) + (COMFORTABLE_SPARE if many else 0)
 
 
-def _total_width(columns: list[SessionColumn]) -> int:
-    return sum(column.cells for column in columns) + COLUMN_GAP * (len(columns) - 1)
-
-
-def _is_sorted_by(column: SessionColumn, order: SessionOrder | None) -> bool:
-    return order is not None and column.name == order.column
-
-
-def _column_header(column: SessionColumn, lines: tuple[PlacedThreshold, ...]) -> str:
-    if column.name == "gauge":
-        return _gauge_header(column, lines)
-    return (fit_right if column.right else fit_left)(column.head, column.cells)
-
-
-def _gauge_header(column: SessionColumn, lines: tuple[PlacedThreshold, ...]) -> str:
+def _gauge_header(column: ScreenColumn[SessionLine], lines: tuple[PlacedThreshold, ...]) -> Content:
     """Write each mark's percentage above it, then what the trigger's line means."""
     marks = sorted(mark_cells(lines, column.cells - PERCENT_CELLS).items())
     names = [f"{line.at * 100:.0f}" for _, line in marks]
-    words = column.head
+    words = column.header
     starts = [cell for cell, _ in marks]
     if all(later - start > 2 for start, later in pairwise([len(words) - 2, *starts])):
         for start, name in zip(starts, names, strict=True):
@@ -216,7 +171,7 @@ def _gauge_header(column: SessionColumn, lines: tuple[PlacedThreshold, ...]) -> 
     legend = f" {TRIGGER_MARK}trigger"
     if marks and len(words) + len(legend) <= column.cells:
         words += legend
-    return fit_left(words, column.cells)
+    return Content(fit_left(words, column.cells))
 
 
 SELECTED_SIGN: Final = "◆"
@@ -244,6 +199,15 @@ class SessionFlags:
     pinned: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class SessionLine:
+    """A session as it is drawn at one moment."""
+
+    session: Session
+    now_ms: int
+    flags: SessionFlags = SessionFlags()
+
+
 def session_line(
     session: Session,
     layout: SessionTableLayout,
@@ -252,11 +216,7 @@ def session_line(
 ) -> Content:
     """Write a session's line."""
     columns = layout.columns_when_refused if session.too_long else layout.columns
-    cells = [_CELLS[column.name](session, column.cells, now_ms) for column in columns]
-    if flags.selected or flags.pinned:
-        sign = SELECTED_SIGN if flags.selected else PINNED_SIGN
-        cells[0] = Content.assemble(_sign(session), (sign, "bold $accent"))
-    return Content(" " * COLUMN_GAP).join(cells)
+    return item_line(columns, SessionLine(session, now_ms, flags), " " * COLUMN_GAP)
 
 
 def project_line(heading: ProjectHeading, width: int) -> Content:
@@ -291,35 +251,29 @@ def status_sign(session: Session) -> tuple[str, str]:
     )
 
 
-def _sign(session: Session) -> tuple[str, str]:
-    return status_sign(session)
+def _sign(line: SessionLine) -> Cell | Drawing:
+    sign, style = status_sign(line.session)
+    if not (line.flags.selected or line.flags.pinned):
+        return Cell(sign, style)
+    more = SELECTED_SIGN if line.flags.selected else PINNED_SIGN
+    return lambda _: Content.assemble((sign, style), (more, "bold $accent"))
 
 
-def _sign_cell(session: Session, cells: int, now_ms: int) -> Content:
-    sign, style = _sign(session)
-    return Content.styled(fit_left(sign, cells), style)
+def _title(line: SessionLine) -> Cell:
+    return Cell(line.session.title, "bold $foreground" if line.session.live else "$foreground")
 
 
-def _title(session: Session, cells: int, now_ms: int) -> Content:
-    style = "bold $foreground" if session.live else "$foreground"
-    return Content.styled(fit_left(session.title, cells), style)
+def _doing(line: SessionLine) -> Drawing:
+    """Draw the activity, with its duration at the right edge."""
+    session = line.session
 
+    def draw(cells: int) -> Content:
+        room = cells - AGE_CELLS - 1
+        took = fit_right(doing_age(session, line.now_ms), AGE_CELLS)
+        words = fit_left(doing_text(session, room), room)
+        return Content.assemble((words, _doing_style(session)), " ", (took, "$quiet"))
 
-def _project(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_left(session.project, cells), "$quiet")
-
-
-def _model(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_left(model_name(session.model), cells), "$quiet")
-
-
-def _doing(session: Session, cells: int, now_ms: int) -> Content:
-    """Render the activity, with its duration at the right edge."""
-    words = doing_text(session, cells - AGE_CELLS - 1)
-    took = fit_right(doing_age(session, now_ms), AGE_CELLS)
-    return Content.assemble(
-        (fit_left(words, cells - AGE_CELLS - 1), _doing_style(session)), " ", (took, "$quiet")
-    )
+    return draw
 
 
 def _doing_style(session: Session) -> str:
@@ -329,90 +283,119 @@ def _doing_style(session: Session) -> str:
     return "$foreground" if session.status in _AT_WORK or session.activity else "$quiet"
 
 
-def _gauge(session: Session, cells: int, now_ms: int) -> Content:
-    refused = session.too_long
+def _gauge(line: SessionLine) -> Drawing:
+    refused = line.session.too_long
     if refused is None:
-        return gauge(session.context, cells - PERCENT_CELLS)
+        return lambda cells: gauge(line.session.context, cells - PERCENT_CELLS)
     choices = ["too long — r recovers", "too long"]
     if refused.prompt_tokens and refused.limit_tokens:
         size = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
         share = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
         choices = [f"{size} — r recovers", size, share, "too long"]
-    return Content.styled(fit_left(longest_fitting(choices, cells), cells), "bold $level-emergency")
+    return lambda cells: Cell(longest_fitting(choices, cells), "bold $level-emergency")
 
 
-def _fill(session: Session, cells: int, now_ms: int) -> Content:
-    style = "$quiet" if session.context.tokens is None else "$foreground"
-    return Content.styled(fit_right(tokens_of_window(session.context), cells), style)
+def _fill(line: SessionLine) -> Cell:
+    context = line.session.context
+    style = "$quiet" if context.tokens is None else "$foreground"
+    return Cell(tokens_of_window(context), style)
 
 
-def _trigger(session: Session, cells: int, now_ms: int) -> Content:
-    """Render the context size as a share of the auto-compact trigger."""
-    trigger = session.context.trigger
-    if trigger is None or session.context.tokens is None:
-        return Content(" " * cells)
-    words = percent(session.context.trigger_ratio) if trigger.tokens else "not armed"
-    return Content.styled(fit_right(words, cells), "$foreground" if trigger.tokens else "$quiet")
+def _trigger(line: SessionLine) -> Cell:
+    """Return the context size as a share of the auto-compact trigger."""
+    context = line.session.context
+    if context.trigger is None or context.tokens is None:
+        return Cell("")
+    if not context.trigger.tokens:
+        return Cell("not armed", "$quiet")
+    return Cell(percent(context.trigger_ratio), "$foreground")
 
 
-def _until(session: Session, cells: int, now_ms: int) -> Content:
-    """Render the turns left, blank for a session that has ended."""
+def _until(line: SessionLine) -> Cell | Drawing:
+    """Return the turns left, blank for a session that has ended."""
+    session = line.session
     trigger = session.context.trigger
     end = session.outlook.end if session.live else None
     choices = turns_left_texts(end, is_trigger=bool(trigger and trigger.tokens))
-    words = longest_fitting(choices, cells) if choices else NOTHING if session.live else ""
-    return Content.styled(fit_right(words, cells), "$foreground" if choices else "$quiet")
+    if not choices:
+        return Cell(NOTHING if session.live else "", "$quiet")
+    return lambda cells: Cell(longest_fitting(choices, cells), "$foreground")
 
 
-def _trail(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(
-        fit_right(history_sparkline(session.recent_contexts, cells), cells), "$pane"
-    )
+def _trail(line: SessionLine) -> Drawing:
+    contexts = line.session.recent_contexts
+    return lambda cells: Cell(fit_right(history_sparkline(contexts, cells), cells), "$pane")
 
 
-def _level(session: Session, cells: int, now_ms: int) -> Content:
-    level = session.context.level
-    return Content.styled(fit_left(level.value if level else "", cells), LEVEL_STYLES[level])
+def _level(line: SessionLine) -> Cell:
+    level = line.session.context.level
+    return Cell(level.value if level else "", LEVEL_STYLES[level])
 
 
-def _agents(session: Session, cells: int, now_ms: int) -> Content:
-    words = agent_count(session.agents, session.agents_noncompliant)
-    style = "$level-warning" if session.agents_noncompliant else "$foreground"
-    return Content.styled(fit_right(words, cells), style)
+def _agents(line: SessionLine) -> Cell:
+    failed = line.session.agents_noncompliant
+    style = "$level-warning" if failed else "$foreground"
+    return Cell(agent_count(line.session.agents, failed), style)
 
 
-def _compactions(session: Session, cells: int, now_ms: int) -> Content:
-    count = session.compactions
-    return Content.styled(fit_right(f"↻{count}" if count else "", cells), "$foreground")
+def _compactions(line: SessionLine) -> Cell:
+    count = line.session.compactions
+    return Cell(f"↻{count}" if count else "", "$foreground")
 
 
-def _cost(session: Session, cells: int, now_ms: int) -> Content:
-    return Content.styled(
-        fit_right(longest_fitting(cost_texts(session.cost), cells), cells), "$foreground"
-    )
+def _cost(line: SessionLine) -> Drawing:
+    return lambda cells: Cell(longest_fitting(cost_texts(line.session.cost), cells), "$foreground")
 
 
-def _cache(session: Session, cells: int, now_ms: int) -> Content:
+def _cache(line: SessionLine) -> Drawing:
+    session, now_ms = line.session, line.now_ms
     style = "$foreground" if session.cache.is_warm(now_ms) else "$quiet"
-    return Content.styled(
-        fit_left(longest_fitting(cache_texts(session, now_ms), cells), cells), style
-    )
+    return lambda cells: Cell(longest_fitting(cache_texts(session, now_ms), cells), style)
 
 
-_CELLS: Final[dict[str, Callable[[Session, int, int], Content]]] = {
-    "sign": _sign_cell,
-    "title": _title,
-    "project": _project,
-    "model": _model,
-    "doing": _doing,
-    "gauge": _gauge,
-    "fill": _fill,
-    "trigger": _trigger,
-    "level": _level,
-    "until": _until,
-    "trail": _trail,
-    "agents": _agents,
-    "compactions": _compactions,
-    "cost": _cost,
-    "cache": _cache,
+_COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
+    Column("", _sign, cells=2, name="sign"),
+    Column("session", _title, cells=MIN_TITLE_CELLS, name="title"),
+    Column(
+        "project",
+        lambda line: Cell(line.session.project, "$quiet"),
+        cells=12,
+        priority=7,
+        name="project",
+    ),
+    Column(
+        "model",
+        lambda line: Cell(model_name(line.session.model), "$quiet"),
+        cells=10,
+        priority=6,
+        name="model",
+    ),
+    Column("now", _doing, cells=14, name="doing"),
+    Column("context", _gauge, cells=MIN_GAUGE_CELLS + PERCENT_CELLS, name="gauge"),
+    Column("tokens", _fill, right=True, cells=15, priority=8, name="fill"),
+    Column("level", _level, cells=9, priority=10, name="level"),
+    Column("trigger", _trigger, right=True, cells=9, priority=9, name="trigger"),
+    Column("turns left", _until, right=True, cells=11, priority=1, name="until"),
+    Column("trail", _trail, cells=8, priority=3, name="trail"),
+    Column("agents", _agents, right=True, cells=6, priority=2, name="agents"),
+    Column("↻", _compactions, right=True, cells=3, priority=2, name="compactions"),
+    Column("cost", _cost, right=True, cells=8, priority=4, name="cost"),
+    Column("cache", _cache, cells=5, priority=5, name="cache"),
+)
+
+_ORDERS: Final = {
+    "sign": SessionOrder.ATTENTION,
+    "title": SessionOrder.NAME,
+    "project": SessionOrder.NAME,
+    "model": SessionOrder.NAME,
+    "doing": SessionOrder.NEWEST,
+    "gauge": SessionOrder.FULLEST,
+    "fill": SessionOrder.FULLEST,
+    "level": SessionOrder.FULLEST,
+    "trigger": SessionOrder.FULLEST,
+    "until": SessionOrder.SOONEST,
+    "agents": SessionOrder.NONCOMPLIANT,
+    "compactions": SessionOrder.COMPACTIONS,
+    "cost": SessionOrder.COSTLIEST,
 }
+"""What a click on a column's header sorts by."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -13,7 +14,9 @@ from textual.widget import Widget
 
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
-from ...text.formats import duration, fit_left, fit_right, tokens
+from ...tables import Cell, Column, total_cells
+from ...text.formats import NOTHING, age, tokens
+from ...text.table_lines import ScreenColumn, header_line, item_line
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import Row, RowList, Rows
 from ..page import FilteredPage
@@ -26,32 +29,51 @@ if TYPE_CHECKING:
     from .receipt_history import HistoryEntry
 
 
-_AGE_CELLS: Final = 7
-_MODE_CELLS: Final = 16
-_FREED_CELLS: Final = 8
-_STATE_CELLS: Final = 16
 _DETAILS_FROM_CELLS: Final = 100
 """Cells from which on there is room for what was done and by whom."""
 
 
-def history_header(width: int) -> Content:
-    return Content.styled(
-        _history_cells("ago", "session", "how", "what", "freed", "state", width), "$quiet"
-    )
+def history_columns(
+    width: int, titles: Mapping[str, str], check_results: Mapping[str, str], now_ms: int
+) -> list[ScreenColumn[HistoryEntry]]:
+    """Lay out a line; `check_results` has how receipts stand of which undoing was tried."""
+
+    def title(action: HistoryEntry) -> Cell:
+        session_id = action.session_id or ""
+        return Cell(one_line(titles.get(session_id, (session_id or NOTHING)[:8])))
+
+    def state(action: HistoryEntry) -> Cell:
+        return Cell(one_line(check_results.get(action.receipt_id or "") or action.state))
+
+    columns: list[ScreenColumn[HistoryEntry]] = [
+        Column("ago", lambda action: Cell(age(action.at, now_ms)), right=True, cells=7),
+        Column("session", title),
+        Column("how", lambda action: Cell(action.mode), cells=16),
+        Column("what", _what_cell),
+        Column("freed", _freed_cell, right=True, cells=8),
+        Column("state", state, cells=16),
+    ]
+    room = max(0, width - total_cells(columns, 1) + 1)
+    named = room if width < _DETAILS_FROM_CELLS else room * 2 // 5
+    columns[1] = replace(columns[1], cells=named)
+    columns[3] = replace(columns[3], cells=room - named - 1)
+    return columns if width >= _DETAILS_FROM_CELLS else [*columns[:3], *columns[4:]]
 
 
-def history_line(
-    action: HistoryEntry, title: str, check_result: str | None, now_ms: int, width: int
-) -> Content:
-    """Return a row; `check_result` is how it stands where that was tried out."""
-    freed = "–" if action.freed_tokens is None else f"≈ {tokens(action.freed_tokens)}"
-    state = check_result or action.state
+def _what_cell(action: HistoryEntry) -> Cell:
     by = "" if action.requested_by in {"you", ""} else f" (by itself: {action.requested_by})"
-    words = _history_cells(
-        duration(now_ms - action.at), title, action.mode, f"{action.what}{by}", freed, state, width
-    )
-    stands = action.undo_obstacle is None
-    return Content.styled(words, "$foreground" if stands else "$quiet")
+    return Cell(one_line(f"{action.what}{by}"))
+
+
+def _freed_cell(action: HistoryEntry) -> Cell:
+    freed = action.freed_tokens
+    return Cell(NOTHING if freed is None else f"≈ {tokens(freed)}")
+
+
+def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], action: HistoryEntry) -> Content:
+    """Write an action's line, quiet where it cannot be undone."""
+    style = "$foreground" if action.undo_obstacle is None else "$quiet"
+    return item_line(columns, action).stylize(style)
 
 
 def filter_history(
@@ -74,27 +96,6 @@ def filter_history(
         return " ".join(part for part in parts if part).lower()
 
     return [each for each in actions if all(word in said(each) for word in wanted)]
-
-
-def _history_cells(
-    when: str, session: str, mode: str, what: str, freed: str, state: str, width: int
-) -> str:
-    fixed = _AGE_CELLS + _MODE_CELLS + _FREED_CELLS + _STATE_CELLS + 4
-    room = max(0, width - fixed)
-    if width < _DETAILS_FROM_CELLS:
-        titled = fit_left(one_line(session), room)
-        return (
-            f"{fit_right(when, _AGE_CELLS)} {titled} {fit_left(mode, _MODE_CELLS)}"
-            f" {fit_right(freed, _FREED_CELLS)}"
-            f" {fit_left(one_line(state), _STATE_CELLS)}"
-        )
-    named = room * 2 // 5
-    return (
-        f"{fit_right(when, _AGE_CELLS)} {fit_left(one_line(session), named)}"
-        f" {fit_left(mode, _MODE_CELLS)}"
-        f" {fit_left(one_line(what), room - named - 1)} {fit_right(freed, _FREED_CELLS)}"
-        f" {fit_left(one_line(state), _STATE_CELLS)}"
-    )
 
 
 REFRESH_S: Final = 2.0
@@ -266,23 +267,9 @@ class ReceiptsScreen(FilteredPage):
             pane.empty = f"no receipt has the words “{self.words}”; Esc shows all"
         elif self._seen is not None:
             pane.empty = EMPTY_TEXT
-        now = self.app.now_ms()
-        pane.show_header(history_header(pane.row_width))
-        pane.show_rows(
-            [
-                Row(
-                    each.key,
-                    history_line(
-                        each,
-                        titles.get(each.session_id or "", (each.session_id or "–")[:8]),
-                        self._check_results.get(each.receipt_id or ""),
-                        now,
-                        pane.row_width,
-                    ),
-                )
-                for each in shown
-            ]
-        )
+        columns = history_columns(pane.row_width, titles, self._check_results, self.app.now_ms())
+        pane.show_header(header_line(columns))
+        pane.show_rows([Row(each.key, history_line(columns, each)) for each in shown])
         count = len(self._actions)
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
         freed = sum(each.freed_tokens or 0 for each in shown if each.undo_obstacle is None)

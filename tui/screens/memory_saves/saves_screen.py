@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
@@ -17,6 +17,7 @@ from ....core.saves.save_plugin import PluginFit
 from ....core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
+from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text.formats import (
     NOTHING,
     duration,
@@ -36,8 +37,10 @@ from ...text.saves_text import (
     expected_max_tokens,
     noise_text,
     plugin_text,
+    save_age,
     tokens_of_maximum_text,
 )
+from ...text.table_lines import Drawing, ScreenColumn, header_line, item_line
 from ...widgets.row_list import Row, RowList, Rows
 from ..page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
@@ -61,74 +64,87 @@ SAVE_STATE_SIGNS: Final = {
 MAX_METER_CELLS: Final = 24
 
 
-@dataclass(frozen=True, slots=True)
-class SavesColumn:
-    """A column: its head, its cells, and how soon it goes where room is short."""
-
-    name: str
-    head: str
-    cells: int
-    rank: int = 0
-    """Columns of the highest rank go first; rank 0 stays."""
-    right: bool = False
-
-
-_COLUMNS: Final = (
-    SavesColumn("mark", "", 1),
-    SavesColumn("name", "project", 14),
-    SavesColumn("state", "state", 14),
-    SavesColumn("age", "age", 6, 2, right=True),
-    SavesColumn("what", "what was saved, or is to be", 14, 3),
-    SavesColumn("meter", "noise", 10, 1),
-    SavesColumn("tokens", "of expected", 15, right=True),
-    SavesColumn("lines", "lines", 6, 4, right=True),
-    SavesColumn("items", "items", 6, 5, right=True),
-    SavesColumn("met", "", 1),
-    SavesColumn("saves", "saves", 5, 6, right=True),
-)
 _GAP: Final = 1
 
 
-def lay_out_saves(width: int) -> tuple[SavesColumn, ...]:
+def lay_out_saves(width: int, now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
     """Choose the columns that fit; names and words share what is left over."""
-    columns = list(_COLUMNS)
-    while _total_cells(columns) > width and any(column.rank for column in columns):
-        highest = max(column.rank for column in columns)
-        columns = [column for column in columns if column.rank != highest]
-    spare = width - _total_cells(columns)
+    columns = fitting_columns(_saves_columns(now_ms), width, lambda shown: total_cells(shown, _GAP))
+    spare = width - total_cells(columns, _GAP)
     names = {column.name for column in columns}
     longer = min(max(0, spare // 4), MAX_METER_CELLS - 10) if "meter" in names else 0
     rest = spare - longer
     more = {"meter": longer, "name": rest // 4 if "what" in names else rest}
     more["what"] = rest - more["name"]
-    return tuple(
-        SavesColumn(
-            each.name, each.head, max(1, each.cells + more.get(each.name, 0)), each.rank, each.right
-        )
-        for each in columns
-    )
+    return [replace(each, cells=max(1, each.cells + more.get(each.name, 0))) for each in columns]
 
 
-def _total_cells(columns: list[SavesColumn]) -> int:
-    return sum(column.cells for column in columns) + _GAP * (len(columns) - 1)
+def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
+    return [
+        Column("", lambda each: Cell(*SAVE_STATE_SIGNS[each.status.state]), cells=1),
+        Column("project", lambda each: Cell(one_line(each.name), "bold"), cells=14, name="name"),
+        Column("state", _state_cell, cells=14),
+        Column(
+            "age",
+            lambda each: Cell(save_age(each, now_ms), "$quiet"),
+            right=True,
+            cells=6,
+            priority=2,
+        ),
+        Column(
+            "what was saved, or is to be",
+            lambda each: Cell(one_line(saved_text(each)), "$foreground"),
+            cells=14,
+            priority=3,
+            name="what",
+        ),
+        Column("noise", _meter, cells=10, priority=1, name="meter"),
+        Column("of expected", _tokens_cell, right=True, cells=15),
+        Column("lines", _lines_cell, right=True, cells=6, priority=4),
+        Column("items", _items_cell, right=True, cells=6, priority=5),
+        Column("", _met_cell, cells=1),
+        Column(
+            "saves", lambda each: _number(len(each.saves) or None), right=True, cells=5, priority=6
+        ),
+    ]
 
 
-def saves_header(columns: Iterable[SavesColumn]) -> Content:
-    """Write the line above the projects."""
-    cells = ((fit_right if each.right else fit_left)(each.head, each.cells) for each in columns)
-    return Content.styled(" ".join(cells), "$quiet")
+def _state_cell(found: ProjectSaves) -> Cell:
+    return Cell(save_state_text(found), SAVE_STATE_SIGNS[found.status.state][1])
+
+
+def _meter(found: ProjectSaves) -> Cell | Drawing:
+    if not found.saves:
+        return Cell("", "$quiet")
+    last = found.saves[-1]
+    return lambda cells: noise_meter(last.noise.tokens, expected_max_tokens(last), cells)
+
+
+def _tokens_cell(found: ProjectSaves) -> Cell:
+    if not found.saves:
+        return Cell(NOTHING, "$quiet")
+    return Cell(tokens_of_maximum_text(found.saves[-1]), "$foreground")
+
+
+def _lines_cell(found: ProjectSaves) -> Cell:
+    return _number(found.saves[-1].noise.lines if found.saves else None)
+
+
+def _items_cell(found: ProjectSaves) -> Cell:
+    return _number(found.saves[-1].noise.items if found.saves else None)
+
+
+def _met_cell(found: ProjectSaves) -> Cell:
+    return Cell(*band_sign(found.saves[-1])) if found.saves else Cell("")
+
+
+def _number(number: int | None) -> Cell:
+    return Cell(NOTHING, "$quiet") if number is None else Cell(f"{number:,}", "$foreground")
 
 
 def by_attention(projects: Iterable[ProjectSaves]) -> list[ProjectSaves]:
     """Put those first that need somebody, each group the newest first."""
     return sorted(projects, key=lambda each: each.status.state not in NEEDS_ATTENTION)
-
-
-def saves_line(found: ProjectSaves, columns: Iterable[SavesColumn], now_ms: int) -> Content:
-    """Write a project's line."""
-    return Content(" ").join(
-        _CELL_WRITERS[each.name](found, each.cells, now_ms) for each in columns
-    )
 
 
 def save_state_text(found: ProjectSaves) -> str:
@@ -142,81 +158,6 @@ def saved_text(found: ProjectSaves) -> str:
     if standing.state is SaveState.SAVED:
         return ", ".join(standing.titles or standing.saved_categories or standing.categories)
     return ", ".join(standing.categories) or standing.reason
-
-
-def _mark_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return Content.styled(*SAVE_STATE_SIGNS[found.status.state])
-
-
-def _name_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_left(one_line(found.name), cells), "bold")
-
-
-def _state_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return Content.styled(
-        fit_left(save_state_text(found), cells), SAVE_STATE_SIGNS[found.status.state][1]
-    )
-
-
-def _age_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    seconds = found.age_s(now_ms)
-    return Content.styled(
-        fit_right(duration(None if seconds is None else seconds * 1000), cells), "$quiet"
-    )
-
-
-def _what_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return Content.styled(fit_left(one_line(saved_text(found)), cells), "$foreground")
-
-
-def _meter_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    if not found.saves:
-        return Content.styled(fit_left("", cells), "$quiet")
-    last = found.saves[-1]
-    return noise_meter(last.noise.tokens, expected_max_tokens(last), cells)
-
-
-def _tokens_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    words = (
-        tokens_of_maximum_text(found.saves[-1], cells) if found.saves else fit_right(NOTHING, cells)
-    )
-    return Content.styled(words, "$foreground" if found.saves else "$quiet")
-
-
-def _lines_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return _number_cell(found.saves[-1].noise.lines if found.saves else None, cells)
-
-
-def _items_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return _number_cell(found.saves[-1].noise.items if found.saves else None, cells)
-
-
-def _saves_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return _number_cell(len(found.saves) or None, cells)
-
-
-def _number_cell(number: int | None, cells: int) -> Content:
-    words = NOTHING if number is None else f"{number:,}"
-    return Content.styled(fit_right(words, cells), "$quiet" if number is None else "$foreground")
-
-
-def _met_cell(found: ProjectSaves, cells: int, now_ms: int) -> Content:
-    return Content.styled(*band_sign(found.saves[-1])) if found.saves else Content(" ")
-
-
-_CELL_WRITERS: Final[dict[str, Callable[[ProjectSaves, int, int], Content]]] = {
-    "mark": _mark_cell,
-    "name": _name_cell,
-    "state": _state_cell,
-    "age": _age_cell,
-    "what": _what_cell,
-    "meter": _meter_cell,
-    "tokens": _tokens_cell,
-    "lines": _lines_cell,
-    "items": _items_cell,
-    "met": _met_cell,
-    "saves": _saves_cell,
-}
 
 
 _LABEL_CELLS: Final = 13
@@ -267,7 +208,7 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
             (f"  {mark} ", style),
             (f"{local_time(noise.at, now_ms):>12}  ", "$quiet"),
             noise_meter(noise.tokens, expected_max_tokens(save), cells),
-            (f" {tokens_of_maximum_text(save, 16)}  ", "$foreground"),
+            (f" {fit_right(tokens_of_maximum_text(save), 16)}  ", "$foreground"),
             (f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}", "$quiet"),
         )
     if len(found.saves) > MAX_SAVES:
@@ -319,9 +260,9 @@ def _phase_lines(found: ProjectSaves) -> list[Content]:
 def _project_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Content]:
     standing = found.status
     mark, style = SAVE_STATE_SIGNS[standing.state]
-    seconds = found.age_s(now_ms)
-    ago = NOTHING if seconds is None else f"{duration(seconds * 1000)} ago"
-    stale = "" if found.is_fresh or seconds is None else ", no longer fresh"
+    known = found.age_s(now_ms) is not None
+    ago = f"{save_age(found, now_ms)} ago" if known else NOTHING
+    stale = "" if found.is_fresh or not known else ", no longer fresh"
     yield Content.assemble(
         (f"{mark} ", style),
         (fit_left(shorten_middle(one_line(found.name), _NAME_CELLS), _NAME_CELLS), "bold"),
@@ -451,12 +392,10 @@ class SavesScreen(Page):
             return
         pane, saves = self._list, self._saves
         pane.empty = READING_TEXT if saves is None else NO_SAVES_TEXT
-        columns = lay_out_saves(pane.row_width)
+        columns = lay_out_saves(pane.row_width, self._now_ms)
         projects = by_attention(saves.projects) if saves else []
-        pane.show_header(saves_header(columns))
-        pane.show_rows(
-            [Row(each.project, saves_line(each, columns, self._now_ms)) for each in projects]
-        )
+        pane.show_header(header_line(columns))
+        pane.show_rows([Row(each.project, item_line(columns, each)) for each in projects])
         pane.set_titles(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
         lines = plugin_report(saves, self.size.width - TEXT_MARGIN_CELLS) if saves else []
         plugins = self.query_one("#plugins", Static)
