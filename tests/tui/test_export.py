@@ -23,7 +23,8 @@ from ctxtop.tui.export.metric_exporters import (
     prometheus_text,
 )
 from ctxtop.tui.export.metrics import Metric, MetricsInput, MetricUnit, SessionLabel, make_metrics
-from ctxtop.tui.export.record_tables import csv_table, escape_markdown
+from ctxtop.tui.export.record_tables import csv_table
+from ctxtop.tui.text.markdown import escape_markdown
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write

@@ -6,11 +6,13 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from ...core.transcript.sanitize import map_texts
-from ..text.formats import percent
+from ..tables import Column
+from ..text.formats import NOTHING, percent
+from ..text.markdown import escape_markdown, markdown_table
 
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20\u207a\u207b\u2212\ufe62\ufe63\ufe66\ufe6b"
 """Of a formula; those of full width and like ones are signs to some spreadsheets."""
@@ -58,9 +60,7 @@ MAX_REPORT_ROWS: Final = 100
 """Of one table: more is what CSV and JSON are for."""
 
 Record = dict[str, Any]
-
-_MARKUP: Final = re.compile(r"([\\`*_\[\]<>|~&$@#]|:(?=//))")
-"""What is markup within a cell: of CommonMark, and of the tables, links and names of GitHub."""
+ReportColumn = Column[Record, str]
 
 
 def markdown_report(records: Mapping[str, Any]) -> str:
@@ -75,7 +75,7 @@ def markdown_report(records: Mapping[str, Any]) -> str:
         "",
         f"- {totals['sessions']:,} sessions, {agents:,} agents, {compactions:,} compactions",
         f"- {answers} answers: {taken} tokens in, {_count(totals['output_tokens'])} out",
-        f"- cost {_money(totals)} by list prices",
+        f"- cost {escape_markdown(_money(totals))} by list prices",
         "",
     ]
     failed = [each for each in records["agents"] if each["verdict"] == "non_compliant"]
@@ -86,35 +86,20 @@ def markdown_report(records: Mapping[str, Any]) -> str:
         ("Warnings that stand", "warnings", standing),
         ("Compactions", "compactions", records["compactions"]),
     ):
-        lines += [f"## {title}", "", *_markdown_table(_REPORT_COLUMNS[name], rows), ""]
+        lines += [f"## {title}", "", *_report_table(_REPORT_COLUMNS[name], rows), ""]
     return "\n".join(lines)
 
 
-def escape_markdown(text: str) -> str:
-    """Write a text so that Markdown shows it as it is, in one cell of a table."""
-    return _MARKUP.sub(r"\\\1", " ".join(text.split()))
-
-
-def _markdown_table(
-    columns: Sequence[tuple[str, Callable[[Record], str]]], rows: Sequence[Record]
-) -> Iterable[str]:
+def _report_table(columns: Sequence[ReportColumn], rows: Sequence[Record]) -> list[str]:
     if not rows:
         return ["None."]
-    found = [
-        _markdown_row(name for name, _ in columns),
-        _markdown_row("---" for _ in columns),
-        *(_markdown_row(cell(each) for _, cell in columns) for each in rows[:MAX_REPORT_ROWS]),
-    ]
+    lines = markdown_table(columns, rows[:MAX_REPORT_ROWS], escape_markdown)
     left_out = len(rows) - MAX_REPORT_ROWS
-    return [*found, "", f"{_count(left_out)} more are left out."] if left_out > 0 else found
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return [*lines, "", f"{_count(left_out)} more are left out."] if left_out > 0 else lines
 
 
 def _count(number: int | None) -> str:
-    return "–" if number is None else f"{number:,}"
+    return NOTHING if number is None else f"{number:,}"
 
 
 def _input_tokens(record: Record) -> int:
@@ -125,12 +110,12 @@ def _input_tokens(record: Record) -> int:
 def _money(record: Record) -> str:
     usd = record["cost_usd"]
     if usd is None:
-        return "–"
-    return f"{'≈ ' if record['cost_estimated'] else ''}\\${usd:,.2f}"
+        return NOTHING
+    return f"{'≈ ' if record['cost_estimated'] else ''}${usd:,.2f}"
 
 
 def _text(name: str) -> Callable[[Record], str]:
-    return lambda record: escape_markdown(str(record[name] or "–"))
+    return lambda record: str(record[name] or NOTHING)
 
 
 def _number(name: str) -> Callable[[Record], str]:
@@ -142,7 +127,7 @@ def _after(record: Record) -> str:
         return _count(record["next_answer_tokens"])
     left = record["estimated_next_tokens"]
     estimate = record["post_tokens"] if left is None else left
-    return "–" if estimate is None else f"≈ {estimate:,}"
+    return NOTHING if estimate is None else f"≈ {estimate:,}"
 
 
 def _share(name: str) -> Callable[[Record], str]:
@@ -150,53 +135,53 @@ def _share(name: str) -> Callable[[Record], str]:
 
 
 def _short(record: Record) -> str:
-    return escape_markdown(str(record["session_id"])[:8])
+    return str(record["session_id"])[:8]
 
 
 def _doing(record: Record) -> str:
     doing = record["doing"]
     if doing is None:
-        return "–"
+        return NOTHING
     parts = (doing["what"] or doing["kind"], doing["detail"])
-    return escape_markdown(": ".join(part for part in parts if part))
+    return ": ".join(part for part in parts if part)
 
 
-_REPORT_COLUMNS: Final[Mapping[str, Sequence[tuple[str, Callable[[Record], str]]]]] = {
+_REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
     "sessions": (
-        ("Session", _short),
-        ("Project", _text("project")),
-        ("Title", _text("title")),
-        ("Status", _text("status")),
-        ("Doing", _doing),
-        ("Context", _number("context_tokens")),
-        ("Used", _share("used_ratio")),
-        ("Level", _text("level")),
-        ("Agents", _number("agents")),
-        ("Not compressed", _number("agents_noncompliant")),
-        ("Compactions", _number("compactions")),
-        ("Cost", _money),
-        ("Last activity", _text("last_activity_at")),
+        Column("Session", _short),
+        Column("Project", _text("project")),
+        Column("Title", _text("title")),
+        Column("Status", _text("status")),
+        Column("Doing", _doing),
+        Column("Context", _number("context_tokens")),
+        Column("Used", _share("used_ratio")),
+        Column("Level", _text("level")),
+        Column("Agents", _number("agents")),
+        Column("Not compressed", _number("agents_noncompliant")),
+        Column("Compactions", _number("compactions")),
+        Column("Cost", _money),
+        Column("Last activity", _text("last_activity_at")),
     ),
     "agents": (
-        ("Session", _short),
-        ("Agent", _text("agent_type")),
-        ("Task", _text("description")),
-        ("Result lines", _number("result_lines")),
-        ("Result tokens", _number("result_tokens")),
-        ("Broken rules", lambda record: escape_markdown(", ".join(record["violations"]) or "–")),
+        Column("Session", _short),
+        Column("Agent", _text("agent_type")),
+        Column("Task", _text("description")),
+        Column("Result lines", _number("result_lines")),
+        Column("Result tokens", _number("result_tokens")),
+        Column("Broken rules", lambda record: ", ".join(record["violations"]) or NOTHING),
     ),
     "warnings": (
-        ("Session", _short),
-        ("Agent", _text("agent_id")),
-        ("Level", _text("level")),
-        ("Used", _share("ratio")),
-        ("At", _text("at")),
+        Column("Session", _short),
+        Column("Agent", _text("agent_id")),
+        Column("Level", _text("level")),
+        Column("Used", _share("ratio")),
+        Column("At", _text("at")),
     ),
     "compactions": (
-        ("Session", _short),
-        ("At", _text("at")),
-        ("Trigger", _text("trigger")),
-        ("Before", _number("pre_tokens")),
-        ("After", _after),
+        Column("Session", _short),
+        Column("At", _text("at")),
+        Column("Trigger", _text("trigger")),
+        Column("Before", _number("pre_tokens")),
+        Column("After", _after),
     ),
 }

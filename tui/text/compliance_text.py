@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
-from ...core.transcript.sanitize import one_line
 from .formats import date_time, tokens
+from .markdown import code_span, escape_links
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
@@ -109,9 +108,6 @@ def excess_text(cost: ComplianceCost) -> str:
 
 FINDINGS_TITLE: Final = "Findings of reviewers"
 
-_MARKUP: Final = re.compile(r"[\[\]<>]")
-"""What begins a link, an image or HTML: a reviewer's words fetch and hide nothing."""
-
 
 def findings_markdown(groups: Iterable[SeverityFindings]) -> str:
     """Write groups as a document; empty where there are none."""
@@ -121,18 +117,20 @@ def findings_markdown(groups: Iterable[SeverityFindings]) -> str:
 
 def finding_markdown(found: GroupedFinding) -> str:
     """Write one thing as a line that stands for itself."""
-    return f"- **{found.finding.severity}** {_code(found.location)}: {_text_and_reviewers(found)}"
+    return (
+        f"- **{found.finding.severity}** {code_span(found.location)}: {_text_and_reviewers(found)}"
+    )
 
 
 def _severity_section(group: SeverityFindings) -> Iterator[str]:
-    yield from ("", f"## {escape_markup(group.severity).capitalize()} ({group.count})")
+    yield from ("", f"## {escape_links(group.severity).capitalize()} ({group.count})")
     for each in group.files:
         yield from _file_section(each)
 
 
 def _file_section(each: FileFindings) -> Iterator[str]:
-    where = f" in {escape_markup(each.project)}" if each.project else ""
-    yield from ("", f"### {_code(each.path)}{where}", "")
+    where = f" in {escape_links(each.project)}" if each.project else ""
+    yield from ("", f"### {code_span(each.path)}{where}", "")
     for found in each.findings:
         place = found.location.removeprefix(found.finding.path).removeprefix(":")
         yield f"- **{place}** {_text_and_reviewers(found)}"
@@ -140,16 +138,6 @@ def _file_section(each: FileFindings) -> Iterator[str]:
 
 def _text_and_reviewers(found: GroupedFinding) -> str:
     who = "; ".join(
-        f"{escape_markup(each.agent_type)}, {date_time(each.at)}" for each in found.reviews
+        f"{escape_links(each.agent_type)}, {date_time(each.at)}" for each in found.reviews
     )
-    return f"{escape_markup(found.finding.text)} _({who})_"
-
-
-def escape_markup(words: str) -> str:
-    """Write words so that Markdown makes no link, image or HTML of them."""
-    return _MARKUP.sub(lambda found: f"\\{found[0]}", one_line(words))
-
-
-def _code(words: str) -> str:
-    shown = one_line(words).replace("`", "'")
-    return f"`{shown}`"
+    return f"{escape_links(found.finding.text)} _({who})_"

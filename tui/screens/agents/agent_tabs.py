@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -14,13 +14,10 @@ from ....core.measure.agent_compliance import (
     group_by_severity,
 )
 from ....core.model.agent import Agent
-from ...text.compliance_text import (
-    VERDICT_NAMES,
-    escape_markup,
-    finding_markdown,
-    findings_markdown,
-)
+from ...tables import Column
+from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
+from ...text.markdown import escape_cell, escape_links, markdown_table
 from ...widgets.row_list import FoldList, Row
 from .agent_details import AgentDetails
 from .agent_report import NO_DETAILS, agent_report, agent_result_text, session_agents_report
@@ -129,62 +126,55 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
     """Write a table of agents, and below it what each gave back; empty where there are none."""
     if not agents:
         return ""
-    heads = ("agent", "task", "session", "model", "context", "took", "gave back", "verdict")
-    rows = [
-        (
-            each.agent_type,
-            each.description,
-            titles.get(each.session_id, each.session_id),
-            model_name(each.model),
-            percent(each.context.ratio),
-            duration_text(each, each.ended_at or each.started_at or 0),
-            f"{each.result.lines} lines" if each.result else each.status.label,
-            VERDICT_NAMES[each.compliance.verdict] if each.compliance else NOTHING,
-        )
-        for each in agents
+    columns: list[Column[Agent, str]] = [
+        Column("agent", lambda each: each.agent_type),
+        Column("task", lambda each: each.description),
+        Column("session", lambda each: titles.get(each.session_id, each.session_id)),
+        Column("model", lambda each: model_name(each.model)),
+        Column("context", lambda each: percent(each.context.ratio)),
+        Column("took", lambda each: duration_text(each, each.ended_at or each.started_at or 0)),
+        Column("gave back", _result_lines_text),
+        Column("verdict", _verdict_name),
     ]
-    lines = ["# Agents", "", *_markdown_table(heads, rows)]
+    lines = ["# Agents", "", *markdown_table(columns, agents, escape_cell)]
     for each in agents:
         text = agent_result_text(each)
         if text:
             fence = _fence(text)
-            title = f"{escape_markup(each.agent_type)}: {escape_markup(each.description)}"
+            title = f"{escape_links(each.agent_type)}: {escape_links(each.description)}"
             lines += ["", f"## {title}", "", f"{fence}text", text, fence]
     return "\n".join([*lines, ""])
 
 
-def types_markdown(parts: Iterable[AgentTypeCompliance]) -> str:
+def _result_lines_text(agent: Agent) -> str:
+    return f"{agent.result.lines} lines" if agent.result else agent.status.label
+
+
+def _verdict_name(agent: Agent) -> str:
+    return VERDICT_NAMES[agent.compliance.verdict] if agent.compliance else NOTHING
+
+
+def _line_count(part: AgentTypeCompliance, lines: int) -> str:
+    return str(lines) if part.sizes.results else NOTHING
+
+
+_TYPE_COLUMNS: Final[Sequence[Column[AgentTypeCompliance, str]]] = (
+    Column("type", lambda each: each.name),
+    Column("runs", lambda each: str(each.runs)),
+    Column("complied", lambda each: compliance_share_text(each.score)),
+    Column("median lines", lambda each: _line_count(each, each.sizes.median_lines)),
+    Column("90 % lines", lambda each: _line_count(each, each.sizes.p90_lines)),
+    Column("≈tokens", lambda each: tokens(each.cost.result_tokens)),
+    Column("≈too many", lambda each: tokens(each.cost.excess_tokens)),
+)
+
+
+def types_markdown(parts: Sequence[AgentTypeCompliance]) -> str:
     """Write a table of types; empty where there are none."""
-    heads = ("type", "runs", "complied", "median lines", "90 % lines", "≈tokens", "≈too many")
-    rows = [
-        (
-            each.name,
-            str(each.runs),
-            compliance_share_text(each.score),
-            str(each.sizes.median_lines) if each.sizes.results else NOTHING,
-            str(each.sizes.p90_lines) if each.sizes.results else NOTHING,
-            tokens(each.cost.result_tokens),
-            tokens(each.cost.excess_tokens),
-        )
-        for each in parts
-    ]
-    return "\n".join(["# Types of agents", "", *_markdown_table(heads, rows), ""]) if rows else ""
-
-
-def _markdown_table(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    return [
-        _markdown_row(heads),
-        _markdown_row(["---"] * len(heads)),
-        *(_markdown_row(map(_markdown_cell, each)) for each in rows),
-    ]
-
-
-def _markdown_row(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _markdown_cell(words: str) -> str:
-    return escape_markup(words).replace("|", "\\|")
+    if not parts:
+        return ""
+    table = markdown_table(_TYPE_COLUMNS, parts, escape_cell)
+    return "\n".join(["# Types of agents", "", *table, ""])
 
 
 def _fence(text: str) -> str:
@@ -347,7 +337,7 @@ class TypePane(TabPane):
 
     def document(self) -> str:
         """Write the types as a table."""
-        return types_markdown(self._parts.values())
+        return types_markdown(list(self._parts.values()))
 
 
 NO_FINDINGS: Final = (
