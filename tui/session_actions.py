@@ -66,7 +66,7 @@ class SessionActions:
 
             self._running.pop(session.session_id, None)
             if isinstance(found, CompactionReceipt):
-                freed = found.plan.before_tokens - found.plan.after_tokens
+                freed = found.plan.tokens_saved
                 checks = f"{len(found.verified)} checks passed; u takes it back"
                 how = f"{MODE_NAMES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
                 self._notify_end(_short_title(session), how)

@@ -168,7 +168,7 @@ def _plan(act: AutomaticAction) -> CompactionPlan:
 def _compacted(
     act: AutomaticAction, plan: CompactionPlan, receipt: CompactionReceipt
 ) -> ActionResult:
-    freed = plan.before_tokens - plan.after_tokens
+    freed = plan.tokens_saved
     return ActionResult(
         outcome=f"compacted: ≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens",
         notice=Problem(

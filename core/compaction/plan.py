@@ -141,6 +141,20 @@ class CompactionPlan(msgspec.Struct, frozen=True):
         """Nothing of the file is rewritten."""
         return all(isinstance(edit, AppendLine) for edit in edits_of(self.operations))
 
+    @property
+    def tokens_saved(self) -> int:
+        return self.before_tokens - self.after_tokens
+
+    @property
+    def bytes_saved(self) -> int:
+        """Negative where the file grows."""
+        return self.bytes_before - self.bytes_after
+
+    @property
+    def saved_share(self) -> float:
+        """Of the context's tokens."""
+        return self.tokens_saved / self.before_tokens if self.before_tokens else 0.0
+
 
 def edits_of(operations: Iterable[Operation]) -> Iterator[Edit]:
     return (edit for each in operations for edit in each.edits)

@@ -67,6 +67,18 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
         yield from _labelled_once(label, _with_rest(quoted, count))
 
 
+def lost_counts(lost: LostArtifacts) -> dict[str, int]:
+    """Count what a compaction forgot, by its kind in the singular."""
+    counts = lost.counts
+    return {
+        "rule": counts.constraints,
+        "decision": counts.decisions,
+        "todo": counts.todos,
+        "file": counts.files,
+        "name": counts.identifiers,
+    }
+
+
 def steering_lines(items: Sequence[SteeringOutcome]) -> Iterator[tuple[str, str]]:
     """Yield what a compaction was asked to keep, and what of it was lost."""
     if items:

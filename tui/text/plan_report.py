@@ -76,11 +76,9 @@ def plan_lines(
 
 def savings_text(plan: CompactionPlan) -> str:
     """Format how much a plan frees of the context and of the file."""
-    freed = plan.before_tokens - plan.after_tokens
-    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
-    less = plan.bytes_before - plan.bytes_after
+    less = plan.bytes_saved
     size = f"file {'−' if less >= 0 else '+'}{format_bytes(abs(less))}"
-    return f"frees ≈ {tokens(freed)} tokens, {share} · {size}"
+    return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {percent(plan.saved_share)} · {size}"
 
 
 def break_even_text(plan: CompactionPlan) -> str:
@@ -124,14 +122,13 @@ def refusal_text(refusal: Refusal) -> str:
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
     """Format the question that asks the user to confirm changing the session itself."""
-    freed = plan.before_tokens - plan.after_tokens
     care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
     if plan.only_appends:
         care = "Nothing of it is rewritten: lines come to its end, and u takes them back."
     return (
         f"“{shorten_middle(session.title, QUESTION_TITLE_CELLS)}” itself is changed:"
-        f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(freed)} tokens less for the"
-        f" model.\n\n{one_line(str(projects / session.path))}\n\n{care}"
+        f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(plan.tokens_saved)} tokens less"
+        f" for the model.\n\n{one_line(str(projects / session.path))}\n\n{care}"
     )
 
 

@@ -20,6 +20,9 @@ TAB: Final = "    "
 MIN_WRAP_CELLS: Final = 8
 """Cells; for less nothing is worth wrapping."""
 
+FOLD_SIGNS: Final = {True: "▸", False: "▾"}
+"""Before what can be folded; True where it is."""
+
 TextSpan = tuple[int, int]
 """Start and end within a text."""
 

@@ -164,13 +164,12 @@ def _strategy_lines(operations: Sequence[Operation]) -> list[str]:
 
 def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
     """Two ledgers: what the model sees, and what the file holds."""
-    freed = plan.before_tokens - plan.after_tokens
     yield label_beside(
         "context", f"now   {_preview_gauge(plan.before_tokens, window)} of {tokens(window)}"
     )
-    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
+    share = percent(plan.saved_share)
     yield label_beside("", f"then  {_preview_gauge(plan.after_tokens, window, 'ok')}  {share} less")
-    less = plan.bytes_before - plan.bytes_after
+    less = plan.bytes_saved
     change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
 

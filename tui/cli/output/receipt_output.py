@@ -122,8 +122,8 @@ def receipt_record(receipt: CompactionReceipt, state: Path) -> dict[str, Any]:
     return facts_of(receipt) | {
         "at": iso_time(receipt.at),
         "transcript_path": receipt.target,
-        "tokens_saved": plan.before_tokens - plan.after_tokens,
-        "bytes_saved": plan.bytes_before - plan.bytes_after,
+        "tokens_saved": plan.tokens_saved,
+        "bytes_saved": plan.bytes_saved,
         "can_be_undone": why_not is None,
         "why_not": why_not,
     }
@@ -180,7 +180,7 @@ def receipt_table(found: Sequence[CompactionReceipt], state: Path) -> list[str]:
         Column("session", _session_text),
         Column("mode", lambda each: MODE_NAMES[each.mode]),
         Column("what", strategies_text, flexible=True, priority=3),
-        Column("freed", _freed_text, right=True),
+        Column("freed", lambda each: tokens(each.plan.tokens_saved), right=True),
         Column("state", lambda each: receipt_state_text(each, state)),
         Column("by", lambda each: "itself" if each.automatic else "you", priority=2),
     ]
@@ -225,10 +225,8 @@ def _summary_lines(receipt: CompactionReceipt, width: int) -> Iterator[str]:
         ApplyMode.APPEND: f"appended to {receipt.session_id}; nothing of it was rewritten",
     }
     yield from labelled_lines("done", done[receipt.mode], width)
-    freed = plan.before_tokens - plan.after_tokens
-    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    yield label_beside("context", f"{sizes}, {share} less")
+    yield label_beside("context", f"{sizes}, {percent(plan.saved_share)} less")
     yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
 
 
@@ -250,10 +248,6 @@ def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
         several = len(receipt.plan.operations) > 1
         part = "  (--op N: that one alone)" if several else ""
         yield label_beside("undo", f"ctxtop undo {receipt.receipt_id}{part}")
-
-
-def _freed_text(receipt: CompactionReceipt) -> str:
-    return tokens(receipt.plan.before_tokens - receipt.plan.after_tokens)
 
 
 def _session_text(receipt: CompactionReceipt) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,10 +16,14 @@ from ....core.model.session import Session
 from ....core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
 from ....core.policy.value_types import format_value
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
-from ....core.summaries.lost_artifacts import ArtifactCounts
 from ....core.transcript.sanitize import sanitize_text
 from ...tables import Cell, Column, TextColumn
-from ...text.compaction_text import CONTENT_UNKNOWN, compaction_report_lines, tokens_left
+from ...text.compaction_text import (
+    CONTENT_UNKNOWN,
+    compaction_report_lines,
+    lost_counts,
+    tokens_left,
+)
 from ...text.compliance_text import agent_count
 from ...text.formats import (
     NOTHING,
@@ -71,8 +75,12 @@ def lost_cell(told: CompactionReport | None) -> Cell | str:
         return NOTHING
     if not told.is_known:
         return Cell("unknown", "quiet")
-    counts = ", ".join(_lost_counts(told.forgotten.counts))
-    return counts or Cell("nothing", "quiet")
+    counts = lost_counts(told.forgotten)
+    said = [plural(counts[kind], kind) for kind in _LOST_KINDS if counts[kind]]
+    return ", ".join(said) or Cell("nothing", "quiet")
+
+
+_LOST_KINDS: Final = ("file", "name", "decision", "todo", "rule")
 
 
 def thrash_cell(told: CompactionReport | None) -> Cell | str:
@@ -93,18 +101,6 @@ def compaction_detail_lines(told: CompactionReport | None, width: int) -> list[s
         + shorten_middle(clean_line(text), room)
         for label, text in compaction_report_lines(told, room)
     ]
-
-
-def _lost_counts(counts: ArtifactCounts) -> Iterator[str]:
-    for count, what in (
-        (counts.files, "file"),
-        (counts.identifiers, "name"),
-        (counts.decisions, "decision"),
-        (counts.todos, "todo"),
-        (counts.constraints, "rule"),
-    ):
-        if count:
-            yield plural(count, what)
 
 
 SUMMARY_LINES: Final = 12

@@ -26,6 +26,7 @@ from ....core.policy.resolve import Policies
 from ...text.compliance_text import VERDICT_NAMES
 from ...text.formats import NOTHING, duration, fit_left, fit_right, model_name, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
+from ...text.text_lines import FOLD_SIGNS
 from ...ui_state import CycleEnum
 from .agent_tree import (
     RESULT_CELLS,
@@ -55,9 +56,6 @@ MIN_NAME_CELLS: Final = 52
 """Cells for a name, its verdict and a word of its task; before them other columns leave."""
 
 MAX_BAR_CELLS: Final = 20
-
-FOLD_SIGNS: Final = {True: "▸", False: "▾"}
-"""Before what can be folded; True where it is."""
 
 
 @dataclass(frozen=True, slots=True)

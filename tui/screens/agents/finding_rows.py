@@ -12,7 +12,7 @@ from textual.content import Content
 from ....core.transcript.sanitize import one_line
 from ...text.compliance_text import reviewers_text
 from ...text.formats import NOTHING, age, date_time, duration, fit_left, fit_right, shorten_middle
-from ...text.text_lines import hanging_lines, section_heading
+from ...text.text_lines import FOLD_SIGNS, hanging_lines, section_heading
 
 if TYPE_CHECKING:
     from ....core.measure.agent_compliance import (
@@ -34,8 +34,6 @@ _SEVERITIES: Final = {
     "suggestion": ("○", "$quiet"),
 }
 _OTHER_SEVERITY: Final = ("·", "$foreground")
-
-FOLD_SIGNS: Final = {True: "▸", False: "▾"}
 
 
 @dataclass(frozen=True, slots=True)

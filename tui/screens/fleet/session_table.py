@@ -35,6 +35,7 @@ from ...text.session_text import (
     turns_left_texts,
 )
 from ...text.table_lines import Drawing, ScreenColumn, header_line, item_line
+from ...text.text_lines import FOLD_SIGNS
 from .session_arrangement import ProjectHeading, SessionOrder
 
 MAX_BAR_CELLS: Final = 40
@@ -238,7 +239,7 @@ def project_line(heading: ProjectHeading, width: int) -> Content:
             parts += [(" · ", "$quiet"), (words, style)]
             room -= len(words) + 3
     told = sum(len(words) for words, _ in parts)
-    sign = "▸" if heading.folded else "▾"
+    sign = FOLD_SIGNS[heading.folded]
     name = fit_left(heading.project, min(len(heading.project) * 2, width - 2 - told)).rstrip()
     line = Content.assemble((f"{sign} ", "$accent"), (name, "bold $accent"), *parts)
     return line + " " * max(0, width - line.cell_length)

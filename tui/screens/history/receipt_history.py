@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -72,9 +72,7 @@ RECEIPT_STATE_TEXTS: Final = {
 
 def strategies_text(receipt: CompactionReceipt) -> str:
     """Count the operations and name their strategies."""
-    operations = receipt.plan.operations
-    names = dict.fromkeys(each.strategy for each in operations)
-    return f"{len(operations)}: {', '.join(names)}"
+    return f"{len(receipt.plan.operations)}: {_strategy_names(receipt.plan.operations)}"
 
 
 def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
@@ -101,7 +99,7 @@ def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, t
         ApplyMode.IN_PLACE: "in the session itself. What was written since stays.",
         ApplyMode.APPEND: "at the end of the session. What was written since stays.",
     }[receipt.mode]
-    what = ", ".join(dict.fromkeys(plan.operations[n].strategy for n in left))
+    what = _strategy_names(plan.operations[n] for n in left)
     return (
         f"“{title}”: {count} operations of receipt {receipt.receipt_id} are taken back, {where}\n\n"
         f"{what}: ≈ {tokens(freed)} tokens come back into its context."
@@ -197,8 +195,8 @@ def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool
         mode="recover" if is_recovery else MODE_NAMES[receipt.mode],
         what=_operations_text(receipt),
         requested_by=receipt.automatic or "you",
-        freed_tokens=plan.before_tokens - plan.after_tokens,
-        freed_bytes=plan.bytes_before - plan.bytes_after,
+        freed_tokens=plan.tokens_saved,
+        freed_bytes=plan.bytes_saved,
         state="stands"
         if receipt.state is ReceiptState.DONE
         else receipt_state_text(receipt, state),
@@ -209,8 +207,11 @@ def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool
 
 def _operations_text(receipt: CompactionReceipt) -> str:
     operations = receipt.plan.operations
-    names = ", ".join(dict.fromkeys(each.strategy for each in operations))
-    return f"{plural(len(operations), 'operation')}: {names}"
+    return f"{plural(len(operations), 'operation')}: {_strategy_names(operations)}"
+
+
+def _strategy_names(operations: Iterable[Operation]) -> str:
+    return ", ".join(dict.fromkeys(each.strategy for each in operations))
 
 
 def _unreadable_entry(path: Path) -> HistoryEntry:

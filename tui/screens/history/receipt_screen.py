@@ -119,8 +119,7 @@ def _summary_facts(
         ApplyMode.APPEND: "at the session's end; nothing of it was rewritten",
     }
     yield "where", Content(shorten_middle(what[receipt.mode], width))
-    freed = plan.before_tokens - plan.after_tokens
-    share = percent(freed / plan.before_tokens if plan.before_tokens else 0.0)
+    share = percent(plan.saved_share)
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}, {share} less"
     files = f"file {format_bytes(plan.bytes_before)} → {format_bytes(plan.bytes_after)}"
     yield "context", Content(shorten_middle(f"{sizes} · {files}", width))

@@ -170,7 +170,7 @@ def _automatic(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 def _receipts(store: Path) -> Iterator[LogEvent]:
     for receipt in ReceiptStore(state_folder(store)).all()[:MAX_PER_KIND]:
-        freed = receipt.plan.before_tokens - receipt.plan.after_tokens
+        freed = receipt.plan.tokens_saved
         state = "" if receipt.state is ReceiptState.DONE else f", {receipt.state.replace('_', ' ')}"
         made = f"fork     {receipt.new_session_id}\n" if receipt.new_session_id else ""
         yield LogEvent(

@@ -16,12 +16,13 @@ from ....core.measure.compaction_report import (
 )
 from ....core.store.queries.query_rows import CompactionRow
 from ....core.summaries.artifacts import Artifacts, FileUse
-from ....core.summaries.lost_artifacts import ArtifactCounts, LostArtifacts
+from ....core.summaries.lost_artifacts import LostArtifacts
 from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import (
     CONTENT_UNKNOWN,
     compaction_report_lines,
     file_use_text,
+    lost_counts,
     refill_text,
     steering_cost_text,
     steering_lines,
@@ -134,15 +135,8 @@ def lost_counts_text(report: CompactionReport | None) -> str:
         return "being worked out …"
     if not report.is_known:
         return "unknown: the file begins here"
-    counts = report.forgotten.counts
-    named = [
-        (counts.constraints, "rule"),
-        (counts.decisions, "decision"),
-        (counts.todos, "todo"),
-        (counts.files, "file"),
-        (counts.identifiers, "name"),
-    ]
-    said = ", ".join(plural(count, what) for count, what in named if count)
+    counts = lost_counts(report.forgotten)
+    said = ", ".join(plural(count, what) for what, count in counts.items() if count)
     return f"forgot {said}" if said else "forgot nothing that was looked for"
 
 
@@ -151,12 +145,6 @@ def nothing_lost_text(report: CompactionReport | None) -> str:
     if report is not None and not report.is_known:
         return CONTENT_UNKNOWN
     return "nothing that was looked for was forgotten"
-
-
-def _lost_count(told: CompactionReport) -> int:
-    counts = told.forgotten.counts
-    said = counts.constraints + counts.decisions + counts.todos
-    return said + counts.files + counts.identifiers
 
 
 def _compaction_line(
@@ -170,7 +158,7 @@ def _compaction_line(
     room = max(0, width - fixed - named - len(sign))
     forgot = lost_counts_text(told)
     if told and told.is_known and len(forgot) > room:
-        forgot = f"forgot {plural(_lost_count(told), 'thing')}"
+        forgot = f"forgot {plural(sum(lost_counts(told.forgotten).values()), 'thing')}"
     return Content.assemble(
         (f"{COMPACTION_SIGN} ", "$accent"),
         (fit_left(one_line(row.trigger or "?"), named), "$quiet"),
@@ -242,15 +230,15 @@ def group_compaction_items(
             for name in _GROUP_NAMES
         ]
     elif report is not None:
-        lost_of, counts = report.forgotten, report.forgotten.counts
+        lost_of = report.forgotten
         found += [
             CompactionItemGroup(
-                name,
-                tuple(_items(_artifacts_named(lost_of, name), kept=False)),
+                f"{kind}s",
+                tuple(_items(_artifacts_named(lost_of, f"{kind}s"), kept=False)),
                 None,
-                _count(counts, name),
+                count,
             )
-            for name in _GROUP_NAMES
+            for kind, count in lost_counts(lost_of).items()
         ]
     return [kind for kind in found if kind.items]
 
@@ -282,16 +270,6 @@ def _artifacts_named(found: Artifacts | LostArtifacts, name: str) -> list[tuple[
 def _items(named: Iterable[tuple[str, int]], *, kept: bool = True) -> Iterator[CompactionItem]:
     for text, line in list(named)[:MAX_ITEMS_LISTED]:
         yield CompactionItem(one_line(text), line, kept)
-
-
-def _count(counts: ArtifactCounts, name: str) -> int:
-    return {
-        "rules": counts.constraints,
-        "decisions": counts.decisions,
-        "todos": counts.todos,
-        "files": counts.files,
-        "names": counts.identifiers,
-    }[name]
 
 
 def _file_text(use: FileUse) -> str:

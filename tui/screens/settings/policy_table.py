@@ -37,6 +37,7 @@ from ....core.transcript.sanitize import one_line
 from ...dashboard_settings import policy_keymap
 from ...text.formats import fit_left, shorten_middle
 from ...text.policy_text import name_keys
+from ...text.text_lines import FOLD_SIGNS
 
 Result = TypeVar("Result")
 
@@ -290,7 +291,7 @@ def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded:
         counted = f"{len(values)} values" + (f", {chosen} {CHOSEN_SIGN} set" if chosen else "")
         about = f"{about} · {counted}" if about else counted
     return Content.assemble(
-        ("▸ " if is_folded else "▾ ", "$quiet"),
+        (f"{FOLD_SIGNS[is_folded]} ", "$quiet"),
         (name, "bold $primary"),
         (f"  {shorten_middle(about, max(1, width - len(name) - 4))}", "$quiet"),
     )
