@@ -291,7 +291,7 @@ class Feed:
         view = FleetView(
             sessions=sessions,
             agents=pane.agents(sessions, wish.session_id, policies),
-            summaries=pane.summaries(wish.search),
+            summaries=pane.summaries(sessions, wish.search, now_ms),
             request=wish,
             now_ms=now_ms,
             lag_s=lag_s,
@@ -373,11 +373,18 @@ class _PaneReader:
         """Whether no save's state has changed by the passing of time alone."""
         return self.saves.is_current(now_ms)
 
-    def summaries(self, search: str) -> tuple[SummaryRow, ...]:
-        from ..core.store.queries.session_queries import summaries, summaries_fingerprint
+    def summaries(
+        self, sessions: tuple[Session, ...], search: str, now_ms: int
+    ) -> tuple[SummaryRow, ...]:
+        from ..core.store.queries.session_queries import summaries_fingerprint
+        from ..core.store.readers.summary_reader import find_summaries, read_summary_rows
+        from ..core.summaries.summary_search import SummaryCriteria
 
         key = (search, summaries_fingerprint(self._db))
         if key != self._key:
-            self._rows = tuple(summaries(self._db, search=search, limit=MAX_SUMMARIES))
+            projects = {each.session_id: each.project for each in sessions}
+            criteria = SummaryCriteria(query=search)
+            found = find_summaries(self._db, (), criteria, projects, now_ms, MAX_SUMMARIES)
+            self._rows = tuple(read_summary_rows(self._db, (), found.ids))
             self._key = key
         return self._rows

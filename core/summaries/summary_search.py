@@ -15,6 +15,7 @@ from typing import Final
 
 import msgspec
 
+from ..model.filter_language import invalid_word, split_filter
 from ..store.queries.query_rows import SummaryRow
 
 SUMMARY_KINDS: Final = ("agent", "boundary", "plan")
@@ -31,9 +32,6 @@ MAX_HITS: Final = 5_000
 DAY_MS: Final = 24 * 3600 * 1000
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 
-_QUERY_PART: Final = re.compile(
-    rf'(?P<no>-)?(?:(?P<name>{"|".join(FILTER_NAMES)}):)?(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S*))'
-)
 _TOKEN: Final = re.compile(r"[^\W_]+")
 _TIME_SPAN: Final = re.compile(r"(\d{1,5})([mhdw])")
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -114,13 +112,12 @@ def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
     since: int | None = None
     # SQLite takes neither NUL nor half a character.
     readable = typed.replace("\0", " ").encode("utf-8", "replace").decode()
-    for part in [each for each in _QUERY_PART.finditer(readable) if each.group()][:MAX_TERMS]:
-        name, value = part["name"], part["bare"] or part["quoted"] or ""
-        if name is None or part["no"]:
-            text = value if name is None else f"{name}:{value}"
-            if _TOKEN.search(text):
-                whole = part["quoted"] is not None
-                (without if part["no"] else terms).append(SearchTerm(text, whole))
+    for word in split_filter(readable)[:MAX_TERMS]:
+        name, value = word.key.removesuffix(":"), word.value
+        if name not in FILTER_NAMES or word.is_negated:
+            if _TOKEN.search(word.text):
+                term = SearchTerm(word.text, word.is_quoted)
+                (without if word.is_negated else terms).append(term)
         elif not value:
             # Its value is still being typed.
             continue
@@ -171,8 +168,8 @@ def _hits_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def _not_understood(name: str, value: str) -> str:
-    known = "today, 24h, 7d, 2w or 2026-11-30" if name == "since" else ", ".join(SUMMARY_KINDS)
-    return f"{name}:{value} says nothing: {known}"
+    times = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
+    return invalid_word(f"{name}:{value}", times if name == "since" else SUMMARY_KINDS)
 
 
 def _parse_time(value: str, now_ms: int) -> int | None:

@@ -9,7 +9,8 @@ import pytest
 from ctxtop.core.measure.activity import ActivityKind
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import session_queries
+
+from ..stored import stored_summaries
 
 if TYPE_CHECKING:
     from .lab import Lab
@@ -45,7 +46,7 @@ def test_a_plan_waits_for_a_person_and_is_kept(lab: Lab) -> None:
     session = lab.ctxtop(store).sessions[screen.session_id]
     assert session.activity is None
     with closing(open_reader(store)) as db:
-        (row,) = session_queries.summaries(db)
+        (row,) = stored_summaries(db)
     assert (row.kind, row.text) == ("plan", PLAN.replace(r"\n", "\n"))
 
 

@@ -17,6 +17,7 @@ from ctxtop.core.store.queries import session_queries, timeline_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from msgspec.structs import replace
 
+from ..stored import stored_summaries
 from ..transcripts import (
     PROJECT,
     SESSION,
@@ -68,9 +69,7 @@ def ends(store: Path, agent_id: str | None = None) -> list[tuple[str, str]]:
 
 def texts(store: Path) -> list[tuple[str | None, str]]:
     with closing(open_reader(store)) as db:
-        return [
-            (row.agent_id, row.text) for row in session_queries.summaries(db) if row.kind == "agent"
-        ]
+        return [(row.agent_id, row.text) for row in stored_summaries(db) if row.kind == "agent"]
 
 
 def failed(tool_use_id: str, words: str, said: object, **fields: Any) -> JsonLine:

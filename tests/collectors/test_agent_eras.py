@@ -21,6 +21,7 @@ from ctxtop.core.transcript.conversation import TokenUsage
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
+from ..stored import stored_summaries
 from ..transcripts import (
     MODEL,
     PROJECT,
@@ -421,7 +422,7 @@ def test_a_return_that_is_said_three_times_is_one(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert [row.text for row in session_queries.summaries(db)] == ["the result"]
+        assert [row.text for row in stored_summaries(db)] == ["the result"]
         returns = db.execute("SELECT COUNT(*) FROM agent_return WHERE status = 'completed'")
         assert returns.fetchone()[0] == 1
     (agent,) = agents(store)
@@ -447,7 +448,7 @@ def test_an_agent_that_returns_again_has_two_returns(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert {row.text for row in session_queries.summaries(db)} == {"first", "second"}
+        assert {row.text for row in stored_summaries(db)} == {"first", "second"}
     (agent,) = agents(store)
     assert agent.result is not None
     assert agent.result.text == "second"

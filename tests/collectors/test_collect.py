@@ -25,6 +25,7 @@ from ctxtop.core.store.writer import StaleTailError, Writer
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
+from ..stored import stored_summaries
 from ..transcripts import (
     PROJECT,
     SESSION,
@@ -145,7 +146,7 @@ def test_a_fork_counts_each_message_once(
 
     with closing(open_reader(store)) as db:
         spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
-        assert [row.session_id for row in session_queries.summaries(db)] == [SESSION]
+        assert [row.session_id for row in stored_summaries(db)] == [SESSION]
     assert spent == {SESSION: 2, OTHER: 1}
     assert session(store, OTHER).context.tokens == 1000
 

@@ -21,6 +21,7 @@ from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
+from ..stored import stored_summaries
 from ..transcripts import (
     PROJECT,
     SESSION,
@@ -172,7 +173,7 @@ def test_history_that_is_appended_again_counts_once(
         answers = dict(db.execute("SELECT message_id, tool_uses FROM response").fetchall())
         assert answers == {"m1": 2, "msg_toolu_agent": 1, "m2": 1, "m3": 0}
         assert [row.uuid for row in session_queries.compactions(db)] == ["B2", "B1"]
-        assert len(session_queries.summaries(db)) == 3
+        assert len(stored_summaries(db)) == 3
         assert len(agent_queries.agents(db)) == 1
         assert db.execute("SELECT COUNT(*) FROM api_error").fetchone()[0] == 1
     found = sessions(store)[SESSION]

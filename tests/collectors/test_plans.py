@@ -11,10 +11,10 @@ from ctxtop.collectors.claude_code.transcripts.replaced_content import (
     read_replaced,
 )
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.summaries.summary_search import PLAN_KIND, SummaryCriteria
 
+from ..stored import stored_summaries
 from ..transcripts import PROJECT, SESSION, assistant, text, tool, tool_result, user, write
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def planned(asked: dict[str, object], call_id: str = "t1") -> list[JsonLine]:
 
 def kept(store: Path) -> list[SummaryRow]:
     with closing(open_reader(store)) as db:
-        return session_queries.summaries(db)
+        return stored_summaries(db)
 
 
 @pytest.fixture

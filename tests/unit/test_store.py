@@ -38,6 +38,7 @@ from ctxtop.core.store.transcript_records import (
 from ctxtop.core.store.writer import OtherFolderError, Writer
 
 from ..dump import dump
+from ..stored import stored_summaries
 
 SCHEMA = (1, "d51ee69f6f99f032")
 """SCHEMA_VERSION and the hash of schema.sql without its comments: they change together."""
@@ -125,7 +126,7 @@ def keep_text(writer: Writer, text: str, source: SourceFile = SOURCE) -> None:
 
 def found_texts(path: Path, words: str) -> list[str]:
     with closing(open_reader(path)) as db:
-        return [row.text for row in session_queries.summaries(db, search=words)]
+        return [row.text for row in stored_summaries(db, words)]
 
 
 def test_the_whole_schema(writer: Writer, store: Path) -> None:

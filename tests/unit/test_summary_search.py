@@ -59,7 +59,7 @@ def test_since(typed: str, since: int) -> None:
 def test_a_filter_that_says_nothing_is_told_and_left_out(typed: str) -> None:
     search = parse_summary_query(typed, NOW)
     (note,) = search.problems
-    assert note.startswith(f"{typed} says nothing")
+    assert note.startswith(f"{typed} is not valid")
     assert (search.since, search.kinds, search.fts_match) == (None, (), "")
 
 

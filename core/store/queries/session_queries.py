@@ -10,8 +10,7 @@ from typing import Any, Final
 from ...transcript.raw_lines import text_key
 from ..sql import fetch_records, in_condition
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
-from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, SummaryRow
-from .summary_queries import SummaryConditions, fetch_summaries, find_summary_ids
+from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow
 from .timeline_queries import NEXT_ANSWER_TOKENS
 
 
@@ -85,21 +84,6 @@ def open_sessions(db: sqlite3.Connection) -> list[str]:
 def newest_sessions(db: sqlite3.Connection) -> list[str]:
     """Name every session, newest activity first, as `newest_session_order` sorts them."""
     return [str(row[0]) for row in db.execute(_NEWEST_SESSIONS)]
-
-
-def summaries(
-    db: sqlite3.Connection,
-    *,
-    search: str = "",
-    session_id: str | None = None,
-    limit: int = -1,
-) -> list[SummaryRow]:
-    """List texts that were returned or kept, newest first; `search` finds words by prefix."""
-    sessions = None if session_id is None else (session_id,)
-    asked = SummaryConditions(match=fts_expression(search), sessions=sessions)
-    ids = [summary_id for summary_id, _ in find_summary_ids(db, asked, limit)]
-    found = {row.summary_id: row for row in fetch_summaries(db, ids)}
-    return [found[each] for each in ids]
 
 
 def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
@@ -222,12 +206,6 @@ def has_full_text_search() -> bool:
 def data_version(db: sqlite3.Connection) -> int:
     """Change number that moves when another connection commits."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
-
-
-def fts_expression(search: str) -> str:
-    """Quote a person's words for FTS5: all must occur, the last may be unfinished."""
-    words = ['"' + word.replace('"', '""') + '"' for word in search.split()]
-    return " ".join(words) + "*" if words else ""
 
 
 _ESTIMATED_NEXT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"

@@ -32,8 +32,9 @@ def find_summaries(
     criteria: SummaryCriteria,
     projects: Mapping[str, str],
     now_ms: int,
+    limit: int = MAX_SUMMARIES,
 ) -> SummaryMatches:
-    """Find what is wanted; `projects` names the project of every session.
+    """Find what is wanted, at most `limit`; `projects` names the project of every session.
 
     The store answers for what it has. Plans are few: they are looked through one by one.
     """
@@ -48,14 +49,14 @@ def find_summaries(
         since_ms=search.since,
         excluded_uuids=tuple(plan.uuid for plan in plans),
     )
-    found = find_summary_ids(db, asked, MAX_SUMMARIES + 1)
+    found = find_summary_ids(db, asked, limit + 1)
     ours = [
         (plan.row.summary_id, plan.row.at or 0)
         for plan in plans
         if _matches_plan(plan.row, search, sessions)
     ]
     both = sorted([*found, *ours], key=lambda place: (-place[1], -place[0]))
-    return SummaryMatches(search, tuple(both[:MAX_SUMMARIES]), len(both) > MAX_SUMMARIES)
+    return SummaryMatches(search, tuple(both[:limit]), len(both) > limit)
 
 
 def read_summary_rows(

@@ -1,6 +1,6 @@
 """The rows of the agents' page, and which agents, types and findings are shown.
 
-retry !draft                       in type, task, model, state, verdict; ! negates
+retry -draft                       in type, task, model, state, verdict; - or ! negates
 type:reviewer  model:opus          in that field
 verdict:forced  verdict:V05        with that verdict, or with that code
 is:running  is:done  is:failed     in that state; `running` alone does it too
@@ -10,7 +10,7 @@ broke:                             noncompliant
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING, Final
@@ -22,6 +22,7 @@ from ....core.compliance.findings import FAILED_VERDICTS, finding_labels
 from ....core.compliance.run_verdict import DEFAULT_CHARS_PER_TOKEN
 from ....core.model.agent import Agent, AgentStatus
 from ....core.model.context import Context
+from ....core.model.filter_language import Fields, fields_filter
 from ....core.policy.resolve import Policies
 from ...text.compliance_text import VERDICT_NAMES
 from ...text.formats import NOTHING, duration, fit_left, fit_right, model_name, tokens
@@ -252,9 +253,6 @@ def _with_folded_count(parts: list[tuple[str, str]], branch: Branch) -> list[tup
     return [*before, (fit_left(last, max(0, cell_len(last) - len(more))), style), (more, "$quiet")]
 
 
-Fields = Mapping[str, str]
-
-
 class AgentScope(Enum):
     """Of which sessions agents are shown; `a` goes from one to the next."""
 
@@ -324,7 +322,7 @@ def filter_agents(
     agents: Iterable[Agent], words: str, order: AgentOrder = AgentOrder.STARTED
 ) -> list[Agent]:
     """Return the agents that match every word, sorted by `order`."""
-    takes = _word_test(words)
+    takes = fields_filter(words, (NONCOMPLIANT_WORD[:-1],))
     chosen = [each for each in agents if takes(_agent_fields(each))] if words else list(agents)
     if order is not AgentOrder.STARTED:
         chosen.sort(key=_SORT_KEYS[order])
@@ -333,7 +331,7 @@ def filter_agents(
 
 def filter_types(parts: Iterable[AgentTypeCompliance], words: str) -> list[AgentTypeCompliance]:
     """Return the agent types that match every word."""
-    takes = _word_test(words)
+    takes = fields_filter(words, (NONCOMPLIANT_WORD[:-1],))
     return [each for each in parts if takes(_type_fields(each))]
 
 
@@ -342,7 +340,7 @@ def filter_findings(found: Iterable[GroupedFinding], words: str) -> list[Grouped
 
     Words may be qualified: `severity:`, `file:`, `type:`, `project:`.
     """
-    takes = _word_test(words)
+    takes = fields_filter(words, (NONCOMPLIANT_WORD[:-1],))
     return [each for each in found if takes(_finding_fields(each))]
 
 
@@ -352,21 +350,6 @@ def toggle_word(words: str, word: str) -> str:
     return " ".join(
         [each for each in listed if each != word] if word in listed else [*listed, word]
     )
-
-
-def _word_test(words: str) -> Callable[[Fields], bool]:
-    asked = [(word.removeprefix("!"), word.startswith("!")) for word in words.casefold().split()]
-    return lambda fields: all(_matches(word, fields) is not negated for word, negated in asked)
-
-
-def _matches(word: str, fields: Fields) -> bool:
-    key, colon, value = word.partition(":")
-    if colon and key in fields:
-        return value in fields[key]
-    if colon and not value and key == NONCOMPLIANT_WORD[:-1]:
-        return False
-    # A path or a time may well hold a colon.
-    return any(word in each for each in fields.values())
 
 
 def _agent_fields(agent: Agent) -> Fields:

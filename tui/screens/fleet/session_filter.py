@@ -1,6 +1,6 @@
 """The sessions' filter: what each word tests, what is wrong with it, how it is completed.
 
-checkout !draft "two words"        in title, project, model, id, level, state; ! negates
+checkout -draft "two words"        in title, project, model, id, level, state; - or ! negates
 level:high  level:warning+         at this level; at this level or a more urgent one
 model:opus  project:shop  title:x  in that field
 live:  broke:  agents:             is live; has noncompliant agents; has agents
@@ -11,22 +11,18 @@ is:waiting  is:pinned              in that state
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from ....core.measure.levels import Level
+from ....core.model.filter_language import invalid_word, split_filter
 from ....core.model.session import Session, SessionStatus
-from ....core.transcript.sanitize import one_line
 from ...text.formats import model_name
 
-_WORD: Final = re.compile(r'(!?)((?:[^\s":]+:)?)(?:"([^"]*)"?|(\S*))')
 _SIZE: Final = re.compile(r"([<>]=?)(\d+(?:\.\d+)?)(%|k|m)?")
 _SCALES: Final = {"": 1, "k": 1_000, "m": 1_000_000}
 _KEY: Final = re.compile(r"[a-z]{2,}:")
-
-MAX_QUOTED_CHARS: Final = 24
-"""Characters of a wrong word that are repeated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +54,23 @@ NO_FILTER: Final = SessionFilter()
 
 
 class _FilterError(Exception):
-    """A word that asks for nothing that there is; its message says what there is."""
+    """A word that no session can meet."""
+
+    def __init__(self, word: str, choices: Iterable[str]) -> None:
+        super().__init__(invalid_word(word, choices))
 
 
 def parse_filter(words: str) -> SessionFilter:
     """Understand what a person typed; what is not understood is said, never raised."""
     tests: list[SessionTest] = []
     wrong = ""
-    for negated, key, quoted, plain in _WORD.findall(words.casefold()):
-        if not (key or quoted or plain):
-            continue
+    for word in split_filter(words.casefold()):
         try:
-            test = _parse_word(key, quoted or plain)
+            test = _parse_word(word.key, word.value)
         except _FilterError as error:
             wrong = wrong or str(error)
             continue
-        tests.append(_negate(test) if negated else test)
+        tests.append(_negate(test) if word.is_negated else test)
     return SessionFilter(tuple(tests), wrong)
 
 
@@ -89,9 +86,9 @@ def _parse_word(key: str, value: str) -> SessionTest:
     if key in _KEYED:
         return _KEYED[key](value)
     if key in FLAG_KEYS:
-        raise _FilterError(f"{key} takes no word after it")
+        raise _FilterError(f"{key}{value}", (key,))
     if _KEY.fullmatch(key) and not value:
-        raise _FilterError(f"no key {_quoted(key)} · {' '.join(sorted(FILTER_KEYS))}")
+        raise _FilterError(key, sorted(FILTER_KEYS))
     # A title may well hold a colon.
     return _in_text(key + value)
 
@@ -99,7 +96,7 @@ def _parse_word(key: str, value: str) -> SessionTest:
 def _parse_size(words: str) -> SessionTest:
     found = _SIZE.fullmatch(words)
     if found is None:
-        raise _FilterError(f"{_quoted(words)} is no size · e.g. >80% <50% >150k")
+        raise _FilterError(words, (">80%", "<50%", ">150k"))
     sign, number, unit = found[1], float(found[2]), found[3] or ""
     if unit == "%":
         return _by_number(sign, number / 100, lambda session: session.context.ratio)
@@ -138,7 +135,7 @@ def _in_title(word: str) -> SessionTest:
 def _at_level(word: str) -> SessionTest:
     name, above = word.removesuffix("+"), word.endswith("+")
     if name not in LEVEL_NAMES:
-        raise _FilterError(_unknown_value("level:", name, (*LEVEL_NAMES, "+ for this and above")))
+        raise _FilterError(f"level:{name}", (*LEVEL_NAMES, "high+"))
     rising = list(Level)
     bound = rising.index(Level(name))
 
@@ -155,7 +152,7 @@ def _at_level(word: str) -> SessionTest:
 
 def _in_state(word: str) -> SessionTest:
     if word not in STATE_TESTS:
-        raise _FilterError(_unknown_value("is:", word, STATE_TESTS))
+        raise _FilterError(f"is:{word}", STATE_TESTS)
     return STATE_TESTS[word]
 
 
@@ -163,17 +160,8 @@ def _with_agents(word: str) -> SessionTest:
     if word in {"✗", "x", "broke"}:
         return FLAG_KEYS["broke:"]
     if word:
-        raise _FilterError(_unknown_value("agents:", word, ("✗ for those that broke the rule",)))
+        raise _FilterError(f"agents:{word}", ("agents:", "agents:✗"))
     return lambda session, _: session.agents > 0
-
-
-def _unknown_value(key: str, word: str, choices: Mapping[str, object] | tuple[str, ...]) -> str:
-    said = f"{key} no {_quoted(word)} · " if word else f"{key} "
-    return said + " ".join(choices)
-
-
-def _quoted(word: str) -> str:
-    return f"“{one_line(word)[:MAX_QUOTED_CHARS]}”"
 
 
 def searchable_text(session: Session) -> str:
@@ -250,7 +238,7 @@ def completion_choices(sessions: Iterable[Session]) -> dict[str, tuple[str, ...]
 def complete_filter(words: str, choices: dict[str, tuple[str, ...]]) -> str | None:
     """Write the words as they may go on; None where nothing is known."""
     start, space, last = words.rpartition(" ")
-    sign = "!" if last.startswith("!") else ""
+    sign = last[:1] if last[:1] in {"-", "!"} else ""
     typed = last[len(sign) :].casefold()
     if not typed:
         return None

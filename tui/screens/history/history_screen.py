@@ -12,6 +12,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
+from ....core.model.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...tables import Cell, Column, total_cells
@@ -79,8 +80,8 @@ def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], action: HistoryE
 def filter_history(
     actions: Iterable[HistoryEntry], titles: Mapping[str, str], words: str
 ) -> list[HistoryEntry]:
-    """Keep those that have all of some words in what is shown of them."""
-    wanted = words.lower().split()
+    """Choose the actions of which what is shown meets the filter."""
+    is_wanted = fields_filter(words)
 
     def said(each: HistoryEntry) -> str:
         title = titles.get(each.session_id or "", "")
@@ -93,9 +94,9 @@ def filter_history(
             each.requested_by,
             each.state,
         )
-        return " ".join(part for part in parts if part).lower()
+        return " ".join(part for part in parts if part).casefold()
 
-    return [each for each in actions if all(word in said(each) for word in wanted)]
+    return [each for each in actions if is_wanted({"": said(each)})]
 
 
 REFRESH_S: Final = 2.0

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from ....core.model.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
 from ...notifications import EventSeverity
 from ...ui_state import CycleEnum
@@ -117,16 +118,11 @@ class LogLevel(CycleEnum):
 
 
 def filter_events(entries: Iterable[LogEvent], filter_text: str, level: LogLevel) -> list[LogEvent]:
-    """Choose the entries that are bad enough and have all words; !word is one they have not."""
-    asked = filter_text.casefold().split()
-    return [each for each in entries if each.weight >= level.value and _matches(each, asked)]
-
-
-def _matches(entry: LogEvent, asked: list[str]) -> bool:
-    if not asked:
-        return True
-    text = f"{entry.source} {entry.where} {entry.text} {entry.detail}".casefold()
-    return all(
-        (word[1:] not in text) if word.startswith("!") and len(word) > 1 else word in text
-        for word in asked
-    )
+    """Choose the entries that are bad enough and meet the filter."""
+    is_wanted = fields_filter(filter_text)
+    return [
+        each
+        for each in entries
+        if each.weight >= level.value
+        and is_wanted({"": f"{each.source} {each.where} {each.text} {each.detail}".casefold()})
+    ]

@@ -63,7 +63,7 @@ class LogScreen(FilteredPage):
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the entries and the filter."""
         yield RowList(id="log", number="", name="Log")
-        yield FilterBar("words; !word: without it")
+        yield FilterBar('words "a phrase" -without')
 
     def on_mount(self) -> None:
         """Read the past, and look again from time to time."""

@@ -21,6 +21,7 @@ from ....collectors.policy_editing import (
 from ....collectors.policy_files import PROJECT_POLICY_NAME, PolicyFiles
 from ....collectors.standard_paths import PolicySources
 from ....collectors.trust_file import TrustFile, TrustFileError, content_sha256
+from ....core.model.filter_language import fields_filter
 from ....core.policy.policy import (
     IgnoredValue,
     Policy,
@@ -318,13 +319,12 @@ def area_of(found: ResolvedValue) -> str:
 
 
 def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:
-    """Choose the values that have all words, or only those that somebody chose."""
-    parts = filter_text.casefold().split()
+    """Choose the values that meet the filter, or of these only those that somebody chose."""
+    is_wanted = fields_filter(filter_text)
     return [
         each
         for each in policy.values.values()
-        if (not chosen_only or is_chosen(each))
-        and all(part in _searchable_text(each) for part in parts)
+        if (not chosen_only or is_chosen(each)) and is_wanted({"": _searchable_text(each)})
     ]
 
 
