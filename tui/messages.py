@@ -6,9 +6,10 @@ A newer message replaces one that waits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from textual.message import Message
+from textual.widget import Widget
 
 if TYPE_CHECKING:
     from ..collectors.claude_code.scan_progress import ScanProgress
@@ -54,6 +55,21 @@ class CoalescingMessage(Message):
     def can_replace(self, message: Message) -> bool:
         """Coalesce: the screen is never behind by more than one."""
         return isinstance(message, type(self))
+
+
+Sender = TypeVar("Sender", bound=Widget)
+
+
+@dataclass
+class WidgetMessage(Message, Generic[Sender]):
+    """A message that `@on` can choose by the widget that sent it."""
+
+    widget: Sender
+
+    @property
+    def control(self) -> Sender:
+        """The widget, for selectors."""
+        return self.widget
 
 
 @dataclass

@@ -21,8 +21,8 @@ from ..background_queries import WorkerThread, query_store
 from ..messages import FleetView
 from ..widgets.filter_bar import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
-from ..widgets.pager import Reader
 from ..widgets.row_list import Rows
+from ..widgets.text_pane import Reader
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem

@@ -14,6 +14,7 @@ from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten_middle
 
 
@@ -35,16 +36,10 @@ class Choice(Widget, can_focus=True):
     value: reactive[str] = reactive("", init=False)
 
     @dataclass
-    class Changed(Message):
+    class Changed(WidgetMessage["Choice"]):
         """A person chose another one."""
 
-        choice: Choice
         value: str
-
-        @property
-        def control(self) -> Choice:
-            """The choice, for selectors."""
-            return self.choice
 
     def __init__(self, values: Sequence[str], *, id: str, name: str) -> None:  # noqa: A002
         super().__init__(id=id, name=name)
@@ -312,16 +307,10 @@ class Slider(Widget, can_focus=True):
     value: reactive[int] = reactive(0, init=False)
 
     @dataclass
-    class Changed(Message):
+    class Changed(WidgetMessage["Slider"]):
         """A person chose another value."""
 
-        slider: Slider
         value: int
-
-        @property
-        def control(self) -> Slider:
-            """The slider, for selectors."""
-            return self.slider
 
     def __init__(
         self,

@@ -21,7 +21,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widgets import Static
 
-from .pager import movement_bindings
+from ..messages import CoalescingMessage, WidgetMessage
+from .text_pane import movement_bindings
 
 _ROW_CLASS: Final = "rows--row"
 _CURRENT_ROW_CLASS: Final = "rows--marked"
@@ -87,24 +88,14 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     highlighted: reactive[int | None] = reactive(None, init=False)
     """The place of the marked row."""
 
-    class RoomChanged(Message):
-        """Rows may be longer now, or must be shorter."""
+    class RoomChanged(CoalescingMessage):
+        """Rows may be longer now, or must be shorter; it is drawn once for all panes."""
 
-        def can_replace(self, message: Message) -> bool:
-            """Draw once, however many panes have changed."""
-            return isinstance(message, type(self))
-
-    @dataclass
     class Highlighted(Message):
         """Another row is marked."""
 
-        rows: Rows
-
-    @dataclass
     class Opened(Message):
         """A person wants to see the marked row whole."""
-
-        rows: Rows
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +157,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def action_select(self) -> None:
         """Open the marked row."""
         if self.highlighted is not None:
-            self.post_message(self.Opened(self))
+            self.post_message(self.Opened())
 
     def action_move(self, by: int) -> None:
         """Mark a row further down or up, round the ends."""
@@ -192,7 +183,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
                 self._refresh_row(index)
         if now is not None and now < len(self._rows):
             self._bring_into_sight(now)
-            self.post_message(self.Highlighted(self))
+            self.post_message(self.Highlighted())
 
     async def _on_click(self, event: events.Click) -> None:
         index = self.row_at(event.y + self.scroll_offset.y)
@@ -297,40 +288,22 @@ class RowList(Vertical):
     """What to say, and to do, where there are no rows."""
 
     @dataclass
-    class Highlighted(Message):
+    class Highlighted(WidgetMessage["RowList"]):
         """Another row is marked."""
 
-        pane: RowList
         key: str
 
-        @property
-        def control(self) -> RowList:
-            """The pane, for selectors."""
-            return self.pane
-
     @dataclass
-    class Opened(Message):
+    class Opened(WidgetMessage["RowList"]):
         """A person wants to see a row whole."""
 
-        pane: RowList
         key: str
 
-        @property
-        def control(self) -> RowList:
-            """The pane, for selectors."""
-            return self.pane
-
     @dataclass
-    class HeaderClicked(Message):
+    class HeaderClicked(WidgetMessage["RowList"]):
         """A person clicked on the head, so many cells from its left edge."""
 
-        pane: RowList
         x: int
-
-        @property
-        def control(self) -> RowList:
-            """The pane, for selectors."""
-            return self.pane
 
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, name=name)
@@ -432,10 +405,9 @@ class FoldList(RowList):
     """Says which row's sign was clicked; who shows the rows folds them."""
 
     @dataclass
-    class Folded(Message):
+    class Folded(WidgetMessage["FoldList"]):
         """A person wants to fold a row, or to unfold it."""
 
-        pane: FoldList
         key: str
 
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's

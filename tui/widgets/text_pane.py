@@ -1,11 +1,13 @@
-"""The one text view: a long text of wrapped lines, of which only what is in sight is drawn."""
+"""Scrolling text: long wrapped lines drawn as they come into sight, and a pager for one widget."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from textual.binding import BindingType
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -13,8 +15,29 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ..messages import WidgetMessage
 from ..text.text_lines import Passage
-from .pager import PAGER_PAGE_DOWN_KEYS, movement_bindings
+
+
+def movement_bindings(page_down: str = "ctrl+d,pagedown") -> tuple[Binding, ...]:
+    """Bind the actions move(rows), page(pages) and edge(0 or -1); a pager's space may be added."""
+    return (
+        Binding("j,down", "move(1)", "Down", show=False, tooltip="down", id="down"),
+        Binding("k,up", "move(-1)", "Up", show=False, tooltip="up", id="up"),
+        Binding("g,home", "edge(0)", "First", show=False, tooltip="first", id="first"),
+        Binding("G,end", "edge(-1)", "Last", show=False, tooltip="last", id="last"),
+        Binding(
+            page_down, "page(1)", "Page down", show=False, tooltip="a page down", id="page_down"
+        ),
+        Binding(
+            "ctrl+u,pageup", "page(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
+        ),
+    )
+
+
+PAGER_PAGE_DOWN_KEYS: Final = "ctrl+d,pagedown,space"
+"""The keys for a page down where the space marks nothing."""
+
 
 CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"
 """The passage that a person went to."""
@@ -40,34 +63,18 @@ class TextPane(ScrollView, can_focus=True):
     """
     BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings(PAGER_PAGE_DOWN_KEYS)]
 
-    class Resized(Message):
+    class Resized(WidgetMessage["TextPane"]):
         """The lines must be wrapped for another width."""
-
-        def __init__(self, pane: TextPane) -> None:
-            super().__init__()
-            self.pane = pane
-
-        @property
-        def control(self) -> TextPane:
-            """The pane, for selectors."""
-            return self.pane
 
         def can_replace(self, message: Message) -> bool:
             """Wrap once, however often the size has changed."""
-            return isinstance(message, type(self)) and message.pane is self.pane
+            return isinstance(message, type(self)) and message.widget is self.widget
 
-    class Scrolled(Message):
+    @dataclass
+    class Scrolled(WidgetMessage["TextPane"]):
         """Another line is the first in sight."""
 
-        def __init__(self, pane: TextPane, line: int) -> None:
-            super().__init__()
-            self.pane = pane
-            self.line = line
-
-        @property
-        def control(self) -> TextPane:
-            """The pane, for selectors."""
-            return self.pane
+        line: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
@@ -177,3 +184,30 @@ class TextPane(ScrollView, can_focus=True):
         self._strips.clear()
         self.refresh()
         super().notify_style_update()
+
+
+class Pager(VerticalScroll, inherit_bindings=False):
+    """Scrolls by a line, by a page, or to an end."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings()]
+
+    def action_move(self, by: int) -> None:
+        """Scroll by a line."""
+        self.scroll_relative(y=by, animate=False)
+
+    def action_page(self, by: int) -> None:
+        """Scroll by a page."""
+        self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False)
+
+    def action_edge(self, place: int) -> None:
+        """Scroll to an end."""
+        if place:
+            self.scroll_end(animate=False)
+        else:
+            self.scroll_home(animate=False)
+
+
+class Reader(Pager, inherit_bindings=False):
+    """A pager where the space marks nothing, and so goes on as in less."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings(PAGER_PAGE_DOWN_KEYS)]

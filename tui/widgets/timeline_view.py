@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 from textual import events
 from textual.binding import Binding, BindingType
 from textual.content import Content
-from textual.message import Message
 from textual.widget import Widget
 
 from ...core.measure.timeline import Timeline
+from ..messages import WidgetMessage
 from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
 
 READING: Final = "reading its turns …"
@@ -71,17 +71,11 @@ class TimelineView(Widget):
     BINDINGS: ClassVar[list[BindingType]] = timeline_keys("move")
 
     @dataclass
-    class Scrubbed(Message):
+    class Scrubbed(WidgetMessage["TimelineView"]):
         """Another turn is looked at."""
 
-        view: TimelineView
         turn: int | None
         """None: the newest, whichever that is."""
-
-        @property
-        def control(self) -> TimelineView:
-            """The widget, for selectors."""
-            return self.view
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)

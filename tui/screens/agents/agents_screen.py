@@ -20,9 +20,9 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...widgets.filter_bar import FilterBar
-from ...widgets.pager import Pager
 from ...widgets.row_list import FoldList, RowList, Rows
 from ...widgets.tab_bar import NamedTabBar, TabName
+from ...widgets.text_pane import Pager
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import Page, RefreshingQuery
 from .agent_details import AgentDetails, read_agent_details
@@ -323,9 +323,9 @@ class AgentsScreen(Page, ZoomableScreen):
     def action_filter(self) -> None:
         """Type a filter."""
         said = (
-            "words, severity:, file:, type:, project:, !not …"
+            "words, severity:, file:, type:, project:, -not …"
             if self._tab == "findings"
-            else "words, type:, verdict:, model:, is:running, broke:, !not …"
+            else "words, type:, verdict:, model:, is:running, broke:, -not …"
         )
         self.query_one(FilterBar).open(self._standing.filter_text, said)
 

@@ -22,8 +22,8 @@ from ...messages import FleetView
 from ...text.formats import shorten_middle
 from ...text.plan_report import plan_lines
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
-from ...widgets.pager import Pager
 from ...widgets.row_list import RowList, Rows
+from ...widgets.text_pane import Pager
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compact_panes import (
     ApplyBar,

@@ -339,7 +339,7 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         view = self._view
         bar.open(
             self.arrangement.filter_text,
-            "words !not level:high+ model:opus project:shop is:waiting broke: >80%",
+            "words -not level:high+ model:opus project:shop is:waiting broke: >80%",
             completion_choices(view.sessions if view else ()),
         )
 
@@ -399,7 +399,7 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
-        pane = event.pane
+        pane = event.widget
         if isinstance(pane, SessionPane) and event.key == MORE_KEY:
             first_new = len(pane.shown) - 1
             pane.show_more()

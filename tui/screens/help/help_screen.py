@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from ....core.model.agent import AgentStatus
+from ....core.model.filter_language import Fields, fields_filter
 from ....core.model.session import SessionStatus
 from ....core.summaries.summary_comparison import ItemFate
 from ....core.transcript.sanitize import one_line
@@ -22,7 +23,7 @@ from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import NOTHING, fit_left
 from ...text.gauge import LEVEL_MARK, TRIGGER_MARK
 from ...text.summary_text import KIND_SIGNS
-from ...widgets.pager import Reader
+from ...widgets.text_pane import Reader
 from ...widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
 from ..agents.agent_tree import AGENT_SIGNS
 from ..compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
@@ -178,29 +179,27 @@ def _key_group(entry: ActiveBinding) -> str:
 
 
 def help_text(keys: Sequence[KeyHelp], words: str = "") -> Content:
-    """Write keys and signs in groups; of those only what has all the words."""
-    wanted = one_line(words).casefold().split()
+    """Write keys and signs in groups; of those only what meets the filter."""
+    is_wanted = fields_filter(words)
     lines: list[Content] = []
     for group in KEY_GROUPS:
         lines += _section(
             group,
             ((" ".join(each.keys), each.what) for each in keys if each.group == group),
-            wanted,
+            is_wanted,
         )
     for title, some in sign_groups():
-        lines += _section(title, some, wanted)
+        lines += _section(title, some, is_wanted)
     if not lines:
         return Content.styled(f"no key and no sign has the words “{one_line(words)}”", "$quiet")
     return Content("\n").join(lines[:-1])
 
 
 def _section(
-    title: str, rows: Iterable[tuple[str, str]], wanted: Sequence[str]
+    title: str, rows: Iterable[tuple[str, str]], is_wanted: Callable[[Fields], bool]
 ) -> Iterator[Content]:
     found = [
-        (sign, what)
-        for sign, what in rows
-        if all(word in f"{title} {sign} {what}".casefold() for word in wanted)
+        (sign, what) for sign, what in rows if is_wanted({"": f"{title} {sign} {what}".casefold()})
     ]
     if not found:
         return

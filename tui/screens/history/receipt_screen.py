@@ -20,8 +20,8 @@ from ....core.transcript.sanitize import one_line
 from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten_middle, tokens
 from ...text.plan_report import format_bytes
 from ...text.plan_text import HARM_NAMES, OperationChange
-from ...widgets.pager import Pager
 from ...widgets.row_list import Row, RowList, Rows
+from ...widgets.text_pane import Pager
 from ..page import Page
 from .receipt_history import RECEIPT_STATE_TEXTS, check_text
 

@@ -20,7 +20,7 @@ from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...text.formats import fit_left, fit_right, shorten_middle, tokens
 from ...text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
-from ...widgets.pager import Reader
+from ...widgets.text_pane import Reader
 from ..page import Page
 
 if TYPE_CHECKING:

@@ -25,8 +25,8 @@ from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import CONTENT_UNKNOWN, forgotten_prompt
 from ...text.formats import month_day_time
 from ...text.text_lines import heading, join_lines, quiet
-from ...widgets.pager import Pager
 from ...widgets.row_list import RowList, Rows
+from ...widgets.text_pane import Pager
 from ..page import Page, ReadingScreen
 from .compaction_rows import (
     compaction_header,

@@ -138,7 +138,7 @@ class CompareScreen(Page):
     @on(TextPane.Scrolled)
     def _scroll_along(self, event: TextPane.Scrolled) -> None:
         for pane in self.sides:
-            if pane is not event.pane and round(pane.scroll_offset.y) != event.line:
+            if pane is not event.widget and round(pane.scroll_offset.y) != event.line:
                 pane.jump(event.line)
 
     def action_go(self, by: int) -> None:

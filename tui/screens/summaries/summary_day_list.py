@@ -17,7 +17,8 @@ from textual.strip import Strip
 from textual.visual import Visual
 
 from ....core.compliance.findings import ComplianceVerdict
-from ...widgets.pager import movement_bindings
+from ...messages import CoalescingMessage
+from ...widgets.text_pane import movement_bindings
 from .summary_report import (
     SummaryListLayout,
     SummaryPreview,
@@ -66,14 +67,10 @@ class SummaryList(ScrollView, can_focus=True):
     """Of the row with the cursor, among all."""
 
     @dataclass
-    class Moved(Message):
+    class Moved(CoalescingMessage):
         """The cursor stands on another summary."""
 
         summary_id: int
-
-        def can_replace(self, message: Message) -> bool:
-            """Only where it stands in the end counts."""
-            return isinstance(message, type(self))
 
     @dataclass
     class Opened(Message):
@@ -90,14 +87,6 @@ class SummaryList(ScrollView, can_focus=True):
         """These are in sight and were not read yet."""
 
         ids: list[int]
-
-    @dataclass
-    class Resized(Message):
-        """The rows may need another number of lines."""
-
-        def can_replace(self, message: Message) -> bool:
-            """Lay out once."""
-            return isinstance(message, type(self))
 
     def __init__(self, known: SummaryLookups, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
