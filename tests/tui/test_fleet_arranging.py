@@ -168,7 +168,7 @@ async def test_a_filter_by_keys_is_understood_while_it_is_typed(demo: Stage) -> 
     async with opened(demo) as it:
         await it.press("slash", *"level:")
         assert len(it.titles()) == 19
-        assert "level: is not valid. Use notice, warning" in it.words
+        assert "level: notice warning" in it.words
         await it.press(*"warning+")
         titles = it.titles()
         assert "Fix the flaky checkout tests" in titles

@@ -56,8 +56,10 @@ NO_FILTER: Final = SessionFilter()
 class _FilterError(Exception):
     """A word that no session can meet."""
 
-    def __init__(self, word: str, choices: Iterable[str]) -> None:
-        super().__init__(invalid_word(word, choices))
+    def __init__(self, key: str, value: str, choices: Iterable[str]) -> None:
+        # A value that is still to be typed is no error: what can be typed is listed.
+        listed = f"{key} {' '.join(choices)}"
+        super().__init__(invalid_word(f"{key}{value}", choices) if value else listed)
 
 
 def parse_filter(words: str) -> SessionFilter:
@@ -86,9 +88,9 @@ def _parse_word(key: str, value: str) -> SessionTest:
     if key in _KEYED:
         return _KEYED[key](value)
     if key in FLAG_KEYS:
-        raise _FilterError(f"{key}{value}", (key,))
+        raise _FilterError(key, value, (key,))
     if _KEY.fullmatch(key) and not value:
-        raise _FilterError(key, sorted(FILTER_KEYS))
+        raise _FilterError("", key, sorted(FILTER_KEYS))
     # A title may well hold a colon.
     return _in_text(key + value)
 
@@ -96,7 +98,7 @@ def _parse_word(key: str, value: str) -> SessionTest:
 def _parse_size(words: str) -> SessionTest:
     found = _SIZE.fullmatch(words)
     if found is None:
-        raise _FilterError(words, (">80%", "<50%", ">150k"))
+        raise _FilterError("", words, (">80%", "<50%", ">150k"))
     sign, number, unit = found[1], float(found[2]), found[3] or ""
     if unit == "%":
         return _by_number(sign, number / 100, lambda session: session.context.ratio)
@@ -135,7 +137,7 @@ def _in_title(word: str) -> SessionTest:
 def _at_level(word: str) -> SessionTest:
     name, above = word.removesuffix("+"), word.endswith("+")
     if name not in LEVEL_NAMES:
-        raise _FilterError(f"level:{name}", (*LEVEL_NAMES, "high+"))
+        raise _FilterError("level:", name, (*LEVEL_NAMES, "high+"))
     rising = list(Level)
     bound = rising.index(Level(name))
 
@@ -152,7 +154,7 @@ def _at_level(word: str) -> SessionTest:
 
 def _in_state(word: str) -> SessionTest:
     if word not in STATE_TESTS:
-        raise _FilterError(f"is:{word}", STATE_TESTS)
+        raise _FilterError("is:", word, STATE_TESTS)
     return STATE_TESTS[word]
 
 
@@ -160,7 +162,7 @@ def _with_agents(word: str) -> SessionTest:
     if word in {"✗", "x", "broke"}:
         return FLAG_KEYS["broke:"]
     if word:
-        raise _FilterError(f"agents:{word}", ("agents:", "agents:✗"))
+        raise _FilterError("agents:", word, ("agents:", "agents:✗"))
     return lambda session, _: session.agents > 0
 
 
