@@ -11,7 +11,7 @@ from ctxtop.tui.screens.confirm_screen import ConfirmScreen
 from ctxtop.tui.screens.export_screen import ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
-from ctxtop.tui.widgets.tab_bar import NamedTabBar, TabName
+from ctxtop.tui.widgets.tab_bar import TabBar
 from textual.widgets import Input, Static
 
 from .comparing import compare, compare_sizes, counted
@@ -152,11 +152,11 @@ async def test_the_mouse_folds_marks_opens_and_turns_tabs(demo: Stage) -> None:
         await it.calm()
         assert "Explore" in marked(it)
         assert len(rows(it)) == 6
-        names = page(it).query_one(NamedTabBar).query(TabName)
-        await it.pilot.click(names[1])
+        tabs = page(it).query_one(TabBar)
+        await it.pilot.click(tabs, offset=(16, 0))
         await read(it)
         assert pane(it).id == "types"
-        await it.pilot.click(names[0])
+        await it.pilot.click(tabs, offset=(2, 0))
         await it.calm()
         await it.pilot.click(tree, offset=(20, 2), times=2)
         await it.calm()

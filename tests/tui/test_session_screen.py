@@ -17,7 +17,7 @@ from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT
 from ctxtop.tui.text.text_lines import SessionTab
 from ctxtop.tui.widgets.row_list import RowList
-from ctxtop.tui.widgets.tab_bar import NumberedTabBar
+from ctxtop.tui.widgets.tab_bar import TabBar
 from ctxtop.tui.widgets.timeline_view import EMPTY, TimelineView
 from rich.cells import cell_len
 from textual import events
@@ -240,7 +240,7 @@ async def test_the_mouse_clicks_drags_and_turns_its_wheel(demo: Stage) -> None:
         await it.pilot.mouse_up(view, offset=(60, 6))
         await it.pilot.hover(view, offset=(9, 6))
         assert view.turn == dragged
-        await it.pilot.click(page(it).query_one(NumberedTabBar), offset=(14, 0))
+        await it.pilot.click(page(it).query_one(TabBar), offset=(14, 0))
         await it.calm()
         assert page(it).tab is SessionTab.ITEMS
 

@@ -21,7 +21,7 @@ from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import FoldList, RowList, Rows
-from ...widgets.tab_bar import NamedTabBar, TabName
+from ...widgets.tab_bar import TabBar
 from ...widgets.text_pane import Pager
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import Page, RefreshingQuery
@@ -104,7 +104,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     def compose_page(self) -> Iterable[Widget]:
         """Lay out the tabs, the lists, and the report."""
-        yield NamedTabBar(TABS)
+        yield TabBar(id="tabs")
         with Horizontal(id="body"):
             with ContentSwitcher(initial=self._tab, id="lists"):
                 yield AgentTreePane()
@@ -203,7 +203,7 @@ class AgentsScreen(Page, ZoomableScreen):
         order = standing.order.value if self._tab == "agents" else ""
         filtered = f"/{standing.filter_text}" if standing.filter_text else ""
         note = " · ".join(filter(None, (standing.scope.value, order, filtered)))
-        self.query_one(NamedTabBar).show(self._tab, words, note)
+        self.query_one(TabBar).show(TABS.index(self._tab), words, note=note)
 
     def _count(self, name: str) -> str:
         standing = self._standings[name]
@@ -347,9 +347,9 @@ class AgentsScreen(Page, ZoomableScreen):
 
     # What the widgets say.
 
-    @on(TabName.Clicked)
-    def _click_tab(self, event: TabName.Clicked) -> None:
-        self.action_tab(event.name)
+    @on(TabBar.Chosen)
+    def _click_tab(self, event: TabBar.Chosen) -> None:
+        self.action_tab(TABS[event.place])
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:

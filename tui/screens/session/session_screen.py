@@ -21,7 +21,7 @@ from ...messages import FleetView
 from ...text.text_lines import SHORT_TAB_NAMES, SessionTab
 from ...text.timeline_text import turn_events_line, turn_line
 from ...widgets.row_list import RowList, Rows
-from ...widgets.tab_bar import NumberedTabBar
+from ...widgets.tab_bar import TabBar
 from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page
@@ -123,7 +123,7 @@ class SessionScreen(Page):
         yield TimelineView(id="timeline")
         yield Static(id="turn", markup=False)
         yield Static(id="happened", markup=False)
-        yield NumberedTabBar(TABS, SHORT_TAB_NAMES, id="parts")
+        yield TabBar([str(place) for place, _ in enumerate(TABS, 1)], id="parts")
         with Horizontal(id="body"):
             yield RowList(id="rows", number="", name="")
             with VerticalScroll(id="beside", can_focus=False):
@@ -309,7 +309,11 @@ class SessionScreen(Page):
         rows.show_header(listing.head)
         rows.show_rows(listing.rows)
         self._keys = [row.key for row in listing.rows]
-        self.query_one(NumberedTabBar).show(TABS.index(self._part), sections.tab_counts(shown))
+        named = [
+            f"{name} {count}" if count else name
+            for name, count in zip(TABS, sections.tab_counts(shown), strict=True)
+        ]
+        self.query_one(TabBar).show(TABS.index(self._part), named, TABS, SHORT_TAB_NAMES)
         self._draw_detail()
 
     def _shown(self) -> sections.SessionTabData:
@@ -335,8 +339,8 @@ class SessionScreen(Page):
 
     # The parts.
 
-    @on(NumberedTabBar.Chosen)
-    def _choose_part(self, event: NumberedTabBar.Chosen) -> None:
+    @on(TabBar.Chosen)
+    def _choose_part(self, event: TabBar.Chosen) -> None:
         self.action_part(event.place)
 
     def action_next_part(self, step: int) -> None:
