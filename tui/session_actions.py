@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from textual.content import Content
 
@@ -28,6 +28,8 @@ RESULT_TOAST_S: Final = 10.0
 """How it ended is worth more time than a notice."""
 
 TITLE_CELLS: Final = 40
+
+Result = TypeVar("Result")
 
 
 class SessionActions:
@@ -61,22 +63,19 @@ class SessionActions:
         def tell(stage: ApplyStage) -> None:
             app.call_later(on_stage, stage)
 
-        def take(found: CompactionReceipt | ActionFailure | Problem) -> None:
-            from ..core.compaction.receipts import CompactionReceipt
+        def freed_text(receipt: CompactionReceipt) -> str:
+            freed = receipt.plan.tokens_saved
+            checks = f"{len(receipt.verified)} checks passed; u takes it back"
+            return f"{MODE_NAMES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
 
-            self._running.pop(session.session_id, None)
-            if isinstance(found, CompactionReceipt):
-                freed = found.plan.tokens_saved
-                checks = f"{len(found.verified)} checks passed; u takes it back"
-                how = f"{MODE_NAMES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
-                self._notify_end(_short_title(session), how)
-            else:
-                self._notify_failure(_short_title(session), found)
-            on_done(found)
-
-        if self._begin(session, "it is being written"):
-            target = session_target(app.places.folder, app.places.store, session)
-            app.file_worker.submit(lambda: apply_compaction(target, plan, mode, tell), take)
+        target = session_target(app.places.folder, app.places.store, session)
+        self._start(
+            session,
+            "it is being written",
+            lambda: apply_compaction(target, plan, mode, tell),
+            freed_text,
+            on_done,
+        )
 
     def ask_client(
         self,
@@ -95,23 +94,13 @@ class SessionActions:
             access = open_session_at(app.places, session)
             return session_compaction.compact_with_client(access, Via.AUTO, instructions)
 
-        def take(found: ClientCompactResult | ActionFailure | Problem) -> None:
-            from ..core.actions.session_access import ClientCompactResult
+        def sizes_text(result: ClientCompactResult) -> str:
+            sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
+            return f"compacted by Claude Code via {result.via.value}: {sizes}"
 
-            self._running.pop(session.session_id, None)
-            if isinstance(found, ClientCompactResult):
-                sizes = f"{tokens(found.pre_tokens)} → {tokens(found.post_tokens)}"
-                how = f"compacted by Claude Code via {found.via.value}: {sizes}"
-                self._notify_end(_short_title(session), how)
-            else:
-                self._notify_failure(_short_title(session), found)
-            on_done(found)
-
-        if self._begin(session, "Claude Code was asked to /compact"):
-            self._notify(
-                _short_title(session), "Claude Code was asked to /compact; it may take minutes"
-            )
-            self._client_worker.submit(work, take)
+        what = "Claude Code was asked to /compact"
+        if self._start(session, what, work, sizes_text, on_done, self._client_worker):
+            self._notify(_short_title(session), f"{what}; it may take minutes")
 
     def recover(
         self,
@@ -128,20 +117,12 @@ class SessionActions:
 
             return try_run_recovery(open_session_at(app.places, session), confirmed)
 
-        def take(found: tuple[Recovery, ResumeResult | None] | ActionFailure | Problem) -> None:
-            self._running.pop(session.session_id, None)
-            if isinstance(found, tuple):
-                chosen = found[0].choice.chosen
-                step = chosen.step if chosen else "a step"
-                self._notify_end(
-                    _short_title(session), f"mended by {step} in a fork; u takes it back"
-                )
-            else:
-                self._notify_failure(_short_title(session), found)
-            on_done(found)
+        def step_text(found: tuple[Recovery, ResumeResult | None]) -> str:
+            chosen = found[0].choice.chosen
+            step = chosen.step if chosen else "a step"
+            return f"mended by {step} in a fork; u takes it back"
 
-        if self._begin(session, "it is being mended"):
-            app.file_worker.submit(work, take)
+        self._start(session, "it is being mended", work, step_text, on_done)
 
     def undo_last(self) -> None:
         """Offer to take back the newest receipt that stands."""
@@ -151,7 +132,7 @@ class SessionActions:
             from ..core.model.problem import Problem
 
             if isinstance(found, Problem):
-                self._notify_failure("undo", found)
+                self._notify_end("undo", str(found), failed=True)
             elif found is None:
                 self._notify("nothing to undo", "no receipt stands; R shows all")
             else:
@@ -170,22 +151,24 @@ class SessionActions:
         """Show what would be undone, and undo it once the user confirms."""
         from ..core.actions.session_compaction import undo_obstacle
         from ..core.store.database import state_folder
-        from .screens.confirm_screen import ConfirmScreen
+        from .screens.confirm_screen import confirm
         from .screens.history.receipt_history import undo_question
 
         app = self._app
         title = self._title_of(receipt.session_id)
-
-        def answer(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
-            if yes:
-                self._undo(receipt, numbers, title, on_done)
 
         def ask(why_not: str | Problem | None) -> None:
             if why_not is not None:
                 self._notify("cannot be undone", str(why_not), failed=True)
                 return
             what = Content(undo_question(receipt, numbers, title))
-            app.push_screen(ConfirmScreen("Undo", what, "Take it back"), answer)
+            confirm(
+                app,
+                "Undo",
+                what,
+                "Take it back",
+                lambda: self._undo(receipt, numbers, title, on_done),
+            )
 
         state = state_folder(app.places.store)
         app.lookup_worker.submit(lambda: undo_obstacle(receipt, state), ask)
@@ -203,14 +186,12 @@ class SessionActions:
         app = self._app
         target = receipt_target(app.places.folder, app.places.store, receipt)
 
-        def take(found: UndoResult | ActionFailure | Problem) -> None:
-            from ..core.compaction.undo import UndoResult
+        def count_text(result: UndoResult) -> str:
+            count = f"{len(result.undone)} of {len(receipt.plan.operations)} operations"
+            return f"took back {count}; receipt {receipt.receipt_id}"
 
-            if isinstance(found, UndoResult):
-                count = f"{len(found.undone)} of {len(receipt.plan.operations)} operations"
-                self._notify_end(title, f"took back {count}; receipt {receipt.receipt_id}")
-            else:
-                self._notify_failure(title, found)
+        def take(found: UndoResult | ActionFailure | Problem) -> None:
+            self._notify_result(title, found, count_text)
             on_done(found)
 
         app.file_worker.submit(lambda: undo_receipt(target, receipt, numbers), take)
@@ -220,12 +201,31 @@ class SessionActions:
         titles = (each.title for each in sessions if each.session_id == session_id)
         return shorten_middle(next(titles, session_id[:8]), TITLE_CELLS)
 
-    def _begin(self, session: Session, what: str) -> bool:
-        running = self.running(session.session_id)
+    def _start(
+        self,
+        session: Session,
+        what: str,
+        work: Callable[[], Result | ActionFailure],
+        success_text: Callable[[Result], str],
+        on_done: Callable[[Result | ActionFailure | Problem], None],
+        worker: WorkerThread | None = None,
+    ) -> bool:
+        """Do one thing at a time to a session, and report how it ended.
+
+        Returns False where something else is being done to it.
+        """
+        title, running = _short_title(session), self.running(session.session_id)
         if running is not None:
-            self._notify(_short_title(session), f"wait: {running}", failed=True)
+            self._notify(title, f"wait: {running}", failed=True)
             return False
         self._running[session.session_id] = what
+
+        def take(found: Result | ActionFailure | Problem) -> None:
+            self._running.pop(session.session_id, None)
+            self._notify_result(title, found, success_text)
+            on_done(found)
+
+        (worker or self._app.file_worker).submit(work, take)
         return True
 
     def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
@@ -242,9 +242,19 @@ class SessionActions:
         # Who looks elsewhere meanwhile is told there.
         self._app.report_end(title, words, failed=failed)
 
-    def _notify_failure(self, title: str, found: ActionFailure | Problem) -> None:
-        why = getattr(found, "why", None)
-        self._notify_end(title, "; ".join(why) if why else str(found), failed=True)
+    def _notify_result(
+        self,
+        title: str,
+        found: Result | ActionFailure | Problem,
+        success_text: Callable[[Result], str],
+    ) -> None:
+        from ..core.actions.session_access import ActionFailure
+        from ..core.model.problem import Problem
+
+        if isinstance(found, (ActionFailure, Problem)):
+            self._notify_end(title, str(found), failed=True)
+        else:
+            self._notify_end(title, success_text(found))
 
 
 def _short_title(session: Session) -> str:

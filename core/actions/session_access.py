@@ -122,6 +122,9 @@ class ActionFailure(msgspec.Struct, frozen=True):
     """None where it was no refusal: a file could not be used, or there is nothing to do."""
     refusals: tuple[Refusal, ...] = ()
 
+    def __str__(self) -> str:
+        return "; ".join(self.why)
+
 
 def refusal_failure(error: CompactionRefusedError) -> ActionFailure:
     """Return the failure with one line for each check that refused."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import ClassVar, Final
 
 from textual import on
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -58,15 +58,12 @@ class ConfirmScreen(ModalScreen[bool]):
         ),
     ]
 
-    def __init__(
-        self, title: str, what: Content, action_label: str, cancel_label: str = CANCEL_LABEL
-    ) -> None:
+    def __init__(self, title: str, what: Content, action_label: str) -> None:
         """Ask with `what` will happen; `action_label` is on the button that does it."""
         super().__init__()
         self._title: Final = title
         self._what: Final = what
         self._action: Final = action_label
-        self._safe: Final = cancel_label
 
     def compose(self) -> ComposeResult:
         """Lay out the words above two buttons."""
@@ -75,7 +72,7 @@ class ConfirmScreen(ModalScreen[bool]):
             with VerticalScroll(id="what", can_focus=False):
                 yield Static(self._what)
             with Horizontal(id="answers"):
-                yield Button(self._safe, id="safe", compact=True)
+                yield Button(CANCEL_LABEL, id="safe", compact=True)
                 yield Button(self._action, id="action", variant="warning", compact=True)
 
     def on_mount(self) -> None:
@@ -95,3 +92,12 @@ class ConfirmScreen(ModalScreen[bool]):
     def action_leave(self) -> None:
         """Change nothing."""
         self.dismiss(False)  # noqa: FBT003 -- the answer
+
+
+def confirm(
+    app: App[None], title: str, what: Content, action_label: str, on_yes: Callable[[], None]
+) -> None:
+    """Ask, and call `on_yes` where a person agrees."""
+    app.push_screen(
+        ConfirmScreen(title, what, action_label), lambda agreed: on_yes() if agreed else None
+    )

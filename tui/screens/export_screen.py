@@ -18,7 +18,7 @@ from textual.widgets import Input, Static
 
 from ...core.transcript.sanitize import one_line
 from ..export.document_file import ExportError, FileThereError, parse_path, write_export
-from .confirm_screen import ConfirmScreen
+from .confirm_screen import confirm
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
@@ -161,11 +161,13 @@ class ExportScreen(ModalScreen[None]):
             "\nis there already. What is in it now is lost when it is replaced.",
         )
 
-        def answered(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
-            if yes:
-                self._start(typed, replacing=True)
-
-        self.app.push_screen(ConfirmScreen("Replace a file", what, "Replace it"), answered)
+        confirm(
+            self.app,
+            "Replace a file",
+            what,
+            "Replace it",
+            lambda: self._start(typed, replacing=True),
+        )
 
     def action_copy(self) -> None:
         """Copy it and be done."""

@@ -23,7 +23,7 @@ from ....core.transcript.sanitize import one_line
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
-from ..confirm_screen import CANCEL_LABEL, dialog_bindings
+from ..confirm_screen import CANCEL_LABEL, confirm, dialog_bindings
 from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 
@@ -149,8 +149,6 @@ class ActionPage(Page):
 
     def action_in_place(self) -> None:
         """Change the session itself, where nobody has it open and a person confirms it."""
-        from ..confirm_screen import ConfirmScreen
-
         ready = self._ready_plan()
         if ready is None:
             return
@@ -160,15 +158,8 @@ class ActionPage(Page):
             )
             return
         what = in_place_question(ready, self.session, self.app.places.folder.projects)
-        mode = in_place_mode(ready)
-
-        def answer(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
-            if yes:
-                self._apply(mode)
-
         title, action = "Write in place", "Change the session itself"
-        screen = ConfirmScreen(title, Content(what), action)
-        self.app.push_screen(screen, answer)
+        confirm(self.app, title, Content(what), action, lambda: self._apply(in_place_mode(ready)))
 
     def action_ask(self) -> None:
         """Ask Claude Code to compact, with instructions that the user types."""
@@ -225,7 +216,7 @@ class ActionPage(Page):
             if self.app.screen is self:
                 self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         else:
-            self._failure = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._failure = str(found)
         self.schedule_plan()
         self.draw_buttons()
 

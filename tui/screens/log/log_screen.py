@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
@@ -88,11 +87,7 @@ class LogScreen(FilteredPage):
         if not self.paused and (self._seen is not view or self._count != count):
             self._seen = view
             store = self.app.places.store
-
-            def ask(db: sqlite3.Connection) -> tuple[LogEvent, ...]:
-                return read_event_history(db, store)
-
-            self.look_up(ask, self._take)
+            self.look_up(lambda db: read_event_history(db, store), self._take)
 
     def _take(self, found: tuple[LogEvent, ...] | Problem) -> None:
         happened = self.app.notifier.event_log

@@ -170,7 +170,7 @@ class RecoverScreen(Page):
             self._recovery, self._message = found, ""
         else:
             self._recovery = None
-            self._message = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._message = str(found)
         self._draw()
 
     # What a person does.
@@ -183,7 +183,7 @@ class RecoverScreen(Page):
 
     def action_allow(self) -> None:
         """Allow the step that asks first, once a person has read what it loses."""
-        from ..confirm_screen import ConfirmScreen
+        from ..confirm_screen import confirm
 
         step = self._step_to_confirm
         if step is None:
@@ -200,12 +200,11 @@ class RecoverScreen(Page):
             "It is only planned now; it is done in a fork, and the session itself stays."
         )
 
-        def answer(yes: bool | None) -> None:  # noqa: FBT001 -- Textual's form
-            if yes:
-                self._confirmed |= {step}
-                self._plan()
+        def allow() -> None:
+            self._confirmed |= {step}
+            self._plan()
 
-        self.app.push_screen(ConfirmScreen("Allow a step", Content(what), f"Allow {step}"), answer)
+        confirm(self.app, "Allow a step", Content(what), f"Allow {step}", allow)
 
     def action_mend(self) -> None:
         """Carry the plan out in a fork."""
@@ -228,7 +227,7 @@ class RecoverScreen(Page):
                 self.app.push_screen(ReceiptScreen(receipt.receipt_id, self._session.title, 0))
             self._plan()
         else:
-            self._message = "; ".join(getattr(found, "why", None) or (str(found),))
+            self._message = str(found)
             self._draw()
 
     def action_copy(self) -> None:

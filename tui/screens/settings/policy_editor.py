@@ -26,7 +26,7 @@ from ....core.policy.value_types import InvalidValueError, PolicyValue, format_v
 from ....core.transcript.sanitize import one_line
 from ...dashboard import Dashboard
 from ...text.formats import shorten_middle
-from ..confirm_screen import ConfirmScreen, diff_content
+from ..confirm_screen import confirm, diff_content
 from .policy_table import (
     EditablePolicyFile,
     PolicyChangeRefused,
@@ -215,23 +215,15 @@ class PolicyEditor:
             return
         head = Content.styled(one_line(path), "bold")
         what = diff_content(head, diff_policy_change(found))
-        self._app.push_screen(
-            ConfirmScreen(f"change {found.key}", what, action), partial(self._write, found, write)
-        )
+        confirm(self._app, f"change {found.key}", what, action, partial(self._write, found, write))
 
-    def _write(
-        self,
-        change: PolicyFileChange,
-        write: Callable[[PolicyFileChange], None],
-        yes: bool | None,  # noqa: FBT001 -- the answer
-    ) -> None:
-        if yes:
-            self._app.file_worker.submit(
-                partial(
-                    try_change, partial(write_policy_change, self._app.places.policy, change, write)
-                ),
-                partial(self._finish, change),
-            )
+    def _write(self, change: PolicyFileChange, write: Callable[[PolicyFileChange], None]) -> None:
+        self._app.file_worker.submit(
+            partial(
+                try_change, partial(write_policy_change, self._app.places.policy, change, write)
+            ),
+            partial(self._finish, change),
+        )
 
     def _finish(
         self, change: PolicyFileChange, found: PolicyChangeRefused | Problem | None

@@ -17,7 +17,7 @@ from textual.widgets import Button, Static
 from ....core.model.problem import Problem
 from ....core.transcript.sanitize import one_line
 from ...widgets.header_footer import KeyLine
-from ..confirm_screen import ConfirmScreen, diff_content
+from ..confirm_screen import confirm, diff_content
 
 if TYPE_CHECKING:
     from ....collectors.install.install_plan import InstallPlan
@@ -176,8 +176,7 @@ class WelcomeScreen(Screen[None]):
             self._notify(str(found))
             return
         what = diff_content(Content(found.summary), found.diff)
-        question = ConfirmScreen(INSTALL_QUESTION, what, "Install it")
-        self.app.push_screen(question, lambda agreed: self._install(found) if agreed else None)
+        confirm(self.app, INSTALL_QUESTION, what, "Install it", lambda: self._install(found))
 
     def _install(self, offer: InstallOffer) -> None:
         places = self.app.places
