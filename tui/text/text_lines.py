@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from rich.cells import cell_len, get_character_cell_size
 from textual.content import Content
-
-if TYPE_CHECKING:
-    from ..widgets.row_list import Row
-
 
 TAB: Final = "    "
 """A tab has no width of its own on a screen."""
@@ -155,16 +151,6 @@ class SessionTab(StrEnum):
 
 SHORT_TAB_NAMES: Final = ("Fills", "Items", "Compact", "Warn", "Why", "About")
 """Their names where there is no room."""
-
-
-@dataclass(frozen=True, slots=True)
-class Listing:
-    """What a part lists."""
-
-    rows: tuple[Row, ...]
-    head: Content
-    empty: str
-    """What to say, and to do, where there is nothing."""
 
 
 def heading(words: str) -> Content:

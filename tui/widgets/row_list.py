@@ -45,6 +45,16 @@ class Row:
         return isinstance(other, Row) and self.content.is_same(other.content)
 
 
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """What a list shows."""
+
+    rows: tuple[Row, ...]
+    head: Content
+    empty: str
+    """What to say, and to do, where there is nothing."""
+
+
 class LazyRow:
     """A row that is written when it is first seen; two of one look say the same."""
 

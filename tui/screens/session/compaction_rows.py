@@ -39,8 +39,8 @@ from ...text.formats import (
     shorten_middle,
     tokens,
 )
-from ...text.text_lines import Listing, heading, join_lines, quiet
-from ...widgets.row_list import Row
+from ...text.text_lines import heading, join_lines, quiet
+from ...widgets.row_list import Listing, Row
 from ...widgets.timeline_picture import COMPACTION_SIGN
 
 if TYPE_CHECKING:

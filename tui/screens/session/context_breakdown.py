@@ -12,8 +12,8 @@ from ....core.measure.composition import CategoryShare, Composition, ContextCate
 from ....core.transcript.sanitize import one_line
 from ...text.formats import fit_left, fit_right, half_cell_bar, percent, shorten_middle, tokens
 from ...text.session_text import composition_total_text, largest_parts, share_tokens_text
-from ...text.text_lines import Listing, heading, join_lines, quiet
-from ...widgets.row_list import Row
+from ...text.text_lines import heading, join_lines, quiet
+from ...widgets.row_list import Listing, Row
 
 CATEGORY_MEANINGS: Final[dict[str, str]] = {
     ContextCategory.SYSTEM_PROMPT: "What the client tells the model before anything else.",

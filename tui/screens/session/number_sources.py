@@ -13,8 +13,8 @@ from ....core.measure.trigger import Trigger
 from ....core.measure.window import SOURCE_DESCRIPTIONS
 from ....core.model.context import Context, ContextState
 from ...text.formats import NOTHING, fit_left, fit_right, percent
-from ...text.text_lines import Listing, heading, join_lines, quiet
-from ...widgets.row_list import Row
+from ...text.text_lines import heading, join_lines, quiet
+from ...widgets.row_list import Listing, Row
 
 NAME_CELLS: Final = 16
 VALUE_CELLS: Final = 11
