@@ -288,9 +288,13 @@ class FilteredPage(Page):
     def _type(self, event: FilterBar.Typed) -> None:
         self.words = one_line(event.words)
 
+    def focus_list(self) -> None:
+        """Go to the list."""
+        self.query_one(Rows).focus()
+
     @on(FilterBar.Done)
     def _leave_bar(self) -> None:
-        self.query_one(Rows).focus()
+        self.focus_list()
         self.query_one(FilterBar).display = bool(self.words)
 
     @on(FilterBar.Cleared)

@@ -10,6 +10,7 @@ from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
+from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
@@ -25,7 +26,7 @@ from ...widgets.controls import Chips
 from ...widgets.filter_bar import FilterBar
 from ...widgets.text_pane import TextPane
 from ..fleet.fleet_actions import ZoomableScreen
-from ..page import Page
+from ..page import FilteredPage
 from .summary_day_list import SummaryList
 from .summary_day_list import SummaryLookups as KnownRow
 from .summary_report import SummaryDetails, SummaryPreview, SummaryReport
@@ -103,7 +104,7 @@ COMPARED_COUNT: Final = 2
 """Summaries that are compared."""
 
 
-class SummariesScreen(Page, ZoomableScreen):
+class SummariesScreen(FilteredPage, ZoomableScreen):
     """A list, the text beside it, and a search through all of them."""
 
     CSS_PATH = "summaries.tcss"
@@ -112,11 +113,12 @@ class SummariesScreen(Page, ZoomableScreen):
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*SUMMARY_KEYS]
 
+    words: reactive[str] = reactive("", init=False)
+
     def __init__(self, source: SummarySource, marked: Session | None) -> None:
         super().__init__(CRUMB)
         self._source: Final = source
         self._marked: Final = marked
-        self._words = ""
         self._chosen = SummaryFilters()
         self._offered = FilterOptions()
         self._listing: SummaryResults | None = None
@@ -185,7 +187,7 @@ class SummariesScreen(Page, ZoomableScreen):
 
     def _ask_list(self) -> None:
         now_ms = self.app.now_ms()
-        asked = summary_query(self._words, self._chosen, now_ms)
+        asked = summary_query(self.words, self._chosen, now_ms)
         projects = {each.session_id: each.project for each in self._sessions.values()}
         self.look_up(
             lambda db: self._source.list(db, asked, projects, now_ms),
@@ -225,10 +227,10 @@ class SummariesScreen(Page, ZoomableScreen):
         notes.display = bool(listing.found.search.problems)
         notes.update(one_line(" · ".join(listing.found.search.problems)))
         self.query_one("#list-pane").border_subtitle = (
-            Content(f"/{one_line(self._words)}") if self._words else ""
+            Content(f"/{one_line(self.words)}") if self.words else ""
         )
         filtered = self._chosen != SummaryFilters()
-        self.show_problem(no_summaries_message(self._words, filtered=filtered))
+        self.show_problem(no_summaries_message(self.words, filtered=filtered))
         self.set_class(not count, "-empty")
 
     def show_problem(self, words: str) -> None:
@@ -329,28 +331,13 @@ class SummariesScreen(Page, ZoomableScreen):
 
         self.ask(lambda db: [read_summary(db, plans, each) for each in ids], whole)
 
-    def action_filter(self) -> None:
-        """Type what to search for."""
-        self.query_one(FilterBar).open(self._words)
-
-    @on(FilterBar.Typed)
-    def _type(self, event: FilterBar.Typed) -> None:
-        self._search(event.words)
-
-    @on(FilterBar.Done)
-    def _leave_bar(self) -> None:
-        self.query_one(FilterBar).display = bool(self._words)
+    def focus_list(self) -> None:
+        """Go to the list."""
         self.rows.focus()
 
-    @on(FilterBar.Cleared)
-    def _clear_bar(self) -> None:
-        self._search("")
-        self._leave_bar()
-
-    def _search(self, words: str) -> None:
-        if words != self._words:
-            self._words = words
-            self._ask_list()
+    def draw(self) -> None:
+        """Search for the words."""
+        self._ask_list()
 
     def action_chips(self) -> None:
         """Go to the filters."""
@@ -448,8 +435,8 @@ class SummariesScreen(Page, ZoomableScreen):
             self.zoom(None)
         elif not self.rows.has_focus and self.rows.display:
             self.rows.focus()
-        elif self._words:
-            self._search("")
+        elif self.words:
+            self.words = ""
             self.query_one(FilterBar).display = False
         elif self._chosen != SummaryFilters():
             self._chosen = SummaryFilters()
