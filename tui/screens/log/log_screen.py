@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import ClassVar, Final
 
 from textual import on
 from textual.binding import Binding, BindingType
@@ -28,9 +28,6 @@ from .event_log import (
     filter_events,
     newest_events,
 )
-
-if TYPE_CHECKING:
-    from ....core.model.problem import Problem
 
 REFRESH_S: Final = 2.0
 """Between two looks into the store: what happens now is heard at once, without it."""

@@ -40,10 +40,7 @@ from .context_breakdown import categories_listing, category_detail, find_item, i
 from .number_sources import source_detail, sources_listing
 
 if TYPE_CHECKING:
-    from ....core.measure.composition import Composition
     from ....core.measure.timeline import TimelineTurn
-
-if TYPE_CHECKING:
     from ....core.store.readers.warning_reader import ContextWarning
     from .session_details import SessionDetails, TurnDetails
 
