@@ -23,6 +23,7 @@ from ..files.file_operations import (
     write_temporary,
 )
 from ..files.json_spans import JsonPointerError, member_spans, read_value, replace_value
+from ..transcript.parent_chain import nearest_remaining
 from .commit import begins_with_version, commit, recover_interrupted
 from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
 from .fork import fork_transform
@@ -184,14 +185,7 @@ def _parents_of_appended(operations: Sequence[Operation]) -> dict[str, str | Non
             line = json.loads(appended_line(edit))
             if "uuid" in line:
                 parents[line["uuid"]] = line.get(_PARENT_KEY) or line.get("logicalParentUuid")
-    hung: dict[str, str | None] = {}
-    for uuid, above in parents.items():
-        parent, seen = above, {uuid}
-        while parent in parents and parent not in seen:
-            seen.add(parent)
-            parent = parents[parent]
-        hung[uuid] = parent
-    return hung
+    return {uuid: nearest_remaining(above, parents) for uuid, above in parents.items()}
 
 
 def _text_at(line: bytes, pointer: str) -> str | None:

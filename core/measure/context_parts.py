@@ -10,6 +10,7 @@ from typing import Final, Protocol
 import msgspec
 
 from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind
+from ..transcript.line_types import EDIT_TOOLS
 
 
 class CompositionSource(StrEnum):
@@ -134,7 +135,6 @@ MIN_REPEATED_CHARS: Final = 200
 
 _READ: Final = "Read"
 _WRITE: Final = "Write"
-_EDITS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit"})
 _REPEATED_KINDS: Final = RESULT_KINDS | {PartKind.ATTACHMENT}
 
 
@@ -208,7 +208,7 @@ def _why_superseded(later: _FileAccess, touch: _FileAccess) -> str | None:
         return f"overwritten at line {later.line}"
     if touch.tool != _READ:
         return None
-    if later.tool in _EDITS:
+    if later.tool in EDIT_TOOLS:
         return f"edited at line {later.line}"
     if later.tool == _READ and later.range.covers(touch.range):
         return f"read again at line {later.line}"

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from ..transcript.conversation import Entry, MessagePart, PartKind
+from ..transcript.line_types import AGENT_TOOLS
 
 ALL_CATEGORIES: Final = "all"
 """Stands for every category (R004-06)."""
@@ -175,7 +176,6 @@ _WRITE_SCRIPT: Final = re.compile(r"memory_(?:write|enforce)\.py")
 _ORCHESTRATE: Final = "memory_orchestrate.py"
 _STAGING: Final = re.compile(r"\.claude/memory/|\.claude-memory-staging-|claude-memory/staging")
 _SAVED: Final = re.compile(r"^Saved: (.+)$", re.MULTILINE)
-_AGENT_TOOLS: Final = frozenset({"Agent", "Task"})
 _BACKGROUND: Final = "Async agent launched"
 _SKILL_WORD: Final = "memory"
 """In the names of the plugin's skills."""
@@ -304,7 +304,7 @@ class _NoiseMeter:
         return found
 
     def _kind_of_call(self, piece: MessagePart) -> NoiseClass:
-        if piece.name in _AGENT_TOOLS:
+        if piece.name in AGENT_TOOLS:
             self._agents += 1
             return NoiseClass.SPAWN
         if _SAVE_SCRIPT.search(piece.text):

@@ -332,6 +332,8 @@ def why_ignored(name: str) -> str | None:
 AGENT_TOOLS: Final = frozenset({"Agent", "Task"})
 """The tool's name since about 2.1.63, and before."""
 
+EDIT_TOOLS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit"})
+
 AGENT_OUTPUT_TOOLS: Final = frozenset({"TaskOutput", "AgentOutputTool", "AgentOutput"})
 """Tools that give a background task's output (clients 2.0.x to 2.1.x; 2.1.329 has none)."""
 

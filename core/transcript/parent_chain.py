@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -122,6 +122,15 @@ def _ancestors(lines: EntriesByUuid, uuid: str | None) -> Iterator[Entry]:
         seen.add(uuid)
         yield lines[uuid]
         uuid = lines[uuid].parent
+
+
+def nearest_remaining(parent: str | None, gone: Mapping[str, str | None]) -> str | None:
+    """Go from a line up past those that are gone, given with their parents; a circle is left."""
+    seen = set[str]()
+    while parent is not None and parent in gone and parent not in seen:
+        seen.add(parent)
+        parent = gone[parent]
+    return parent
 
 
 def _line_before(lines: EntriesByUuid, seen: set[str]) -> str | None:

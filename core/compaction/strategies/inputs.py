@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Final
 
+from ...transcript.line_types import AGENT_TOOLS, EDIT_TOOLS
 from ..edit_builder import Because, read_tool_input, replace_inputs
 from ..plan import Operation
 from ..transcript_view import TranscriptView
 from .stubs import (
-    EDIT_TOOLS,
     changeable_calls,
     edit_texts,
     is_worth_stubbing,
@@ -81,7 +81,7 @@ KEPT_PROMPT_CHARS: Final = 2_000
 
 def find_agent_prompts(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find what agents were told beyond the first KEPT_PROMPT_CHARS."""
-    for block in changeable_calls(view, frozenset({"Agent", "Task"})):
+    for block in changeable_calls(view, AGENT_TOOLS):
         prompt = read_tool_input(view, block).get("prompt")
         if not isinstance(prompt, str):
             continue

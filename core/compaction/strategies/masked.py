@@ -9,6 +9,7 @@ from typing import Final
 
 from ...summaries.decision_patterns import DECISION_PATTERN, REASON_PATTERN, RULE_PATTERN
 from ...transcript.conversation import PartKind
+from ...transcript.line_types import EDIT_TOOLS
 from ..edit_builder import (
     Because,
     FindOperations,
@@ -23,7 +24,6 @@ from ..edit_builder import (
 from ..plan import Operation
 from ..transcript_view import TranscriptView, VisibleBlock
 from .stubs import (
-    EDIT_TOOLS,
     LISTING_TOOLS,
     READ_TOOLS,
     SHELL_TOOLS,

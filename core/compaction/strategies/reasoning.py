@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from ...transcript.conversation import PartKind
 from ...transcript.entry_decoder import THINKING_BLOCKS
+from ...transcript.parent_chain import nearest_remaining
 from ...transcript.visible_messages import waits_for_model
 from ..edit_builder import (
     CONTENT_POINTER,
@@ -98,11 +99,7 @@ def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit
     for entry in view.entries:
         if entry.parent not in gone or entry.line in removed:
             continue
-        parent: str | None = entry.parent
-        seen: set[str | None] = set()
-        while parent in gone and parent not in seen:
-            seen.add(parent)
-            parent = gone[parent]
+        parent = nearest_remaining(entry.parent, gone)
         yield from make_replacements(view, entry.line, {"/parentUuid": parent})
 
 

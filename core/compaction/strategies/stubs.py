@@ -156,7 +156,6 @@ def stub_superseded_result(
 
 
 READ_TOOLS: Final = frozenset({"Read"})
-EDIT_TOOLS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit"})
 SHELL_TOOLS: Final = frozenset({"Bash", "BashOutput", "TaskOutput", "PowerShell"})
 LISTING_TOOLS: Final = frozenset({"Glob", "Grep", "LS"})
 WEB_TOOLS: Final = frozenset({"WebFetch", "WebSearch"})

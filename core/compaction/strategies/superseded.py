@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from ...transcript.conversation import PartKind
+from ...transcript.line_types import EDIT_TOOLS
 from ..edit_builder import (
     Because,
     iter_strings,
@@ -16,7 +17,6 @@ from ..edit_builder import (
 from ..plan import Operation
 from ..transcript_view import TranscriptView, VisibleBlock
 from .stubs import (
-    EDIT_TOOLS,
     READ_TOOLS,
     FileCall,
     changeable_calls,
