@@ -20,6 +20,7 @@ from ..transcript.conversation import (
     drops_thinking,
     has_prompt,
     is_from_other_model,
+    last_boundary,
     newest_model,
 )
 from ..transcript.entry_decoder import iter_entries
@@ -407,6 +408,23 @@ def refusals_after_reading(
         yield TRANSCRIPT_CHANGED
 
 
+def _unread_entry(entries: Sequence[Entry]) -> Entry | None:
+    """Return an entry with a field that cannot be read, if it may be part of the context.
+
+    What stands before the last compaction is no longer sent, unless that kept it.
+    """
+    last, kept = last_boundary(entries), retained_uuids(entries)
+    start = last.line if last else 0
+    return next(
+        (
+            each
+            for each in entries
+            if each.unread_fields and (each.line >= start or each.uuid in kept)
+        ),
+        None,
+    )
+
+
 def refusals_before_planning(
     view: TranscriptView, scan: TranscriptScan, open_in: str | None
 ) -> Iterator[Refusal]:
@@ -419,7 +437,7 @@ def refusals_before_planning(
         yield too_long
     if open_in:
         yield Refusal("live", open_in, "close the session, or use `ctxtop trigger`")
-    unread = next((each for each in view.entries if each.unread_fields), None)
+    unread = _unread_entry(view.entries)
     if unread:
         yield Refusal(
             "shape",

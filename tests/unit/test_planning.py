@@ -207,6 +207,23 @@ def test_refusals_name_the_check_and_what_to_do(tmp_path: Path) -> None:
     assert refusal.what_to_do
 
 
+def test_nothing_is_planned_around_a_field_that_cannot_be_read(tmp_path: Path) -> None:
+    session = long_session()
+    session.lines[5]["timestamp"] = 5
+    (refusal,) = plan_of(session.write(tmp_path / "s.jsonl")).refused
+    assert refusal.why == "line 6 has a field that ctxtop cannot read: timestamp"
+
+
+def test_an_unreadable_field_before_the_last_compaction_hinders_no_plan(tmp_path: Path) -> None:
+    earlier = made.user("hi") | {"timestamp": 5}
+    session = long_session()
+    session.lines[:0] = [earlier, made.boundary()]
+    session.lines[2]["parentUuid"] = session.lines[1]["uuid"]
+    plan = plan_of(session.write(tmp_path / "s.jsonl"))
+    assert not plan.refused
+    assert plan.operations
+
+
 def test_a_transcript_that_grows_meanwhile_is_refused(tmp_path: Path) -> None:
     path = long_session().write(tmp_path / "s.jsonl")
 
