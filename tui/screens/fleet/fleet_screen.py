@@ -36,6 +36,7 @@ from .session_filter import completion_choices
 
 if TYPE_CHECKING:
     from ....collectors.claude_code.scan_progress import ScanProgress
+    from ....core.measure.composition import Composition
     from ....core.model.problem import Problem
 
 
@@ -432,13 +433,18 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
     @on(ContextPane.CompositionRequested)
     def _look_into(self, event: ContextPane.CompositionRequested) -> None:
         session, places = event.session, self.app.places
-        self.app.lookup_worker.submit(
-            lambda: query_store(
-                places,
-                lambda db: read_context_composition(db, places.folder.projects, session.session_id),
-            ),
-            lambda found: self.query_one(ContextPane).show_composition(session, found),
-        )
+
+        def read() -> Composition | Problem:
+            projects = places.folder.projects
+            return query_store(
+                places, lambda db: read_context_composition(db, projects, session.session_id)
+            )
+
+        def take(found: Composition | Problem) -> None:
+            if self.is_attached:
+                self.query_one(ContextPane).show_composition(session, found)
+
+        self.app.lookup_worker.submit(read, take)
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
