@@ -21,7 +21,6 @@ from textual.theme import Theme
 from ..core.transcript.sanitize import one_line
 from .app_base import TOAST_S
 from .background_queries import WorkerThread
-from .dashboard_settings import DashboardSettings, asks_for_ascii, read_dashboard_settings
 from .feed import Feed
 from .messages import (
     FeedStopped,
@@ -37,7 +36,14 @@ from .session_actions import SessionActions
 from .signals import ExitHandler
 from .text.ascii_signs import to_ascii
 from .theme import DARK, THEMES, fallback_colours
-from .ui_state import UiState, UiStateFile, UiStateManager
+from .ui_state import (
+    DashboardSettings,
+    UiState,
+    UiStateFile,
+    UiStateManager,
+    asks_for_ascii,
+    read_dashboard_settings,
+)
 from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:

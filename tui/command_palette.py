@@ -16,7 +16,7 @@ from textual.widgets import OptionList
 
 from ..core.model.session import Session
 from ..core.transcript.sanitize import one_line
-from .screens.help.help_screen import MOVEMENT_IDS
+from .screens.help_screen import MOVEMENT_IDS
 from .theme import THEMES
 
 if TYPE_CHECKING:

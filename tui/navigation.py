@@ -56,7 +56,7 @@ def _make_log_page(app: NavigationApp) -> Page:
 
 
 def _make_doctor_page(app: NavigationApp) -> Page:
-    from .screens.doctor.doctor_screen import DoctorScreen
+    from .screens.doctor_screen import DoctorScreen
 
     return DoctorScreen()
 
@@ -87,7 +87,7 @@ def _make_compact_page(app: NavigationApp) -> Page | None:
 
 
 def _make_recover_page(app: NavigationApp) -> Page | None:
-    from .screens.recover.recover_screen import RecoverScreen
+    from .screens.recover_screen import RecoverScreen
 
     session = app.current_session
     if session is None:
@@ -197,7 +197,7 @@ class NavigationApp(Dashboard):
 
     def action_help(self) -> None:
         """Show the keys of what is on the screen."""
-        from .screens.help.help_screen import HelpScreen, explain_keys
+        from .screens.help_screen import HelpScreen, explain_keys
 
         keys = explain_keys(self.screen.active_bindings, self.get_key_display)
         self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
@@ -246,7 +246,7 @@ class NavigationApp(Dashboard):
 
     def action_welcome(self) -> None:
         """Show what ctxtop is and where to begin."""
-        from .screens.welcome.welcome_screen import WelcomeScreen
+        from .screens.welcome_screen import WelcomeScreen
 
         if not any(isinstance(screen, WelcomeScreen) for screen in self.screen_stack):
             self.push_screen(WelcomeScreen())

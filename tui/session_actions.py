@@ -151,7 +151,7 @@ class SessionActions:
         """Show what would be undone, and undo it once the user confirms."""
         from ..core.actions.session_compaction import undo_obstacle
         from ..core.store.database import state_folder
-        from .screens.confirm_screen import confirm
+        from .screens.dialogs import confirm
         from .screens.history.receipt_history import undo_question
 
         app = self._app

@@ -1,9 +1,10 @@
-"""The state of the dashboard that survives a restart: theme, order, pinned sessions."""
+"""The dashboard's settings in the policy, and its own state, which survives a restart."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self
@@ -15,8 +16,11 @@ from ..core.files.file_operations import file_lock, write_file_atomically
 from ..core.files.safe_open import open_regular
 
 if TYPE_CHECKING:
+    from ..collectors.standard_paths import PolicySources
     from ..core.model.problem import Problem
+    from ..core.policy.policy import Policy
     from .background_queries import WorkerThread
+    from .keymap import Keymap
 
 
 MAX_STATE_BYTES: Final = 1 << 20
@@ -107,3 +111,55 @@ class CycleEnum(Enum):
         """The one that the next press leads to."""
         members = list(type(self))
         return members[(members.index(self) + 1) % len(members)]
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardSettings:
+    """How the dashboard looks, and which keys it has."""
+
+    theme: str = ""
+    """Empty: the one that was chosen last."""
+    ascii: bool = False
+    welcome: bool = True
+    keymap: Mapping[str, str] = field(default_factory=dict)
+    """Keys by the binding's id."""
+    notices: tuple[str, ...] = ()
+    """What was said of keys and does not hold."""
+
+
+def read_dashboard_settings(sources: PolicySources) -> DashboardSettings:
+    """Read them; looks into files and imports much, so it is a worker's."""
+    from ..collectors.policy_files import PolicyFiles
+    from ..core.policy.schema import LAST_CHOSEN
+
+    policy = PolicyFiles(sources).policies.common
+    theme = policy.text("ui.theme")
+    found = policy_keymap(policy)
+    return DashboardSettings(
+        theme="" if theme == LAST_CHOSEN else theme,
+        ascii=policy.flag("ui.ascii"),
+        welcome=policy.flag("ui.welcome"),
+        keymap=found.keys if found else {},
+        notices=tuple(str(each) for each in found.notices) if found else (),
+    )
+
+
+def policy_keymap(policy: Policy) -> Keymap | None:
+    """Return the policy's key bindings; None if it has none, without importing the keymap."""
+    from ..core.policy.schema import KEY_BINDING_PREFIX
+
+    if not policy.with_prefix(KEY_BINDING_PREFIX):
+        return None
+    from .keymap import all_bindings, read_keymap
+
+    return read_keymap(policy, all_bindings())
+
+
+def asks_for_ascii(sources: PolicySources) -> bool:
+    """Whether the command line or CTXTOP_ASCII asks for ASCII.
+
+    Reads no file, so the answer is known before the first frame.
+    """
+    said = [value for key, value in sources.command_line if key == "ui.ascii"]
+    said = said[-1:] or [sources.environ.get("CTXTOP_ASCII", "")]
+    return said[0].lower() not in {"", "0", "no", "off", "false"}

@@ -9,7 +9,7 @@ from ctxtop.core.compaction.receipts import ReceiptStore
 from ctxtop.core.store.database import state_folder
 from ctxtop.tui.screens.compact.compact_panes import OperationPane
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
 from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.widgets.row_list import RowList

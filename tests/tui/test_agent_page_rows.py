@@ -25,7 +25,7 @@ from ctxtop.tui.screens.agents.agents_table import (
     lay_out_agent_columns,
     toggle_word,
 )
-from ctxtop.tui.screens.agents.finding_rows import (
+from ctxtop.tui.screens.agents.compliance_rows import (
     finding_line,
     findings_header,
     lay_out_findings,

@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING
 from ctxtop.tui.screens.agents.agent_screen import AgentScreen
 from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
 from ctxtop.tui.screens.agents.agents_table import AgentScope
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
-from ctxtop.tui.screens.export_screen import ExportScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
-from ctxtop.tui.widgets.tab_bar import TabBar
+from ctxtop.tui.widgets.header_footer import TabBar
 from textual.widgets import Input, Static
 
 from .comparing import compare, compare_sizes, counted

@@ -25,7 +25,7 @@ from ctxtop.collectors.plugin.plugin_log import (
 )
 from ctxtop.core.store.log_records import LogKind
 from ctxtop.tui.cli.commands import run
-from ctxtop.tui.cli.doctor import machine_checks, plugin_checks
+from ctxtop.tui.cli.doctor import config_checks, machine_checks
 from ctxtop.tui.cli.doctor.store_checks import check_all, scan_and_check_all
 
 from ..logs import log_file, part_name, tell
@@ -226,7 +226,7 @@ def test_a_damaged_store(scanned: Places) -> None:
 
 
 def test_a_disk_that_is_nearly_full(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plugin_checks, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(config_checks, "LOW_DISK_BYTES", 1 << 62)
     check = the_wrong_one(check_all(scanned))
 
     assert (check.name, "nearly full" in check.detail) == ("disk", True)

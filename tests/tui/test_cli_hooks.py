@@ -323,7 +323,7 @@ INSTALLERS = {
     for name in (
         "cli/hooks_commands.py",
         "cli/output/hooks_output.py",
-        "screens/welcome/welcome_screen.py",
+        "screens/welcome_screen.py",
         "screens/history/receipt_history.py",
     )
 }

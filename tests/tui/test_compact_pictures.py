@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.core.compaction import apply as engine
-from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
+from ctxtop.tui.screens.recover_screen import RecoverScreen
 
 from .compacting import (
     LARGE,

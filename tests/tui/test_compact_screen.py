@@ -14,7 +14,7 @@ from ctxtop.core.compaction.plan import Severity
 from ctxtop.tui.screens.compact.action_page import AskClientScreen
 from ctxtop.tui.screens.compact.compact_panes import BY_LEVEL
 from ctxtop.tui.screens.compact.compact_screen import CompactScreen
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.controls import Choice, Slider
 from ctxtop.tui.widgets.row_list import Rows

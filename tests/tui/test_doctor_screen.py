@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ctxtop.tui.cli.doctor import store_checks
 from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck, failed_check, passed_check
-from ctxtop.tui.screens.doctor.doctor_screen import DoctorScreen
+from ctxtop.tui.screens.doctor_screen import DoctorScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
 

@@ -15,6 +15,7 @@ import pytest
 from ctxtop.core.measure.activity import Activity, ActivityKind, SessionCost
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.queries.query_rows import UsageRow
+from ctxtop.tui.export.documents import csv_table
 from ctxtop.tui.export.metric_exporters import (
     NotSentError,
     check_endpoint,
@@ -23,8 +24,7 @@ from ctxtop.tui.export.metric_exporters import (
     prometheus_text,
 )
 from ctxtop.tui.export.metrics import Metric, MetricsInput, MetricUnit, SessionLabel, make_metrics
-from ctxtop.tui.export.record_tables import csv_table
-from ctxtop.tui.text.markdown import escape_markdown
+from ctxtop.tui.tables import escape_markdown
 from msgspec.structs import replace
 
 from ..transcripts import PROJECT, SESSION, START_MS, assistant, user, write

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.tui.app import MAX_HELD_KEYS, CtxtopApp, OpeningScreen
 from ctxtop.tui.keymap import all_bindings
-from ctxtop.tui.screens.help.help_screen import HelpScreen
+from ctxtop.tui.screens.help_screen import HelpScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
-from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen
+from ctxtop.tui.screens.welcome_screen import WelcomeScreen
 
 from .support import WIDE, Opened
 

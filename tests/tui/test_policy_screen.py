@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.standard_paths import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.settings.policy_editor import ValueScreen
 from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
 from ctxtop.tui.widgets.row_list import RowList

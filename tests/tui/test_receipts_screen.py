@@ -22,7 +22,7 @@ from ctxtop.core.store.automation_records import (
     end_automatic_run,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
 from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.screens.page import ReadingScreen

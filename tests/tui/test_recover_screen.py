@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.actions import session_recovery
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
-from ctxtop.tui.screens.recover.recover_screen import RecoverScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.screens.recover_screen import RecoverScreen
 from textual.widgets import Button
 
 from ..transcripts import PROJECT, SESSION

@@ -16,8 +16,8 @@ from ctxtop.tui.screens.session.compaction_detail_screen import (
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT
 from ctxtop.tui.text.text_lines import SessionTab
+from ctxtop.tui.widgets.header_footer import TabBar
 from ctxtop.tui.widgets.row_list import RowList
-from ctxtop.tui.widgets.tab_bar import TabBar
 from ctxtop.tui.widgets.timeline_view import EMPTY, TimelineView
 from rich.cells import cell_len
 from textual import events

@@ -6,8 +6,7 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
-from ctxtop.tui.screens.export_screen import ExportScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.summaries.comparison_screens import (
     CompareScreen,
     CoverageScreen,

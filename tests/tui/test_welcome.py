@@ -10,8 +10,8 @@ import pytest
 from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.core.actions.automation import Automation
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.confirm_screen import ConfirmScreen
-from ctxtop.tui.screens.welcome.welcome_screen import WelcomeScreen
+from ctxtop.tui.screens.dialogs import ConfirmScreen
+from ctxtop.tui.screens.welcome_screen import WelcomeScreen
 from ctxtop.tui.ui_state import UiState, UiStateFile
 from msgspec.structs import replace
 

@@ -6,7 +6,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from ctxtop.tui.export.document_file import ExportError, FileThereError, parse_path, write_export
+from ctxtop.tui.export.documents import ExportError, FileThereError, parse_path, write_export
 
 
 def test_it_is_written_whole_for_the_user_alone(tmp_path: Path) -> None:

@@ -41,8 +41,8 @@ from ctxtop.core.summaries.summary_settings import (
     SummarySettings,
     read_summary_settings,
 )
-from ctxtop.tui.dashboard_settings import DashboardSettings, read_dashboard_settings
 from ctxtop.tui.notifications import NotificationSettings, notification_settings
+from ctxtop.tui.ui_state import DashboardSettings, read_dashboard_settings
 from msgspec.structs import replace
 
 from .test_automation import NOW, READY

@@ -11,7 +11,7 @@ from ctxtop.core.measure.evidence import (
 from ctxtop.core.measure.trigger import Trigger
 from ctxtop.core.measure.window import Claim, ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState, TokenCounts
-from ctxtop.tui.screens.session.number_sources import (
+from ctxtop.tui.screens.session.context_breakdown import (
     number_sources,
     source_detail,
     sources_listing,

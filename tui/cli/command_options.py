@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from ...collectors.standard_paths import PolicySources
-from ..dashboard_settings import asks_for_ascii
+from ..ui_state import asks_for_ascii
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 

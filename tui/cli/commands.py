@@ -32,14 +32,12 @@ from .compliance_commands import check, compliance, findings
 from .event_commands import log, notify
 from .export_command import export
 from .hooks_commands import hook, hooks, statusline
-from .inject_command import inject
 from .output import json_records, snapshot_records
-from .output.printing import print_result, print_result_parts
+from .output.printing import print_result, print_result_parts, shorten_ids
 from .output.printing import print_result as _emit
-from .output.text_table import shorten_ids
 from .policy_commands import keys, policy, trust
 from .recover_command import recover_session
-from .session_commands import evidence, lens, timeline
+from .session_commands import evidence, inject, lens, timeline
 from .start import open_dashboard, resolve_places
 from .summaries_command import diff, summaries
 
@@ -194,9 +192,9 @@ def scan(context: click.Context, *, bad: bool) -> int:
     refuse_options(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
     began = time.monotonic()
     with open_snapshot(options_of(context)) as found:
-        record = json_records.scan_record(found, time.monotonic() - began)
+        record = snapshot_records.scan_record(found, time.monotonic() - began)
         if bad:
-            record |= json_records.unread_records(found)
+            record |= snapshot_records.unread_records(found)
         return _emit(context, record, lambda: _tables().scan_lines(record))
 
 
@@ -338,7 +336,7 @@ def doctor(context: click.Context) -> int:
     checks = look(places)
     code = _emit(
         context,
-        {"checks": [json_records.doctor_check_record(each) for each in checks]},
+        {"checks": [each.record() for each in checks]},
         lambda: _tables().checks_list(checks),
     )
     failed = [each.name for each in checks if not each.ok and each.is_blocking]

@@ -34,12 +34,12 @@ from .command_errors import DONE, RefusedError
 from .command_options import options_of, refuse_options, session_option, store_options
 from .command_store import open_snapshot, read_policy
 from .output import compliance_json
-from .output.printing import print_result
-from .output.text_table import (
+from .output.printing import (
     clean_line,
     draw_table,
     paint,
     print_lines,
+    print_result,
     session_id_cell,
     shorten_ids,
 )

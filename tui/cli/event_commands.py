@@ -15,8 +15,7 @@ from .command_errors import RefusedError
 from .command_options import common_options, options_of, store_options
 from .command_store import open_snapshot, read_policy
 from .output.json_records import Record
-from .output.printing import print_result
-from .output.text_table import draw_table
+from .output.printing import draw_table, print_result
 
 if TYPE_CHECKING:
     from ..screens.log.event_log import LogEvent
@@ -40,8 +39,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
 
     Newest first.
     """
-    from ..screens.log.event_history import read_event_history
-    from ..screens.log.event_log import LogLevel, filter_events
+    from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
     with open_snapshot(options_of(context)) as found:
         past = read_event_history(found.db, found.places.store)

@@ -188,13 +188,13 @@ def _json_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
 
 
 def _markdown_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.record_tables import markdown_report
+    from ..export.documents import markdown_report
 
     return markdown_report(wanted.redacted(_all_records(found)))
 
 
 def _csv_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.record_tables import csv_table
+    from ..export.documents import csv_table
 
     return csv_table(wanted.redacted(_RECORDS[wanted.what or ExportTable.SESSIONS](found)))
 

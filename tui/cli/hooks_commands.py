@@ -15,8 +15,7 @@ import click
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
 from .command_options import CommandOptions, common_options, options_of, wants_ascii
-from .output.printing import print_result
-from .output.text_table import paint, print_lines
+from .output.printing import paint, print_lines, print_result
 from .start import resolve_places
 
 if TYPE_CHECKING:
@@ -284,7 +283,7 @@ def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
     from ...core.store.database import open_reader
     from ...core.store.queries import log_queries
     from .command_store import update_and_report
-    from .doctor.plugin_checks import log_checks
+    from .doctor.config_checks import log_checks
     from .output.hooks_output import STATUS_LINE_KEY
 
     if places.exists:

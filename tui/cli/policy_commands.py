@@ -13,18 +13,18 @@ from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
 from ...core.policy.policy import KeyPermission, PolicyNotice, key_permission
 from ...core.policy.value_types import PolicyValue
-from ..dashboard_settings import policy_keymap
 from ..tables import Cell, Column, TextColumn
 from ..text.formats import iso_time
+from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import common_options, options_of, session_option, store_options, wants_ascii
 from .command_store import read_policy
-from .output.printing import print_result
-from .output.text_table import (
+from .output.printing import (
     clean_line,
     draw_table,
     paint,
     print_lines,
+    print_result,
 )
 from .start import resolve_places
 

@@ -29,11 +29,11 @@ from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error
 from .command_options import options_of, store_options
 from .command_store import open_snapshot
 from .compact_commands import exit_code, find_session
-from .output.printing import print_result
-from .output.text_table import (
+from .output.printing import (
     COLUMN_GAP,
     MIN_TEXT_CELLS,
     draw_table,
+    print_result,
     terminal_width,
 )
 

@@ -19,8 +19,7 @@ from .command_errors import DONE, FAILED, RefusedError, print_error, print_error
 from .command_options import options_of, session_option, store_options
 from .command_store import StoreSnapshot, open_snapshot
 from .output import json_records
-from .output.printing import print_result
-from .output.text_table import paint
+from .output.printing import paint, print_result
 
 
 class ListedSummaries(msgspec.Struct, frozen=True):
@@ -127,7 +126,7 @@ def _summary_lines(rows: Sequence[SummaryRow]) -> list[str]:
 def _print_markdown(listed: ListedSummaries, *, redacting: bool) -> int:
     from ...core.transcript.redaction import redact
     from ..text.summary_text import summaries_markdown
-    from .output.text_table import print_lines
+    from .output.printing import print_lines
 
     text = "".join(summaries_markdown(listed.rows, listed.session_titles)).removesuffix("\n")
     print_lines((redact(text) if redacting else text).split("\n"))
@@ -135,7 +134,7 @@ def _print_markdown(listed: ListedSummaries, *, redacting: bool) -> int:
 
 
 def _export(listed: ListedSummaries, named: str, *, redacting: bool) -> int:
-    from ..export.document_file import ExportError, parse_path, write_export
+    from ..export.documents import ExportError, parse_path, write_export
     from ..text.summary_text import summaries_markdown
 
     if not listed.rows:

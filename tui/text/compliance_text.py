@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from ...core.compliance.findings import FAILED_VERDICTS, ComplianceVerdict, finding_labels
+from ..tables import code_span, escape_links
 from .formats import date_time, tokens
-from .markdown import code_span, escape_links
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import ComplianceCost, RunVerdict

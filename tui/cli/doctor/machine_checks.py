@@ -31,7 +31,7 @@ from ....core.model.problem import Problem
 from ....core.store.queries import session_queries
 from ....core.store.queries.query_rows import ProblemRow
 from ...text.formats import plural
-from ..output.text_table import output_encoding, wants_colours
+from ..output.printing import output_encoding, wants_colours
 
 if TYPE_CHECKING:
     from ....collectors.places import Places
@@ -66,6 +66,10 @@ class DoctorCheck(msgspec.Struct, frozen=True):
     fix: str | None = None
     is_blocking: bool = True
     """Of what is not well: ctxtop cannot do its work until that is mended."""
+
+    def record(self) -> dict[str, object]:
+        """Return it as `ctxtop doctor --json` prints it."""
+        return {"name": self.name, "ok": self.ok, "detail": self.detail, "fix": self.fix}
 
 
 def folder_checks(places: Places) -> list[DoctorCheck]:

@@ -45,7 +45,16 @@ from ....core.store.store_schema import SCHEMA_VERSION
 from ....core.transcript.line_types import why_ignored
 from ...text.formats import iso_time, plural
 from ..command_errors import error_text, print_error, print_errors
-from .config_checks import config_checks, policy_check, saves_checks
+from .config_checks import (
+    config_checks,
+    disk_check,
+    hook_check,
+    log_checks,
+    measurement_check,
+    policy_check,
+    requests_check,
+    saves_checks,
+)
 from .machine_checks import (
     DoctorCheck,
     failed_check,
@@ -55,7 +64,6 @@ from .machine_checks import (
     noted_check,
     passed_check,
 )
-from .plugin_checks import disk_check, hook_check, log_checks, measurement_check, requests_check
 
 RECENT_RUN_MS: Final = 7 * 24 * 3_600_000
 """A session that ended longer ago is hardly missed."""

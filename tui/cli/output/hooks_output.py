@@ -11,7 +11,7 @@ from ....collectors.claude_code.config.client_settings import mask_secrets
 from ....collectors.install.install_status import CommandStatus, InstallState, InstallStatus
 from ...tables import Column, TextColumn
 from ...text.formats import iso_time, plural
-from .text_table import clean_line, draw_table, paint
+from .printing import clean_line, draw_table, paint
 
 if TYPE_CHECKING:
     from ....collectors.install.install_plan import InstallPlan

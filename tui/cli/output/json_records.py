@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import asdict
 
-from ....collectors.claude_code.own_files import own_log_folder
 from ....core.measure.tokens import tokens_or_estimate
 from ....core.policy.value_types import to_json_value
-from ....core.store.queries import agent_queries, log_queries, session_queries
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow, UsageRow
 from ...text.formats import iso_time
 from . import compliance_json
@@ -31,8 +29,6 @@ if TYPE_CHECKING:
     from ....core.store.readers.warning_reader import ContextWarning
     from ....core.summaries.artifacts import Quote, Todo
     from ....core.summaries.lost_artifacts import LostArtifacts
-    from ..command_store import StoreSnapshot
-    from ..doctor.machine_checks import DoctorCheck
 
 
 Record = dict[str, Any]
@@ -419,42 +415,3 @@ def _sum_fields(rows: Collection[UsageRow]) -> Record:
         "output_tokens": sum(row.output_tokens for row in rows),
         "responses": sum(row.responses for row in rows),
     }
-
-
-def scan_record(reading: StoreSnapshot, seconds: float) -> Record:
-    """The object of `ctxtop scan`: what the whole store holds."""
-    counts = session_queries.store_counts(reading.db)
-    return {
-        "files": counts["files"],
-        "bytes": counts["bytes"],
-        "lines": counts["lines"],
-        "bad_lines": counts["bad_lines"],
-        "unknown_types": session_queries.unknown_types(reading.db),
-        "sessions": counts["sessions"],
-        "agents": agent_queries.count_agents(reading.db),
-        "seconds": round(seconds, 3),
-    }
-
-
-def unread_records(reading: StoreSnapshot) -> Record:
-    """What `ctxtop scan --bad` adds: every line and every place that could not be read."""
-    projects, logs = reading.places.folder.projects, own_log_folder(reading.places.store)
-    return {
-        "bad": [
-            {"file": str(folder / name), "offset": offset, "length": length, "reason": reason}
-            for folder, lines in (
-                (projects, session_queries.bad_lines(reading.db)),
-                (logs, log_queries.bad_log_lines(reading.db)),
-            )
-            for name, offset, length, reason in lines
-        ],
-        "troubles": [
-            {"place": trouble.where, "what": trouble.what, "remedy": trouble.fix}
-            for trouble in session_queries.problems(reading.db)
-        ],
-    }
-
-
-def doctor_check_record(found: DoctorCheck) -> Record:
-    """One check of `ctxtop doctor`."""
-    return {"name": found.name, "ok": found.ok, "detail": found.detail, "fix": found.fix}

@@ -21,7 +21,7 @@ from ...text.plan_text import (
     read_changes,
     wrap_first_lines,
 )
-from .text_table import (
+from .printing import (
     clean_line,
     draw_table,
     label_beside,

@@ -23,13 +23,13 @@ from ...tables import Column, TextColumn
 from ...text.formats import date_time, iso_time, percent, tokens
 from ..command_errors import DONE, FAILED
 from .plan_output import OPERATION_COLUMNS, NumberedOperation
-from .printing import print_result
-from .text_table import (
+from .printing import (
     clean_line,
     draw_table,
     label_beside,
     labelled_lines,
     paint,
+    print_result,
     terminal_width,
 )
 

@@ -45,7 +45,7 @@ from ...text.session_text import (
     largest_parts,
     share_tokens_text,
 )
-from .text_table import (
+from .printing import (
     clean_line,
     draw_table,
     gauge_cell,

@@ -18,7 +18,7 @@ from ...text.saves_text import (
     plugin_text,
     save_age,
 )
-from .text_table import clean_line, draw_table
+from .printing import clean_line, draw_table
 
 if TYPE_CHECKING:
     from ....core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport

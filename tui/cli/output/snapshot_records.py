@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
+from ....collectors.claude_code.own_files import own_log_folder
 from ....core.measure.activity import estimate_cost
-from ....core.measure.compaction_report import steering_outcomes
+from ....core.measure.compaction_report import decode_report, steering_outcomes
 from ....core.store.log_records import AnswerItemRecord
-from ....core.store.queries import activity_queries, session_queries
+from ....core.store.queries import activity_queries, agent_queries, log_queries, session_queries
 from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.query_rows import CompactionRow, UsageRow
 from ...screens.agents.agent_details import injected_records, read_injected_context
 from . import json_records
+from .json_records import Record
 
 if TYPE_CHECKING:
     from ....core.model.agent import Agent
@@ -24,18 +26,13 @@ if TYPE_CHECKING:
 
 def steering_records(
     rows: Sequence[CompactionRow], asked: Sequence[AnswerItemRecord]
-) -> list[list[dict[str, Any]] | None]:
+) -> list[list[Record] | None]:
     """Make the value of `steered` for each compaction, None where nothing was asked.
 
     The rows stand newest first.
     """
-    from ....core.measure.compaction_report import decode_report
-
     found = steering_outcomes([(row, decode_report(row.report)) for row in rows], asked)
     return [[asdict(item) for item in items] or None for items in found]
-
-
-Record = dict[str, Any]
 
 
 def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
@@ -86,4 +83,38 @@ def totals_of_snapshot(found: StoreSnapshot) -> Record:
         "with_agent_progress": json_records.sums_record(
             [*spent, *progress], estimate_cost([*spending, *more], prices)
         ),
+    }
+
+
+def scan_record(reading: StoreSnapshot, seconds: float) -> Record:
+    """The object of `ctxtop scan`: what the whole store holds."""
+    counts = session_queries.store_counts(reading.db)
+    return {
+        "files": counts["files"],
+        "bytes": counts["bytes"],
+        "lines": counts["lines"],
+        "bad_lines": counts["bad_lines"],
+        "unknown_types": session_queries.unknown_types(reading.db),
+        "sessions": counts["sessions"],
+        "agents": agent_queries.count_agents(reading.db),
+        "seconds": round(seconds, 3),
+    }
+
+
+def unread_records(reading: StoreSnapshot) -> Record:
+    """What `ctxtop scan --bad` adds: every line and every place that could not be read."""
+    projects, logs = reading.places.folder.projects, own_log_folder(reading.places.store)
+    return {
+        "bad": [
+            {"file": str(folder / name), "offset": offset, "length": length, "reason": reason}
+            for folder, lines in (
+                (projects, session_queries.bad_lines(reading.db)),
+                (logs, log_queries.bad_log_lines(reading.db)),
+            )
+            for name, offset, length, reason in lines
+        ],
+        "troubles": [
+            {"place": trouble.where, "what": trouble.what, "remedy": trouble.fix}
+            for trouble in session_queries.problems(reading.db)
+        ],
     }

@@ -14,15 +14,13 @@ from ....core.measure.agent_compliance import (
     group_by_severity,
 )
 from ....core.model.agent import Agent
-from ...tables import Column
+from ...tables import Column, escape_cell, escape_links, markdown_table
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
 from ...text.formats import NOTHING, model_name, percent, tokens
-from ...text.markdown import escape_cell, escape_links, markdown_table
 from ...widgets.row_list import FoldList, Row
 from .agent_details import AgentDetails
 from .agent_report import NO_DETAILS, agent_report, agent_result_text, session_agents_report
 from .agent_tree import TreeColumns, measure_tree
-from .agent_type_rows import compliance_share_text, type_line, type_report, types_header
 from .agents_table import (
     AgentOrder,
     AgentScope,
@@ -38,13 +36,17 @@ from .agents_table import (
     filter_findings,
     filter_types,
 )
-from .finding_rows import (
+from .compliance_rows import (
     FindingRow,
+    compliance_share_text,
     finding_fold_cell,
     finding_line,
     finding_report,
     findings_header,
     lay_out_findings,
+    type_line,
+    type_report,
+    types_header,
 )
 
 if TYPE_CHECKING:

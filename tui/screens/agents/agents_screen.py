@@ -20,8 +20,8 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...widgets.filter_bar import FilterBar
+from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
-from ...widgets.tab_bar import TabBar
 from ...widgets.text_pane import Pager
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import Page, RefreshingQuery
@@ -301,7 +301,7 @@ class AgentsScreen(Page, ZoomableScreen):
 
     def action_export(self) -> None:
         """Ask where what is shown is to go."""
-        from ..export_screen import ExportChoice, ExportScreen
+        from ..dialogs import ExportChoice, ExportScreen
 
         document = self._pane.document()
         if document:

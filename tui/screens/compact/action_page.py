@@ -23,7 +23,7 @@ from ....core.transcript.sanitize import one_line
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
-from ..confirm_screen import CANCEL_LABEL, confirm, dialog_bindings
+from ..dialogs import CANCEL_LABEL, confirm, dialog_bindings
 from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 

@@ -34,8 +34,7 @@ from ...text.session_text import (
     longest_fitting,
     turns_left_texts,
 )
-from ...text.table_lines import Drawing, ScreenColumn, header_line, item_line
-from ...text.text_lines import FOLD_SIGNS
+from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, header_line, item_line
 from .session_arrangement import ProjectHeading, SessionOrder
 
 MAX_BAR_CELLS: Final = 40

@@ -20,13 +20,14 @@ from ...text.formats import date_time_seconds, fit_left, fit_right, local_time
 from ...widgets.filter_bar import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
-from .event_history import MAX_HISTORY, read_event_history
 from .event_log import (
+    MAX_HISTORY,
     WEIGHT_SIGNS,
     LogEvent,
     LogLevel,
     filter_events,
     newest_events,
+    read_event_history,
 )
 
 REFRESH_S: Final = 2.0

@@ -40,7 +40,7 @@ from ...text.saves_text import (
     save_age,
     tokens_of_maximum_text,
 )
-from ...text.table_lines import Drawing, ScreenColumn, header_line, item_line
+from ...text.text_lines import Drawing, ScreenColumn, header_line, item_line
 from ...widgets.row_list import Row, RowList, Rows
 from ..page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 

@@ -20,8 +20,8 @@ from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...text.text_lines import SHORT_TAB_NAMES, SessionTab
 from ...text.timeline_text import turn_events_line, turn_line
+from ...widgets.header_footer import TabBar
 from ...widgets.row_list import RowList, Rows
-from ...widgets.tab_bar import TabBar
 from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page

@@ -36,8 +36,14 @@ from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
 from ...text.text_lines import SessionTab, heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from .compaction_rows import compaction_detail, compactions_listing, find_compaction
-from .context_breakdown import categories_listing, category_detail, find_item, items_listing
-from .number_sources import source_detail, sources_listing
+from .context_breakdown import (
+    categories_listing,
+    category_detail,
+    find_item,
+    items_listing,
+    source_detail,
+    sources_listing,
+)
 
 if TYPE_CHECKING:
     from ....core.measure.timeline import TimelineTurn

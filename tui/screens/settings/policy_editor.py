@@ -26,7 +26,7 @@ from ....core.policy.value_types import InvalidValueError, PolicyValue, format_v
 from ....core.transcript.sanitize import one_line
 from ...dashboard import Dashboard
 from ...text.formats import shorten_middle
-from ..confirm_screen import confirm, diff_content
+from ..dialogs import confirm, diff_content
 from .policy_table import (
     EditablePolicyFile,
     PolicyChangeRefused,

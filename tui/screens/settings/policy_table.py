@@ -35,10 +35,10 @@ from ....core.policy.schema import find_key
 from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
-from ...dashboard_settings import policy_keymap
 from ...text.formats import fit_left, shorten_middle
 from ...text.policy_text import name_keys
 from ...text.text_lines import FOLD_SIGNS
+from ...ui_state import policy_keymap
 
 Result = TypeVar("Result")
 

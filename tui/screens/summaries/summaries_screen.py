@@ -400,7 +400,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def action_export(self) -> None:
         """Ask what to export, and where to."""
-        from ..export_screen import ExportScreen
+        from ..dialogs import ExportScreen
         from .summary_report import EXPORT_NAME, list_export_choices, single_export_choice
 
         if self._listing is None or self._row is None:

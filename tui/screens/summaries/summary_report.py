@@ -36,7 +36,7 @@ from ...text.summary_text import (
     summary_name,
 )
 from ...text.text_lines import WrappedText, expand_tabs, wrap_text
-from ..export_screen import ExportChoice
+from ..dialogs import ExportChoice
 
 if TYPE_CHECKING:
     from ....core.compliance.run_verdict import RunVerdict

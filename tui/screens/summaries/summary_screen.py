@@ -187,7 +187,7 @@ class SummaryScreen(ReadingScreen):
 
     def action_export(self) -> None:
         """Ask where to export it to."""
-        from ..export_screen import ExportScreen
+        from ..dialogs import ExportScreen
         from .summary_report import EXPORT_NAME, single_export_choice
 
         choice = single_export_choice(self._row, {self._row.session_id: self._known.session_label})

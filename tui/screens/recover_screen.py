@@ -14,19 +14,19 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
-from ....core.compaction.recovery.recovery_settings import RecoveryStep
-from ....core.model.session import Session
-from ....core.transcript.sanitize import one_line
-from ...messages import FleetView
-from ...text.formats import fit_left, fit_right, shorten_middle, tokens
-from ...text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
-from ...widgets.text_pane import Reader
-from ..page import Page
+from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ...core.model.session import Session
+from ...core.transcript.sanitize import one_line
+from ..messages import FleetView
+from ..text.formats import fit_left, fit_right, shorten_middle, tokens
+from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
+from ..widgets.text_pane import Reader
+from .page import Page
 
 if TYPE_CHECKING:
-    from ....core.actions.session_access import ActionFailure, ResumeResult
-    from ....core.actions.session_recovery import Recovery
-    from ....core.model.problem import Problem
+    from ...core.actions.session_access import ActionFailure, ResumeResult
+    from ...core.actions.session_recovery import Recovery
+    from ...core.model.problem import Problem
 
 
 STEP_CELLS: Final = 18
@@ -153,8 +153,8 @@ class RecoverScreen(Page):
         places, session, confirmed = self.app.places, self._session, self._confirmed
 
         def question(db: sqlite3.Connection) -> Recovery | ActionFailure:
-            from ....collectors.session_target import open_session_at
-            from ....core.actions import session_recovery
+            from ...collectors.session_target import open_session_at
+            from ...core.actions import session_recovery
 
             access = open_session_at(places, session)
             return session_recovery.try_preview_recovery(access, db, confirmed)
@@ -164,7 +164,7 @@ class RecoverScreen(Page):
         self.look_up(question, self._take)
 
     def _take(self, found: Recovery | ActionFailure | Problem) -> None:
-        from ....core.actions.session_recovery import Recovery
+        from ...core.actions.session_recovery import Recovery
 
         if isinstance(found, Recovery):
             self._recovery, self._message = found, ""
@@ -183,7 +183,7 @@ class RecoverScreen(Page):
 
     def action_allow(self) -> None:
         """Allow the step that asks first, once a person has read what it loses."""
-        from ..confirm_screen import confirm
+        from .dialogs import confirm
 
         step = self._step_to_confirm
         if step is None:
@@ -217,7 +217,7 @@ class RecoverScreen(Page):
     def _mended(
         self, found: tuple[Recovery, ResumeResult | None] | ActionFailure | Problem
     ) -> None:
-        from ..history.receipt_screen import ReceiptScreen
+        from .history.receipt_screen import ReceiptScreen
 
         if not self.is_attached:
             return

@@ -1,18 +1,87 @@
-"""The records of an export as CSV (RFC 4180), and as a report in Markdown."""
+"""Exported documents: records as CSV and Markdown, and the file they are written to."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
+from ...core.files.file_operations import remove_if_present, write_temporary
+from ...core.transcript.redaction import redact
 from ...core.transcript.sanitize import map_texts
-from ..tables import Column
+from ..tables import Column, escape_markdown, markdown_table
 from ..text.formats import NOTHING, percent
-from ..text.markdown import escape_markdown, markdown_table
+
+
+class ExportError(Exception):
+    """It cannot be written; the message says what, where and what to do."""
+
+
+class FileThereError(ExportError):
+    """Another file has that name."""
+
+
+def parse_path(typed: str, base: Path) -> Path:
+    """Understand what a person typed as a file's name; raises ExportError."""
+    if not typed.strip():
+        raise ExportError("no name: type the file to write")
+    path = Path(typed.strip()).expanduser()
+    path = path if path.is_absolute() else base / path
+    if "\0" in typed:
+        raise ExportError("a file's name has no NUL: type another one")
+    return path
+
+
+def write_export(
+    path: Path, parts: Iterable[str], *, replacing: bool = False, redacting: bool = True
+) -> int:
+    """Write a file for the user alone and give its bytes; raises ExportError.
+
+    Secrets are replaced by what they are, unless `redacting` is False. Another file is
+    replaced only where that was asked for, a link never.
+    """
+    try:
+        _check_target(path, replacing=replacing)
+        # Whole: a private key has many lines.
+        texts = [redact("".join(parts))] if redacting else parts
+        return _write_parts(path, texts, replacing=replacing)
+    except FileExistsError as error:
+        raise FileThereError(f"{path} is there already: name another file") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise ExportError(f"{path} cannot be written: {why}; name another file") from error
+
+
+def _check_target(path: Path, *, replacing: bool) -> None:
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(found.st_mode):
+        raise ExportError(f"{path} is not a regular file: name another one")
+    if not replacing:
+        raise FileExistsError(str(path))
+
+
+def _write_parts(path: Path, parts: Iterable[str], *, replacing: bool) -> int:
+    part = write_temporary(path, (each.encode("utf-8", "replace") for each in parts))
+    try:
+        written = part.stat().st_size
+        if replacing:
+            part.replace(path)
+        else:
+            # Unlike a rename a link never takes the place of a file that came meanwhile.
+            os.link(part, path, follow_symlinks=False)
+    finally:
+        remove_if_present(part)
+    return written
+
 
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20\u207a\u207b\u2212\ufe62\ufe63\ufe66\ufe6b"
 """Of a formula; those of full width and like ones are signs to some spreadsheets."""

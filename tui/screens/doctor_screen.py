@@ -11,16 +11,16 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widget import Widget
 
-from ....core.transcript.sanitize import one_line
-from ...background_queries import WorkerThread
-from ...text.formats import fit_left, shorten_middle
-from ...widgets.row_list import Row, RowList, Rows
-from ..page import Page, ReadingScreen
+from ...core.transcript.sanitize import one_line
+from ..background_queries import WorkerThread
+from ..text.formats import fit_left, shorten_middle
+from ..widgets.row_list import Row, RowList, Rows
+from .page import Page, ReadingScreen
 
 if TYPE_CHECKING:
-    from ....collectors.places import Places
-    from ....core.model.problem import Problem
-    from ...cli.doctor.machine_checks import DoctorCheck
+    from ...collectors.places import Places
+    from ...core.model.problem import Problem
+    from ..cli.doctor.machine_checks import DoctorCheck
 
 
 _NAME_CELLS: Final = 18
@@ -49,7 +49,7 @@ def check_line(check: DoctorCheck, width: int) -> Content:
 
 def aborted_check(problem: Problem) -> DoctorCheck:
     """Return a failed check for a problem that stopped the checks themselves."""
-    from ...cli.doctor.machine_checks import failed_check
+    from ..cli.doctor.machine_checks import failed_check
 
     return failed_check(problem.where, problem.what, problem.fix)
 
@@ -194,6 +194,6 @@ class DoctorScreen(Page):
 
 
 def _run_checks(places: Places) -> Iterable[DoctorCheck]:
-    from ...cli.doctor.store_checks import each_check
+    from ..cli.doctor.store_checks import each_check
 
     return each_check(places)

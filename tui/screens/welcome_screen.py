@@ -14,15 +14,15 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Button, Static
 
-from ....core.model.problem import Problem
-from ....core.transcript.sanitize import one_line
-from ...widgets.header_footer import KeyLine
-from ..confirm_screen import confirm, diff_content
+from ...core.model.problem import Problem
+from ...core.transcript.sanitize import one_line
+from ..widgets.header_footer import KeyLine
+from .dialogs import confirm, diff_content
 
 if TYPE_CHECKING:
-    from ....collectors.install.install_plan import InstallPlan
-    from ....collectors.places import Places
-    from ...dashboard import Dashboard
+    from ...collectors.install.install_plan import InstallPlan
+    from ...collectors.places import Places
+    from ..dashboard import Dashboard
 
 
 ALREADY_INSTALLED = "the plugin is installed already: `ctxtop hooks status` tells how it does"
@@ -42,14 +42,14 @@ def offer_install(places: Places) -> InstallOffer | str:
 
     Raises OSError.
     """
-    from ....collectors.install.hook_settings import (
+    from ...collectors.install.hook_settings import (
         InstallOptions,
         SettingsScope,
         settings_location,
     )
-    from ....collectors.install.install_plan import install_diff, plan_install
-    from ....collectors.install.settings_file import NotSafeError
-    from ...cli.output.hooks_output import install_plan_text
+    from ...collectors.install.install_plan import install_diff, plan_install
+    from ...collectors.install.settings_file import NotSafeError
+    from ..cli.output.hooks_output import install_plan_text
 
     place = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
     wanted = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
@@ -68,8 +68,8 @@ def install_plugin(offer: InstallOffer, places: Places) -> str:
 
     Where it is not safe any more, that is said instead.
     """
-    from ....collectors.install.install_plan import apply_install
-    from ....collectors.install.settings_file import NotSafeError
+    from ...collectors.install.install_plan import apply_install
+    from ...collectors.install.settings_file import NotSafeError
 
     try:
         backup = apply_install(offer.plan, places.store)

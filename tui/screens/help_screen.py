@@ -14,22 +14,22 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from ....core.model.agent import AgentStatus
-from ....core.model.filter_language import Fields, fields_filter
-from ....core.model.session import SessionStatus
-from ....core.summaries.summary_comparison import ItemFate
-from ....core.transcript.sanitize import one_line
-from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import NOTHING, fit_left
-from ...text.gauge import LEVEL_MARK, TRIGGER_MARK
-from ...text.summary_text import KIND_SIGNS
-from ...widgets.text_pane import Reader
-from ...widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
-from ..agents.agent_tree import AGENT_SIGNS
-from ..compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
-from ..fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
-from ..summaries.comparison_text import COVERAGE_SIGNS as THING_SIGNS
-from ..summaries.summary_report import kind_name
+from ...core.model.agent import AgentStatus
+from ...core.model.filter_language import Fields, fields_filter
+from ...core.model.session import SessionStatus
+from ...core.summaries.summary_comparison import ItemFate
+from ...core.transcript.sanitize import one_line
+from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
+from ..text.formats import NOTHING, fit_left
+from ..text.gauge import LEVEL_MARK, TRIGGER_MARK
+from ..text.summary_text import KIND_SIGNS
+from ..widgets.text_pane import Reader
+from ..widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
+from .agents.agent_tree import AGENT_SIGNS
+from .compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
+from .fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
+from .summaries.comparison_text import COVERAGE_SIGNS as THING_SIGNS
+from .summaries.summary_report import kind_name
 
 SignGroup = tuple[str, tuple[tuple[str, str], ...]]
 """A heading, and signs with what each means."""

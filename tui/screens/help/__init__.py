@@ -1,1 +1,0 @@
-"""The page that lists the keys."""

@@ -1,1 +1,0 @@
-"""The page that recovers a session whose prompt is too long."""

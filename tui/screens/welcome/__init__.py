@@ -1,1 +1,0 @@
-"""The page that a new user sees first."""
