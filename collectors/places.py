@@ -1,19 +1,57 @@
-"""Where things are: Claude Code's folder, and the store that belongs to it."""
+"""Where the files of Claude Code and ctxtop are, and where a policy comes from.
+
+Imports nothing slow: every hook loads it.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .standard_paths import PolicySources, claude_config_dir, trust_file_path, user_policy_path
-
 if TYPE_CHECKING:
     from .claude_code.discover import ClaudeFolder
+
+
+def claude_config_dir(environ: Mapping[str, str], home: Path) -> Path:
+    """Name the folder as the client does (reference: claude-code-formats 1.1)."""
+    chosen = environ.get("CLAUDE_CONFIG_DIR")
+    return Path(chosen).expanduser() if chosen else home / ".claude"
+
+
+USER_POLICY_NAME = "config.toml"
+
+
+def user_policy_path() -> Path:
+    """Name the user's file (requirements 002-108: XDG, and what other systems have for it)."""
+    from platformdirs import user_config_path
+
+    return user_config_path("ctxtop") / USER_POLICY_NAME
+
+
+TRUST_FILE_NAME = "trusted-projects.json"
+
+
+def trust_file_path() -> Path:
+    """Name the file that remembers which projects' policy files the user trusts."""
+    from platformdirs import user_state_path
+
+    return user_state_path("ctxtop") / TRUST_FILE_NAME
+
+
+class PolicySources(msgspec.Struct, frozen=True):
+    """The places of one run beside the projects' own files."""
+
+    command_line: tuple[tuple[str, str], ...] = ()
+    """Keys and values, in the order in which they stood."""
+    environ: Mapping[str, str] = {}
+    user_file: Path | None = None
+    trust_file: Path | None = None
+    """What the person trusts; None trusts no project."""
 
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"

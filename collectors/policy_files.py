@@ -27,7 +27,7 @@ from ..core.policy.resolve import (
     resolve_project_policy,
 )
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
-from .standard_paths import PolicySources
+from .places import PolicySources
 from .trust_file import TrustFile, TrustFileError, check_project_file, content_sha256
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.commit import recover_interrupted
 from ctxtop.core.compaction.compaction_target import session_lock
-from ctxtop.core.compaction.fork import fork_transform
 from ctxtop.core.compaction.plan import CompactionRefusedError, RemoveLine, ReplaceValue, Severity
 from ctxtop.core.compaction.receipts import (
     BACKUPS_PER_SESSION,
@@ -29,7 +28,12 @@ from ctxtop.core.compaction.receipts import (
     ReceiptStore,
     WrittenVersion,
 )
-from ctxtop.core.compaction.rewritten_lines import NO_TRANSFORM, lines_after, rewrite_lines
+from ctxtop.core.compaction.rewritten_lines import (
+    NO_TRANSFORM,
+    fork_transform,
+    lines_after,
+    rewrite_lines,
+)
 from ctxtop.core.compaction.summary_boundary import (
     BoundaryContent,
     CommonLineFields,

@@ -6,8 +6,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.operation_selection import STRATEGIES
-from ctxtop.core.compaction.plan import RemoveLine, ReplaceValue, Severity, effective_window
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.plan import (
+    PlanOptions,
+    RemoveLine,
+    ReplaceValue,
+    Severity,
+    effective_window,
+)
 from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import (
     PlanSource,

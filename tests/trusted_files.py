@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors import standard_paths
+from ctxtop.collectors import places
 from ctxtop.collectors.policy_files import PROJECT_POLICY_NAME, read_project_policy
 from ctxtop.collectors.trust_file import TrustFile, content_sha256
 
@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 def trust(folder: Path, trust_file: Path | None = None) -> None:
     """Trust a folder's file as it is now; in the person's own list where no other is named."""
     content = read_project_policy(folder / PROJECT_POLICY_NAME)
-    TrustFile(trust_file or standard_paths.trust_file_path()).trust(
-        str(folder), content_sha256(content)
-    )
+    TrustFile(trust_file or places.trust_file_path()).trust(str(folder), content_sha256(content))
 
 
 def write_trusted(folder: Path, text: str, trust_file: Path | None = None) -> None:

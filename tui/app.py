@@ -47,8 +47,7 @@ from .ui_state import (
 from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
-    from ..collectors.places import Places
-    from ..collectors.standard_paths import PolicySources
+    from ..collectors.places import Places, PolicySources
     from ..core.model.problem import Problem
     from .screens.fleet.fleet_screen import FleetScreen
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ..core.files.file_operations import LockHeldError, file_lock
+from ..core.host import find_program
 from ..core.policy.schema import AUTO, OFF
-from ..core.system.host import find_program
 from ..core.transcript.sanitize import one_line
 from .text.formats import shorten_middle
 

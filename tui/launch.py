@@ -11,8 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..collectors.places import Places
-from ..collectors.standard_paths import PolicySources, user_policy_path
+from ..collectors.places import Places, PolicySources, user_policy_path
 
 if TYPE_CHECKING:
     from ..collectors.demo import DemoFolder

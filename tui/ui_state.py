@@ -16,7 +16,7 @@ from ..core.files.file_operations import file_lock, write_file_atomically
 from ..core.files.safe_open import open_regular
 
 if TYPE_CHECKING:
-    from ..collectors.standard_paths import PolicySources
+    from ..collectors.places import PolicySources
     from ..core.model.problem import Problem
     from ..core.policy.policy import Policy
     from .background_queries import WorkerThread

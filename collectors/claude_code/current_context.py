@@ -1,4 +1,4 @@
-"""How full a session's context is at this moment, read from the end of its transcript."""
+"""A context as its files are now: how full it is, and what must survive a compaction."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
+from ...core.injection.injection_candidates import RunOutcome, break_client_tags
 from ...core.measure.evidence import ContextEvidence, Evidence
 from ...core.measure.models import SMALL_WINDOW
 from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource
@@ -21,6 +23,20 @@ from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
+from ...core.summaries.steering import (
+    Essential,
+    RunningAgent,
+    collect_current_artifacts,
+    find_failing_files,
+    list_essentials,
+)
+from ...core.transcript.conversation import (
+    Entry,
+    Role,
+    entries_since_compaction,
+    kept_entries,
+    last_boundary,
+)
 from ...core.transcript.entry_decoder import decode_entry
 from ...core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
@@ -29,8 +45,10 @@ from ...core.transcript.line_decoder import (
     decode_attachment,
     decode_line,
 )
-from ...core.transcript.sanitize import sanitize_title
+from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
+from .agent_files import read_session_agents
+from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
 
 
 class LatestAnswer(msgspec.Struct, frozen=True):
@@ -156,3 +174,60 @@ def _with_own_environment(facts: EvidenceRows, session_id: str) -> EvidenceRows:
         if name in os.environ
     }
     return replace(facts, environments=facts.environments | {session_id: own})
+
+
+AGENT_ACTIVE_MS: Final = 15 * 60_000
+"""An agent whose file did not change for so long is not at work: it was left behind by a client
+that ended."""
+
+
+def read_essentials(transcript: Path, now_ms: int) -> tuple[Essential, ...]:
+    """List what must survive, the most useful first; of a compaction that has just come, too.
+
+    Raises OSError where the transcript cannot be read.
+    """
+    entries = _before_pending_compaction(read_recent_entries(transcript))
+    standing = collect_current_artifacts(entries)
+    failing = find_failing_files(
+        entries_since_compaction(entries), [use.path for use in standing.files]
+    )
+    found = list_essentials(standing, failing, _running_agents(transcript, now_ms))
+    return tuple(
+        msgspec.structs.replace(
+            item, text=break_client_tags(sanitize_text(item.text)), key=sanitize_text(item.key)
+        )
+        for item in found
+    )
+
+
+def texts_since_compaction(transcript: Path) -> list[str]:
+    """Return all texts in context since the last compaction: summary, kept and new entries.
+
+    Empty if there was none recently. Raises OSError if the transcript cannot be read.
+    """
+    entries = read_recent_entries(transcript)
+    last = last_boundary(entries)
+    if last is None or last.boundary is None:
+        return []
+    since = entries_since_compaction(entries)
+    kept = kept_entries(last.boundary, entries[: len(entries) - len(since)])
+    pieces = [piece for entry in (*kept, *since) for piece in entry.parts]
+    return [text for piece in pieces for text in (piece.text, piece.path or "") if text]
+
+
+def _before_pending_compaction(entries: list[Entry]) -> Sequence[Entry]:
+    """Leave out a compaction that nothing was answered after: it is the one that is meant."""
+    since = entries_since_compaction(entries)
+    if len(since) == len(entries) or any(each.role is Role.ASSISTANT for each in since):
+        return entries
+    return entries[: len(entries) - len(since) - 1]
+
+
+def _running_agents(transcript: Path, now_ms: int) -> list[RunningAgent]:
+    if transcript.parent.name == "subagents":
+        return []
+    return [
+        RunningAgent(past.agent_id, past.agent_type, sanitize_title(past.description))
+        for past in read_session_agents(transcript, read_tail_lines(transcript))
+        if past.outcome is RunOutcome.RUNNING and now_ms - (past.changed_at or 0) < AGENT_ACTIVE_MS
+    ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ...core.system.host import python_command
+from ...core.host import python_command
 from .reader_process import FRAME_LENGTH, IndexedBlock, ReadJob, pack_frame, unpack_answer
 
 if TYPE_CHECKING:

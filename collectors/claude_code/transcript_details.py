@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ...core.compaction.transcript_file import MAX_TRANSCRIPT_BYTES
+from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
 from ...core.measure.composition import MAX_ITEMS, Composition, break_down_context, tool_call_name
 from ...core.measure.context_parts import (
     CachedPartCounter,

@@ -21,10 +21,10 @@ from typing import Final
 import msgspec
 
 from ...core.files.safe_open import open_regular
-from ...core.system.host import client_environment, find_program
+from ...core.host import client_environment, find_program
 from ...core.transcript.sanitize import sanitize_path, sanitize_title
+from ..places import claude_config_dir as default_folder
 from ..plugin.compact_requests import is_session_id
-from ..standard_paths import claude_config_dir as default_folder
 
 STATE_FILE_NAME: Final = ".claude.json"
 

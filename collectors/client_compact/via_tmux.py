@@ -24,8 +24,8 @@ from typing import Final
 import msgspec
 
 from ...core.actions.session_access import CompactFailure, NotCompactedError, Via
+from ...core.host import find_program
 from ...core.store.transcript_records import LiveSession
-from ...core.system.host import find_program
 from ..claude_code.registry import linux_stat_field
 from .request_receipts import (
     COMPACT_TIMEOUT_S,

@@ -11,9 +11,12 @@ from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from .agent_conversation import (
+from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall, text_block
+from .demo_conversation import (
     AgentConversation,
+    DemoCompaction,
     LaunchedAgent,
+    MainConversation,
     acknowledge_launch,
     agent_chain,
     agent_sidecar,
@@ -21,7 +24,6 @@ from .agent_conversation import (
     launch_agents,
     notification_text,
 )
-from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall, text_block
 from .demo_data import MODEL_OF_ID, SUMMARIES, TASKS, TEXTS, permission_call
 from .demo_transcript import (
     LINE_GAP,
@@ -40,7 +42,6 @@ from .demo_transcript import (
     to_millis,
     write_file,
 )
-from .main_conversation import DemoCompaction, MainConversation
 from .session_builder import (
     FIRST_TOKENS,
     SessionBuilder,

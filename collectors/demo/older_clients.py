@@ -6,7 +6,6 @@ from dataclasses import asdict, replace
 from functools import reduce
 
 from . import client_attachments
-from .agent_conversation import agent_call, agent_sidecar, agent_transcript
 from .conversation_writer import (
     AnswerUsage,
     split_usage,
@@ -16,6 +15,7 @@ from .conversation_writer import (
     tool_result_block,
     tool_use_block,
 )
+from .demo_conversation import agent_call, agent_sidecar, agent_transcript
 from .demo_data import (
     CLIENT,
     TEXTS,

@@ -19,6 +19,7 @@ from .conversation_writer import (
     thinking_block,
     tool_use_block,
 )
+from .demo_conversation import MainConversation
 from .demo_data import (
     CURRENT_VERSION,
     MODELS,
@@ -46,7 +47,6 @@ from .demo_transcript import (
     to_millis,
     write_file,
 )
-from .main_conversation import MainConversation
 
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
 CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it

@@ -9,9 +9,18 @@ from datetime import timedelta
 
 import msgspec
 
-from .agent_conversation import (
+from .conversation_writer import (
+    AnswerUsage,
+    PendingToolCall,
+    split_usage,
+    text_block,
+    tool_use_block,
+)
+from .demo_conversation import (
     AgentConversation,
+    DemoCompaction,
     LaunchedAgent,
+    MainConversation,
     acknowledge_launch,
     agent_call,
     agent_chain,
@@ -20,16 +29,8 @@ from .agent_conversation import (
     launch_agents,
     notification_text,
 )
-from .conversation_writer import (
-    AnswerUsage,
-    PendingToolCall,
-    split_usage,
-    text_block,
-    tool_use_block,
-)
 from .demo_data import RAW, SUMMARIES, TASKS, AgentTask, DemoToolCall, client_text, permission_call
 from .demo_transcript import DemoClock, DemoJson, DemoSession, FileBuffer, encode_json
-from .main_conversation import DemoCompaction, MainConversation
 from .older_clients import (
     NewerConversation,
     OlderConversation,

@@ -25,10 +25,15 @@ from ...core.files.file_operations import write_file_atomically
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
 from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
-from ..claude_code.config.config_files import read_config_file, resolve_folder
+from ..claude_code.config.config_files import (
+    InvalidJsonError,
+    as_object,
+    decode_json,
+    read_config_file,
+    resolve_folder,
+)
 from ..claude_code.config.config_reader import MANAGED_SETTINGS_FILE
 from ..claude_code.config.definition_files import SKILLS_MARKETPLACE
-from ..claude_code.config.lenient_json import InvalidJsonError, as_object, decode_json
 from ..plugin.compact_requests import request_folder
 from ..plugin.installed_commands import (
     InstalledCommand,

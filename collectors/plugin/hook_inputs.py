@@ -8,8 +8,8 @@ import time
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, Final
 
+from ..places import PolicySources, trust_file_path, user_policy_path
 from ..policy_files import PolicyFiles
-from ..standard_paths import PolicySources, trust_file_path, user_policy_path
 from .hook_call import find_hook_project
 
 if TYPE_CHECKING:

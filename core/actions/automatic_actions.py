@@ -23,10 +23,10 @@ from ..compaction.plan import (
     DEFAULT_MAX_SEVERITY,
     CompactionPlan,
     CompactionRefusedError,
+    PlanOptions,
     Refusal,
     effective_window,
 )
-from ..compaction.plan_options import PlanOptions
 from ..compaction.receipts import CompactionReceipt
 from ..compaction.recovery.recovery_run import AttemptRefusedError
 from ..model.problem import Problem

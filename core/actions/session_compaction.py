@@ -11,8 +11,13 @@ import msgspec
 
 from ..compaction.apply import ReportStage, apply_plan, ignore_stage
 from ..compaction.compaction_target import CompactionTarget, require_idle
-from ..compaction.plan import CompactionPlan, CompactionRefusedError, Refusal, make_plan
-from ..compaction.plan_options import PlanOptions
+from ..compaction.plan import (
+    CompactionPlan,
+    CompactionRefusedError,
+    PlanOptions,
+    Refusal,
+    make_plan,
+)
 from ..compaction.receipts import (
     ApplyMode,
     BackupStore,
@@ -85,8 +90,10 @@ def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[Pla
 
 
 def _plan_whole_conversation(context: PlanContext, options: PlanOptions) -> CompactionPlan:
-    from ..compaction.conversation_planning import plan_conversation  # with all summaries
-    from .whole_strategies import whole_operation_maker
+    from .conversation_planning import (
+        plan_conversation,  # with all summaries
+        whole_operation_maker,
+    )
 
     make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
     try:

@@ -14,7 +14,6 @@ import msgspec
 
 from ..compaction.apply import apply_plan
 from ..compaction.compaction_target import CompactionTarget
-from ..compaction.conversation_planning import read_conversation
 from ..compaction.operation_selection import STRATEGIES
 from ..compaction.plan import CompactionRefusedError, Operation, Refusal, Severity
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
@@ -53,6 +52,7 @@ from ..summaries.summary_settings import SummarySettings, read_summary_settings
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.entry_decoder import iter_entries, read_entries
 from ..transcript.sanitize import sanitize_text
+from .conversation_planning import read_conversation
 from .session_access import ActionFailure, ResumeResult, SessionAccess
 
 DEDUP_STRATEGIES: Final = frozenset(

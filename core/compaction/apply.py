@@ -25,7 +25,6 @@ from ..files.file_operations import (
 )
 from .commit import begins_with_version, commit, recover_interrupted
 from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
-from .fork import copy_session_files, fork_title, fork_transform, link_file_history
 from .plan import CompactionPlan, CompactionRefusedError, RefusalKind, refusal_error
 from .receipts import (
     MAX_BACKUP_BYTES,
@@ -42,7 +41,11 @@ from .rewritten_lines import (
     EditMismatchError,
     LineTransform,
     RewrittenLine,
+    copy_session_files,
+    fork_title,
+    fork_transform,
     lines_after,
+    link_file_history,
     rewrite_lines,
 )
 from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visible_messages

@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from ..files.file_operations import hash_file, open_regular_file, read_blocks, write_temporary
 from .compaction_target import WaitTimes, atomic_replace, recover_leftovers
-from .fork import remove_fork_files
 from .plan import (
     AppendLine,
     CompactionPlan,
@@ -28,7 +27,7 @@ from .receipts import (
     WrittenVersion,
     remove_leftovers,
 )
-from .rewritten_lines import appended_line
+from .rewritten_lines import appended_line, remove_fork_files
 
 MAX_TRIES: Final = 20
 """Tries; a client that writes during every one of them does not pause."""

@@ -32,8 +32,8 @@ from ..files.file_operations import (
 )
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
-from .fork import AGENTS_FOLDER
 from .plan import CompactionRefusedError, Refusal, RefusalKind, refusal_error
+from .rewritten_lines import AGENTS_FOLDER
 
 END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork changes nothing of it"
 

@@ -16,12 +16,12 @@ from .plan import (
     DEFAULT_MAX_SEVERITY,
     AppendLine,
     Operation,
+    PlanOptions,
     Refusal,
     ReplaceValue,
     Severity,
     changed_lines,
 )
-from .plan_options import PlanOptions
 from .protection import mark_protected
 from .strategies import files, inputs, lossless, masked, reasoning, superseded
 from .strategies.reasoning import (

@@ -12,8 +12,7 @@ from ..summaries.artifacts import TODO_TOOLS
 from ..transcript.conversation import Entry, PartKind, Role, last_boundary
 from ..transcript.parent_chain import retained_uuids
 from ..transcript.visible_messages import is_call
-from .plan import ProtectedTokens
-from .plan_options import DEFAULT_OPTIONS, PlanOptions
+from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import VisibleBlock
 
 NEWEST_TURNS: Final = "newest turns"

@@ -14,7 +14,7 @@ import msgspec
 
 from ..files.safe_open import open_regular
 from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
-from .plan import Refusal
+from .plan import MAX_TRANSCRIPT_BYTES, Refusal
 from .transcript_view import FileLine
 
 _BUFFER_BYTES: Final = 1 << 20
@@ -117,12 +117,6 @@ def open_transcript(path: Path) -> Iterator[OpenTranscript]:
 
 LARGE_TRANSCRIPT_BYTES: Final = 50_000_000
 """From here on a person is told that it takes a while: at 10 MB a second to plan and apply."""
-
-MAX_TRANSCRIPT_BYTES: Final = 200_000_000
-"""What is larger is changed only where a person says so: its copies alone take some minutes."""
-
-NO_SIZE_LIMIT: Final = 1 << 62
-"""Bytes that no file has."""
 
 _MB: Final = 1_000_000
 

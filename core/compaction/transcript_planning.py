@@ -34,8 +34,7 @@ from .operation_selection import (
     complete_selection,
     suggest_options,
 )
-from .plan import CompactionPlan, Refusal, Severity, make_plan
-from .plan_options import DEFAULT_OPTIONS, PlanOptions
+from .plan import DEFAULT_OPTIONS, CompactionPlan, PlanOptions, Refusal, Severity, make_plan
 from .protection import (
     find_protected_lines,
     mark_protected,

@@ -26,7 +26,6 @@ from ..files.json_spans import JsonPointerError, member_spans, read_value, repla
 from ..transcript.parent_chain import nearest_remaining
 from .commit import begins_with_version, commit, recover_interrupted
 from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
-from .fork import fork_transform
 from .plan import (
     AppendLine,
     CompactionRefusedError,
@@ -38,7 +37,14 @@ from .plan import (
     refusal_error,
 )
 from .receipts import ApplyMode, BackupStore, CompactionReceipt, ReceiptStore, WrittenVersion
-from .rewritten_lines import NO_TRANSFORM, LineTransform, appended_line, lines_after, rewrite_lines
+from .rewritten_lines import (
+    NO_TRANSFORM,
+    LineTransform,
+    appended_line,
+    fork_transform,
+    lines_after,
+    rewrite_lines,
+)
 from .verify import verify_permissions
 
 _PARENT_KEY: Final = "parentUuid"

@@ -11,7 +11,7 @@ import msgspec
 
 from ..compaction.recovery.recovery_run import LOCKED_STATES, RecoveryRun, release_dead_holder
 from .database import write_transaction
-from .sql import fetch_records
+from .queries.query_rows import fetch_records
 
 HOUR_MS: Final = 3_600_000
 

@@ -12,7 +12,7 @@ import msgspec
 from ..measure.token_estimate import CalibrationSample, Estimator, GrowthStep
 from ..measure.tokens import CACHED_FROM_CHARS, ContentKind, TextCount, count_text
 from ..transcript.raw_lines import text_key
-from .sql import fetch_records
+from .queries.query_rows import fetch_records
 
 if TYPE_CHECKING:
     import sqlite3

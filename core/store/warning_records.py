@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .sql import fetch_records, in_condition
+from .queries.query_rows import fetch_records, in_condition
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from .providers.model_summary import DEFAULT_MAX_WORDS
-from .providers.provider import CHEAP_MODEL
+from .model_summary import CHEAP_MODEL, DEFAULT_MAX_WORDS
 from .summary_budget import Summary, SummaryBudget, summarise_in_levels
 from .summary_facts import (
     FOUR_SECTIONS,

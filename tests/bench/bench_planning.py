@@ -17,9 +17,8 @@ import tracemalloc
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.actions.conversation_planning import plan_conversation
+from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import (

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.fork import title_lines
-from ctxtop.core.compaction.plan import CompactionPlan, Severity
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.rewritten_lines import title_lines
 from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens

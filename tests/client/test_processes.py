@@ -35,8 +35,8 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.standard_paths import PolicySources
-from ctxtop.collectors.standard_paths import trust_file_path
+from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.places import trust_file_path
 from ctxtop.core.store.writer import Writer
 from tests.recorder import Recorder
 config, store, *folders = sys.argv[1:]

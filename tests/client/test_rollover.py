@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
 from ctxtop.core.compaction.transcript_planning import PlanSource

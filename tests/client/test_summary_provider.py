@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 _ASK = """\
 import os, sys
-from ctxtop.core.summaries.providers.model_providers import ClaudeCli
-from ctxtop.core.summaries.providers.provider import SummaryRequest
+from ctxtop.core.summaries.model_providers import ClaudeCli
+from ctxtop.core.summaries.model_summary import SummaryRequest
 print(ClaudeCli(os.environ).generate(SummaryRequest(sys.argv[1], "claude-haiku-4-5"), 60))
 """
 

@@ -9,10 +9,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.conversation_planning import plan_conversation
-from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_cut,

@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors.claude_code.own_files import LogReader
-from ctxtop.collectors.plugin.answer_records import record_answer
+from ctxtop.collectors.plugin.state_files import record_answer
 from ctxtop.core.store.log_records import AnswerItemRecord, LogKind
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.queries.log_queries import bad_log_lines

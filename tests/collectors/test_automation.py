@@ -16,9 +16,9 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
 from ctxtop.collectors.claude_code.watch import scan_and_watch
 from ctxtop.collectors.client_compact import client_compaction as ask_module
+from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.session_target import compaction_target
-from ctxtop.collectors.standard_paths import PolicySources, trust_file_path
 from ctxtop.core.actions import automatic_actions, session_compaction
 from ctxtop.core.actions.automatic_actions import ActionResult, AutomaticAction
 from ctxtop.core.actions.automation import (
@@ -64,8 +64,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.client_compact.client_compaction import ClientCompactTarget
-    from ctxtop.core.compaction.plan import CompactionPlan
-    from ctxtop.core.compaction.plan_options import PlanOptions
+    from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions
     from ctxtop.core.store.writer import Writer
 
     from ..recorder import Recorder

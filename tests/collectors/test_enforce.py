@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.plugin.answers import enforce
-from ctxtop.collectors.plugin.answers.enforce import answer
-from ctxtop.collectors.plugin.hook_call import HookCall
-from ctxtop.collectors.plugin.hook_transcript import (
+from ctxtop.collectors.plugin.answers.enforce import (
+    answer,
     find_preloaded_skills,
     read_last_message,
     was_blocked_before,
 )
+from ctxtop.collectors.plugin.hook_call import HookCall
 from ctxtop.core.files.safe_open import open_regular
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write

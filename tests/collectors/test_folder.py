@@ -11,7 +11,7 @@ import pytest
 from ctxtop.collectors.claude_code import tail
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder, classify_path, find_files
-from ctxtop.collectors.standard_paths import claude_config_dir
+from ctxtop.collectors.places import claude_config_dir
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries

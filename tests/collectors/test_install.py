@@ -23,13 +23,15 @@ from ctxtop.collectors.install.hook_settings import (
     settings_location,
 )
 from ctxtop.collectors.install.install_plan import (
+    MAX_BACKUPS,
     InstallPlan,
+    InstallRecords,
     apply_install,
     install_diff,
+    install_folder,
     plan_install,
     plan_uninstall,
 )
-from ctxtop.collectors.install.install_receipts import MAX_BACKUPS, InstallRecords, install_folder
 from ctxtop.collectors.install.install_status import (
     InstallState,
     InstallStatus,

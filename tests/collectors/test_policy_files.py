@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors import policy_files
+from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.collectors.policy_files import MAX_POLICY_BYTES, PROJECT_POLICY_NAME, PolicyFiles
-from ctxtop.collectors.standard_paths import PolicySources, trust_file_path
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 
 from ..trusted_files import trust

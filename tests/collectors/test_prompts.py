@@ -16,11 +16,11 @@ from ctxtop.collectors.claude_code.current_context import (
     introduced_model,
     read_latest_answer,
 )
-from ctxtop.collectors.plugin.answer_records import ANNOUNCEMENT_RETENTION_S, ThresholdAnnouncement
 from ctxtop.collectors.plugin.answers import prompts
 from ctxtop.collectors.plugin.answers.prompts import answer
 from ctxtop.collectors.plugin.hook_call import HookCall
 from ctxtop.collectors.plugin.plugin_log import log_folder
+from ctxtop.collectors.plugin.state_files import ANNOUNCEMENT_RETENTION_S, ThresholdAnnouncement
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import LogKind

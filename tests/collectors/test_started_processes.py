@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import ctxtop.core.system.host as child_process
+import ctxtop.core.host as child_process
 import pytest
 from ctxtop.collectors.claude_code import reader_pool as readers_module
 from ctxtop.collectors.claude_code.reader_pool import MIN_POOL_BYTES, open_reader_pool
@@ -19,9 +19,9 @@ from ctxtop.collectors.client_compact import client_run, via_tmux
 from ctxtop.collectors.client_compact.client_run import ClientRunError, prepare_run
 from ctxtop.collectors.install.install_status import MODULE_SETTINGS_FILE, plugin_files
 from ctxtop.collectors.plugin.installed_commands import hook_command, statusline_command
-from ctxtop.core.summaries.providers.model_providers import ClaudeCli
-from ctxtop.core.summaries.providers.provider import ProviderError, SummaryRequest
-from ctxtop.core.system.host import client_environment, find_program, python_command
+from ctxtop.core.host import client_environment, find_program, python_command
+from ctxtop.core.summaries.model_providers import ClaudeCli
+from ctxtop.core.summaries.model_summary import ProviderError, SummaryRequest
 from ctxtop.tui import desktop_notifications
 
 from ..transcripts import SESSION
@@ -29,13 +29,13 @@ from ..transcripts import SESSION
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-ROOT: Final = Path(child_process.__file__).resolve().parents[2]
+ROOT: Final = Path(child_process.__file__).resolve().parents[1]
 
 STARTS: Final = {
     # The client, in a session's own folder and only where it trusts that.
     ("collectors/client_compact/client_run.py", "subprocess.run"),
     # The client with neither tools nor settings, in an empty folder of our own.
-    ("core/summaries/providers/model_providers.py", "subprocess.run"),
+    ("core/summaries/model_providers.py", "subprocess.run"),
     # tmux, of the person's own server, by its absolute path.
     ("collectors/client_compact/via_tmux.py", "subprocess.run"),
     # The person's own status line of before, as the client would run it.
@@ -49,7 +49,7 @@ STARTS: Final = {
 }
 
 INTERPRETERS: Final = {
-    "core/system/host.py",
+    "core/host.py",
     "collectors/install/install_status.py",
     "collectors/plugin/installed_commands.py",
 }

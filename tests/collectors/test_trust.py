@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors import policy_files, trust_file
+from ctxtop.collectors.places import PolicySources
+from ctxtop.collectors.places import trust_file_path as own_trust_file
 from ctxtop.collectors.policy_files import (
     PROJECT_POLICY_NAME,
     PolicyFiles,
     list_trusted,
     preview_trust,
 )
-from ctxtop.collectors.standard_paths import PolicySources
-from ctxtop.collectors.standard_paths import trust_file_path as own_trust_file
 from ctxtop.collectors.trust_file import TrustFile, TrustFileError
 from ctxtop.core.policy.policy import ProjectTrust
 

@@ -9,8 +9,8 @@ import pytest
 from ctxtop.collectors import policy_files
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
+from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.policy_files import PolicyFiles
-from ctxtop.collectors.standard_paths import PolicySources
 from ctxtop.core.measure.levels import Level
 from ctxtop.core.store import warning_records
 from ctxtop.core.store.database import open_reader

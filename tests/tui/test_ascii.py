@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.collectors.places import PolicySources
 from ctxtop.tui.text.ascii_signs import ASCII_TABLE, to_ascii
 from msgspec.structs import replace as with_fields
 from rich.cells import cell_len

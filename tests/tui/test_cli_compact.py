@@ -10,7 +10,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction import plan_options, transcript_file
+from ctxtop.core.compaction import plan as compaction_plan
+from ctxtop.core.compaction import transcript_file
 from ctxtop.core.compaction.verify import PASSED_CHECKS
 from ctxtop.tui.cli.command_errors import UNSAFE
 from ctxtop.tui.screens.history import receipt_history
@@ -233,7 +234,7 @@ def test_the_next_command_is_the_same_with_something_more(
 def test_a_large_transcript_needs_force(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(plan_options, "MAX_TRANSCRIPT_BYTES", 50_000)
+    monkeypatch.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", 50_000)
     monkeypatch.setattr(transcript_file, "LARGE_TRANSCRIPT_BYTES", 50_000)
     refused = run("--apply")
     assert refused.code == UNSAFE
@@ -248,7 +249,7 @@ def test_a_transcript_that_is_too_large_is_refused_before_it_is_read(
     run: Callable[..., Ended], transcript: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     size = transcript.stat().st_size
-    monkeypatch.setattr(plan_options, "MAX_TRANSCRIPT_BYTES", size - 1)
+    monkeypatch.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", size - 1)
     monkeypatch.setattr("ctxtop.core.compaction.transcript_file.OpenTranscript.scan", None)
     refused = run("--json")
     assert refused.code == UNSAFE

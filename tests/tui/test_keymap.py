@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.collectors.places import PolicySources
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.tui.keymap import all_bindings, read_keymap

@@ -6,23 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.plan import (
-    Operation,
-    ProtectedTokens,
-    Refusal,
-    ReplaceValue,
-    Severity,
-    effective_window,
-    make_plan,
-    target_tokens,
-)
-from ctxtop.core.compaction.plan_options import (
     CUT,
     LAST_PROMPT,
     REVERT,
     ROLLOVER,
     SUMMARISE,
+    Operation,
     PlanOptions,
+    ProtectedTokens,
+    Refusal,
+    ReplaceValue,
+    Severity,
     check_options,
+    effective_window,
+    make_plan,
+    target_tokens,
 )
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState

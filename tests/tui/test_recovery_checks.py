@@ -14,6 +14,7 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     record_refusal,
     take_run_lock,
 )
+from ctxtop.core.host import process_start_time
 from ctxtop.core.store.automation_records import (
     AUTOMATIC_RUN_TIMEOUT_MS,
     AutomaticRunRecord,
@@ -22,7 +23,6 @@ from ctxtop.core.store.automation_records import (
     update_recovery,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.system.host import process_start_time
 from ctxtop.tui.cli.doctor import store_checks as checks
 from ctxtop.tui.cli.doctor.store_checks import RECENT_RUN_MS, recovery_checks
 from msgspec.structs import replace

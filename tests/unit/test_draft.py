@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import PlanDraft, draft_plan
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.fork import MAX_TITLE_CHARS, fork_title
 from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.rewritten_lines import MAX_TITLE_CHARS, fork_title
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.transcript.entry_decoder import read_entries
 

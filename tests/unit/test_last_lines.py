@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import Operation, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, plan_revert

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import AppendLine, CompactionPlan, Operation, Refusal, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_cut,
@@ -25,7 +25,7 @@ from tests.worked import WORDS, Session, numbered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.compaction.conversation_planning import Make
+    from ctxtop.core.actions.conversation_planning import Make
     from ctxtop.core.compaction.summary_boundary import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 

@@ -13,8 +13,7 @@ from ctxtop.core.compaction.operation_selection import (
     STRATEGIES,
     min_saved_tokens,
 )
-from ctxtop.core.compaction.plan import RemoveLine, Severity, requests_to_break_even
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.compaction.plan import PlanOptions, RemoveLine, Severity, requests_to_break_even
 from ctxtop.core.compaction.protection import NEWEST_TURNS
 from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.measure.models import (

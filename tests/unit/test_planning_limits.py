@@ -5,8 +5,9 @@ from __future__ import annotations
 import tracemalloc
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction import plan_options, transcript_file
-from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.compaction import plan as compaction_plan
+from ctxtop.core.compaction import transcript_file
 from ctxtop.core.compaction.plan import Refusal, Severity
 from ctxtop.core.compaction.transcript_file import (
     LARGE_TRANSCRIPT_BYTES,
@@ -143,7 +144,7 @@ def test_a_large_file_is_planned_for_and_refused(
     path = worked().write(tmp_path / "s.jsonl")
     size = path.stat().st_size
     with monkeypatch.context() as limited:
-        limited.setattr(plan_options, "MAX_TRANSCRIPT_BYTES", size - 1)
+        limited.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", size - 1)
         plan = plan_of(path)
     assert [each.check for each in plan.refused] == ["file-size"]
     assert plan.operations == plan_of(path).operations != ()

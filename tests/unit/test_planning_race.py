@@ -8,7 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.conversation_planning import plan_conversation
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
 from ctxtop.core.compaction.transcript_file import open_transcript

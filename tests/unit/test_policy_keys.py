@@ -13,7 +13,7 @@ import ctxtop.collectors
 import ctxtop.core
 import ctxtop.tui
 import pytest
-from ctxtop.collectors.standard_paths import PolicySources
+from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.session_recovery import resume_prompt
 from ctxtop.core.compaction.automation_rules import (
     PastRun,

@@ -23,6 +23,7 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     take_run_lock,
 )
 from ctxtop.core.compaction.recovery.recovery_settings import RecoverySettings, RecoveryStep
+from ctxtop.core.host import process_start_time
 from ctxtop.core.store.automation_records import AUTOMATIC_RUN_TIMEOUT_MS as RUN_LOST_MS
 from ctxtop.core.store.automation_records import (
     RUN_RETENTION_MS,
@@ -35,7 +36,6 @@ from ctxtop.core.store.automation_records import (
     update_recovery,
 )
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.system.host import process_start_time
 
 from .. import transcripts as made
 

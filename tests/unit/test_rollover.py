@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
+from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import CompactionPlan, CompactionRefusedError, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover

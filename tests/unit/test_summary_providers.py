@@ -14,27 +14,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.core.compaction.plan import Operation, Refusal
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_with_model
-from ctxtop.core.summaries.providers import model_summary
-from ctxtop.core.summaries.providers.model_providers import (
-    AnthropicApi,
-    ClaudeCli,
-    OpenAiApi,
-    make_provider,
-)
-from ctxtop.core.summaries.providers.model_summary import (
+from ctxtop.core.summaries import model_summary
+from ctxtop.core.summaries.model_providers import AnthropicApi, ClaudeCli, OpenAiApi, make_provider
+from ctxtop.core.summaries.model_summary import (
     ModelSummaryOptions,
-    SummaryCache,
-    SummaryCacheKey,
-    build_prompt,
-    extract_summary,
-    render_conversation,
-)
-from ctxtop.core.summaries.providers.provider import (
     ProviderError,
     ProviderName,
     ProviderRetry,
+    SummaryCache,
+    SummaryCacheKey,
     SummaryRequest,
+    build_prompt,
+    extract_summary,
     generate_with_retries,
+    render_conversation,
 )
 from ctxtop.core.summaries.summary_budget import SummaryBudget
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, make_fact

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from ...collectors.standard_paths import PolicySources
+from ...collectors.places import PolicySources
 from ..ui_state import asks_for_ascii
 
 Command = TypeVar("Command", bound="Callable[..., Any]")

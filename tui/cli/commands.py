@@ -13,9 +13,9 @@ from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
 from ...collectors.places import Places
+from ...core.host import python_command
 from ...core.store.queries import session_queries
 from ...core.store.queries.query_rows import CompactionRow
-from ...core.system.host import python_command
 from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, print_error
 from .command_options import (
     CommandOptions,
@@ -57,7 +57,7 @@ def serve(context: click.Context, *, port: int) -> int:
     ends it.
     """
     try:
-        from ...core.system.host import LOOPBACK
+        from ...core.host import LOOPBACK
         from ..web.web_server import new_token
         from ..web.web_server import serve_dashboard as run
     except ModuleNotFoundError as error:

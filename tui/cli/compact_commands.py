@@ -33,22 +33,20 @@ from ...core.actions.session_compaction import (
 from ...core.compaction.compaction_target import CompactionTarget
 from ...core.compaction.operation_selection import STRATEGIES
 from ...core.compaction.plan import (
-    CompactionPlan,
-    Refusal,
-    RefusalKind,
-    plan_to_dict,
-)
-from ...core.compaction.plan_options import (
     LAST_PROMPT,
     TEMPLATES_BY_SECTIONS,
     WHOLE_STRATEGIES,
+    CompactionPlan,
     PlanOptions,
+    Refusal,
+    RefusalKind,
     check_options,
+    plan_to_dict,
 )
 from ...core.compaction.receipts import ApplyMode, CompactionReceipt
 from ...core.compaction.transcript_file import large_transcript_note
 from ...core.store.database import state_folder
-from ...core.summaries.providers.provider import ProviderName
+from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES as NAMED
 from ..text.formats import iso_time, tokens
 from .command_errors import (

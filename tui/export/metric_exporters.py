@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from ...core.system.host import LOOPBACK, is_loopback, loopback_hosts
+from ...core.host import LOOPBACK, is_loopback, loopback_hosts
 from .metrics import Labels, Metric, MetricUnit
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -248,8 +248,8 @@ def check_endpoint(url: str, *, allow_remote: bool) -> None:
 
 def send_metrics(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> int:
     """POST a request, and say how many points were refused; raises NotSentError."""
-    from ...core.summaries.providers.model_providers import post_json
-    from ...core.summaries.providers.provider import ProviderError
+    from ...core.summaries.model_providers import post_json
+    from ...core.summaries.model_summary import ProviderError
 
     try:
         answer = post_json(url, headers, body, SEND_TIMEOUT_S)

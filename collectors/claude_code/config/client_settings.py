@@ -22,9 +22,10 @@ from ....core.store.config_records import (
 from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
 from ....core.transcript.sanitize import sanitize_path
-from .config_files import ConfigPath, FileTooLargeError, read_config_file, read_problem
-from .lenient_json import (
+from .config_files import (
     MAX_JSON_ITEMS,
+    ConfigPath,
+    FileTooLargeError,
     InvalidJsonError,
     as_bool,
     as_float,
@@ -33,6 +34,8 @@ from .lenient_json import (
     as_object,
     as_title,
     decode_json,
+    read_config_file,
+    read_problem,
 )
 
 if TYPE_CHECKING:

@@ -26,7 +26,14 @@ from ....core.store.queries import config_queries as queries
 from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
 from .client_settings import SettingsFollower
-from .config_files import ConfigPath, find_child, list_children, read_changed_files, resolve_folder
+from .config_files import (
+    ConfigPath,
+    InvalidJsonError,
+    find_child,
+    list_children,
+    read_changed_files,
+    resolve_folder,
+)
 from .definition_files import (
     MAX_DEFINITIONS,
     PLUGIN_LIST_FILES,
@@ -38,7 +45,6 @@ from .definition_files import (
     read_plugin_list,
     read_skill_plugin,
 )
-from .lenient_json import InvalidJsonError
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
 from .save_files import SystemFolders, find_system_folders
 

@@ -24,13 +24,17 @@ from .config_files import (
     MAX_FOLDER_ENTRIES,
     ConfigPath,
     FileTooLargeError,
+    InvalidJsonError,
+    as_list,
+    as_object,
+    as_title,
+    decode_json,
     find_child,
     list_children,
     read_config_file,
     read_problem,
     resolve_folder,
 )
-from .lenient_json import InvalidJsonError, as_list, as_object, as_title, decode_json
 
 MAX_FRONT_MATTER_CHARS: Final = 64 * 1024
 """Characters of a head; descriptions with examples make about 5,000."""

@@ -36,6 +36,12 @@ from .config_files import (
     MAX_FOLDER_ENTRIES,
     ConfigPath,
     FileTooLargeError,
+    InvalidJsonError,
+    as_float,
+    as_ms,
+    as_title,
+    decode_json,
+    encode_bounded,
     find_child,
     find_unlinked_folder,
     list_children,
@@ -43,7 +49,6 @@ from .config_files import (
     read_config_file,
     read_problem,
 )
-from .lenient_json import InvalidJsonError, as_float, as_ms, as_title, decode_json, encode_bounded
 from .save_files import (
     RESULT_FILE,
     STOP_FLAG_FILE,

@@ -21,9 +21,10 @@ from ....core.store.config_records import (
     StagingLocation,
     TriageCategory,
 )
-from .config_files import ConfigPath, FileTooLargeError, read_config_file, read_problem
-from .lenient_json import (
+from .config_files import (
     MAX_JSON_ITEMS,
+    ConfigPath,
+    FileTooLargeError,
     InvalidJsonError,
     as_bool,
     as_float,
@@ -34,6 +35,8 @@ from .lenient_json import (
     as_title,
     as_titles,
     decode_json,
+    read_config_file,
+    read_problem,
 )
 
 _MANAGED_FOLDERS: Final = {

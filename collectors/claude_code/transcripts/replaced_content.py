@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from ....core.compaction.transcript_file import MAX_TRANSCRIPT_BYTES
+from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES
 from ....core.measure.compaction_report import (
     ClearedMessage,
     RetainedAndLost,

@@ -10,9 +10,9 @@ from ....core.injection.context_selection import select_context
 from ....core.injection.injection_candidates import injection_limits
 from ....core.transcript.sanitize import sanitize_title
 from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
-from ..answer_records import record_answer
 from ..hook_call import HookReply, find_hook_project, text_field, transcript_path
 from ..hook_inputs import open_store_without_waiting, resolve_hook_policy
+from ..state_files import record_answer
 
 if TYPE_CHECKING:
     from ....core.injection.injection_candidates import Injection, InjectionLimits

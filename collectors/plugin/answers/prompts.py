@@ -162,8 +162,8 @@ def _announce(
     call: HookCall, session_id: str, policy: Policy, context: Context | None, end: LatestAnswer
 ) -> HookReply | None:
     from ....core.injection import context_prompts
-    from ..answer_records import ThresholdAnnouncement, record_answer, remove_old_announcements
     from ..hook_call import HookReply
+    from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
 
     thresholds = context_prompts.prompt_thresholds(policy)
     due = context_prompts.reached_actions(context, thresholds) if context else {}

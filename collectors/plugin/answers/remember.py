@@ -37,8 +37,8 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
     import msgspec
 
     from ....core.summaries.steering import Essential, find_missing_essentials
-    from ...claude_code.essentials import read_essentials
-    from ..answer_records import record_answer
+    from ...claude_code.current_context import read_essentials
+    from ..state_files import record_answer
 
     session_id = transcript.stem.lower()
     steered = state_files.take_note(call.store, f"steered-{session_id}")
@@ -82,7 +82,7 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
         fit_essentials,
         render_essentials,
     )
-    from ...claude_code.essentials import texts_since_compaction
+    from ...claude_code.current_context import texts_since_compaction
     from ..hook_call import HookReply
     from ..hook_inputs import resolve_hook_policy
 

@@ -12,11 +12,11 @@ from ....core.summaries.steering import (
     fit_essentials,
     render_essentials,
 )
-from ...claude_code.essentials import read_essentials
+from ...claude_code.current_context import read_essentials
 from .. import state_files
-from ..answer_records import record_answer
 from ..hook_call import HookReply, text_field, transcript_path
 from ..hook_inputs import resolve_hook_policy
+from ..state_files import record_answer
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ...system.host import is_running, process_start_time
+from ...host import is_running, process_start_time
 from ...transcript.conversation import Entry, Role
 from ..plan import Refusal
 from .limit_errors import (

@@ -6,16 +6,14 @@ from typing import Final
 
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
 from ...summaries.lost_artifacts import find_summary_flaws
-from ...summaries.providers.model_summary import ModelSummaryOptions, write_model_summary
-from ...summaries.providers.provider import ProviderError
+from ...summaries.model_summary import ModelSummaryOptions, ProviderError, write_model_summary
 from ...summaries.summary_budget import Summary, SummaryBudget, default_budget
 from ...summaries.summary_facts import SummaryFact, SummaryTemplate, previous_summary_facts
 from ...summaries.summary_settings import ALL_FACTS, FactSelection
 from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages, has_prompt
 from ...transcript.redaction import redact
 from ..edit_builder import count_saved_bytes, remove_line
-from ..plan import Operation, Refusal, Severity
-from ..plan_options import CUT, REVERT, ROLLOVER, SUMMARISE
+from ..plan import CUT, REVERT, ROLLOVER, SUMMARISE, Operation, Refusal, Severity
 from ..summary_boundary import (
     Conversation,
     RetainedTail,

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..sql import fetch_records
-from .query_rows import UsageRow
+from .query_rows import UsageRow, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3

@@ -17,8 +17,7 @@ import msgspec
 
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
-from ..sql import columns, fetch_records, in_condition
-from .query_rows import AgentRow
+from .query_rows import AgentRow, columns, fetch_records, in_condition
 
 if TYPE_CHECKING:
     import sqlite3

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..sql import RecordT, fetch_records, in_condition
+from .query_rows import RecordT, fetch_records, in_condition
 
 if TYPE_CHECKING:
     import sqlite3

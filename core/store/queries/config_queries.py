@@ -24,9 +24,9 @@ from ..config_records import (
     StagingFolderRecord,
     StagingLocation,
 )
-from ..sql import fetch_records
 from ..transcript_records import TailState
 from ..writer import GONE_SIZE
+from .query_rows import fetch_records
 
 
 class SeenFile(NamedTuple):

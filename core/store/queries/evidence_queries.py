@@ -10,8 +10,8 @@ import msgspec
 from ...measure.forecast_calibration import DISTANCES, ForecastCalibration
 from ...measure.models import SMALL_WINDOW
 from ..config_records import SettingsFileRecord
-from ..sql import fetch_records
 from . import config_queries
+from .query_rows import fetch_records
 
 
 class AutoCompactionRow(msgspec.Struct, frozen=True):

@@ -9,9 +9,8 @@ import struct
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from ..sql import columns, fetch_records
 from ..transcript_records import RequestPartRecord
-from .query_rows import RequestRow
+from .query_rows import RequestRow, columns, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,9 +8,8 @@ from contextlib import closing
 from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
-from ..sql import fetch_records, in_condition
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
-from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow
+from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, fetch_records, in_condition
 from .timeline_queries import NEXT_ANSWER_TOKENS
 
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..sql import fetch_records
-from .query_rows import SummaryRow
+from .query_rows import SummaryRow, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3

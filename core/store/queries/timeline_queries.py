@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from ..sql import columns, fetch_records
 from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
 from .agent_queries import RUNNING_STATUSES
+from .query_rows import columns, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3

@@ -6,9 +6,8 @@ import json
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.compaction.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
-from ctxtop.core.compaction.plan import Severity
-from ctxtop.core.compaction.plan_options import PlanOptions
+from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
+from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import facts_before_tail, summarise_by_rules
 from ctxtop.core.compaction.summary_boundary import Conversation, RetainedTail, read_common_fields

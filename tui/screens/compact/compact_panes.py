@@ -16,20 +16,18 @@ from textual.message import Message
 from textual.widgets import Button, Static
 
 from ....core.compaction.plan import (
-    CompactionPlan,
-    Operation,
-    ProtectedTokens,
-    Refusal,
-    target_tokens,
-)
-from ....core.compaction.plan_options import (
     CUT,
     LAST_PROMPT,
     REVERT,
     ROLLOVER,
     SUMMARISE,
     WHOLE_STRATEGIES,
+    CompactionPlan,
+    Operation,
     PlanOptions,
+    ProtectedTokens,
+    Refusal,
+    target_tokens,
 )
 from ....core.transcript.sanitize import one_line
 from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens

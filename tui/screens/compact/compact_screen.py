@@ -14,8 +14,13 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.compaction.plan import DEFAULT_TARGET_SHARE, Operation, target_tokens
-from ....core.compaction.plan_options import DEFAULT_OPTIONS, PlanOptions
+from ....core.compaction.plan import (
+    DEFAULT_OPTIONS,
+    DEFAULT_TARGET_SHARE,
+    Operation,
+    PlanOptions,
+    target_tokens,
+)
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...messages import FleetView

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ....core.actions.session_access import NotPlannedError
 from ....core.actions.session_compaction import PlanContext, draft_compaction, plan_compaction
-from ....core.compaction.plan import CompactionPlan, Operation
-from ....core.compaction.plan_options import PlanOptions
+from ....core.compaction.plan import CompactionPlan, Operation, PlanOptions
 from ....core.compaction.transcript_planning import EntryReader, PlanDraft
 from ....core.compaction.transcript_view import TranscriptView
 from ....core.model.session import Session

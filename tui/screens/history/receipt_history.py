@@ -147,7 +147,7 @@ def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
 
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
     """Return a fingerprint that changes with every action and is cheap to read."""
-    from ....collectors.install.install_receipts import install_folder
+    from ....collectors.install.install_plan import install_folder
     from ....collectors.plugin.compact_requests import request_history_folder
     from ....core.store.automation_records import automatic_runs_fingerprint
     from ....core.store.database import state_folder
@@ -278,7 +278,7 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
 
 
 def _install_entries(store: Path) -> Iterator[HistoryEntry]:
-    from ....collectors.install.install_receipts import read_install_receipts
+    from ....collectors.install.install_plan import read_install_receipts
 
     for path, receipt in read_install_receipts(store):
         if receipt is None:

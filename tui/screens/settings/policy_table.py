@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from textual.content import Content
 
 from ....collectors.install.settings_file import NotSafeError
+from ....collectors.places import PolicySources
 from ....collectors.policy_editing import (
     AppliedPolicyChange,
     PolicyChangeHistory,
@@ -19,7 +20,6 @@ from ....collectors.policy_editing import (
     plan_value_change,
 )
 from ....collectors.policy_files import PROJECT_POLICY_NAME, PolicyFiles
-from ....collectors.standard_paths import PolicySources
 from ....collectors.trust_file import TrustFile, TrustFileError, content_sha256
 from ....core.model.filter_language import fields_filter
 from ....core.policy.policy import (

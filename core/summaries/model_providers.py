@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ...system.host import client_environment, find_program, is_loopback
-from .provider import Provider, ProviderError, ProviderName, SummaryRequest
+from ..host import client_environment, find_program, is_loopback
+from .model_summary import Provider, ProviderError, ProviderName, SummaryRequest
 
 MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
 """Bytes: a summary of 8,192 tokens has some 40,000."""

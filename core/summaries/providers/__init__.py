@@ -1,1 +1,0 @@
-"""Models that can write a summary. None is called unless the user names one."""

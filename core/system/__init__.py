@@ -1,1 +1,0 @@
-"""Processes and addresses of this machine."""
