@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 import subprocess
@@ -91,9 +92,21 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[subprocess.Popen[bytes]]:
     return found
 
 
+_cleanly_read: dict[bytes, Rows] = {}
+
+
 def clean(claude: ClaudeFolder, place: Path, monkeypatch: pytest.MonkeyPatch) -> Rows:
-    """What one scan without any help stores."""
-    store = place / "clean.db"
+    """What one scan without any help stores; the same files are scanned once for all tests."""
+    read = hashlib.sha256()
+    for path in sorted(claude.projects.rglob("*.jsonl")):
+        data = path.read_bytes()
+        read.update(f"{path.relative_to(claude.projects)} {len(data)}\n".encode() + data)
+    if read.digest() not in _cleanly_read:
+        _cleanly_read[read.digest()] = _scan_alone(claude, place / "clean.db", monkeypatch)
+    return _cleanly_read[read.digest()]
+
+
+def _scan_alone(claude: ClaudeFolder, store: Path, monkeypatch: pytest.MonkeyPatch) -> Rows:
     with monkeypatch.context() as patched:
         patched.setattr(reader_pool, "MIN_POOL_BYTES", sys.maxsize)
         writer = Writer(store)

@@ -7,7 +7,7 @@ import inspect
 import io
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code import registry
@@ -15,10 +15,9 @@ from ctxtop.collectors.demo import make_demo
 from ctxtop.collectors.places import Places
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.cli import main
-from textual._compositor import Compositor
-from textual._context import visible_screen_stack
 
 from .ended import Ended
+from .quick_textual import hurry_textual
 from .support import NOW, Clock, Stage
 from .told import Told, copy_demo, tell
 
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.demo import DemoFolder
-    from rich.console import RenderableType
-    from textual.screen import Screen
 
 PID = 4242
 
@@ -61,33 +58,10 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     time.tzset()
 
 
-def draw_when_asked(
-    compositor: Compositor,
-    full: bool = False,
-    screen_stack: list[Screen[Any]] | None = None,
-    simplify: bool = False,
-) -> RenderableType | None:
-    """Draw nothing but whole screens: a third of a test's time went into parts that nobody sees."""
-    visible_screen_stack.set(screen_stack or [])
-    if full:
-        return compositor.render_full_update(simplify=simplify)
-    compositor._dirty_regions.clear()
-    return None
-
-
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Skip Textual's wait for an idle processor after each key.
-
-    Tests wait for what they want to see instead.
-    """
-
-    async def soon(min_sleep: float = 0.0, max_sleep: float = 1.0) -> None:
-        await asyncio.sleep(0)
-
-    monkeypatch.setattr("textual.app.wait_for_idle", soon)
-    monkeypatch.setattr("textual.pilot.wait_for_idle", soon)
-    monkeypatch.setattr(Compositor, "render_update", draw_when_asked)
+    """Skip what costs a test time and shows it nothing."""
+    hurry_textual(monkeypatch)
     monkeypatch.setattr("ctxtop.tui.notifier.GROUPING_S", 0.05)
     # A tenth of what opening the dashboard costs, and of use only to one that stays open.
     monkeypatch.setattr("ctxtop.tui.app.freeze_long_lived_objects", lambda: None)
