@@ -5,7 +5,6 @@ Imports nothing slow: every hook loads it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -108,6 +107,9 @@ def find_places(
 
 def default_store(config: Path) -> Path:
     """Name the store of one Claude Code folder: two folders never share one."""
+    # The plugin's answers load this module, and seldom come here.
+    import hashlib
+
     from platformdirs import user_state_path
 
     mark = hashlib.blake2b(str(config.resolve()).encode(), digest_size=4).hexdigest()
