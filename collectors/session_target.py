@@ -1,4 +1,4 @@
-"""Gives access to a session: its transcript, who has it open, and how its client is run (T-11)."""
+"""Opens a session for an action: transcript, who has it open, how its client is run (T-11)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def open_session(
     policy: Policy,
     automatic_reason: str | None = None,
 ) -> SessionAccess:
-    """Give access to a session; `automatic_reason` says why nobody was asked."""
+    """Open a session for an action; `automatic_reason` is recorded where nobody was asked."""
     target = session_target(folder, store, session, automatic_reason)
     return SessionAccess(
         session, policy, store, target, _Client(folder, store, session, automatic_reason)
@@ -65,7 +65,7 @@ def open_session(
 
 
 def open_session_at(places: Places, session: Session) -> SessionAccess:
-    """Give access to a session, by the policy that its files hold now."""
+    """Open a session for an action, under the policy that its files hold now."""
     files = PolicyFiles(places.policy)
     root = session.project_root
     files.refresh([root] if root else [])

@@ -116,7 +116,7 @@ REPORT_BUDGET_S: Final = 0.25
 
 
 class CompactionReportJob:
-    """Tells of the compactions that the store knows; it belongs to the collector's thread."""
+    """Reports the compactions in the store; used by the collector's thread alone."""
 
     def __init__(self, folder: ClaudeFolder, writer: Writer, tell: ProblemReporter) -> None:
         self._folder: Final = folder

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     RunAction = Callable[[AutomaticAction], ActionResult]
     OpenSession = Callable[[Session, Policy, str], SessionAccess]
-    """Gives access to a session; the text is why nobody was asked."""
+    """Opens a session for automation; the text is the reason that its receipt records."""
 
 
 AUTOMATIC_SUFFIX: Final = "by itself"

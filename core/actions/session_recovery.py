@@ -73,7 +73,7 @@ class RecoveryOptions(msgspec.Struct, frozen=True):
     target: CompactionTarget
     settings: RecoverySettings
     counter_of: CounterOf
-    """Gives who counts for a model."""
+    """Returns the token counter of a model."""
     window_tokens: int | None
     """Where the refusal names no limit; None where it is not known for sure."""
     reserve_tokens: int

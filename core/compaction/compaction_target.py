@@ -66,7 +66,7 @@ class CompactionTarget:
     read_entries: Callable[[Path], Sequence[Entry]]
     """Reads a transcript's entries."""
     find_holder: Callable[[str], str | None]
-    """Says what has a session open ("process 4711"); None where nothing has."""
+    """Returns what has a session open ("process 4711"), or None."""
     wait_times: WaitTimes = WaitTimes()
     is_known_closed: Callable[[str], bool] = lambda _: False
     """Reports whether it is known that no client has a session open; False where nobody can tell,

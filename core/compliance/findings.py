@@ -29,7 +29,7 @@ class ComplianceVerdict(StrEnum):
     FORCED = "forced"
     """Compliant, but only after a block (000-23)."""
     EXHAUSTED = "exhausted"
-    """Let go with `stop_hook_active`, although it still did not comply (000-15)."""
+    """Stopped with `stop_hook_active` set although it still did not comply (000-15)."""
     CLOBBERED = "clobbered"
     """It had complied, and its last words lack the marker (2.2.3, V16)."""
     NOT_REQUIRED = "not_required"

@@ -169,7 +169,7 @@ class EarlierResult(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str]:
-        """Tells it from every other."""
+        """Return the session's and the agent's id, which no other candidate shares."""
         return self.session_id, self.agent_id
 
 

@@ -49,7 +49,7 @@ class _OpenStep(msgspec.Struct):
 
 
 class GrowthTracker:
-    """Takes a main conversation entry by entry, in the order of its file, and finds its steps.
+    """Finds the steps of a main conversation, entry by entry in the order of its file.
 
     No step is one over a compaction, a change of the model, a result that was taken back or an
     edit of ctxtop, and none after which the request was no larger: what changed there is not

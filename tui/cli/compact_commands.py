@@ -263,7 +263,7 @@ def compact(
 
 
 def find_session(found: StoreSnapshot, start: str) -> SessionAccess:
-    """Give access to the session whose id begins so. Raises RefusedError."""
+    """Open the session whose id starts with a prefix. Raises RefusedError."""
     (session,) = found.sessions(found.session_id(start) or start)
     policy = found.policies.acting.for_project(session.project_root)
     return open_session(found.places.folder, found.places.store, session, policy)

@@ -81,7 +81,7 @@ THINKING_BLOCK_ERRORS: Final = (
 """Words that, in this order, tell of a broken history, which no compaction mends (R002-10)."""
 
 OUTPUT_LIMIT_PHRASE: Final = "number of output tokens"
-"""Says that a longer answer was asked for than the model gives: the window has no part in it."""
+"""A longer answer was requested than the model supports; the window is not the cause."""
 
 MAX_ERROR_CHARS: Final = 20_000
 """A text is searched so far: the longest refusals quote one message."""

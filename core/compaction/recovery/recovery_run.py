@@ -80,7 +80,7 @@ class SessionRefusal(msgspec.Struct, frozen=True):
 
     session_id: str
     key: str
-    """Tells this refusal from the session's others: the uuid of its line."""
+    """The uuid of the refusal's line, which no other refusal of the session has."""
     error_type: LimitErrorType
     current_tokens: int | None = None
     max_tokens: int | None = None
