@@ -49,8 +49,7 @@ class PolicySources(msgspec.Struct, frozen=True):
     """Keys and values, in the order in which they stood."""
     environ: Mapping[str, str] = {}
     user_file: Path | None = None
-    trust_file: Path | None = None
-    """What the person trusts; None trusts no project."""
+    trust_file: Path | None = None  # what the person trusts; None trusts no project
 
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
@@ -66,8 +65,7 @@ class Places(msgspec.Struct, frozen=True):
 
     config_dir: Path
     store: Path
-    is_explicit: bool
-    """A person named the folder for this run; else it is the client's default."""
+    is_explicit: bool  # a person named the folder for this run; else it is the client's default
     policy: PolicySources = PolicySources()
 
     @property

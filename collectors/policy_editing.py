@@ -27,17 +27,14 @@ from .install.settings_file import (
     write_settings_file,
 )
 
-TomlTable = MutableMapping[str, object]
-"""A table of a file that is kept with its comments."""
-
+TomlTable = MutableMapping[str, object]  # a table of a file that is kept with its comments
 MAX_KEPT_CHANGES: Final = 20
 """Earlier contents that are kept: what a person takes back is the last few changes."""
 
 MAX_HISTORY_BYTES: Final = 4 << 20
 """Bytes of the file of earlier contents; twenty of the largest policies make less."""
 
-CONTEXT_LINES: Final = 2
-"""Lines around a change that are shown."""
+CONTEXT_LINES: Final = 2  # lines around a change that are shown
 
 
 class PolicyFileChange(msgspec.Struct, frozen=True):
@@ -58,8 +55,7 @@ class AppliedPolicyChange(msgspec.Struct, frozen=True):
 
     path: str
     key: str
-    before: bytes | None
-    """None where there was no file."""
+    before: bytes | None  # none where there was no file
     after_sha256: str
 
 

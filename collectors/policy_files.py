@@ -38,14 +38,11 @@ VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}
 """Variables with a name of their own: what a person says of a terminal, not of a project."""
 
-MAX_POLICY_BYTES: Final = 64 * 1024
-"""Bytes; every key said ten times makes less."""
-
+MAX_POLICY_BYTES: Final = 64 * 1024  # bytes; every key said ten times makes less
 REFRESH_INTERVAL_S: Final = 10.0
 """Between two looks at a file: as often as the whole tree is looked at."""
 
-FileStamp = tuple[int, int, int]
-"""Size, time and inode: how to tell that a file did not change."""
+FileStamp = tuple[int, int, int]  # size, time and inode: how to tell that a file did not change
 
 
 class _PolicyFile:
@@ -270,8 +267,7 @@ def _sanitize_value(value: object) -> object:
 class TrustPreview(msgspec.Struct, frozen=True):
     """A project's file as it was read, and what begins to count once it is trusted."""
 
-    folder: str
-    """Without links."""
+    folder: str  # without links
     path: Path
     text: str
     sha256: str
@@ -284,10 +280,8 @@ class TrustedFolder(msgspec.Struct, frozen=True):
     """A folder that the person trusted, and how its file stands now."""
 
     folder: str
-    at: int
-    """In ms since 1970."""
-    state: str
-    """trusted, changed, gone, or why it cannot be read."""
+    at: int  # in ms since 1970
+    state: str  # trusted, changed, gone, or why it cannot be read
 
 
 def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:

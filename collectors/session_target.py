@@ -218,17 +218,14 @@ def claim_run(store: Path, session_id: str) -> None:
         raise ClientRunError(f"{why}: resume it yourself, or wait")
 
 
-TURN_TIMEOUT_S: Final = 600.0
-"""A turn may run tools; one that takes longer is ended."""
+TURN_TIMEOUT_S: Final = 600.0  # a turn may run tools; one that takes longer is ended
 
 
 class RunLocation(msgspec.Struct, frozen=True):
     """Where the client is run for a session, and where that is noted."""
 
-    project_root: str | None
-    """Where the session began."""
-    config_dir: Path | None
-    """None where it is the client's own default."""
+    project_root: str | None  # where the session began
+    config_dir: Path | None  # none where it is the client's own default
     store: Path
 
 

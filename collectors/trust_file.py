@@ -17,12 +17,8 @@ import msgspec
 from ..core.files.safe_open import open_regular
 from ..core.policy.policy import ProjectTrust
 
-TRUST_FILE_VERSION: Final = 1
-"""Of the file; one of another form trusts nothing."""
-
-MAX_TRUST_BYTES: Final = 4 << 20
-"""Bytes; ten thousand projects make less."""
-
+TRUST_FILE_VERSION: Final = 1  # of the file; one of another form trusts nothing
+MAX_TRUST_BYTES: Final = 4 << 20  # bytes; ten thousand projects make less
 WRITABLE_BY_OTHERS: Final = 0o022
 
 
@@ -30,8 +26,7 @@ class TrustedProject(msgspec.Struct, frozen=True):
     """One project's file as the person saw it."""
 
     sha256: str
-    at: int
-    """When, in ms since 1970."""
+    at: int  # when, in ms since 1970
 
 
 class _TrustFileContent(msgspec.Struct, frozen=True):

@@ -38,8 +38,7 @@ def client_environment(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environ.items() if name not in _SESSION_VARIABLES}
 
 
-START_TOLERANCE_S: Final = 1.0
-"""Two readings of one process's start differ by less."""
+START_TOLERANCE_S: Final = 1.0  # two readings of one process's start differ by less
 
 
 def process_start_time(pid: int) -> float | None:

@@ -87,8 +87,7 @@ def restore_garbage_collection() -> None:
     gc.unfreeze()
 
 
-MAX_HELD_KEYS: Final = 32
-"""Keys; more than that is a key that was held down."""
+MAX_HELD_KEYS: Final = 32  # keys; more than that is a key that was held down
 
 
 class OpeningScreen(Screen[None]):

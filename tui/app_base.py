@@ -20,14 +20,11 @@ class AppBase(App[None]):
 
     places: Places
     feed: Feed
-    file_worker: WorkerThread
-    """For what changes files: one thing after the other."""
-    lookup_worker: WorkerThread
-    """For what takes longer than a frame to read."""
+    file_worker: WorkerThread  # for what changes files: one thing after the other
+    lookup_worker: WorkerThread  # for what takes longer than a frame to read
     quick_worker: WorkerThread
     """For questions that the store answers within a frame: they do not wait for long ones."""
-    view: FleetView | None = None
-    """The newest."""
+    view: FleetView | None = None  # the newest
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970."""

@@ -23,12 +23,8 @@ if TYPE_CHECKING:
     from .dashboard import Dashboard
 
 
-MAX_SESSIONS: Final = 50
-"""Sessions that are offered: more words find fewer."""
-
-TITLE_CHARS: Final = 80
-"""Characters of a title; the palette wraps what is longer."""
-
+MAX_SESSIONS: Final = 50  # sessions that are offered: more words find fewer
+TITLE_CHARS: Final = 80  # characters of a title; the palette wraps what is longer
 HIDDEN_BINDING_IDS: Final = MOVEMENT_IDS | {"commands", None}
 """Ids of what nobody looks for by name; Textual's own second key for leaving has none."""
 
@@ -42,8 +38,7 @@ class PaletteCommand:
     title: str
     help: str
     run: IgnoreReturnCallbackType
-    search_text: str = ""
-    """What else it is found by."""
+    search_text: str = ""  # what else it is found by
 
     def hit(self, score: float) -> Hit:
         """Offer it as found; the palette would read plain words as markup."""

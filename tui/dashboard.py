@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 class Dashboard(AppBase):
     """Opens pages, and holds what they share."""
 
-    session_actions: SessionActions
-    """What changes sessions; it goes on when the page is left."""
+    session_actions: SessionActions  # what changes sessions; it goes on when the page is left
 
     @cached_property
     def notifier(self) -> Notifier:

@@ -53,9 +53,7 @@ class BellLock:
 
 
 TITLE_CELLS: Final = 60
-BODY_CELLS: Final = 200
-"""A notification shows no more, and a terminal need not take more."""
-
+BODY_CELLS: Final = 200  # a notification shows no more, and a terminal need not take more
 PROGRAM_TIMEOUT_S: Final = 5.0
 """After this a notification's program hangs: no session bus, or nobody who listens."""
 

@@ -50,21 +50,15 @@ MAX_REST_S: Final = 0.5
 POLL_S: Final = 1.0
 """Another ctxtop may have written to the store: look at its change number this often."""
 
-MAX_SUMMARIES: Final = 300
-"""Rows of the summaries' pane; the search looks through all."""
-
-NOT_LIVE: Final = "not live"
-"""The place of a trouble whose words name the store themselves."""
-
+MAX_SUMMARIES: Final = 300  # rows of the summaries' pane; the search looks through all
+NOT_LIVE: Final = "not live"  # the place of a trouble whose words name the store themselves
 RESTART_FIX: Final = "then start ctxtop again"
 
 FIRST_VIEW_TIMEOUT_S: Final = 1.0
 """How long the first scan waits for the first view of what the store already has: both need the
 interpreter, and a person waits for the view."""
 
-STOP_TIMEOUT_S: Final = 2.0
-"""How long leaving waits for the threads, which end by themselves."""
-
+STOP_TIMEOUT_S: Final = 2.0  # how long leaving waits for the threads, which end by themselves
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread keeps the interpreter from one that wants it. The screen's asks for it many
 times a key, and with Python's 5 ms each time would be seen."""

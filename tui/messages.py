@@ -25,10 +25,8 @@ if TYPE_CHECKING:
 class ViewRequest:
     """What the screen wants to see beside all sessions."""
 
-    session_id: str | None = None
-    """Whose agents."""
-    search: str = ""
-    """In the summaries."""
+    session_id: str | None = None  # whose agents
+    search: str = ""  # in the summaries
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +39,9 @@ class FleetView:
     request: ViewRequest
     now_ms: int
     lag_s: float | None
-    scanned: bool
-    """The first scan is over: what is not here does not exist."""
-    saves: SavesReport | None = None
-    """None before the first look at them."""
-    unread: int = 0
-    """Sessions that are known but not read yet: of many the newest come first."""
+    scanned: bool  # the first scan is over: what is not here does not exist
+    saves: SavesReport | None = None  # none before the first look at them
+    unread: int = 0  # sessions that are known but not read yet: of many the newest come first
 
 
 class CoalescingMessage(Message):

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 class Route:
     """A page, the key that opens it, and how it is made."""
 
-    name: str
-    """The binding's id, by which a person can give it other keys."""
+    name: str  # the binding's id, by which a person can give it other keys
     key: str
     title: str
     tooltip: str

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 MAX_SEPARATE: Final = 2
 """Notices of a kind that are told one by one; more at once are one notice with their number."""
 
-MAX_NAMED_SESSIONS: Final = 3
-"""Sessions that such a notice names."""
+MAX_NAMED_SESSIONS: Final = 3  # sessions that such a notice names
 
 
 class EventSeverity(IntEnum):
@@ -79,15 +78,12 @@ class Notification:
     """One thing to tell; its words hold nothing that a terminal could obey."""
 
     kind: NotificationKind
-    key: str
-    """The event: it is told once."""
+    key: str  # the event: it is told once
     title: str
     body: str
     severity: EventSeverity = EventSeverity.NOTE
-    subject: str = ""
-    """Whose it is, where several are told as one."""
-    level: Level | None = None
-    """The one that was reached."""
+    subject: str = ""  # whose it is, where several are told as one
+    level: Level | None = None  # the one that was reached
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +93,7 @@ class NotificationSettings:
     toast: bool
     bell: bool
     desktop: str
-    level: Level | None
-    """The lowest one; None for none."""
+    level: Level | None  # the lowest one; None for none
     waiting: bool
     compactions: bool
     agents: bool

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from ..core.store.readers.warning_reader import ContextWarning
 
 
-GROUPING_S: Final = 1.5
-"""From the first notice to its telling: what comes within is told with it."""
-
+GROUPING_S: Final = 1.5  # from the first notice to its telling: what comes within is told with it
 MAX_REMEMBERED_EVENTS: Final = 2000
 """Events of which is known that they were told; a day of a busy machine has some hundred."""
 

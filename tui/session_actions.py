@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from .app_base import AppBase
 
 
-RESULT_TOAST_S: Final = 10.0
-"""How it ended is worth more time than a notice."""
-
+RESULT_TOAST_S: Final = 10.0  # how it ended is worth more time than a notice
 TITLE_CELLS: Final = 40
 
 Result = TypeVar("Result")

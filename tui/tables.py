@@ -28,20 +28,14 @@ class Column(Generic[Item, Shown]):
 
     header: str
     value: Callable[[Item], Shown]
-    right: bool = False
-    """Its texts stand at its right edge."""
-    flexible: bool = False
-    """A text that may be cut in its middle; numbers never are."""
-    priority: int = 0
-    """Columns of the highest priority leave first; those of 0 stay."""
-    cells: int = 0
-    """Cells that it takes on a screen; a printed table measures them."""
-    name: str = ""
-    """Where a layout treats it in its own way."""
+    right: bool = False  # its texts stand at its right edge
+    flexible: bool = False  # a text that may be cut in its middle; numbers never are
+    priority: int = 0  # columns of the highest priority leave first; those of 0 stay
+    cells: int = 0  # cells that it takes on a screen; a printed table measures them
+    name: str = ""  # where a layout treats it in its own way
 
 
-TextColumn = Column[Item, Cell | str]
-"""A column of a printed table."""
+TextColumn = Column[Item, Cell | str]  # a column of a printed table
 
 
 def total_cells(columns: Iterable[Column[Item, Shown]], gap: int) -> int:
@@ -65,8 +59,7 @@ def fitting_columns(
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|~&$@#]|:(?=//))")
 """What is markup within a cell: of CommonMark, and of the tables, links and names of GitHub."""
 
-_LINKS: Final = re.compile(r"[\[\]<>]")
-"""What begins a link, an image or HTML."""
+_LINKS: Final = re.compile(r"[\[\]<>]")  # what begins a link, an image or HTML
 
 
 def escape_markdown(text: str) -> str:

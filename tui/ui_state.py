@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from .keymap import Keymap
 
 
-MAX_STATE_BYTES: Final = 1 << 20
-"""Bytes; a larger file is not ours."""
+MAX_STATE_BYTES: Final = 1 << 20  # bytes; a larger file is not ours
 
 
 class UiState(msgspec.Struct, frozen=True):
@@ -33,10 +32,8 @@ class UiState(msgspec.Struct, frozen=True):
     theme: str = ""
     order: str = ""
     grouped: bool = False
-    pins: tuple[str, ...] = ()
-    """Sessions that stay on top, the newest last."""
-    welcomed: bool = False
-    """The first-run screen was seen."""
+    pins: tuple[str, ...] = ()  # sessions that stay on top, the newest last
+    welcomed: bool = False  # the first-run screen was seen
 
 
 class UiStateFile:
@@ -117,14 +114,11 @@ class CycleEnum(Enum):
 class DashboardSettings:
     """How the dashboard looks, and which keys it has."""
 
-    theme: str = ""
-    """Empty: the one that was chosen last."""
+    theme: str = ""  # empty: the one that was chosen last
     ascii: bool = False
     welcome: bool = True
-    keymap: Mapping[str, str] = field(default_factory=dict)
-    """Keys by the binding's id."""
-    notices: tuple[str, ...] = ()
-    """What was said of keys and does not hold."""
+    keymap: Mapping[str, str] = field(default_factory=dict)  # keys by the binding's id
+    notices: tuple[str, ...] = ()  # what was said of keys and does not hold
 
 
 def read_dashboard_settings(sources: PolicySources) -> DashboardSettings:

@@ -42,11 +42,8 @@ from .transcripts.transcript_ends import (
 MAX_OTHER_SESSIONS: Final = 12
 """Other sessions of the project whose agents are looked at, the newest; the store has the rest."""
 
-MAX_AGENTS: Final = 40
-"""Agents whose files are read, the newest: a millisecond each."""
-
-MAX_AGENT_TEXT_CHARS: Final = 20_000
-"""Of an agent's last words: more is never given."""
+MAX_AGENTS: Final = 40  # agents whose files are read, the newest: a millisecond each
+MAX_AGENT_TEXT_CHARS: Final = 20_000  # of an agent's last words: more is never given
 
 
 class _AgentFile(msgspec.Struct, frozen=True):

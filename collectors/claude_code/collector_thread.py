@@ -43,9 +43,7 @@ COMMIT_BYTES: Final = 64 * 1024 * 1024
 COMMIT_S: Final = 0.25
 """A transaction ends after either: rows come in fast batches, and the screen sees them soon."""
 
-HEAD_BYTES: Final = 64 * 1024
-"""Where the first line of an old agent's file names its session."""
-
+HEAD_BYTES: Final = 64 * 1024  # where the first line of an old agent's file names its session
 NS_PER_S: Final = 1_000_000_000
 
 

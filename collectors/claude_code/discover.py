@@ -72,8 +72,7 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
     size: int
     mtime_ns: int
     inode: int
-    ctime_ns: int = 0
-    """0 where it was not asked for."""
+    ctime_ns: int = 0  # 0 where it was not asked for
 
     @property
     def path(self) -> Path:
@@ -86,8 +85,7 @@ class FolderListing(msgspec.Struct, frozen=True):
 
     transcripts: list[FoundFile] = []
     metas: list[FoundFile] = []
-    unreadable: list[str] = []
-    """Paths below projects/ of what is there and could not be looked at."""
+    unreadable: list[str] = []  # paths below projects/ of what is there and could not be looked at
     problems: list[Problem] = []
 
     def is_below_unreadable(self, relative: str) -> bool:
@@ -250,8 +248,7 @@ def _walk(
             yield entry
 
 
-MAX_META_BYTES: Final = 1024 * 1024
-"""Bytes; the client writes about 300."""
+MAX_META_BYTES: Final = 1024 * 1024  # bytes; the client writes about 300
 
 
 class _AgentMetaFile(msgspec.Struct, rename="camel"):
@@ -263,8 +260,7 @@ class _AgentMetaFile(msgspec.Struct, rename="camel"):
     model: str | None = None
     finished: bool | None = None
     name: str | None = None
-    spawned_agent_type: str | None = None
-    """Of a teammate, whose `agentType` is its name."""
+    spawned_agent_type: str | None = None  # of a teammate, whose `agentType` is its name
 
 
 def read_agent_meta(found: FoundFile) -> AgentMeta | None:

@@ -47,8 +47,7 @@ class SessionTasks(msgspec.Struct, frozen=True):
     """What is to be done in a session."""
 
     open: tuple[OpenTask, ...] = ()
-    plan: str = ""
-    """The newest one."""
+    plan: str = ""  # the newest one
 
 
 def read_tasks(path: Path, start: int = 0) -> SessionTasks:
@@ -97,12 +96,10 @@ MAX_TASKS_BYTES: Final = 32 * 1024 * 1024
 class InjectionRequest(msgspec.Struct, frozen=True):
     """Which agent starts, and where."""
 
-    transcript: Path
-    """Of its session; it need not be there."""
+    transcript: Path  # of its session; it need not be there
     agent_type: str
     agent_id: str | None = None
-    prompt: str | None = None
-    """Its task; the client does not tell it to a starting agent's hook."""
+    prompt: str | None = None  # its task; the client does not tell it to a starting agent's hook
     project_root: Path | None = None
     """Where its session began: the definitions of its project stand there."""
 

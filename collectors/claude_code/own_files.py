@@ -75,9 +75,7 @@ WRITER_GRACE_S: Final = 3600.0
 KEEP_ROTATED_S: Final = 14 * 24 * 3600.0
 """A part that was read stays this long: a store that is made again reads it again."""
 
-MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES
-"""Of one log at the most; the oldest go first."""
-
+MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # of one log at the most; the oldest go first
 _ROTATED_SUFFIX: Final = re.compile(r"\.\d{20}-\d+")
 
 

@@ -337,8 +337,7 @@ HOOK_EVENTS: Final = frozenset(
 )
 """The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
 
-MAX_HOOK_COUNT: Final = 1 << 40
-"""A number that a column takes."""
+MAX_HOOK_COUNT: Final = 1 << 40  # a number that a column takes
 
 
 def read_hook_events(lines: Iterable[RawLine], at: int) -> LogRecords:

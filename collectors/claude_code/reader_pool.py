@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 MIN_POOL_BYTES: Final = 24 * 1024 * 1024
 """From here on a second process reads more than its start costs (60 ms)."""
 
-MAX_READERS: Final = 3
-"""One process stores what they read, and more would wait for it."""
-
+MAX_READERS: Final = 3  # one process stores what they read, and more would wait for it
 MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
 """Of files that a process is told of before it has answered: it never waits for the next."""
 
@@ -34,8 +32,7 @@ MAX_QUEUED_TASKS: Final = 64
 READER_TIMEOUT_S: Final = 20.0
 """A process that says nothing for so long (it answers every megabyte) is given up."""
 
-_PIPE_BYTES: Final = 1024 * 1024
-"""What a process can answer before somebody listens."""
+_PIPE_BYTES: Final = 1024 * 1024  # what a process can answer before somebody listens
 
 
 class TaskAnswer(msgspec.Struct, frozen=True):
@@ -51,8 +48,7 @@ class _Reader(msgspec.Struct):
     process: subprocess.Popen[bytes]
     tasks: dict[int, ReadTask] = {}
     received: bytearray = msgspec.field(default_factory=bytearray)
-    queued_bytes: int = 0
-    """Bytes of the files that it has not read to their end."""
+    queued_bytes: int = 0  # bytes of the files that it has not read to their end
 
     @property
     def wants_more(self) -> bool:

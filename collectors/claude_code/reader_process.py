@@ -31,8 +31,7 @@ class IndexedBlock(msgspec.Struct, frozen=True, array_like=True):
     after: TailState
     facts: TranscriptRecords
     has_more: bool
-    unterminated: bool = False
-    """Its last line has no line end yet, and may still be written to."""
+    unterminated: bool = False  # its last line has no line end yet, and may still be written to
 
 
 def index_next_block(path: Path, source: SourceFile, before: TailState) -> IndexedBlock:

@@ -70,15 +70,9 @@ ZONE_STEP_S: Final = 900.0
 MAX_ZONE_DIFFERENCE_S: Final = 26 * 3600.0
 """Time zones differ by whole quarters of an hour, at the most by these."""
 
-DATE_SLACK_S: Final = 2.0
-"""A date has whole seconds, and each side rounds in its own way."""
-
-_PS_DATE_FORMAT: Final = "%a %b %d %H:%M:%S %Y"
-"""As `ps -o lstart` writes it."""
-
-UnixMs = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]
-"""Milliseconds since 1970."""
-
+DATE_SLACK_S: Final = 2.0  # a date has whole seconds, and each side rounds in its own way
+_PS_DATE_FORMAT: Final = "%a %b %d %H:%M:%S %Y"  # as `ps -o lstart` writes it
+UnixMs = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]  # milliseconds since 1970
 _PROC_START_FIELD: Final = 22
 """Of /proc/PID/stat: the start in clock ticks (reference: claude-code-formats 1.4)."""
 
@@ -115,8 +109,7 @@ class SessionRegistry(NamedTuple):
     stale_ids: frozenset[str]
     """Sessions of entries whose process is not alive, or not on this machine: nobody removed
     them."""
-    exists: bool
-    """The folder is there: clients write into it."""
+    exists: bool  # the folder is there: clients write into it
 
     def is_closed(self, session_id: str, client_version: str | None) -> bool:
         """Report whether the registry would name a session if a client had it open."""

@@ -85,8 +85,7 @@ class StoredChange(msgspec.Struct, frozen=True):
     """What was stored: which sessions it touches, and how late it was."""
 
     session_ids: frozenset[str]
-    lag_s: float | None = None
-    """From the last write of a file that grew to its commit."""
+    lag_s: float | None = None  # from the last write of a file that grew to its commit
 
 
 class CollectorListener(Protocol):

@@ -41,19 +41,15 @@ SETTLE_S: Final = 0.25
 """A client writes a line and its line end in one go: what has no line end for this long is not
 about to have one."""
 
-RawLine = tuple[int, bytes]
-"""A line's byte offset and its text."""
+RawLine = tuple[int, bytes]  # a line's byte offset and its text
 
 
 class LineBlock(msgspec.Struct, frozen=True):
     """Whole lines of a file as they stand in it, the last line end included."""
 
-    offset: int = 0
-    """Where in the file the lines stand."""
-    data: bytes = b""
-    """The lines, and perhaps the beginning of the next one."""
-    size: int = 0
-    """Bytes of `data` that are whole lines."""
+    offset: int = 0  # where in the file the lines stand
+    data: bytes = b""  # the lines, and perhaps the beginning of the next one
+    size: int = 0  # bytes of `data` that are whole lines
 
 
 class TailChange(Enum):
@@ -71,8 +67,7 @@ class TailRead(msgspec.Struct, frozen=True):
     after: TailState
     block: LineBlock = LineBlock()
     bad_lines: tuple[BadLine, ...] = ()
-    has_more: bool = False
-    """True while the file holds further whole lines."""
+    has_more: bool = False  # true while the file holds further whole lines
     unterminated: bool = False
     """A whole line without its line end stands at the end, and may still be written to."""
 

@@ -261,8 +261,7 @@ def _estimate_overhead(context: _SplitConversation, counter: PartCounter) -> int
     return max(0, (first.context_tokens or 0) - said)
 
 
-MAX_LINE_TEXT_CHARS: Final = 20_000
-"""Of a line: its start, as much as a person reads of it."""
+MAX_LINE_TEXT_CHARS: Final = 20_000  # of a line: its start, as much as a person reads of it
 
 
 def read_tool_calls(

@@ -23,15 +23,11 @@ if TYPE_CHECKING:
     from watchfiles.main import FileChange
 
 
-DEBOUNCE_MS: Final = 200
-"""The longest that changes are gathered while more keep coming."""
-
+DEBOUNCE_MS: Final = 200  # the longest that changes are gathered while more keep coming
 QUIET_MS: Final = 30
 """A pause this long ends the gathering; the watcher wakes that often, also for nothing."""
 
-TICK_MS: Final = 500
-"""Without any change the watcher comes back this often, to look at the clock."""
-
+TICK_MS: Final = 500  # without any change the watcher comes back this often, to look at the clock
 POLL_MS: Final = 300
 """Where the system does not tell of changes, every file is looked at this often."""
 
@@ -42,9 +38,7 @@ tells only half of the time (reference: exemplars 3.1)."""
 SIDECARS_S: Final = 2.0
 """Between two looks at the registry and the logs: a process that dies removes nothing."""
 
-RETRY_S: Final = 2.0
-"""Between two tries while the store is locked or the disk is full."""
-
+RETRY_S: Final = 2.0  # between two tries while the store is locked or the disk is full
 CALIBRATE_AFTER_S: Final = 10.0
 """After the first scan: until then a person looks at the screen for the first time."""
 

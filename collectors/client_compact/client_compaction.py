@@ -169,8 +169,7 @@ class ClientCompactTarget(msgspec.Struct, frozen=True):
     """Where the session began, and the only place where the client is started for it."""
     folder: ClaudeFolder
     store: Path
-    config_dir: Path | None = None
-    """Where it is not the client's own default."""
+    config_dir: Path | None = None  # where it is not the client's own default
     before_run: Callable[[], None] = _no_check
     """Called before the client is started; raises NotRunError where it must not be."""
     automatic: str | None = None

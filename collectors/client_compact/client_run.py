@@ -125,9 +125,7 @@ def _read_path(file: Path, start: str) -> Path | None:
 
 CLIENT_PROGRAM: Final = "claude"
 
-MAX_OUTPUT_CHARS: Final = 200
-"""Characters of what the client says: one line."""
-
+MAX_OUTPUT_CHARS: Final = 200  # characters of what the client says: one line
 USER_SETTINGS_ONLY: Final = ("--setting-sources", "user")
 """Neither the project's settings nor its local ones are read, and so none of its hooks is run."""
 
@@ -147,8 +145,7 @@ class FinishedRun(msgspec.Struct, frozen=True):
 
     command: tuple[str, ...]
     folder: str
-    output: str
-    """The client's own words, one line."""
+    output: str  # the client's own words, one line
 
 
 class ClientRun(msgspec.Struct, frozen=True):

@@ -30,9 +30,7 @@ from ..plugin import compact_requests
 
 Polled = TypeVar("Polled")
 
-POLL_INTERVAL_S: Final = 0.1
-"""Between two looks: less than a person notices."""
-
+POLL_INTERVAL_S: Final = 0.1  # between two looks: less than a person notices
 COMPACT_TIMEOUT_S: Final = 300.0
 """A summary of a full large window takes three minutes; after this the request is an orphan."""
 
@@ -117,16 +115,14 @@ class ClientCompactReceipt(msgspec.Struct, frozen=True):
     request: str
     requested_at: int
     via: str
-    state: str
-    """done, refused or failed; pending while there is no result, orphan when that is old."""
+    state: str  # done, refused or failed; pending while there is no result, orphan when that is old
     why: str | None = None
     boundary_uuid: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
     command: tuple[str, ...] = ()
     """What was run for it; empty where a client that was open was asked."""
-    folder: str | None = None
-    """Where that was run."""
+    folder: str | None = None  # where that was run
     automatic: str | None = None
     """Why it was asked with nobody at the keyboard; None where a person asked."""
 

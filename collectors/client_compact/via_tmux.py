@@ -38,12 +38,8 @@ from .request_receipts import (
 PROMPT_SIGN: Final = "❯"
 RULE_CHAR: Final = "─"
 
-MIN_RULE_CELLS: Final = 10
-"""Cells: a narrower pane shows no box that can be trusted."""
-
-TEXT_INDENT_CELLS: Final = 2
-"""Cells before the text."""
-
+MIN_RULE_CELLS: Final = 10  # cells: a narrower pane shows no box that can be trusted
+TEXT_INDENT_CELLS: Final = 2  # cells before the text
 BUSY_HINT: Final = "esc to interrupt"
 
 _SGR: Final = re.compile(r"\x1b\[([0-9;]*)m")
@@ -58,10 +54,8 @@ _UPRIGHT: Final = frozenset({"", "0", "27"})
 class PromptBox(msgspec.Struct, frozen=True):
     """What the box shows, and where the cursor is."""
 
-    text: str
-    """Without what is dim; blanks that break and that do not are the same."""
-    has_cursor: bool
-    """The cursor is in the box."""
+    text: str  # without what is dim; blanks that break and that do not are the same
+    has_cursor: bool  # the cursor is in the box
     is_busy: bool
 
     @property
@@ -135,15 +129,11 @@ def _is_style_on(is_on: bool, codes: list[str], on: str, off: frozenset[str]) ->
     return is_on
 
 
-TMUX_TIMEOUT_S: Final = 5.0
-"""tmux answers in milliseconds; a server that hangs is not waited for."""
-
+TMUX_TIMEOUT_S: Final = 5.0  # tmux answers in milliseconds; a server that hangs is not waited for
 _PANE_FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}\t#{pane_in_mode}\t#{synchronize-panes}"
 _CURSOR_FORMAT: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
 _TMUX_PROGRAM: Final = "tmux"
-_TTY_FIELD: Final = 7
-"""Of /proc/PID/stat, as proc(5) counts."""
-
+_TTY_FIELD: Final = 7  # of /proc/PID/stat, as proc(5) counts
 _OFF: Final = frozenset({"", "0", "off"})
 
 
@@ -267,9 +257,7 @@ def _run_tmux(socket: str, arguments: Sequence[str]) -> str:
 
 COMPACT_COMMAND: Final = "/compact"
 
-REDRAW_TIMEOUT_S: Final = 3.0
-"""The client draws what was typed in 50 ms, when it is not at work."""
-
+REDRAW_TIMEOUT_S: Final = 3.0  # the client draws what was typed in 50 ms, when it is not at work
 START_TIMEOUT_S: Final = 10.0
 """An idle client begins at once; one that is idle again without a boundary has refused."""
 

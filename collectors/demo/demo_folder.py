@@ -180,9 +180,7 @@ def _store_automatic_runs(store: Path, sessions: dict[str, DemoSession], now: da
 RESULT_FILE, TRIAGE_FILE = "last-save-result.json", "triage-data.json"
 PENDING_FILE: Final = ".triage-pending.json"
 
-_RESULT_DELAY: Final = timedelta(seconds=2)
-"""Between the save's files and what was staged for it."""
-
+_RESULT_DELAY: Final = timedelta(seconds=2)  # between the save's files and what was staged for it
 _STEP: Final = timedelta(milliseconds=10)
 
 

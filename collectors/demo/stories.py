@@ -99,8 +99,7 @@ class FirstLaunchStep(msgspec.Struct, frozen=True, tag_field="do", tag="first_la
         at.talk.prompt(LAUNCHES[0].prompt)
 
 
-PLAN_TOKENS = 640
-"""Tokens by which a shown plan, and its approval, make the context longer."""
+PLAN_TOKENS = 640  # tokens by which a shown plan, and its approval, make the context longer
 
 
 class PlanStep(msgspec.Struct, frozen=True, tag_field="do", tag="plan"):

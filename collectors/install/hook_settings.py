@@ -87,8 +87,7 @@ HookHandler = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class InstallOptions:
     store: Path
-    features: tuple[str, ...] = ()
-    """In the order of FEATURES."""
+    features: tuple[str, ...] = ()  # in the order of FEATURES
     as_plugin: bool = False
     status_line: bool = False
 
@@ -127,8 +126,7 @@ class HookSettings:
     """What a settings file says of hooks and of the status line."""
 
     hooks: tuple[HookEntry, ...]
-    status_command: str | None
-    """The status line's command."""
+    status_command: str | None  # the status line's command
     own_status_command: InstalledCommand | None
     is_strict: bool
     """False where the client ignores the file, as it has comments or trailing commas."""

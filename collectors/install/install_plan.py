@@ -49,28 +49,22 @@ MAX_BACKUPS: Final = 10
 _RECEIPT_FILE: Final = "receipt.json"
 _BACKUPS_FOLDER: Final = "backups"
 
-MAX_RECEIPT_BYTES: Final = 64 * 1024
-"""Bytes of a receipt; it has about 1,000."""
+MAX_RECEIPT_BYTES: Final = 64 * 1024  # bytes of a receipt; it has about 1,000
 
 
 class InstallReceipt(msgspec.Struct, frozen=True):
     """An installation, so that it can be taken back byte for byte."""
 
     settings: str
-    version: str
-    """Of the ctxtop that did it."""
+    version: str  # of the ctxtop that did it
     at_ms: int
-    form: str
-    """plugin or hooks."""
+    form: str  # plugin or hooks
     features: tuple[str, ...]
     original: str | None
     """Name of the backup that holds what was there before ctxtop; None where nothing was."""
-    after: str
-    """SHA-256 of the settings as ctxtop left them; empty where it left none."""
-    made_folders: tuple[str, ...] = ()
-    """What was not there before, the innermost first."""
-    files: dict[str, str] = {}
-    """The plugin's files by name, each with its SHA-256."""
+    after: str  # SHA-256 of the settings as ctxtop left them; empty where it left none
+    made_folders: tuple[str, ...] = ()  # what was not there before, the innermost first
+    files: dict[str, str] = {}  # the plugin's files by name, each with its SHA-256
 
 
 def install_folder(store: Path) -> Path:
@@ -219,21 +213,16 @@ class InstallPlan:
     """What is done when a person agrees; nothing of it is done yet."""
 
     file: SettingsFile
-    after: bytes | None
-    """What the settings file will hold; None where it will be gone."""
-    folder: Path
-    """Where the plugin stands."""
+    after: bytes | None  # what the settings file will hold; None where it will be gone
+    folder: Path  # where the plugin stands
     plugin_before: Mapping[str, bytes]
     plugin_after: Mapping[str, bytes]
     added: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     unchanged: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    """What a person should know before saying yes."""
-    original: bytes | None = None
-    """What an uninstall brings back."""
-    receipt: InstallReceipt | None = None
-    """What is kept of it; None where ctxtop is taken out."""
+    notes: tuple[str, ...] = ()  # what a person should know before saying yes
+    original: bytes | None = None  # what an uninstall brings back
+    receipt: InstallReceipt | None = None  # what is kept of it; None where ctxtop is taken out
     made_folders: tuple[str, ...] = ()
     """Folders that were made for ctxtop: an uninstall removes those that are empty."""
 

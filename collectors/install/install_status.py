@@ -71,8 +71,7 @@ SKILLS_FOLDER: Final = "skills"
 READ_ATTEMPTS: Final = 3
 """While other processes install and uninstall: each attempt takes about a millisecond."""
 
-MAX_PLUGIN_FILE_BYTES: Final = 1024 * 1024
-"""Bytes of one of its files."""
+MAX_PLUGIN_FILE_BYTES: Final = 1024 * 1024  # bytes of one of its files
 
 
 def plugin_folder(config_dir: Path) -> Path:
@@ -238,11 +237,9 @@ class InstallState(StrEnum):
 class CommandStatus:
     """A command of ours that the client runs."""
 
-    event: str
-    """Empty for the status line."""
+    event: str  # empty for the status line
     scope: SettingsScope
-    path: Path
-    """The file that names it."""
+    path: Path  # the file that names it
     command: str
     own_command: InstalledCommand
     problem: str | None
@@ -255,8 +252,7 @@ class InstallStatus:
     hooks: tuple[CommandStatus, ...] = ()
     status_line: CommandStatus | None = None
     plugin: Path | None = None
-    version: str | None = None
-    """Of the plugin's files; None where there is no plugin."""
+    version: str | None = None  # of the plugin's files; None where there is no plugin
     problems: tuple[str, ...] = ()
 
     @property

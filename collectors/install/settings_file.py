@@ -37,16 +37,11 @@ TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
 class SettingsFile:
     """A file as it was when it was read."""
 
-    path: Path
-    """As it was named."""
-    real: Path
-    """The same without links: this one is written."""
-    data: bytes | None
-    """None where there is none."""
-    is_link: bool = False
-    """It stands somewhere else than its name says."""
-    status: os.stat_result | None = None
-    """Who may read and write it; None where there is none."""
+    path: Path  # as it was named
+    real: Path  # the same without links: this one is written
+    data: bytes | None  # none where there is none
+    is_link: bool = False  # it stands somewhere else than its name says
+    status: os.stat_result | None = None  # who may read and write it; None where there is none
 
 
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:

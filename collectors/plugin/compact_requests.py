@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 
-REQUEST_VERSION: Final = 1
-"""Of the files' form."""
-
+REQUEST_VERSION: Final = 1  # of the files' form
 MAX_REQUEST_BYTES: Final = 64 * 1024
 """Bytes of one file; the longest text has 24,000, as JSON writes it at the worst."""
 
@@ -49,9 +47,7 @@ ASKED: Final = "asked"
 RESULT: Final = "result"
 TOLD: Final = "told"
 
-REQUEST_CHARS: Final = 16
-"""Of a request's id: 64 random bits."""
-
+REQUEST_CHARS: Final = 16  # of a request's id: 64 random bits
 _UUID_GROUPS: Final = (8, 4, 4, 4, 12)
 _HEX_DIGITS: Final = frozenset("0123456789abcdef")
 

@@ -39,8 +39,7 @@ BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})
 
 _CUT_MARK: Final = "\n[cut]"
 
-_MIN_TIMER_S: Final = 0.001
-"""No time at all would switch the alarm off."""
+_MIN_TIMER_S: Final = 0.001  # no time at all would switch the alarm off
 
 
 class _AnswerTimeoutError(Exception):

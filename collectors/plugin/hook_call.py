@@ -19,8 +19,7 @@ class HookCall:
     """What the client told the hook, and where this ctxtop keeps what it read."""
 
     event: str
-    fields: Mapping[str, Any]
-    """The event's fields as they came, of no type that can be relied on."""
+    fields: Mapping[str, Any]  # the event's fields as they came, of no type that can be relied on
     store: Path
     """May not be there, be behind, or be held by another process: read it, never write it."""
     now_ms: int
@@ -32,8 +31,7 @@ class HookReply:
 
     context: str = ""
     """Handed to the model as additional context; to a compaction's summariser as plain text."""
-    block_reason: str = ""
-    """Why the agent may not stop yet."""
+    block_reason: str = ""  # why the agent may not stop yet
 
 
 def text_field(fields: Mapping[str, Any], name: str) -> str:

@@ -43,11 +43,9 @@ class InstalledCommand:
     interpreter: str
     script: str
     store: str
-    event: str
-    """Empty for the status line."""
+    event: str  # empty for the status line
     features: tuple[str, ...] = ()
-    wrapped: str | None = None
-    """The command that our status line runs beside itself."""
+    wrapped: str | None = None  # the command that our status line runs beside itself
 
 
 def hook_command(store: Path, event: str, features: Sequence[str] = ()) -> str:

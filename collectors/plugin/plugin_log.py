@@ -23,26 +23,18 @@ if TYPE_CHECKING:
     Scan = Callable[[str, int], tuple[Any, int]]
 
 
-RECORD_VERSION: Final = 1
-"""Of a record's form."""
-
+RECORD_VERSION: Final = 1  # of a record's form
 HOOKS_LOG: Final = "hooks.jsonl"
 STATUS_LINE_LOG: Final = "statusline.jsonl"
-PLUGIN_LOG: Final = "plugin.jsonl"
-"""What the module inside the client pushes."""
-
-ANSWER_FAULTS: Final = "answering"
-"""No log: beside it stand the faults of what hooks answer."""
-
+PLUGIN_LOG: Final = "plugin.jsonl"  # what the module inside the client pushes
+ANSWER_FAULTS: Final = "answering"  # no log: beside it stand the faults of what hooks answer
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file that has this much is renamed: it is read at once, and removed whole."""
 
 RECORD_BYTES: Final = 32 * 1024
 """What of one stdin is kept at the most; the client's largest field alone can be 50 MB."""
 
-TEXT_CHARS: Final = 2000
-"""Of one field: a transcript holds every text whole."""
-
+TEXT_CHARS: Final = 2000  # of one field: a transcript holds every text whole
 SIZE_ONLY_FIELDS: Final = frozenset(
     {
         "action",  # of an elicitation: what a person answered
@@ -58,9 +50,7 @@ SIZE_ONLY_FIELDS: Final = frozenset(
 )
 """Fields of which only the size is noted."""
 
-FAULT_CHARS: Final = 400
-"""Of one fault."""
-
+FAULT_CHARS: Final = 400  # of one fault
 FAULTS_BYTES: Final = 16 * 1024
 """A file of faults that has this much takes the place of the one before it."""
 

@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 
-MAX_STDIN_BYTES: Final = 1024 * 1024
-"""At the most: 64 records are waiting then, each of a kilobyte."""
-
+MAX_STDIN_BYTES: Final = 1024 * 1024  # at the most: 64 records are waiting then, each of a kilobyte
 END_STATES: Final = frozenset({"done", "refused", "failed"})
 
 

@@ -54,9 +54,7 @@ NOTES_FOLDER: Final = "notes"
 NOTE_RETENTION_S: Final = 30 * 24 * 3600.0
 """A note that nobody came for stays this long: as long as the client keeps its transcripts."""
 
-MAX_NOTE_BYTES: Final = 256 * 1024
-"""Bytes; what a budget of steering allows is a tenth."""
-
+MAX_NOTE_BYTES: Final = 256 * 1024  # bytes; what a budget of steering allows is a tenth
 _NOTE_NAME: Final = re.compile(r"[\w.-]{1,150}")
 
 
@@ -114,9 +112,7 @@ def record_answer(store: Path, feature: str, **given: object) -> None:
 
 ANNOUNCEMENTS_FOLDER: Final = "said"
 
-ANNOUNCEMENT_RETENTION_S: Final = 30 * 24 * 3600.0
-"""As long as the client keeps its transcripts."""
-
+ANNOUNCEMENT_RETENTION_S: Final = 30 * 24 * 3600.0  # as long as the client keeps its transcripts
 MAX_ANNOUNCEMENTS: Final = 1000
 """Of one threshold in one session; a session is compacted a few times."""
 

@@ -31,12 +31,8 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 
-STATUS_FILE_VERSION: Final = 1
-"""Of the file: a status line reads no other's."""
-
-MAX_STATUS_FILE_BYTES: Final = 16 * 1024
-"""Bytes; ours have about 400."""
-
+STATUS_FILE_VERSION: Final = 1  # of the file: a status line reads no other's
+MAX_STATUS_FILE_BYTES: Final = 16 * 1024  # bytes; ours have about 400
 _STATUS_FILE_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 
 

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 WRAPPED_TIMEOUT_S: Final = 2.0
 """How long it may take: the client asks again at every answer, and ends what still runs."""
 
-MAX_OUTPUT_BYTES: Final = 64 * 1024
-"""Of its output is shown; a line has a few hundred."""
-
+MAX_OUTPUT_BYTES: Final = 64 * 1024  # of its output is shown; a line has a few hundred
 _SHELL: Final = "/bin/sh"
 _POLL_S: Final = 0.02
 """Between two looks whether the shell has ended: a process that it left may hold our pipe."""

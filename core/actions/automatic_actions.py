@@ -67,15 +67,12 @@ class AutomaticAction(msgspec.Struct, frozen=True):
 class ActionResult(msgspec.Struct, frozen=True):
     """How it ended."""
 
-    outcome: str
-    """One line, kept with the run."""
-    notice: Problem
-    """For a person."""
+    outcome: str  # one line, kept with the run
+    notice: Problem  # for a person
     left_tokens: int | None = None
     """What it left of the context, or found where it does not pay; None where it failed."""
     receipt: str | None = None
-    check: str | None = None
-    """Which check refused it; None where it was done."""
+    check: str | None = None  # which check refused it; None where it was done
     retry_at: int = 0
     """When to try again, in ms since 1970, unless somebody goes on with the session first."""
 

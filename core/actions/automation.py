@@ -65,8 +65,7 @@ class ActionRunners(msgspec.Struct, frozen=True):
 class _EndedRun(msgspec.Struct, frozen=True):
     run: AutomaticRunRecord
     act: AutomaticAction
-    result: ActionResult | None
-    """None where it broke off."""
+    result: ActionResult | None  # none where it broke off
 
 
 class _Wait(msgspec.Struct, frozen=True):

@@ -175,11 +175,8 @@ def _is_tool_output(piece: MessagePart) -> bool:
     return piece.kind in {PartKind.ATTACHMENT, PartKind.META}
 
 
-MAX_NAMED_PROMPTS: Final = 5
-"""The newest, of those that can be gone back to."""
-
-PROMPT_LABEL_CHARS: Final = 30
-"""Characters of a prompt, by which a person knows it."""
+MAX_NAMED_PROMPTS: Final = 5  # the newest, of those that can be gone back to
+PROMPT_LABEL_CHARS: Final = 30  # characters of a prompt, by which a person knows it
 
 
 def whole_operation_maker(

@@ -30,14 +30,10 @@ class CompactFailure(StrEnum):
     """What kept the client from compacting."""
 
     FAILED = "failed"
-    NOTHING = "nothing"
-    """There is nothing to compact, or nobody to ask by this way."""
-    LIVE = "live"
-    """It is busy, or open elsewhere."""
-    UNSAFE = "unsafe"
-    """It could not be proved that asking does no harm."""
-    UNTRUSTED = "untrusted"
-    """Nothing may be started in its folder."""
+    NOTHING = "nothing"  # there is nothing to compact, or nobody to ask by this way
+    LIVE = "live"  # it is busy, or open elsewhere
+    UNSAFE = "unsafe"  # it could not be proved that asking does no harm
+    UNTRUSTED = "untrusted"  # nothing may be started in its folder
 
 
 class NotCompactedError(Exception):
@@ -57,27 +53,20 @@ class ClientCompactResult(msgspec.Struct, frozen=True):
     boundary_uuid: str
     pre_tokens: int | None
     post_tokens: int | None
-    seconds: float
-    """From the request to the boundary."""
-    command: tuple[str, ...] = ()
-    """What was run for it; empty where a client that was open did it."""
-    folder: str | None = None
-    """Where that was run."""
+    seconds: float  # from the request to the boundary
+    command: tuple[str, ...] = ()  # what was run for it; empty where a client that was open did it
+    folder: str | None = None  # where that was run
 
 
 class ResumeResult(msgspec.Struct, frozen=True):
     """How going on ended."""
 
     prompt: str
-    answered: bool
-    """The fork has a new answer, and it is no refusal."""
-    output: str
-    """The client's own words, or why it could not be run; one line."""
+    answered: bool  # the fork has a new answer, and it is no refusal
+    output: str  # the client's own words, or why it could not be run; one line
     attempts: int
-    command: tuple[str, ...] = ()
-    """What was run; empty where nothing was."""
-    folder: str | None = None
-    """Where that was run."""
+    command: tuple[str, ...] = ()  # what was run; empty where nothing was
+    folder: str | None = None  # where that was run
 
 
 class SessionClient(Protocol):
@@ -116,8 +105,7 @@ class NotPlannedError(Exception):
 class ActionFailure(msgspec.Struct, frozen=True):
     """Nothing was changed."""
 
-    why: tuple[str, ...]
-    """One line each: what said no, and what to do."""
+    why: tuple[str, ...]  # one line each: what said no, and what to do
     kind: RefusalKind | None = None
     """None where it was no refusal: a file could not be used, or there is nothing to do."""
     refusals: tuple[Refusal, ...] = ()

@@ -72,8 +72,7 @@ class RecoveryOptions(msgspec.Struct, frozen=True):
 
     target: CompactionTarget
     settings: RecoverySettings
-    counter_of: CounterOf
-    """Returns the token counter of a model."""
+    counter_of: CounterOf  # returns the token counter of a model
     window_tokens: int | None
     """Where the refusal names no limit; None where it is not known for sure."""
     reserve_tokens: int
@@ -86,14 +85,11 @@ class Recovery(msgspec.Struct, frozen=True):
     """What was found, and what would be done, or was."""
 
     found: SessionRefusal
-    steps: tuple[RecoveryStep, ...]
-    """That the refusal calls for, in the policy's order."""
+    steps: tuple[RecoveryStep, ...]  # that the refusal calls for, in the policy's order
     choice: RecoveryChoice
-    run: RecoveryRun | None
-    """As it is kept; None where there was no attempt yet."""
+    run: RecoveryRun | None  # as it is kept; None where there was no attempt yet
     receipt: CompactionReceipt | None = None
-    fits_at: int | None = None
-    """Tokens at which there is room for an answer; None without a limit."""
+    fits_at: int | None = None  # tokens at which there is room for an answer; None without a limit
 
 
 def plan_recovery(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
@@ -251,8 +247,7 @@ def _resume(
     return access.client.resume(prompt, recovery.receipt, options.settings.retry)
 
 
-CONTINUE_PROMPT: Final = "Continue"
-"""What is said with `continue` (R002-16)."""
+CONTINUE_PROMPT: Final = "Continue"  # what is said with `continue` (R002-16)
 
 
 def resume_prompt(mode: str, transcript: Path, reverted_prompt: str | None) -> str | None:

@@ -54,14 +54,10 @@ from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visi
 class ApplyStage(StrEnum):
     """A stage of applying a plan; each is reported when it begins."""
 
-    COPY = "copy"
-    """The transcript is backed up."""
-    WRITE = "write"
-    """The new file is written beside it."""
-    VERIFY = "verify"
-    """The new file is read again and compared with the plan."""
-    REPLACE = "put"
-    """It takes its place, as soon as nobody writes."""
+    COPY = "copy"  # the transcript is backed up
+    WRITE = "write"  # the new file is written beside it
+    VERIFY = "verify"  # the new file is read again and compared with the plan
+    REPLACE = "put"  # it takes its place, as soon as nobody writes
 
 
 ReportStage = Callable[[ApplyStage], object]

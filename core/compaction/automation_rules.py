@@ -27,9 +27,7 @@ CACHE_LIFETIME_MS: Final = 3_600_000
 REARM_BELOW_SHARE: Final = 0.60
 """Share of the policy's limit to which a context has to fall to be compacted once more, or"""
 
-REARM_GROWTH_FACTOR: Final = 1.15
-"""how often what was left it has to hold."""
-
+REARM_GROWTH_FACTOR: Final = 1.15  # how often what was left it has to hold
 MAX_BURST_RUNS: Final = 3
 """Of one session in RUNS_WITHIN_MS; a session that needs more is not helped by another one."""
 
@@ -41,15 +39,9 @@ repeats what did not help."""
 
 HOUR_MS: Final = 3_600_000
 
-BREAKER_PAUSE_MS: Final = 1_800_000
-"""How long nothing is done after that many runs."""
-
-MAX_BREAK_EVEN_REQUESTS: Final = 20
-"""After which it must have paid for itself."""
-
-URGENT_SHARE: Final = 0.90
-"""Share of the window from which on the price does not matter."""
-
+BREAKER_PAUSE_MS: Final = 1_800_000  # how long nothing is done after that many runs
+MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which it must have paid for itself
+URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
 COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})
 """Actions of a policy's thresholds at which it is time to compact."""
 
@@ -79,14 +71,11 @@ class AutomationDecision(msgspec.Struct, frozen=True):
 class PastRun(msgspec.Struct, frozen=True):
     """An automatic run of the session, and what came after it; tokens of the context."""
 
-    began_at: int
-    """When it began, in ms since 1970."""
-    tokens_left: int | None = None
-    """What it left; None where it failed."""
+    began_at: int  # when it began, in ms since 1970
+    tokens_left: int | None = None  # what it left; None where it failed
     min_tokens_since: int | None = None
     """The least that an answer since then has seen; None where there was no answer."""
-    newest_tokens_since: int | None = None
-    """What the newest answer since then has seen."""
+    newest_tokens_since: int | None = None  # what the newest answer since then has seen
 
 
 class AutomationInput(msgspec.Struct, frozen=True):
@@ -94,15 +83,11 @@ class AutomationInput(msgspec.Struct, frozen=True):
 
     context: Context
     status: SessionStatus
-    is_open: bool
-    """The registry names a process that has it open."""
+    is_open: bool  # the registry names a process that has it open
     now_ms: int
-    last_written_at: int | None
-    """When its transcript was written last."""
-    runs: tuple[PastRun, ...] = ()
-    """Its automatic runs, oldest first, the failed ones too."""
-    is_run_active: bool = False
-    """One of them has not ended."""
+    last_written_at: int | None  # when its transcript was written last
+    runs: tuple[PastRun, ...] = ()  # its automatic runs, oldest first, the failed ones too
+    is_run_active: bool = False  # one of them has not ended
 
     @property
     def idle_ms(self) -> int:

@@ -29,8 +29,7 @@ from .receipts import (
 )
 from .rewritten_lines import appended_line, remove_fork_files
 
-MAX_TRIES: Final = 20
-"""Tries; a client that writes during every one of them does not pause."""
+MAX_TRIES: Final = 20  # tries; a client that writes during every one of them does not pause
 
 
 def remove_appended(target: Path, plan: CompactionPlan) -> None:

@@ -42,12 +42,10 @@ END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork changes n
 class WaitTimes:
     """How long to wait until nothing is written any more; seconds."""
 
-    idle_s: float = 120.0
-    """Since the last write (compaction 7.5, "live window")."""
+    idle_s: float = 120.0  # since the last write (compaction 7.5, "live window")
     quiet_s: float = 0.25
     """After a file was replaced: a late write of the client's shows up in this time."""
-    max_wait_s: float = 5.0
-    """For late writes to end."""
+    max_wait_s: float = 5.0  # for late writes to end
 
     def without_idle(self) -> WaitTimes:
         """Ask for no time since the last write."""
@@ -61,10 +59,8 @@ class CompactionTarget:
     session_id: str
     transcript: Path
     cwd: str | None
-    state_folder: Path
-    """Our own folder for copies, receipts and locks."""
-    read_entries: Callable[[Path], Sequence[Entry]]
-    """Reads a transcript's entries."""
+    state_folder: Path  # our own folder for copies, receipts and locks
+    read_entries: Callable[[Path], Sequence[Entry]]  # reads a transcript's entries
     find_holder: Callable[[str], str | None]
     """Returns what has a session open ("process 4711"), or None."""
     wait_times: WaitTimes = WaitTimes()
@@ -257,8 +253,7 @@ class _LateWriteWatch(NamedTuple):
     """What tells that somebody still writes to the file that was replaced."""
 
     lease: WriteLease
-    size: int
-    """Of that file, bytes."""
+    size: int  # of that file, bytes
     wait_times: WaitTimes
 
 

@@ -37,8 +37,7 @@ class CompactionStrategy(msgspec.Struct, frozen=True):
     name: str
     level: Severity
     find: FindOperations
-    is_opt_in: bool = False
-    """Only where it is named."""
+    is_opt_in: bool = False  # only where it is named
 
     def find_operations(self, view: TranscriptView) -> Iterator[Operation]:
         because = partial(OperationReason, self.name, self.level)

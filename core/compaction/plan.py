@@ -19,55 +19,37 @@ PLAN_ID_CHARS: Final = 12
 class Severity(IntEnum):
     """How much a change takes from the model, least first (compaction 7.4)."""
 
-    FILE_ONLY = 0
-    """Bytes that the model never sees."""
-    LOSSLESS = 1
-    """What the model can read elsewhere in the same context."""
-    SUPERSEDED = 2
-    """What something newer says in its place."""
-    MASKED = 3
-    """Old results, of which a digest stays."""
-    INPUTS = 4
-    """What tools were called with."""
-    REASONING = 5
-    """Thinking."""
-    PROSE = 6
-    """The model's words, and long pastes."""
-    SUMMARY = 7
-    """A summary stands in the place of what was."""
-    CUT = 8
-    """Turns are gone."""
+    FILE_ONLY = 0  # bytes that the model never sees
+    LOSSLESS = 1  # what the model can read elsewhere in the same context
+    SUPERSEDED = 2  # what something newer says in its place
+    MASKED = 3  # old results, of which a digest stays
+    INPUTS = 4  # what tools were called with
+    REASONING = 5  # thinking
+    PROSE = 6  # the model's words, and long pastes
+    SUMMARY = 7  # a summary stands in the place of what was
+    CUT = 8  # turns are gone
 
 
 class ReplaceValue(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
     """Replace one JSON value of a line; every other byte of the line stays the same."""
 
-    line: int
-    """Counted from 1, in the file that `CompactionPlan.base_sha256` is of."""
-    offset: int
-    """Byte at which the line begins."""
-    sha256: str
-    """Of the line's bytes without the line end, in hex."""
-    pointer: str
-    """JSON pointer (RFC 6901) of the value; "" is the whole line."""
-    value: str
-    """The new value as JSON text, without a line end."""
+    line: int  # counted from 1, in the file that `CompactionPlan.base_sha256` is of
+    offset: int  # byte at which the line begins
+    sha256: str  # of the line's bytes without the line end, in hex
+    pointer: str  # JSON pointer (RFC 6901) of the value; "" is the whole line
+    value: str  # the new value as JSON text, without a line end
 
 
 class RemoveLine(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
     """Leave out a line with its line end; its children are hung elsewhere by `ReplaceValue`."""
 
-    line: int
-    """Counted from 1."""
-    offset: int
-    """Byte at which the line begins."""
-    sha256: str
-    """Of the line's bytes without the line end, in hex."""
+    line: int  # counted from 1
+    offset: int  # byte at which the line begins
+    sha256: str  # of the line's bytes without the line end, in hex
 
 
 class AppendLine(msgspec.Struct, frozen=True, tag="append", tag_field="do"):
-    text: str
-    """A JSON object without a line end."""
+    text: str  # a JSON object without a line end
 
 
 Edit = ReplaceValue | RemoveLine | AppendLine
@@ -80,36 +62,28 @@ class Operation(msgspec.Struct, frozen=True):
     level: Severity
     line: int | None
     """The line that it is about, counted from 1; None where it is about no single one."""
-    kind: str
-    """Of what is changed: a `PartKind`, or a line's type."""
-    what: str
-    """For a person: the tool and its path or command, clean text of one line."""
-    why: str
-    """For a person: the reason, one line."""
+    kind: str  # of what is changed: a `PartKind`, or a line's type
+    what: str  # for a person: the tool and its path or command, clean text of one line
+    why: str  # for a person: the reason, one line
     tokens_saved: int
     """Of the context; 0 for what the model never sees. Estimated as `core.measure.tokens` does."""
-    bytes_saved: int
-    """Of the file; below 0 where it grows."""
+    bytes_saved: int  # of the file; below 0 where it grows
     edits: tuple[Edit, ...]
 
 
 class Refusal(msgspec.Struct, frozen=True):
     """A check that failed."""
 
-    check: str
-    """Its code, the same for ever: `live`, `futile`, `V7`."""
-    why: str
-    """What was found, one line."""
-    what_to_do: str
-    """One line."""
+    check: str  # its code, the same for ever: `live`, `futile`, `V7`
+    why: str  # what was found, one line
+    what_to_do: str  # one line
 
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
     """Tokens that no strategy touches, by the reason."""
 
     why: str
-    tokens: int
-    """Estimated."""
+    tokens: int  # estimated
 
 
 class CompactionPlan(msgspec.Struct, frozen=True):
@@ -117,24 +91,20 @@ class CompactionPlan(msgspec.Struct, frozen=True):
 
     plan_id: str
     session_id: str
-    base_sha256: str
-    """Of the file's first `base_bytes` bytes, in hex."""
+    base_sha256: str  # of the file's first `base_bytes` bytes, in hex
     base_bytes: int
-    before_tokens: int
-    """Of the context as it is projected now."""
+    before_tokens: int  # of the context as it is projected now
     after_tokens: int
     bytes_before: int
     bytes_after: int
-    harm: Severity
-    """The highest level of its operations."""
+    harm: Severity  # the highest level of its operations
     break_even_requests: float | None
     """Requests after which a warm cache has paid for it (compaction 1.6); None where never."""
     operations: tuple[Operation, ...]
     refused: tuple[Refusal, ...] = ()
     break_even_requests_1h: float | None = None
     """The same for a cache that is kept for an hour: what is written to it costs more."""
-    protected: tuple[ProtectedTokens, ...] = ()
-    """The largest first."""
+    protected: tuple[ProtectedTokens, ...] = ()  # the largest first
 
     @property
     def only_appends(self) -> bool:
@@ -225,14 +195,10 @@ def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
 class RefusalKind(StrEnum):
     """A command's exit code follows from it."""
 
-    NOTHING = "nothing"
-    """There is nothing to do."""
-    LIVE = "live"
-    """The session is, or may be, at work."""
-    UNSAFE = "unsafe"
-    """It cannot be shown that it does no harm."""
-    UNVERIFIED = "unverified"
-    """It was tried, a check failed, and everything is as it was."""
+    NOTHING = "nothing"  # there is nothing to do
+    LIVE = "live"  # the session is, or may be, at work
+    UNSAFE = "unsafe"  # it cannot be shown that it does no harm
+    UNVERIFIED = "unverified"  # it was tried, a check failed, and everything is as it was
 
 
 class CompactionRefusedError(Exception):
@@ -255,9 +221,7 @@ def refusal_error(
 DEFAULT_TARGET_SHARE: Final = 0.5
 """Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
 
-DEFAULT_PROTECTED_TURNS: Final = 10
-"""Newest turns with tools that stay (compaction.md 7.5)."""
-
+DEFAULT_PROTECTED_TURNS: Final = 10  # newest turns with tools that stay (compaction.md 7.5)
 DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS
 """Levels up to here are balanced, beyond them they are asked for (compaction.md 7.4)."""
 
@@ -300,9 +264,7 @@ def requests_to_break_even(
 MAX_TRANSCRIPT_BYTES: Final = 200_000_000
 """What is larger is changed only where a person says so: its copies alone take some minutes."""
 
-NO_SIZE_LIMIT: Final = 1 << 62
-"""Bytes that no file has."""
-
+NO_SIZE_LIMIT: Final = 1 << 62  # bytes that no file has
 SUMMARISE: Final = "summarise"
 CUT: Final = "cut"
 REVERT: Final = "revert"
@@ -319,34 +281,25 @@ TEMPLATES_BY_SECTIONS: Final = {
 }
 """By how many sections they have."""
 
-LAST_PROMPT: Final = "last"
-"""The word for the newest prompt."""
+LAST_PROMPT: Final = "last"  # the word for the newest prompt
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
     """What was asked for; None where nothing was said."""
 
-    strategies: tuple[str, ...] = ()
-    """Only these; all of the levels where none is named."""
-    level: int | None = None
-    """The most severe level that may be used, 0 to 6."""
-    target: float | None = None
-    """Share of the effective window to stop at, 0 to 1."""
-    keep: int | None = None
-    """Newest turns with tools that stay; of a summary, newest messages."""
-    keep_turns: int | None = None
-    """Newest turns that a cut leaves."""
+    strategies: tuple[str, ...] = ()  # only these; all of the levels where none is named
+    level: int | None = None  # the most severe level that may be used, 0 to 6
+    target: float | None = None  # share of the effective window to stop at, 0 to 1
+    keep: int | None = None  # newest turns with tools that stay; of a summary, newest messages
+    keep_turns: int | None = None  # newest turns that a cut leaves
     to: str | None = None
     """The prompt of a revert: the number of its line, the start of its uuid, or LAST_PROMPT."""
     template: str | None = None
-    budget: int | None = None
-    """Tokens of a summary."""
+    budget: int | None = None  # tokens of a summary
     provider: str | None = None
     model: str | None = None
-    force: bool = False
-    """Also a transcript that is larger than any that is changed unasked."""
-    in_place: bool = False
-    """The session itself is to be changed: refused where it is open."""
+    force: bool = False  # also a transcript that is larger than any that is changed unasked
+    in_place: bool = False  # the session itself is to be changed: refused where it is open
     min_tail_tokens: int = 20_000
     """That stay at the end, at least; opencode keeps 40,000 (PRUNE_PROTECT), which left too
     little to free of a window of 200,000."""

@@ -22,9 +22,7 @@ UNREAD: Final = "cannot be read"
 """The reason of a line with a field of another kind than any version wrote."""
 
 _PLAN_TOOLS: Final = frozenset({"ExitPlanMode", "EnterPlanMode"})
-_QUESTION_TOOLS: Final = frozenset({"AskUserQuestion"})
-"""Tools whose result is what a person said."""
-
+_QUESTION_TOOLS: Final = frozenset({"AskUserQuestion"})  # tools whose result is what a person said
 _INSTRUCTION_TOOLS: Final = frozenset({"Skill", "ToolSearch"})
 """Tools that load what the model works by (DCP and opencode protect skills too)."""
 

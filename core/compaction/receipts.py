@@ -27,9 +27,7 @@ from ..files.file_operations import (
 )
 from .plan import CompactionPlan
 
-COMPRESSION_LEVEL: Final = 3
-"""Of zlib: transcripts shrink to a fifth at 100 MB/s."""
-
+COMPRESSION_LEVEL: Final = 3  # of zlib: transcripts shrink to a fifth at 100 MB/s
 ORPHAN_AGE_MS: Final = 24 * 3600 * 1000
 """Milliseconds after which what no receipt names is one of a change that never came about."""
 
@@ -134,18 +132,15 @@ def _hash_of_blob(path: Path) -> str:
     return digest.hexdigest()
 
 
-RECEIPT_ID_BYTES: Final = 4
-"""A receipt's id has twice as many characters."""
+RECEIPT_ID_BYTES: Final = 4  # a receipt's id has twice as many characters
 
 
 class ApplyMode(StrEnum):
     """Where a plan is carried out."""
 
-    FORK = "fork"
-    """In a new session beside the old one, which stays as it is."""
+    FORK = "fork"  # in a new session beside the old one, which stays as it is
     IN_PLACE = "in_place"
-    APPEND = "append"
-    """At the end of the session itself; nothing of it is rewritten."""
+    APPEND = "append"  # at the end of the session itself; nothing of it is rewritten
 
 
 class ReceiptState(StrEnum):
@@ -159,8 +154,7 @@ class ReceiptState(StrEnum):
 class MtimeHandling(StrEnum):
     """Whether a written file keeps its modification time."""
 
-    KEPT = "kept"
-    """As the transcript's own: lists of sessions keep their order."""
+    KEPT = "kept"  # as the transcript's own: lists of sessions keep their order
     NEW = "new"
 
 
@@ -168,10 +162,8 @@ class WrittenVersion(msgspec.Struct, frozen=True):
     """What of a file is ours: its first bytes, after the operations that are not undone."""
 
     sha256: str
-    size: int
-    """Bytes."""
-    undone: tuple[int, ...] = ()
-    """Numbers of operations, counted from 0."""
+    size: int  # bytes
+    undone: tuple[int, ...] = ()  # numbers of operations, counted from 0
     mixed: bool = False
     """Somebody else changed these bytes too: they are no image of the plan's operations."""
 
@@ -181,36 +173,26 @@ class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
 
     receipt_id: str
     session_id: str
-    new_session_id: str | None
-    """Of the fork."""
+    new_session_id: str | None  # of the fork
     mode: ApplyMode
     at: int
-    transcript: str
-    """The session that the plan is for."""
-    target: str
-    """The file that was written: the fork's, or the transcript itself."""
+    transcript: str  # the session that the plan is for
+    target: str  # the file that was written: the fork's, or the transcript itself
     backup: str | None
     """Name of the copy of the transcript as it was; None where nothing was rewritten."""
-    verified: tuple[str, ...]
-    """Checks that were passed, before and after."""
+    verified: tuple[str, ...]  # checks that were passed, before and after
     resume_command: str
-    mtime: MtimeHandling
-    """When the written file says that it was written last."""
-    now: WrittenVersion | None
-    """None while nothing was written."""
-    pending: WrittenVersion | None = None
-    """What is about to be written."""
-    automatic: str | None = None
-    """Why ctxtop did it by itself; None where a person asked."""
-    title: str | None = None
-    """Of the fork, where it was given one."""
+    mtime: MtimeHandling  # when the written file says that it was written last
+    now: WrittenVersion | None  # none while nothing was written
+    pending: WrittenVersion | None = None  # what is about to be written
+    automatic: str | None = None  # why ctxtop did it by itself; None where a person asked
+    title: str | None = None  # of the fork, where it was given one
 
 
 class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
     """A receipt as its file holds it."""
 
-    plan: str
-    """Name of the plan's JSON among the plans."""
+    plan: str  # name of the plan's JSON among the plans
 
 
 class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
@@ -237,8 +219,7 @@ class LastChange(NamedTuple):
     """The last receipt that changed or made a session, and of which nothing was undone."""
 
     receipt_id: str
-    at: int
-    """In ms since 1970."""
+    at: int  # in ms since 1970
     resume_command: str
 
 
@@ -358,12 +339,8 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
     }
 
 
-BACKUPS_PER_SESSION: Final = 5
-"""The newest of a session stay, whatever their age."""
-
-BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000
-"""Milliseconds for which every copy stays."""
-
+BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age
+BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000  # milliseconds for which every copy stays
 MAX_BACKUP_BYTES: Final = 2 << 30
 """Of all copies together, compressed: above it old ones go, and no new transcript is replaced."""
 

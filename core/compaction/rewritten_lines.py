@@ -41,10 +41,8 @@ class EditMismatchError(ValueError):
 class RewrittenLine(msgspec.Struct, frozen=True):
     """A line of the file as it will be, and the one that it comes from; with their line ends."""
 
-    before: bytes | None
-    """None for a line that is added."""
-    after: bytes | None
-    """None for a line that is left out."""
+    before: bytes | None  # none for a line that is added
+    after: bytes | None  # none for a line that is left out
     replacements: tuple[ReplaceValue, ...] = ()
 
 
@@ -170,9 +168,7 @@ def _new_value(edit: ReplaceValue) -> bytes:
     return value
 
 
-MAX_TITLE_CHARS: Final = 100
-"""Of a first prompt that stands for a title (client 2.1.329)."""
-
+MAX_TITLE_CHARS: Final = 100  # of a first prompt that stands for a title (client 2.1.329)
 _TITLE_LINE: Final = re.compile(rb'\{"type":\s*"(custom-title|ai-title)"')
 
 _COMPACTED_SUFFIX: Final = re.compile(r" \(compacted(?: (\d+))?\)$")

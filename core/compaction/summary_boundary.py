@@ -28,10 +28,8 @@ class CommonLineFields(msgspec.Struct, frozen=True):
     """The fields that every line of a session repeats, from its last chained line."""
 
     session_id: str
-    last_uuid: str
-    """Of the line that the boundary follows."""
-    timestamp: str
-    """ISO 8601, UTC, milliseconds."""
+    last_uuid: str  # of the line that the boundary follows
+    timestamp: str  # ISO 8601, UTC, milliseconds
     cwd: str | None = None
     version: str | None = None
     git_branch: str | None = None
@@ -39,8 +37,7 @@ class CommonLineFields(msgspec.Struct, frozen=True):
 
 class BoundaryContent(msgspec.Struct, frozen=True):
     summary_text: str
-    retained_uuids: Sequence[str]
-    """Of the lines that stay as they are, in their order."""
+    retained_uuids: Sequence[str]  # of the lines that stay as they are, in their order
     pre_tokens: int
     post_tokens: int
 
@@ -125,16 +122,11 @@ _UUID_NAMESPACE: Final = UUID("5e0b4a0e-6a0f-5d0c-9f4e-2f7e1c1b7a55")
 class Conversation(msgspec.Struct, frozen=True):
     """What is planned for; the transcript itself is not touched."""
 
-    entries: tuple[Entry, ...]
-    """Of the whole file, as its reader gives them."""
-    common_fields: CommonLineFields
-    """Of the newest line of the conversation (`newest`)."""
-    count_tokens: Callable[[MessagePart], int]
-    """Estimates the tokens of a piece."""
-    transcript_path: str = ""
-    """Path of the file."""
-    overhead_tokens: int = 0
-    """Tokens of the system prompt and the tools."""
+    entries: tuple[Entry, ...]  # of the whole file, as its reader gives them
+    common_fields: CommonLineFields  # of the newest line of the conversation (`newest`)
+    count_tokens: Callable[[MessagePart], int]  # estimates the tokens of a piece
+    transcript_path: str = ""  # path of the file
+    overhead_tokens: int = 0  # tokens of the system prompt and the tools
     visible_tokens: int | None = None
     """Of all that the model sees now, where more is known than `count` can tell: of thoughts
     no text says how long they are."""
@@ -265,10 +257,8 @@ def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
 class RetainedTail(msgspec.Struct, frozen=True):
     """The newest part of a conversation, and what stands before it."""
 
-    removed: tuple[Entry, ...]
-    """What leaves the context, in its order."""
-    retained: tuple[Entry, ...]
-    """What stays, without thoughts that would be bound to what left."""
+    removed: tuple[Entry, ...]  # what leaves the context, in its order
+    retained: tuple[Entry, ...]  # what stays, without thoughts that would be bound to what left
     removed_messages: int
     retained_messages: int
 

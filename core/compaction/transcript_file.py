@@ -26,16 +26,13 @@ _RESULT_KEY: Final = b'"toolUseResult"'
 class TranscriptScan(msgspec.Struct, frozen=True):
     """A file from end to end, as it was while it was read."""
 
-    lines: tuple[FileLine, ...]
-    """All that are whole; half of one at the end is not among them."""
-    torn_line: FileLine | None
-    """Half a line at the end of the file, which nobody reads."""
+    lines: tuple[FileLine, ...]  # all that are whole; half of one at the end is not among them
+    torn_line: FileLine | None  # half a line at the end of the file, which nobody reads
     sha256: str
     size: int
     longest_line_bytes: int
     """Bytes of the longest line with its line end, whether it is one of `lines` or too long."""
-    size_and_mtime: tuple[int, int]
-    """Size and time of the last change when the reading began."""
+    size_and_mtime: tuple[int, int]  # size and time of the last change when the reading began
 
     @property
     def end_offset(self) -> int:

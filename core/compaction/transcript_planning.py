@@ -81,12 +81,9 @@ class PlanSource(msgspec.Struct, frozen=True):
 
     session_id: str
     path: Path
-    counter_of: CounterOf
-    """Returns what counts tokens for a model."""
-    window_tokens: int | None = None
-    """Of the session's model; None where it is not known."""
-    open_in: str | None = None
-    """What has the session open, where that forbids a plan."""
+    counter_of: CounterOf  # returns what counts tokens for a model
+    window_tokens: int | None = None  # of the session's model; None where it is not known
+    open_in: str | None = None  # what has the session open, where that forbids a plan
     read_entries: EntryReader = iter_entries
     """Called twice: for all entries, then for those that are sent."""
 

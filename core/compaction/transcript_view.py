@@ -37,24 +37,18 @@ CACHED_BYTES: Final = 1 << 20
 """Lines that are held while a strategy goes back and forth between them, and their bytes
 together; of longer ones the last is held besides."""
 
-DIGEST_HEX_CHARS: Final = 16
-"""Of a text's hash, by which equal texts are known."""
+DIGEST_HEX_CHARS: Final = 16  # of a text's hash, by which equal texts are known
 
 
 class FileLine(msgspec.Struct, frozen=True):
     """One line of the file, whether it is part of the conversation or not."""
 
-    number: int
-    """Counted from 1."""
+    number: int  # counted from 1
     offset: int
-    content_bytes: int
-    """Bytes, without the line end."""
-    type: str = ""
-    """As it says itself; empty where it could not be read."""
-    has_result: bool = False
-    """It may hold a `toolUseResult`."""
-    is_ended: bool = True
-    """False for a last line without a line end."""
+    content_bytes: int  # bytes, without the line end
+    type: str = ""  # as it says itself; empty where it could not be read
+    has_result: bool = False  # it may hold a `toolUseResult`
+    is_ended: bool = True  # false for a last line without a line end
 
     @property
     def total_bytes(self) -> int:
@@ -65,23 +59,16 @@ class FileLine(msgspec.Struct, frozen=True):
 class VisibleBlock(msgspec.Struct, frozen=True):
     """A piece of what the model sees, and its place."""
 
-    index: int
-    """Among all pieces that are sent, from 0."""
+    index: int  # among all pieces that are sent, from 0
     entry: Entry
-    part: MessagePart
-    """Its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it."""
-    tokens_before: int
-    """Tokens that stand before it."""
-    tokens: int
-    """Estimated, with what stands around it."""
+    part: MessagePart  # its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it
+    tokens_before: int  # tokens that stand before it
+    tokens: int  # estimated, with what stands around it
     chars: int
-    digest: str
-    """Of its whole text."""
+    digest: str  # of its whole text
 
-    is_replaced: bool = False
-    """The client sends another text than the line holds."""
-    protected_reason: str | None = None
-    """Why it stays as it is; None for what may be changed."""
+    is_replaced: bool = False  # the client sends another text than the line holds
+    protected_reason: str | None = None  # why it stays as it is; None for what may be changed
 
     @property
     def line(self) -> int:

@@ -215,10 +215,8 @@ def _with_new_parent(line: bytes, parents: Mapping[str, str | None]) -> bytes:
 
 class UndoResult(msgspec.Struct, frozen=True):
     receipt_id: str
-    undone: tuple[int, ...]
-    """Numbers of the operations, counted from 0."""
-    sha256: str
-    """Of the file's first bytes, without what was appended since."""
+    undone: tuple[int, ...]  # numbers of the operations, counted from 0
+    sha256: str  # of the file's first bytes, without what was appended since
 
 
 def undo(

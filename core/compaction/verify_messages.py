@@ -115,10 +115,8 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
 
     before: Sequence[Entry]
     after: Sequence[Entry]
-    visible_before: Sequence[Entry]
-    """What would have been sent."""
-    visible_after: Sequence[Entry]
-    """What would be sent now."""
+    visible_before: Sequence[Entry]  # what would have been sent
+    visible_after: Sequence[Entry]  # what would be sent now
     operations: tuple[Operation, ...]
 
     @property

@@ -14,10 +14,8 @@ if TYPE_CHECKING:
 class ResultFormat(StrEnum):
     """What an agent is expected to return, and how."""
 
-    OUTPUT = "output"
-    """By the skill compress-output (requirements 3.0.1)."""
-    REVIEW = "review"
-    """By the skill compress-review (requirements 3.0.2)."""
+    OUTPUT = "output"  # by the skill compress-output (requirements 3.0.1)
+    REVIEW = "review"  # by the skill compress-review (requirements 3.0.2)
     NONE = "none"
 
 
@@ -26,16 +24,12 @@ class ComplianceVerdict(StrEnum):
 
     COMPLIANT = "compliant"
     NON_COMPLIANT = "non_compliant"
-    FORCED = "forced"
-    """Compliant, but only after a block (000-23)."""
+    FORCED = "forced"  # compliant, but only after a block (000-23)
     EXHAUSTED = "exhausted"
     """Stopped with `stop_hook_active` set although it still did not comply (000-15)."""
-    CLOBBERED = "clobbered"
-    """It had complied, and its last words lack the marker (2.2.3, V16)."""
-    NOT_REQUIRED = "not_required"
-    """No compression is expected of it (T-25)."""
-    UNKNOWN = "unknown"
-    """There is no final message that could be judged."""
+    CLOBBERED = "clobbered"  # it had complied, and its last words lack the marker (2.2.3, V16)
+    NOT_REQUIRED = "not_required"  # no compression is expected of it (T-25)
+    UNKNOWN = "unknown"  # there is no final message that could be judged
 
 
 FAILED_VERDICTS: Final = frozenset(
@@ -113,8 +107,7 @@ COMPRESSED_MARKER: Final = "[COMPRESSED]"
 MAX_RESULT_LINES: Final = 2000
 """Read of one text; longer ones have failed by their lines alone, and are still counted whole."""
 
-MAX_SHOWN_LINE_CHARS: Final = 200
-"""Of an offending line."""
+MAX_SHOWN_LINE_CHARS: Final = 200  # of an offending line
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +135,7 @@ class ResultText:
     """The first of them; from the marker on, where that stands further below."""
     first: ResultLine
     last: ResultLine
-    count: int
-    """Physical lines, blank ones inside included."""
+    count: int  # physical lines, blank ones inside included
     chars: int
 
 
@@ -195,8 +187,7 @@ class ResultLimits:
     review_files: int = 7
 
 
-DEFAULT_RESULT_LIMITS: Final = ResultLimits()
-"""Where nobody said anything else."""
+DEFAULT_RESULT_LIMITS: Final = ResultLimits()  # where nobody said anything else
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,12 +195,9 @@ class ComplianceFinding:
     """One violation or warning, and the line that shows it."""
 
     code: FindingCode
-    line: int
-    """From 1, in the text as it was given."""
-    text: str
-    """The offending line, cut."""
-    field: str = ""
-    """Of a missing field, its name."""
+    line: int  # from 1, in the text as it was given
+    text: str  # the offending line, cut
+    field: str = ""  # of a missing field, its name
 
     @property
     def label(self) -> str:
@@ -227,8 +215,7 @@ class ComplianceFinding:
 class ReviewFinding:
     """One thing that a reviewer found."""
 
-    severity: str
-    """critical, warning or suggestion."""
+    severity: str  # critical, warning or suggestion
     path: str
     line: int
     last_line: int
@@ -244,17 +231,13 @@ class Judgement:
     warnings: tuple[ComplianceFinding, ...] = ()
     lines: int = 0
     chars: int = 0
-    has_marker: bool = False
-    """The text holds the marker anywhere: what a grep looks for."""
+    has_marker: bool = False  # the text holds the marker anywhere: what a grep looks for
     review_findings: tuple[ReviewFinding, ...] = ()
-    reviewed_files: int = 0
-    """Files that a review names as reviewed."""
-    review_passes: bool | None = None
-    """What a review's own verdict says: True is PASS."""
+    reviewed_files: int = 0  # files that a review names as reviewed
+    review_passes: bool | None = None  # what a review's own verdict says: True is PASS
 
 
-BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)
-"""There is nothing to judge."""
+BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)  # there is nothing to judge
 
 
 def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> ComplianceFinding:

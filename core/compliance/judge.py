@@ -56,12 +56,9 @@ class ExpectationSource(StrEnum):
 
     PRELOADED = "preloaded"
     """The transcript shows that the skill was given to the agent when it started."""
-    DECLARED = "declared"
-    """The agent's definition, as it is now."""
-    PROMPT = "prompt"
-    """What the agent was asked."""
-    RULE = "rule"
-    """The policy, by the agent's type."""
+    DECLARED = "declared"  # the agent's definition, as it is now
+    PROMPT = "prompt"  # what the agent was asked
+    RULE = "rule"  # the policy, by the agent's type
     NOBODY = "nobody"
 
 
@@ -93,8 +90,7 @@ class ComplianceSettings:
     rules: Mapping[str, ResultFormat] | None = None
     """What a person said by agent type; None where nobody did, and `preset_rules` hold."""
     preset_rules: Mapping[str, ResultFormat] | None = None
-    min_samples: int = 10
-    """Results of a type before its share is told (R004-13)."""
+    min_samples: int = 10  # results of a type before its share is told (R004-13)
 
 
 _DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
@@ -311,12 +307,8 @@ def _line_over_limit(read: ResultText, place: int) -> ResultLine:
     return next((line for line in read.lines if line.number == number), read.last)
 
 
-MAX_NAMED_FINDINGS: Final = 3
-"""Findings in words: with a head and what to do they make five lines."""
-
-MAX_QUOTED_CHARS: Final = 60
-"""Of an offending line."""
-
+MAX_NAMED_FINDINGS: Final = 3  # findings in words: with a head and what to do they make five lines
+MAX_QUOTED_CHARS: Final = 60  # of an offending line
 _SKILL_OF_FORMAT: Final = {
     ResultFormat.OUTPUT: "compress-output",
     ResultFormat.REVIEW: "compress-review",

@@ -28,9 +28,7 @@ _PLEASANTRY: Final = re.compile(
 )
 """At the beginning of a line: inside one it may be part of a sentence that says something."""
 
-_KOREAN_PLEASANTRY: Final = "완료했습니다"
-"""A verb, and so at the end of its sentence."""
-
+_KOREAN_PLEASANTRY: Final = "완료했습니다"  # a verb, and so at the end of its sentence
 _DOCS_HEADER: Final = re.compile(r" {0,3}##[ \t]+(?:Changed Files|Key Decisions|Issues)[ \t]*$")
 """Headers of the variant that a guide shows (R000-22)."""
 
@@ -63,10 +61,8 @@ class LineKind(Enum):
     FIELD = auto()
     PLAIN = auto()
     BLANK = auto()
-    STRAY = auto()
-    """It begins with what continues no field."""
-    BREAK = auto()
-    """A header or a block of code: ends a field, and is told of elsewhere."""
+    STRAY = auto()  # it begins with what continues no field
+    BREAK = auto()  # a header or a block of code: ends a field, and is told of elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +72,7 @@ class ClassifiedLine:
     kind: LineKind
     line: ResultLine
     key: str = ""
-    value: str = ""
-    """Of a field's first line, what follows the key."""
+    value: str = ""  # of a field's first line, what follows the key
 
 
 @dataclass(slots=True)
@@ -217,9 +212,7 @@ def _check_output_order(fields: dict[str, ResultField]) -> Iterator[ComplianceFi
 FILES_REVIEWED: Final = "Files reviewed"
 VERDICT_KEY: Final = "Verdict"
 SEVERITIES: Final = ("Critical", "Warning", "Suggestion")
-REVIEW_KEYS: Final = (FILES_REVIEWED, *SEVERITIES, VERDICT_KEY)
-"""In their order."""
-
+REVIEW_KEYS: Final = (FILES_REVIEWED, *SEVERITIES, VERDICT_KEY)  # in their order
 MAX_FINDING_CHARS: Final = 1000
 """Characters of a line that is looked into for a finding; a description is one sentence."""
 

@@ -51,13 +51,10 @@ _ASSISTANT = "assistant"
 class MarkerLine:
     """A line of an agent's transcript that holds the marker."""
 
-    offset: int
-    """In bytes."""
-    origin: str
-    """One of the store's `MarkerOrigin`."""
+    offset: int  # in bytes
+    origin: str  # one of the store's `MarkerOrigin`
     message_id: str | None = None
-    text: str | None = None
-    """Of an assistant's line, its words."""
+    text: str | None = None  # of an assistant's line, its words
 
 
 def best_marker_location(
@@ -83,8 +80,7 @@ def _location_of(place: MarkerLine, final_message: str | None) -> MarkerLocation
     return MarkerLocation.FINAL_ASSISTANT if is_final else MarkerLocation.EARLIER_ASSISTANT
 
 
-MAX_STOPS: Final = 2
-"""SubagentStops of one run: the first, and the one after a block (000-19)."""
+MAX_STOPS: Final = 2  # SubagentStops of one run: the first, and the one after a block (000-19)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,23 +88,17 @@ class AgentRun:
     """What is known of one run of an agent."""
 
     agent_type: str | None
-    has_ended: bool
-    """It came to its end by itself: its last words are its result."""
-    final_text: str | None
-    """Its last message that has text (000-35, R000-06)."""
+    has_ended: bool  # it came to its end by itself: its last words are its result
+    final_text: str | None  # its last message that has text (000-35, R000-06)
     final_message_id: str | None = None
     final_offset: int | None = None
     """In bytes, in its transcript; None where it has none of its own."""
     marker_lines: tuple[MarkerLine, ...] = ()
     """Lines of its transcript with the marker, in their order."""
-    block_offsets: tuple[int, ...] = ()
-    """Byte offsets of what hooks told it when it wanted to stop."""
-    stops: int = 0
-    """SubagentStop records of it in ctxtop's own log."""
-    was_released: bool = False
-    """One of them says `stop_hook_active`: it had been blocked."""
-    retry_tokens: int = 0
-    """Spent by its requests after the first block."""
+    block_offsets: tuple[int, ...] = ()  # byte offsets of what hooks told it when it wanted to stop
+    stops: int = 0  # SubagentStop records of it in ctxtop's own log
+    was_released: bool = False  # one of them says `stop_hook_active`: it had been blocked
+    retry_tokens: int = 0  # spent by its requests after the first block
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,19 +107,15 @@ class RunVerdict:
 
     verdict: ComplianceVerdict
     expected: ExpectedFormat
-    judgement: Judgement
-    """Of the final message alone."""
+    judgement: Judgement  # of the final message alone
     violations: tuple[ComplianceFinding, ...] = ()
     warnings: tuple[ComplianceFinding, ...] = ()
     marker_location: MarkerLocation | None = None
     grep_passes: bool | None = None
     """A grep over the transcript would have let it stop at once; None without a transcript."""
-    blocked: bool | None = None
-    """None where neither a transcript nor a record tells."""
-    refired: bool = False
-    """It was asked to stop more often than a block explains (000-19)."""
-    retry_tokens: int = 0
-    """Spent by the requests that a block made necessary (000-23)."""
+    blocked: bool | None = None  # none where neither a transcript nor a record tells
+    refired: bool = False  # it was asked to stop more often than a block explains (000-19)
+    retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
 
     @property
     def failed(self) -> bool:
@@ -247,12 +233,9 @@ class WeighedResult:
 class ComplianceCost:
     """What results and blocks cost; tokens, estimated where nothing else is said."""
 
-    result_tokens: int
-    """Of all results."""
-    excess_tokens: int
-    """What the results that did not comply were longer than one that does."""
-    retry_tokens: int
-    """Spent, not estimated, by agents' requests after a block (000-23)."""
+    result_tokens: int  # of all results
+    excess_tokens: int  # what the results that did not comply were longer than one that does
+    retry_tokens: int  # spent, not estimated, by agents' requests after a block (000-23)
 
 
 def typical_result_tokens(
@@ -299,20 +282,14 @@ class ComplianceScore:
     """Verdicts counted; a share is None where fewer than the least number were judged."""
 
     verdicts: dict[ComplianceVerdict, int]
-    judged_count: int
-    """Results of which compression was expected, and that could be judged."""
-    passed_share: float | None
-    """Whose parent got what was expected, at once or after a block."""
-    first_pass_share: float | None
-    """Without a block (000-22)."""
-    forced_share: float | None
-    """Only after a block (000-23)."""
+    judged_count: int  # results of which compression was expected, and that could be judged
+    passed_share: float | None  # whose parent got what was expected, at once or after a block
+    first_pass_share: float | None  # without a block (000-22)
+    forced_share: float | None  # only after a block (000-23)
     grep_passed: int
     """What a grep over the whole transcript would have let pass at once, of those judged."""
-    grep_wrong: int
-    """Of these, what did not comply (000-51)."""
-    codes: dict[str, int]
-    """Violations and warnings, the most frequent first, each once a result."""
+    grep_wrong: int  # of these, what did not comply (000-51)
+    codes: dict[str, int]  # violations and warnings, the most frequent first, each once a result
 
     @property
     def failed_count(self) -> int:

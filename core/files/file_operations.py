@@ -24,9 +24,7 @@ TEMPORARY_SUFFIX: Final = ".ctxtop"
 REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"
 """The second name of a transcript while it is being replaced."""
 
-BLOCK_BYTES: Final = 1 << 20
-"""Bytes at a time."""
-
+BLOCK_BYTES: Final = 1 << 20  # bytes at a time
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -175,8 +173,7 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-LOCK_RETRY_S: Final = 0.05
-"""Between two tries to take a lock."""
+LOCK_RETRY_S: Final = 0.05  # between two tries to take a lock
 
 
 class LockHeldError(Exception):

@@ -45,8 +45,7 @@ class JsonNode:
 
     start: int
     end: int
-    value: Any
-    """As Python has it; of members with one name the last one counts, as for the client."""
+    value: Any  # as Python has it; of members with one name the last one counts, as for the client
     elements: tuple[JsonElement, ...] | None = None
     """What is in an object or a list; None for any other value."""
 
@@ -55,12 +54,10 @@ class JsonNode:
 class JsonElement:
     """A member of an object or an item of a list."""
 
-    start: int
-    """Where its name begins, or else its value."""
+    start: int  # where its name begins, or else its value
     node: JsonNode
     name: str | None = None
-    comma: int | None = None
-    """Where the comma behind it stands."""
+    comma: int | None = None  # where the comma behind it stands
 
     @property
     def end(self) -> int:
@@ -74,8 +71,7 @@ class JsonDocument:
 
     text: str
     root: JsonNode
-    is_strict: bool
-    """It has neither comments nor trailing commas."""
+    is_strict: bool  # it has neither comments nor trailing commas
 
 
 @lru_cache(maxsize=2)
@@ -207,12 +203,8 @@ def _match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
     return found.end() if found else place
 
 
-JsonPath = tuple[str | int, ...]
-"""Names of members and numbers of items, from the outside in."""
-
-_DEFAULT_INDENT: Final = "  "
-"""Of a text that shows no indentation of its own."""
-
+JsonPath = tuple[str | int, ...]  # names of members and numbers of items, from the outside in
+_DEFAULT_INDENT: Final = "  "  # of a text that shows no indentation of its own
 _BLANK: Final = re.compile(r"[ \t]*")
 # What a comment is must not be thought over: it ends with its first end.
 _GAP: Final = r"(?:[ \t]|(?>/\*[^\r\n]*?\*/))*"

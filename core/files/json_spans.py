@@ -12,8 +12,7 @@ import msgspec
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 """Possessive: a long text with many escapes takes no memory."""
-_PLAIN: Final = re.compile(rb"[^\s,\]}:]++")
-"""A number, true, false or null."""
+_PLAIN: Final = re.compile(rb"[^\s,\]}:]++")  # a number, true, false or null
 _TO_BRACKET: Final = re.compile(
     rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL
 )

@@ -32,9 +32,7 @@ from .injection_candidates import (
 StageSelector = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator["SelectedResult"]]
 
 
-BRIEF_CHARS: Final = 300
-"""Of a result that is not compressed, or of one field of one that is."""
-
+BRIEF_CHARS: Final = 300  # of a result that is not compressed, or of one field of one that is
 _FIELD_KEY: Final = re.compile(r"^([A-Z][A-Za-z ]{1,30}):[ \t]*(.*)$")
 
 LASTING_FIELDS: Final = frozenset({"Decisions", "Blockers"})
@@ -70,8 +68,7 @@ class SelectedResult(msgspec.Struct, frozen=True):
     stage: InjectionStage
     result: EarlierResult
     reason: str
-    text: str
-    """The whole result, or what of it concerns the agent."""
+    text: str  # the whole result, or what of it concerns the agent
 
 
 def select_siblings(
@@ -142,9 +139,7 @@ def select_fallback(
         )
 
 
-MAX_TASKS: Final = 10
-"""Of one agent: the seed shows as many (R000-17)."""
-
+MAX_TASKS: Final = 10  # of one agent: the seed shows as many (R000-17)
 MAX_SUBJECT_CHARS: Final = 200
 
 _NOT_OPEN: Final = frozenset({*DONE_STATUSES, "idea"})

@@ -29,22 +29,14 @@ TOKENS_PER_LETTER: Final = 0.88
 tokenizers that takes more of it; longer tokens take less by letter (core/measure/tokens.py,
 MEASURED: the weight of a class by the fewest characters of it)."""
 
-TOKENS_PER_MARK: Final = 1.24
-"""Of a digit or a mark, with the line's end after it."""
-
-TOKENS_PER_SPACE: Final = 1.17
-"""Of a space that no word takes along."""
-
+TOKENS_PER_MARK: Final = 1.24  # of a digit or a mark, with the line's end after it
+TOKENS_PER_SPACE: Final = 1.17  # of a space that no word takes along
 TOKENS_PER_WORD_SPACE: Final = 0.3
 """Of a space before a word, which is a token of its own only where two letters after it are one
 together: they weigh that much less."""
 
-TOKENS_PER_LINE_END: Final = 1.51
-"""Of a line's end."""
-
-TOKENS_PER_OTHER_BYTE: Final = 1.64
-"""Of a byte of what is not ASCII."""
-
+TOKENS_PER_LINE_END: Final = 1.51  # of a line's end
+TOKENS_PER_OTHER_BYTE: Final = 1.64  # of a byte of what is not ASCII
 _LETTERS: Final = re.compile(r"[A-Za-z]+")
 _MARKS: Final = re.compile(r"[!-@\[-`{-~]+")
 _SPACE_BEFORE_WORD: Final = re.compile(r" (?=[A-Za-z])")
@@ -85,9 +77,7 @@ MAX_CONTEXT_CHARS: Final = 9_500
 """Of all: what has more than 10,000 characters the client (2.1.329) hands on as a preview of a
 file (claude-code-formats 4.5)."""
 
-MAX_SOURCE_CHARS: Final = 60
-"""Of a name in an entry's first line."""
-
+MAX_SOURCE_CHARS: Final = 60  # of a name in an entry's first line
 _CLIENT_TAG: Final = re.compile(
     r"<(?=/?[ \t]*[a-z-]*(?:reminder|notification|command|caveat|hook|stdout))", re.I
 )
@@ -141,10 +131,8 @@ class RunOutcome(StrEnum):
     """How an agent's run stands."""
 
     FINISHED = "finished"
-    RUNNING = "running"
-    """Also where nothing says that it ended."""
-    FAILED = "failed"
-    """Refused, killed or stopped: what it said last is no result."""
+    RUNNING = "running"  # also where nothing says that it ended
+    FAILED = "failed"  # refused, killed or stopped: what it said last is no result
 
 
 class EarlierResult(msgspec.Struct, frozen=True):
@@ -152,20 +140,15 @@ class EarlierResult(msgspec.Struct, frozen=True):
 
     agent_id: str
     session_id: str
-    project: str
-    """The folder below projects/ that holds its session."""
+    project: str  # the folder below projects/ that holds its session
     agent_type: str
-    text: str = ""
-    """Its last words."""
+    text: str = ""  # its last words
     outcome: RunOutcome = RunOutcome.FINISHED
     parent_agent_id: str | None = None
-    at: int | None = None
-    """When it said them, in milliseconds since 1970 (UTC)."""
+    at: int | None = None  # when it said them, in milliseconds since 1970 (UTC)
     tags: frozenset[str] = frozenset()
-    description: str = ""
-    """Of its task."""
-    changed_at: int | None = None
-    """When its file last changed, in milliseconds since 1970 (UTC)."""
+    description: str = ""  # of its task
+    changed_at: int | None = None  # when its file last changed, in milliseconds since 1970 (UTC)
 
     @property
     def key(self) -> tuple[str, str]:
@@ -179,8 +162,7 @@ class OpenTask(msgspec.Struct, frozen=True):
     subject: str
     status: str
     description: str = ""
-    owner: str | None = None
-    """The agent's name or type, as the model gave it."""
+    owner: str | None = None  # the agent's name or type, as the model gave it
 
 
 class StartingAgent(msgspec.Struct, frozen=True):
@@ -193,12 +175,9 @@ class StartingAgent(msgspec.Struct, frozen=True):
     possible_parents: frozenset[str | None] = frozenset({None})
     """Who may have started it; None is the session itself. The client (2.1.329) does not tell
     a starting agent's hook who that was."""
-    tags: frozenset[str] = frozenset()
-    """Beside its type, which is one."""
-    tasks: tuple[OpenTask, ...] = ()
-    """Open ones of its session."""
-    plan: str = ""
-    """The newest plan of its session."""
+    tags: frozenset[str] = frozenset()  # beside its type, which is one
+    tasks: tuple[OpenTask, ...] = ()  # open ones of its session
+    plan: str = ""  # the newest plan of its session
 
 
 class InjectionLimits(msgspec.Struct, frozen=True):
@@ -211,27 +190,20 @@ class InjectionLimits(msgspec.Struct, frozen=True):
     cross_session: int = 5
     tagged: int = 5
     fallback: int = 10
-    task_description_chars: int = 100
-    """Characters."""
-    plan_chars: int = 200
-    """Characters."""
-    budget: int = 4_000
-    """Tokens that are not exceeded by the estimate of any model."""
+    task_description_chars: int = 100  # characters
+    plan_chars: int = 200  # characters
+    budget: int = 4_000  # tokens that are not exceeded by the estimate of any model
 
 
 class InjectedEntry(msgspec.Struct, frozen=True):
     """Something that is given."""
 
     stage: InjectionStage
-    reason: str
-    """In words."""
-    text: str
-    """As it is given, framed."""
-    token_bound: int
-    """By `token_upper_bound`: no estimate is above it."""
+    reason: str  # in words
+    text: str  # as it is given, framed
+    token_bound: int  # by `token_upper_bound`: no estimate is above it
     session_id: str | None = None
-    agent_id: str | None = None
-    """None for tasks."""
+    agent_id: str | None = None  # none for tasks
 
 
 class ExcludedResult(msgspec.Struct, frozen=True):
@@ -246,17 +218,13 @@ class ExcludedResult(msgspec.Struct, frozen=True):
 class Injection(msgspec.Struct, frozen=True):
     """What an agent is given, and what it is not."""
 
-    context: str = ""
-    """Empty where nothing fits (R000-16)."""
-    entries: tuple[InjectedEntry, ...] = ()
-    """The most useful first."""
+    context: str = ""  # empty where nothing fits (R000-16)
+    entries: tuple[InjectedEntry, ...] = ()  # the most useful first
     excluded: tuple[ExcludedResult, ...] = ()
-    token_bound: int = 0
-    """Of the whole context."""
+    token_bound: int = 0  # of the whole context
 
 
-INJECTION_MODULE: Final = "injection"
-"""By which `disabled_modules` switches it off."""
+INJECTION_MODULE: Final = "injection"  # by which `disabled_modules` switches it off
 
 
 def injection_limits(policy: Policy) -> InjectionLimits | None:
@@ -285,9 +253,7 @@ EVERY_AGENT_TAG: Final = "all"
 TAG_SEARCH_CHARS: Final = 4_000
 """Characters of a text: its first lines, and all of a compressed result."""
 
-MAX_TAGS: Final = 20
-"""Of one text: more tell nothing apart."""
-
+MAX_TAGS: Final = 20  # of one text: more tell nothing apart
 _TAG_LINE: Final = re.compile(r"^[ \t>*-]*tags:[ \t]*\[?([^\]\n]{1,400})\]?[ \t]*$", re.I | re.M)
 _TAG: Final = re.compile(r"[\w.:/-]{1,60}")
 
@@ -303,8 +269,7 @@ def find_tags(text: str) -> frozenset[str]:
     return frozenset(found[:MAX_TAGS])
 
 
-_RUNNING_STATUSES: Final = frozenset({"message"})
-"""A teammate that says something and works on."""
+_RUNNING_STATUSES: Final = frozenset({"message"})  # a teammate that says something and works on
 
 
 def make_earlier_result(row: EarlierResultRow) -> EarlierResult:

@@ -32,19 +32,15 @@ class Activity(msgspec.Struct, frozen=True):
     """The newest thing that began and has not ended."""
 
     kind: ActivityKind
-    what: str
-    """The tool's name, or what a person is asked for; empty for the model."""
-    detail: str = ""
-    """What tells it from others of its kind: a command, a file."""
-    since: int | None = None
-    """When it began, in ms since 1970."""
+    what: str  # the tool's name, or what a person is asked for; empty for the model
+    detail: str = ""  # what tells it from others of its kind: a command, a file
+    since: int | None = None  # when it began, in ms since 1970
 
 
 class PromptCache(msgspec.Struct, frozen=True):
     """The prompt cache of a session's newest answer."""
 
-    expires_at: int | None
-    """In ms since 1970; None where nothing is known."""
+    expires_at: int | None  # in ms since 1970; None where nothing is known
     estimated: bool = True
     """Worked out from the answer's time and the cache's lifetime; else the client said so."""
 
@@ -59,18 +55,15 @@ class CostSource(StrEnum):
     STATUS_LINE = "status_line"
     PLUGIN = "plugin"
     TRANSCRIPT = "transcript"
-    PRICES = "prices"
-    """Answers' tokens by a table of prices."""
+    PRICES = "prices"  # answers' tokens by a table of prices
 
 
 class SessionCost(msgspec.Struct, frozen=True):
     """What a session's answers have cost so far, its agents' with it."""
 
     usd: float
-    estimated: bool = True
-    """By a table of prices; else the client said so."""
-    partial: bool = False
-    """Some answers were of models without a price, and are not in it."""
+    estimated: bool = True  # by a table of prices; else the client said so
+    partial: bool = False  # some answers were of models without a price, and are not in it
     source: CostSource = CostSource.PRICES
 
 
@@ -83,12 +76,8 @@ TOOLS_WAITING_FOR_PERSON: Final = {
 }
 """Tools that wait for a person, and for what."""
 
-PERMISSION: Final = "permission"
-"""What a person is asked for where a hook was told of a permission."""
-
-ANY_ANSWER: Final = "an answer"
-"""What a person is asked for where the client does not say."""
-
+PERMISSION: Final = "permission"  # what a person is asked for where a hook was told of a permission
+ANY_ANSWER: Final = "an answer"  # what a person is asked for where the client does not say
 FIVE_MINUTES_MS: Final = 300_000
 HOUR_MS: Final = 3_600_000
 """How long what is written to the prompt cache stays there after its last use

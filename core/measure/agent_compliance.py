@@ -42,10 +42,8 @@ class ResultSizes(msgspec.Struct, frozen=True):
     """Of some results; lines as they stand in the text, tokens estimated."""
 
     results: int = 0
-    median_lines: int = 0
-    """Of half of them, no more."""
-    p90_lines: int = 0
-    """Of nine in ten, no more."""
+    median_lines: int = 0  # of half of them, no more
+    p90_lines: int = 0  # of nine in ten, no more
     median_tokens: int = 0
     p90_tokens: int = 0
 
@@ -69,21 +67,18 @@ def measure_result_sizes(agents: Iterable[Agent]) -> ResultSizes:
     )
 
 
-AgentKey = tuple[str, str]
-"""A session's id and an agent's."""
+AgentKey = tuple[str, str]  # a session's id and an agent's
 
 
 GroupKey = TypeVar("GroupKey", int, str)
 
-LAST_VERDICTS: Final = 10
-"""Of a type: as many as decide whether its share is told (R004-13)."""
+LAST_VERDICTS: Final = 10  # of a type: as many as decide whether its share is told (R004-13)
 
 
 class ComplianceDay(msgspec.Struct, frozen=True):
     """The score of the agents that ended on one day (UTC)."""
 
-    at: int
-    """Its beginning, in milliseconds since 1970."""
+    at: int  # its beginning, in milliseconds since 1970
     score: ComplianceScore
     cost: ComplianceCost
 
@@ -94,14 +89,12 @@ class AgentTypeCompliance(msgspec.Struct, frozen=True):
     name: str
     score: ComplianceScore
     cost: ComplianceCost
-    formats: tuple[ResultFormat, ...]
-    """That were expected of them."""
+    formats: tuple[ResultFormat, ...]  # that were expected of them
     drift: ResultFormat | None = None
     """What the rules table says of the type, where its definition says something else."""
     running: int = 0
     sizes: ResultSizes = NO_RESULT_SIZES
-    days: tuple[ComplianceDay, ...] = ()
-    """Oldest first, of what was judged."""
+    days: tuple[ComplianceDay, ...] = ()  # oldest first, of what was judged
     last_verdicts: tuple[ComplianceVerdict, ...] = ()
     """Of the newest that were judged, newest first, at most LAST_VERDICTS."""
 
@@ -128,14 +121,10 @@ class ComplianceSummary(msgspec.Struct, frozen=True):
     cost: ComplianceCost
     types: tuple[AgentTypeCompliance, ...]
     """The types of which something is expected first, then by how many agents they have."""
-    days: tuple[ComplianceDay, ...]
-    """Oldest first, of what was judged."""
-    findings: tuple[ReviewedFinding, ...]
-    """Newest review first, in the review's own order."""
-    oversized_reviews: tuple[Agent, ...]
-    """Reviews of more files than one holds well."""
-    noncompliant: tuple[Agent, ...]
-    """Agents that did not comply, newest first."""
+    days: tuple[ComplianceDay, ...]  # oldest first, of what was judged
+    findings: tuple[ReviewedFinding, ...]  # newest review first, in the review's own order
+    oversized_reviews: tuple[Agent, ...]  # reviews of more files than one holds well
+    noncompliant: tuple[Agent, ...]  # agents that did not comply, newest first
     min_samples: int
 
 
@@ -246,8 +235,7 @@ def _group_by(
     return found
 
 
-FINDING_SEVERITIES: Final = tuple(each.lower() for each in SEVERITIES)
-"""The most severe first."""
+FINDING_SEVERITIES: Final = tuple(each.lower() for each in SEVERITIES)  # the most severe first
 
 
 class GroupedFinding(msgspec.Struct, frozen=True):
@@ -255,8 +243,7 @@ class GroupedFinding(msgspec.Struct, frozen=True):
 
     project: str
     finding: ReviewFinding
-    reviews: tuple[ReviewedFinding, ...]
-    """Newest first; never empty."""
+    reviews: tuple[ReviewedFinding, ...]  # newest first; never empty
 
     @property
     def location(self) -> str:
@@ -271,16 +258,14 @@ class FileFindings(msgspec.Struct, frozen=True):
 
     project: str
     path: str
-    findings: tuple[GroupedFinding, ...]
-    """From its first line on."""
+    findings: tuple[GroupedFinding, ...]  # from its first line on
 
 
 class SeverityFindings(msgspec.Struct, frozen=True):
     """What is of one severity."""
 
     severity: str
-    files: tuple[FileFindings, ...]
-    """Those with the most first."""
+    files: tuple[FileFindings, ...]  # those with the most first
 
     @property
     def count(self) -> int:

@@ -44,33 +44,24 @@ CHARS_PER_TOKEN: Final = 2.85
 """Measured over usage differences of recorded sessions (compaction.md 1.4); used where no
 answer stands on both sides."""
 
-TOKENS_PER_MEDIA: Final = 1_600
-"""An image (claude-code-formats 9)."""
-
-MAX_CULPRIT_CHARS: Final = 80
-"""Of a prompt's words that name it."""
+TOKENS_PER_MEDIA: Final = 1_600  # an image (claude-code-formats 9)
+MAX_CULPRIT_CHARS: Final = 80  # of a prompt's words that name it
 
 
 class Culprit(msgspec.Struct, frozen=True):
     """What put the most into a context since the compaction before."""
 
-    kind: str
-    """file_read, tool_result, attachment, agent_return, prompt, meta or answer."""
-    what: str
-    """A file's path, a tool, an attachment's kind, or the words' beginning."""
-    tokens: int
-    """By the growth of the answers; estimated where none stands on both sides."""
-    line: int
-    """Of its largest piece, counted from 1."""
+    kind: str  # file_read, tool_result, attachment, agent_return, prompt, meta or answer
+    what: str  # a file's path, a tool, an attachment's kind, or the words' beginning
+    tokens: int  # by the growth of the answers; estimated where none stands on both sides
+    line: int  # of its largest piece, counted from 1
 
 
 class Refill(msgspec.Struct, frozen=True):
     """What stands between a compaction and the one before it."""
 
-    turns_since_last: int
-    """Answers between the two."""
-    culprit: Culprit | None
-    """None where nothing was put in."""
+    turns_since_last: int  # answers between the two
+    culprit: Culprit | None  # none where nothing was put in
 
 
 class _Answer(msgspec.Struct):
@@ -205,18 +196,15 @@ def _group_name(piece: MessagePart) -> tuple[str, str]:
     return piece.kind.value, piece.name or quote_line(piece.text, MAX_CULPRIT_CHARS)
 
 
-REPORT_VERSION: Final = 2
-"""Version of the rules: what an older one told is told again."""
+REPORT_VERSION: Final = 2  # version of the rules: what an older one told is told again
 
 
 class CompactionReport(msgspec.Struct, frozen=True):
     """What was forgotten at a compaction, how soon it came, and what was cleared before it."""
 
     forgotten: LostArtifacts = LostArtifacts()
-    refill: Refill | None = None
-    """None for the first; whether it is thrash says `find_thrash`."""
-    cleared_results: int = 0
-    """Tool results that the model saw replaced since the compaction before."""
+    refill: Refill | None = None  # none for the first; whether it is thrash says `find_thrash`
+    cleared_results: int = 0  # tool results that the model saw replaced since the compaction before
     is_known: bool = True
     """False where the file begins at the compaction: nobody can say what stood before it."""
 
@@ -302,8 +290,7 @@ class SteeringOutcome(msgspec.Struct, frozen=True):
 
     kind: str
     text: str
-    kept: bool | None
-    """None where it is not told yet, or of an agent, which nobody looks for."""
+    kept: bool | None  # none where it is not told yet, or of an agent, which nobody looks for
     tokens: int | None = None
     """What it takes at the most, in the instructions and, of a compaction by hand, once more in
     the context: the client shows the model what its hooks said."""

@@ -27,8 +27,7 @@ class ContextCategory(StrEnum):
     SYSTEM_PROMPT = "system prompt"
     SYSTEM_TOOLS = "system tools"
     MCP_TOOLS = "MCP tools"
-    OVERHEAD = "system prompt and tools"
-    """Both, where a transcript tells no more than their size."""
+    OVERHEAD = "system prompt and tools"  # both, where a transcript tells no more than their size
     MCP_INSTRUCTIONS = "MCP instructions"
     MEMORY = "memory files"
     SKILLS = "skills"
@@ -45,9 +44,7 @@ class ContextCategory(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-MCP_PREFIX: Final = "mcp__"
-"""How the tools of MCP servers are named (claude-code-formats 2.4)."""
-
+MCP_PREFIX: Final = "mcp__"  # how the tools of MCP servers are named (claude-code-formats 2.4)
 _ATTACHMENT_CATEGORIES: Final = {
     "instructions": ContextCategory.MEMORY,
     "nested_memory": ContextCategory.MEMORY,
@@ -128,9 +125,7 @@ def _meta_path(piece: MessagePart) -> tuple[str, ...]:
 MAX_ITEMS: Final = 20
 """What a person looks through; they hold most of a context (compaction.md 1.4)."""
 
-MAX_ITEM_NAME_CHARS: Final = 120
-"""Of an item's name: a command may be a whole script."""
-
+MAX_ITEM_NAME_CHARS: Final = 120  # of an item's name: a command may be a whole script
 _DESCRIPTIVE_FIELDS: Final = (
     "file_path",
     "notebook_path",
@@ -158,15 +153,11 @@ _TEXT_KINDS: Final = frozenset(
 class ContextItem(msgspec.Struct, frozen=True):
     """One piece of a context."""
 
-    kind: str
-    """Its category."""
-    name: str
-    """Its name: a tool and what it was asked, a file, or how a text begins. Not cleaned."""
+    kind: str  # its category
+    name: str  # its name: a tool and what it was asked, a file, or how a text begins. Not cleaned.
     tokens: int
-    line: int | None
-    """Of the transcript, from 1; None for what no line of the conversation holds."""
-    superseded: str | None
-    """What overtook it, and at which line."""
+    line: int | None  # of the transcript, from 1; None for what no line of the conversation holds
+    superseded: str | None  # what overtook it, and at which line
 
 
 def largest_items(
@@ -237,8 +228,7 @@ class CategoryShare(msgspec.Struct, frozen=True):
 
     name: str
     tokens: int
-    share: float
-    """Of the whole context, 0..1."""
+    share: float  # of the whole context, 0..1
     estimated: bool
     parts: tuple[CategoryShare, ...] = ()
     """What it consists of, largest first; their tokens add up to its own."""
@@ -248,14 +238,11 @@ class Composition(msgspec.Struct, frozen=True):
     """A context taken apart; the categories' tokens add up to the total, to the token."""
 
     total_tokens: int
-    estimated: bool
-    """Nothing was measured since the session began, was compacted or was edited."""
+    estimated: bool  # nothing was measured since the session began, was compacted or was edited
     source: CompositionSource
-    categories: tuple[CategoryShare, ...]
-    """Largest first; what nothing explains comes last."""
+    categories: tuple[CategoryShare, ...]  # largest first; what nothing explains comes last
     largest: tuple[ContextItem, ...]
-    unexplained_tokens: int
-    """Tokens of the total that belong to nothing that is known."""
+    unexplained_tokens: int  # tokens of the total that belong to nothing that is known
     later_tokens: int
     """Estimated tokens of what came after the measured request: not in the total yet."""
     read_bytes: int | None = None

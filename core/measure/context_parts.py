@@ -16,10 +16,8 @@ from ..transcript.line_types import EDIT_TOOLS
 class CompositionSource(StrEnum):
     """Where it is known from what the model was sent."""
 
-    REQUESTS = "requests"
-    """The client wrote down what it sent: each text is the one that was sent."""
-    PROJECTION = "projection"
-    """Put together from the transcript, as the client would on a resume."""
+    REQUESTS = "requests"  # the client wrote down what it sent: each text is the one that was sent
+    PROJECTION = "projection"  # put together from the transcript, as the client would on a resume
 
 
 class PartCounter(Protocol):
@@ -48,23 +46,19 @@ class ContextPart(msgspec.Struct, frozen=True):
     """A piece of the context and where it stands in the transcript."""
 
     content: MessagePart
-    line: int | None = None
-    """Counted from 1; None for what no line of the conversation holds."""
+    line: int | None = None  # counted from 1; None for what no line of the conversation holds
     tokens: int | None = None
     """Where they are known without counting the text: of a thought, whose text is not kept."""
-    measured: bool = False
-    """The API itself told these tokens."""
+    measured: bool = False  # the API itself told these tokens
 
 
 class ContextContent(msgspec.Struct, frozen=True):
     """A context: what stands before the conversation, and the conversation's pieces."""
 
     parts: tuple[ContextPart, ...]
-    later: tuple[ContextPart, ...] = ()
-    """What came after the request that was measured."""
+    later: tuple[ContextPart, ...] = ()  # what came after the request that was measured
     system: tuple[str, ...] = ()
-    tools: tuple[tuple[str, str], ...] = ()
-    """Name, and the whole schema as JSON."""
+    tools: tuple[tuple[str, str], ...] = ()  # name, and the whole schema as JSON
     overhead_tokens: int | None = None
     """System prompt and tools together, where only their size is known."""
     measured_tokens: int | None = None

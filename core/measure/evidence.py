@@ -50,17 +50,14 @@ if TYPE_CHECKING:
 ModelVersion = tuple[str, str | None]
 """A model as it was asked for, and the client's version: such sessions are alike."""
 
-ContextOwner = tuple[str, str | None]
-"""A session, and the agent where it is one's context."""
+ContextOwner = tuple[str, str | None]  # a session, and the agent where it is one's context
 
 
 class ReportedWindow(msgspec.Struct, frozen=True):
     """What `/context` said of the model that is in use; tokens."""
 
-    window: int
-    """Where the client ends it for its compaction."""
-    trigger: int | None
-    """None where it compacts only when it must."""
+    window: int  # where the client ends it for its compaction
+    trigger: int | None  # none where it compacts only when it must
 
 
 class ContextEvidence(msgspec.Struct, frozen=True):
@@ -70,16 +67,14 @@ class ContextEvidence(msgspec.Struct, frozen=True):
     agent_id: str | None = None
     agent_type: str | None = None
     cwd: str | None = None
-    project_root: str | None = None
-    """Where the session began: its policy stands there."""
+    project_root: str | None = None  # where the session began: its policy stands there
     model: str | None = None
     asked_model: str | None = None
     client_version: str | None = None
     peak_tokens: int = 0
     limit_tokens: int | None = None
     report: ReportedWindow | None = None
-    answer_tokens: int = 0
-    """Of the last answer, after the last compaction."""
+    answer_tokens: int = 0  # of the last answer, after the last compaction
 
 
 class ContextLimits(msgspec.Struct, frozen=True):
@@ -319,19 +314,15 @@ def _windows_of_others(facts: EvidenceRows) -> dict[ModelVersion, int]:
     return found | {_model_version(row): row.window_tokens for row in facts.reported_windows}
 
 
-NO_EVIDENCE = Evidence(EvidenceRows())
-"""An empty store's."""
+NO_EVIDENCE = Evidence(EvidenceRows())  # an empty store's
 
 
 class Certainty(StrEnum):
     """How far a source can be wrong, surest first."""
 
-    CERTAIN = "certain"
-    """The client itself said so, or a person decides it."""
-    SEEN = "seen"
-    """What happened shows it."""
-    LIKELY = "likely"
-    """It held where it was looked at, elsewhere."""
+    CERTAIN = "certain"  # the client itself said so, or a person decides it
+    SEEN = "seen"  # what happened shows it
+    LIKELY = "likely"  # it held where it was looked at, elsewhere
     ASSUMED = "assumed"
 
 
@@ -360,8 +351,7 @@ class ClaimStatus(StrEnum):
     AGREES = "agrees"
     CONTRADICTS = "contradicts"
     """Something real says another size, and is overruled by what is stronger."""
-    REPLACED = "replaced"
-    """The table says another size; what was seen stands above it."""
+    REPLACED = "replaced"  # the table says another size; what was seen stands above it
 
 
 class ClaimSubject(StrEnum):
@@ -399,8 +389,7 @@ class MeasurementComparison(msgspec.Struct, frozen=True):
     """How many sessions were measured, and which of them the transcript tells otherwise."""
 
     equal: int
-    not_comparable: int
-    """The transcript has no answer of that moment: nothing to compare with."""
+    not_comparable: int  # the transcript has no answer of that moment: nothing to compare with
     different: tuple[MeasurementComparisonRow, ...]
 
 

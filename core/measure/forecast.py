@@ -54,23 +54,17 @@ PRIOR_STARTS: Final = 64
 HALF_LIFE: Final = 60
 """Turns after which a session's own past counts half: work changes, but within one task."""
 
-PRIOR_WEIGHT: Final = 40
-"""Turns of the session's own that count as much as all others together."""
-
+PRIOR_WEIGHT: Final = 40  # turns of the session's own that count as much as all others together
 SPREAD: Final = 2.5
 """Standard deviation of one turn's growth over its mean: what a session's own mean may be
 wrong by is this over the root of its turns. Recorded sessions have 0.7 to 3; it is at the upper
 end, because the turns to come are not drawn from those that were."""
 
-MAX_SPREAD: Final = 1.0
-"""More than a factor of e either way is no forecast of its own."""
-
+MAX_SPREAD: Final = 1.0  # more than a factor of e either way is no forecast of its own
 PAUSE_MS: Final = 120_000
 """A longer wait between two answers is a person away, and counts as this much work."""
 
-PACE_WEIGHT: Final = 20
-"""Waits of the session's own that count as much as the others' pace."""
-
+PACE_WEIGHT: Final = 20  # waits of the session's own that count as much as the others' pace
 PACE_SPREAD: Final = 0.4
 """Standard deviation of the logarithm of the pace to come over the pace so far (recorded
 sessions: 0.4 where many turns are left, 0.6 where few are)."""
@@ -85,10 +79,8 @@ _FIFTH, _TENTH = 0.8416, 1.2816
 class Interval(msgspec.Struct, frozen=True):
     """A quantity that is left."""
 
-    p50: float
-    """As likely less as more."""
-    p80: float
-    """With four chances in five it is over by then."""
+    p50: float  # as likely less as more
+    p80: float  # with four chances in five it is over by then
     low: float
     high: float
     """The 80 % interval: less than `low` with one chance in ten, more than `high` likewise."""
@@ -100,8 +92,7 @@ ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
 class Forecast(msgspec.Struct, frozen=True):
     """How long until a context reaches a size."""
 
-    turns: Interval
-    """Whole answers; all 0 where it has reached it."""
+    turns: Interval  # whole answers; all 0 where it has reached it
     minutes: Interval | None
     """Of work: waits longer than two minutes count as two. None where times are missing."""
 
@@ -110,8 +101,7 @@ class GrowthHistory(msgspec.Struct, frozen=True):
     """Growth of one session, run through twice, so that it can be asked from any turn on."""
 
     turns: int
-    sums: tuple[int, ...]
-    """Tokens added before each turn, since the first; 2 * turns + 1 of them."""
+    sums: tuple[int, ...]  # tokens added before each turn, since the first; 2 * turns + 1 of them
 
     def turns_until(self, growth: int, start: int) -> int:
         """Count the turns from turn `start` on until `growth` tokens (> 0) were added."""
@@ -124,8 +114,7 @@ class GrowthPrior(msgspec.Struct, frozen=True):
     """What other sessions tell of growth: whom to ask, and from which turn on."""
 
     starts: tuple[tuple[GrowthHistory, int], ...] = ()
-    pace_ms: float | None = None
-    """Mean wait from answer to answer."""
+    pace_ms: float | None = None  # mean wait from answer to answer
     calibration: ForecastCalibration | None = None
     """How far guesses were off; without it they are shown as they are."""
 
@@ -293,21 +282,16 @@ def _minute_interval(turns: Interval, pace_ms: float) -> Interval:
 MAX_REPLAYED_MOMENTS: Final = 48
 """Of one session that are replayed, spread evenly: 10 ms of work. Neighbours differ little."""
 
-MIN_RUN_ANSWERS: Final = 3
-"""Of a run between two compactions: a shorter one has nothing to replay."""
+MIN_RUN_ANSWERS: Final = 3  # of a run between two compactions: a shorter one has nothing to replay
 
 
 class PastMoment(msgspec.Struct, frozen=True):
     """A turn of the past, and a size that the context reached later."""
 
-    run: Sequence[FillRow]
-    """Answers from one compaction to the next."""
-    turn: int
-    """Place of the last answer that is known."""
-    target: int
-    """Tokens."""
-    end: int
-    """Place of the first answer that held as many."""
+    run: Sequence[FillRow]  # answers from one compaction to the next
+    turn: int  # place of the last answer that is known
+    target: int  # tokens
+    end: int  # place of the first answer that held as many
 
 
 def split_runs(rows: Iterable[FillRow]) -> Iterator[list[FillRow]]:
@@ -363,16 +347,14 @@ PRIOR_SESSIONS: Final = 30
 """Sessions that are asked how contexts grow: enough for `PRIOR_TURNS` turns."""
 
 
-_TOLERANCE: Final = 1e-6
-"""0.7 of 1,000,000 is 700,000.0000000001: products this close are the same."""
+_TOLERANCE: Final = 1e-6  # 0.7 of 1,000,000 is 700,000.0000000001: products this close are the same
 
 
 class NextThreshold(msgspec.Struct, frozen=True):
     """The next threshold that a context has not reached."""
 
     level: Level
-    threshold: float
-    """Share of the window."""
+    threshold: float  # share of the window
     tokens: int
     forecast: Forecast | None
 
@@ -380,8 +362,7 @@ class NextThreshold(msgspec.Struct, frozen=True):
 class Outlook(msgspec.Struct, frozen=True):
     """What lies ahead of a context."""
 
-    end: Forecast | None
-    """To the trigger, or to the window's end where the trigger is not armed."""
+    end: Forecast | None  # to the trigger, or to the window's end where the trigger is not armed
     next_threshold: NextThreshold | None
     """None above the last threshold, and where nothing is known."""
 

@@ -29,9 +29,7 @@ next: with more, far forecasts of the recorded sessions, which err less, get nea
 MIN_SPREAD: Final = 0.15
 """Of a guess, in ln(turns): sources that agree are still not the turns to come."""
 
-SHIPPED_WEIGHT: Final = 5
-"""Sessions of this machine that count as much as what is shipped."""
-
+SHIPPED_WEIGHT: Final = 5  # sessions of this machine that count as much as what is shipped
 _NORMAL_80: Final = 2.5631
 """Standard deviations between the first and the last tenth of a normal distribution."""
 
@@ -43,20 +41,16 @@ inwards makes the share that is meant."""
 class TurnGuess(msgspec.Struct, frozen=True):
     """Turns until a size is reached, before any calibration."""
 
-    turns: float
-    """The middle of what the sources say, at least 1."""
-    spread: float
-    """Standard deviation of ln(turns) among the sources."""
+    turns: float  # the middle of what the sources say, at least 1
+    spread: float  # standard deviation of ln(turns) among the sources
 
 
 class PastGuess(msgspec.Struct, frozen=True):
     """A guess that was made for a moment of the past, and what came."""
 
     guess: TurnGuess
-    took: int
-    """Turns that it took."""
-    weight: float = 1.0
-    """Moments that this one stands for."""
+    took: int  # turns that it took
+    weight: float = 1.0  # moments that this one stands for
 
 
 class ForecastCalibration(msgspec.Struct, frozen=True):

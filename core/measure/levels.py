@@ -48,20 +48,16 @@ class ThresholdBase(StrEnum):
     """What a threshold is a part of."""
 
     WINDOW = "window"
-    TRIGGER = "trigger"
-    """Where the client compacts by itself."""
-    TOKENS = "tokens"
-    """Nothing: it is a number of tokens."""
+    TRIGGER = "trigger"  # where the client compacts by itself
+    TOKENS = "tokens"  # nothing: it is a number of tokens
 
 
 class Threshold(msgspec.Struct, frozen=True):
     """Where a level begins, as a policy says it: for every window."""
 
-    at: float
-    """Ratio of its base; of `Base.TOKENS` the number itself."""
+    at: float  # ratio of its base; of `Base.TOKENS` the number itself
     level: Level
-    action: str
-    """What it is good for: a word of the policy."""
+    action: str  # what it is good for: a word of the policy
     op: ThresholdOp = ThresholdOp.AT_LEAST
     of: ThresholdBase = ThresholdBase.WINDOW
 
@@ -75,11 +71,9 @@ class Threshold(msgspec.Struct, frozen=True):
 class PlacedThreshold(msgspec.Struct, frozen=True):
     """A threshold in one window."""
 
-    at: float
-    """Ratio of the window."""
+    at: float  # ratio of the window
     level: Level
-    name: str
-    """The threshold's."""
+    name: str  # the threshold's
     op: ThresholdOp = ThresholdOp.AT_LEAST
 
     @property
@@ -119,8 +113,7 @@ class RearmRule(msgspec.Struct, frozen=True):
 
 DEFAULT_REARM: Final = RearmRule()
 
-_TOLERANCE: Final = 1e-9
-"""0.70 - 0.05 is 0.6499…: ratios this close are the same."""
+_TOLERANCE: Final = 1e-9  # 0.70 - 0.05 is 0.6499…: ratios this close are the same
 
 
 def place_thresholds(
@@ -159,17 +152,14 @@ DEFAULT_PLACED_THRESHOLDS: Final = tuple(
 class FillPoint(msgspec.Struct, frozen=True):
     """A context's fill at one moment; a compaction starts the count anew."""
 
-    at: int | None
-    """Milliseconds since 1970 (UTC)."""
-    ratio: float | None
-    """Of the window; None where it is not known."""
+    at: int | None  # milliseconds since 1970 (UTC)
+    ratio: float | None  # of the window; None where it is not known
     compacted: bool = False
     tokens: int | None = None
     mark: str = ""
     """The answer's or the boundary's own id, which stays when its file is written anew."""
     path: str = ""
-    offset: int = 0
-    """The fact: its file below projects/, and the byte where it stands."""
+    offset: int = 0  # the fact: its file below projects/, and the byte where it stands
 
 
 class LevelWarning(msgspec.Struct, frozen=True):

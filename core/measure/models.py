@@ -12,9 +12,7 @@ import msgspec
 SMALL_WINDOW: Final = 200_000
 """Tokens; every model before the native 1M ones (reference: claude-code-formats 3.4)."""
 
-LARGE_WINDOW: Final = 1_000_000
-"""Tokens; the only larger window that there is."""
-
+LARGE_WINDOW: Final = 1_000_000  # tokens; the only larger window that there is
 LARGE_WINDOW_SUFFIX: Final = "[1m]"
 """What the client adds to a model's name; the API's name never has it (formats 3.4)."""
 
@@ -39,8 +37,7 @@ OPUS_4_7_LARGE_FROM: Final = (2, 1, 117)
 class KnownModel(msgspec.Struct, frozen=True):
     """A model of the table."""
 
-    window: int
-    """Tokens in Claude Code, without a mark."""
+    window: int  # tokens in Claude Code, without a mark
     armed_since: ClientVersion | None
     """Client from which it compacts by itself where nothing is set; None is never."""
     max_output: int = 32_000

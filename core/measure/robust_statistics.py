@@ -14,9 +14,7 @@ def nearest_rank(ordered: Sequence[Number], share: float) -> Number:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-FIT_ROUNDS: Final = 30
-"""Of reweighting; the factors stand still to four digits after 10 to 20."""
-
+FIT_ROUNDS: Final = 30  # of reweighting; the factors stand still to four digits after 10 to 20
 MIN_DEVIATION: Final = 0.01
 """A row that is met better than this weighs no more: 1 % of what was measured."""
 

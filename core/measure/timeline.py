@@ -15,22 +15,19 @@ from ..model.context import Context, ContextState
 from ..store.queries import timeline_queries
 from .levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
 
-TimelineTurn = timeline_queries.TimelineAnswerRow
-"""One answer; its `tokens` are what the model saw."""
+TimelineTurn = timeline_queries.TimelineAnswerRow  # one answer; its `tokens` are what the model saw
 
 
 class TimelineCompaction(msgspec.Struct, frozen=True):
     """A compaction."""
 
-    turns_before: int
-    """How many turns stand before it."""
+    turns_before: int  # how many turns stand before it
     at: int | None
     pre_tokens: int | None
     post_tokens: int | None
     trigger: str | None
     uuid: str
-    next_tokens: int | None = None
-    """What the first answer after it held; None while there is none."""
+    next_tokens: int | None = None  # what the first answer after it held; None while there is none
     estimated_next_tokens: int | None = None
     """Estimate of that, with system prompt and tools, while there is none."""
 
@@ -47,14 +44,11 @@ class TimelineEventKind(StrEnum):
 
     STARTED = "agent_started"
     RETURNED = "agent_returned"
-    FAILED = "agent_failed"
-    """It ended in an error, or did not compress what it gave back."""
+    FAILED = "agent_failed"  # it ended in an error, or did not compress what it gave back
     WARNING = "warning"
     REFUSAL = "refusal"
-    MODEL = "model"
-    """Another model answered than before."""
-    CLEARED = "cleared"
-    """The client stopped sending old tool results: a microcompaction."""
+    MODEL = "model"  # another model answered than before
+    CLEARED = "cleared"  # the client stopped sending old tool results: a microcompaction
 
 
 EVENT_PRIORITY: Final = (
@@ -72,15 +66,12 @@ EVENT_PRIORITY: Final = (
 class TimelineEvent(msgspec.Struct, frozen=True):
     """Something that happened."""
 
-    turn: int
-    """Place of the last turn that began before it; 0 before the first."""
+    turn: int  # place of the last turn that began before it; 0 before the first
     kind: TimelineEventKind
     at: int | None
     what: str
-    level: Level | None = None
-    """Of a warning."""
-    saved_tokens: int | None = None
-    """What was cleared, by the client's estimate."""
+    level: Level | None = None  # of a warning
+    saved_tokens: int | None = None  # what was cleared, by the client's estimate
 
 
 class Timeline(msgspec.Struct, frozen=True):
@@ -129,10 +120,8 @@ class TurnBucket(msgspec.Struct, frozen=True, gc=False):
     """Turns that share a place of a picture."""
 
     first: int
-    last: int
-    """Place of the last of them, not one behind it."""
-    peak: int
-    """Most that one of them saw, in tokens."""
+    last: int  # place of the last of them, not one behind it
+    peak: int  # most that one of them saw, in tokens
 
 
 def bucket_turns(timeline: Timeline, start: int, stop: int, count: int) -> list[TurnBucket]:

@@ -26,13 +26,11 @@ from .tokens import (
 class GrowthStep(msgspec.Struct, frozen=True):
     """One answer, what came after it, and how much larger the next request was; tokens."""
 
-    offset: int
-    """Where the answer begins in its file."""
+    offset: int  # where the answer begins in its file
     message_id: str
     model: str
     at: int | None
-    growth: int
-    """Of the request's input, as the API reported it."""
+    growth: int  # of the request's input, as the API reported it
     output_tokens: int
     """Of the answer; before client 2.1.97 often a placeholder of 1 to 26 (formats 2.6)."""
     answer_parts: tuple[MessagePart, ...]
@@ -116,9 +114,7 @@ factors within 2 % of those that all its steps give."""
 PRIOR_SAMPLES: Final = 2.0
 """Of each kind alone that say 1: as many others of that kind can be outliers."""
 
-MIN_GROWTH_SCALE: Final = 50
-"""Tokens; below it an error counts as if the growth were this large."""
-
+MIN_GROWTH_SCALE: Final = 50  # tokens; below it an error counts as if the growth were this large
 MIN_OUTPUT_SHARE: Final = 0.5
 """An output that the API told is believed from this share of what was counted of it:
 placeholders are 1 to 26, and the shortest call counts 60 (formats 2.6)."""
@@ -137,30 +133,24 @@ class CalibrationSample(msgspec.Struct, frozen=True):
     """What one step taught: tokens that were counted, and what they were."""
 
     model: str
-    by_kind: tuple[int, ...]
-    """Counted, by ContentKind in its order."""
-    fixed: int
-    """Known besides: the answer's own tokens, and what stands around texts."""
+    by_kind: tuple[int, ...]  # counted, by ContentKind in its order
+    fixed: int  # known besides: the answer's own tokens, and what stands around texts
     growth: int
 
 
 class FactorOrigin(StrEnum):
     """Where factors come from, best first."""
 
-    MODEL = "model"
-    """This model on this machine."""
-    TOKENIZER = "tokenizer"
-    """Models of the same generation on this machine."""
-    MEASURED = "measured"
-    """Nothing was learnt: as measured when ctxtop was made."""
+    MODEL = "model"  # this model on this machine
+    TOKENIZER = "tokenizer"  # models of the same generation on this machine
+    MEASURED = "measured"  # nothing was learnt: as measured when ctxtop was made
 
 
 class TokenFactors(msgspec.Struct, frozen=True):
     """What to multiply a count by, and how far a step is off then, as a share of its growth."""
 
     by_kind: tuple[float, ...]
-    spread: float
-    """Median."""
+    spread: float  # median
     p90: float
     samples: int
     origin: FactorOrigin

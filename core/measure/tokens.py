@@ -72,9 +72,7 @@ def _encoding() -> Encoding:
     return Encoding(name="cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 
-SAMPLE_CHARS: Final = 4_096
-"""How much of a text is looked at: what it begins with is what it is."""
-
+SAMPLE_CHARS: Final = 4_096  # how much of a text is looked at: what it begins with is what it is
 MIN_OTHER_SHARE: Final = 0.2
 """Of a text's characters that are letters beyond ASCII; French has 0.04."""
 
@@ -96,8 +94,7 @@ class ContentKind(StrEnum):
     PROSE = "prose"
     CODE = "code"
     JSON = "json"
-    OTHER = "other"
-    """A script other than the Latin one."""
+    OTHER = "other"  # a script other than the Latin one
 
 
 def content_kind_of(text: str) -> ContentKind:
@@ -128,29 +125,21 @@ class TokenClass(IntEnum):
     tells most of how many of Claude's tokens one of cl100k_base is.
     """
 
-    WORD_2 = 0
-    """Up to two letters, and so on; a space before them belongs to them."""
+    WORD_2 = 0  # up to two letters, and so on; a space before them belongs to them
     WORD_4 = 1
     WORD_7 = 2
     WORD_LONG = 3
     DIGITS = 4
-    MARK_1 = 5
-    """One character that is neither letter, digit nor space."""
+    MARK_1 = 5  # one character that is neither letter, digit nor space
     MARK_2 = 6
-    MARKS = 7
-    """Longer runs of them, and what mixes them with letters."""
-    MARKS_LINE = 8
-    """Marks and the line's end after them."""
-    LINE = 9
-    """Space with a line's end."""
+    MARKS = 7  # longer runs of them, and what mixes them with letters
+    MARKS_LINE = 8  # marks and the line's end after them
+    LINE = 9  # space with a line's end
     SPACE = 10
-    OTHER = 11
-    """Anything beyond ASCII."""
+    OTHER = 11  # anything beyond ASCII
 
 
-ClassCounts = tuple[int, ...]
-"""How many tokens of each class, in their order."""
-
+ClassCounts = tuple[int, ...]  # how many tokens of each class, in their order
 _LAST_OF_ASCII: Final = 127
 _WORD_CLASSES: Final = ((2, TokenClass.WORD_2), (4, TokenClass.WORD_4), (7, TokenClass.WORD_7))
 
@@ -229,24 +218,17 @@ def model_tokenizer(model: str | None) -> Tokenizer:
 class TokenizerProfile(msgspec.Struct, frozen=True):
     """What a tokenizer makes of a text and of what stands around it; all in its tokens."""
 
-    weights: tuple[float, ...]
-    """Of one token of cl100k_base of each class."""
-    call: float
-    """Around a tool call, beside its name and what it is given."""
-    parameter: float
-    """Around each thing that a call is given, beside its name."""
-    result: float
-    """Around a tool's result."""
-    message: float
-    """Around a prompt, or anything else that the client says in a person's place."""
+    weights: tuple[float, ...]  # of one token of cl100k_base of each class
+    call: float  # around a tool call, beside its name and what it is given
+    parameter: float  # around each thing that a call is given, beside its name
+    result: float  # around a tool's result
+    message: float  # around a prompt, or anything else that the client says in a person's place
     reminder: float
     """The reminder of the task tools, which older transcripts hold without its words."""
     thought: float
     """Of one token of cl100k_base of a thought's text: it is a summary of what was thought."""
-    spread: float
-    """Median error of a step of a session that was not measured."""
-    p90: float
-    """Error that nine steps of ten stay below."""
+    spread: float  # median error of a step of a session that was not measured
+    p90: float  # error that nine steps of ten stay below
 
     def tokens(self, counts: ClassCounts) -> float:
         """Weigh the tokens of a text by their classes."""
@@ -294,8 +276,7 @@ class TextCount(msgspec.Struct, frozen=True):
     """A text's tokens, before a factor that was learnt on this machine."""
 
     kind: ContentKind
-    base: int
-    """By cl100k_base itself."""
+    base: int  # by cl100k_base itself
     older: int
     newer: int
 
@@ -314,9 +295,7 @@ def count_text(text: str) -> TextCount:
     )
 
 
-MEDIA_TOKENS: Final = 1_600
-"""Of an image or a document (formats 9: 1,600 to 2,000)."""
-
+MEDIA_TOKENS: Final = 1_600  # of an image or a document (formats 9: 1,600 to 2,000)
 TASK_REMINDERS: Final = frozenset({"task_reminder", "todo_reminder"})
 """Attachments that older transcripts hold without the words that were sent."""
 

@@ -37,8 +37,7 @@ class Trigger(msgspec.Struct, frozen=True):
 
     tokens: int | None
     source: ClaimSource
-    contradicting: tuple[Claim, ...] = ()
-    """Weaker evidence that says another size."""
+    contradicting: tuple[Claim, ...] = ()  # weaker evidence that says another size
 
     @property
     def why(self) -> str:
@@ -62,10 +61,8 @@ _NOT_ARMED_REASONS: Final = {
 class AutoCompaction(msgspec.Struct, frozen=True):
     """An automatic compaction: the trigger lies above `low` and not above `high`, in tokens."""
 
-    low: int
-    """What an earlier request held, which was sent without a compaction."""
-    high: int
-    """The counter when the client compacted: `preTokens`."""
+    low: int  # what an earlier request held, which was sent without a compaction
+    high: int  # the counter when the client compacted: `preTokens`
     armed: bool | None = None
     """It came before a request (True), or because the API refused one (False); None where the
     client writes no requests down."""
@@ -74,18 +71,15 @@ class AutoCompaction(msgspec.Struct, frozen=True):
 class TriggerEvidence(msgspec.Struct, frozen=True):
     """What was seen that tells a trigger."""
 
-    model: str | None
-    """As it was asked for, with its mark where there is one."""
+    model: str | None  # as it was asked for, with its mark where there is one
     version: ClientVersion | None
-    window: int
-    """Tokens."""
+    window: int  # tokens
     config: AutoCompactConfig = DEFAULT_AUTO_COMPACT
     declared_window: int | None = None
     """Tokens; an agent's definition ends its window here, if that is earlier."""
     own_compactions: tuple[AutoCompaction, ...] = ()
     """Automatic compactions of this session with this window."""
-    report: Claim | None = None
-    """What `/context` drew in this session."""
+    report: Claim | None = None  # what `/context` drew in this session
     other_compactions: tuple[AutoCompaction, ...] = ()
     """Those of other sessions of this model and version."""
     answer_tokens: int = 0

@@ -128,8 +128,7 @@ class PercentClaim(msgspec.Struct, frozen=True):
 class AutoCompactConfig(msgspec.Struct, frozen=True):
     """What is set; None where nobody set anything."""
 
-    disabled_by: ClaimSource | None = None
-    """Who switched automatic compaction off."""
+    disabled_by: ClaimSource | None = None  # who switched automatic compaction off
     window: Claim | None = None
     """Where the client believes its window to end when it compacts, in tokens."""
     percent: PercentClaim | None = None
@@ -138,8 +137,7 @@ class AutoCompactConfig(msgspec.Struct, frozen=True):
     """Who holds models with a large window to the small one."""
     max_context: Claim | None = None
     """The window of a model that the client does not know, in tokens."""
-    max_output: int | None = None
-    """Tokens of an answer."""
+    max_output: int | None = None  # tokens of an answer
 
 
 DEFAULT_AUTO_COMPACT: Final = AutoCompactConfig()
@@ -270,8 +268,7 @@ class Window(msgspec.Struct, frozen=True):
 
     tokens: int
     source: ClaimSource
-    contradicting: tuple[Claim, ...] = ()
-    """Weaker evidence that says another size."""
+    contradicting: tuple[Claim, ...] = ()  # weaker evidence that says another size
 
     @property
     def why(self) -> str:
@@ -287,22 +284,16 @@ class WindowEvidence(msgspec.Struct, frozen=True):
     """The same with its mark for a large window, where the session was asked for it."""
     version: ClientVersion | None = None
     config: AutoCompactConfig = DEFAULT_AUTO_COMPACT
-    policy_tokens: int | None = None
-    """What a person sets for this model: above all evidence (T-26)."""
+    policy_tokens: int | None = None  # what a person sets for this model: above all evidence (T-26)
     plugin_tokens: int | None = None
     """What the module inside the client was told of this session with this model."""
-    status_line_tokens: int | None = None
-    """`context_window_size` of this session with this model."""
-    session_peak_tokens: int = 0
-    """Most that an answer of this model saw in this session."""
+    status_line_tokens: int | None = None  # `context_window_size` of this session with this model
+    session_peak_tokens: int = 0  # most that an answer of this model saw in this session
     compacted_window: int | None = None
     """The only window whose trigger the session's own automatic compactions fit."""
-    report_tokens: int | None = None
-    """Window that `/context` named in this session."""
-    limit_tokens: int | None = None
-    """The maximum that a refused prompt of this session was told."""
-    others_tokens: int | None = None
-    """Window that other sessions of this model and version show."""
+    report_tokens: int | None = None  # window that `/context` named in this session
+    limit_tokens: int | None = None  # the maximum that a refused prompt of this session was told
+    others_tokens: int | None = None  # window that other sessions of this model and version show
 
 
 def find_window(evidence: WindowEvidence) -> Window:

@@ -24,8 +24,7 @@ class AgentStatus(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     STOPPED = "stopped"
-    REJECTED = "rejected"
-    """A person, a rule or a hook refused the call that was to start it."""
+    REJECTED = "rejected"  # a person, a rule or a hook refused the call that was to start it
     NEVER_STARTED = "never_started"
     """The call failed, or its session ended first; no line of the agent is there."""
     UNKNOWN = "unknown"
@@ -60,8 +59,7 @@ class ReturnedResult(msgspec.Struct, frozen=True):
     text: str
     lines: int
     chars: int
-    estimated_tokens: int | None
-    """None until it was counted, which happens after it was stored."""
+    estimated_tokens: int | None  # none until it was counted, which happens after it was stored
     summary_id: int
 
 
@@ -80,19 +78,14 @@ class Agent(msgspec.Struct, frozen=True):
     started_at: int | None
     ended_at: int | None
     result: ReturnedResult | None
-    last_message: str | None
-    """Its last words in its own transcript."""
-    tool_use_id: str | None = None
-    """The tool call that started it."""
-    depth: int | None = None
-    """1 for an agent that the session itself started."""
-    outlook: Outlook = NO_OUTLOOK
-    """Of one that is at work."""
+    last_message: str | None  # its last words in its own transcript
+    tool_use_id: str | None = None  # the tool call that started it
+    depth: int | None = None  # 1 for an agent that the session itself started
+    outlook: Outlook = NO_OUTLOOK  # of one that is at work
     usage: TokenUsage | None = None
     """By its own answers, as far as a file holds them; each answer counts for one agent."""
     cwd: str | None = None
-    project_root: str | None = None
-    """Where its session began."""
+    project_root: str | None = None  # where its session began
     prompted_skill: str | None = None
     """Whose format its prompt asks for; None where it asks for none."""
     progress_responses: int = 0

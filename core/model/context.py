@@ -24,10 +24,8 @@ class ReportedCategory(StrEnum):
     MCP_TOOLS = "MCP tools"
     CUSTOM_AGENTS = "Custom agents"
     MEMORY_FILES = "Memory files"
-    SKILLS = "Skills"
-    """Of the listing, by an estimate of the client's own."""
-    MESSAGES = "Messages"
-    """What of the measured total is none of the others."""
+    SKILLS = "Skills"  # of the listing, by an estimate of the client's own
+    MESSAGES = "Messages"  # what of the measured total is none of the others
     FREE_SPACE = "Free space"
     AUTOCOMPACT_BUFFER = "Autocompact buffer"
 
@@ -43,17 +41,13 @@ class ContextReport(msgspec.Struct, frozen=True):
     total_tokens: int
     window_tokens: int
     """Where the client compacts by a window of its own, that one: not the model's."""
-    percent: int
-    """Of the window, as the client rounded it; it may exceed 100."""
-    categories: dict[str, int]
-    """What is in the context, by the client's names."""
+    percent: int  # of the window, as the client rounded it; it may exceed 100
+    categories: dict[str, int]  # what is in the context, by the client's names
     autocompact_buffer: int | None = None
     """Tokens that the client keeps free; None where it compacts only when it must."""
 
 
-CLIENT_CHARS_PER_TOKEN: Final = 4
-"""Of the client's own rough estimate (formats 3.2)."""
-
+CLIENT_CHARS_PER_TOKEN: Final = 4  # of the client's own rough estimate (formats 3.2)
 CLIENT_MEDIA_TOKENS: Final = 2_000
 """Tokens of an image or a document by the same estimate (formats 3.2)."""
 
@@ -61,12 +55,9 @@ CLIENT_MEDIA_TOKENS: Final = 2_000
 class TokenCounts(msgspec.Struct, frozen=True):
     """Tokens of one context, counted in four ways; None where there is nothing to count."""
 
-    fill: int | None
-    """A: input of the last answer, as the status line shows it against the window."""
-    counter: int | None
-    """B: what the client compares with its trigger."""
-    hook: int | None
-    """C: what hooks are told as `context_tokens` when a session is resumed."""
+    fill: int | None  # a: input of the last answer, as the status line shows it against the window
+    counter: int | None  # B: what the client compares with its trigger
+    hook: int | None  # C: what hooks are told as `context_tokens` when a session is resumed
     report: int | None = None
     """D: total of the last `/context`, which counts each category by itself."""
 
@@ -82,24 +73,19 @@ files it is found up to 2.1.286 (formats 2.6)."""
 class StoredTokenCounts(msgspec.Struct, frozen=True):
     """What the store knows of a context after its last boundary; tokens."""
 
-    answer: int | None = None
-    """Input side of the last answer."""
-    output: int = 0
-    """Output of its last iteration."""
+    answer: int | None = None  # input side of the last answer
+    output: int = 0  # output of its last iteration
     answer_text: int = 0
     """Estimate of the answer's own texts, where its output may be a placeholder."""
-    after_answer: int = 0
-    """Estimate of what stands after the answer."""
+    after_answer: int = 0  # estimate of what stands after the answer
     boundary_estimate: int | None = None
     """The client's estimate at the last boundary: of the messages alone."""
     next_request: int | None = None
     """Estimate of the next request after that boundary, with system prompt, tools and listings."""
     is_answer_estimated: bool = False
     """An edit of ctxtop lowered the last answer's input: it is an estimate."""
-    cleared: int = 0
-    """What the client cleared since the last answer, by its own estimate."""
-    report: int | None = None
-    """Total of the last `/context`."""
+    cleared: int = 0  # what the client cleared since the last answer, by its own estimate
+    report: int | None = None  # total of the last `/context`
 
 
 def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:

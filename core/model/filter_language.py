@@ -13,9 +13,7 @@ from typing import Final
 
 from ..transcript.sanitize import one_line
 
-MAX_QUOTED_CHARS: Final = 24
-"""Characters of an invalid word that are repeated."""
-
+MAX_QUOTED_CHARS: Final = 24  # characters of an invalid word that are repeated
 _PART: Final = re.compile(
     r'(?P<no>[-!]?)(?P<key>(?:[^\s":]+:)?)(?:"(?P<quoted>[^"]*)"?|(?P<bare>\S*))'
 )
@@ -25,8 +23,7 @@ _PART: Final = re.compile(
 class FilterWord:
     """A word or a phrase of what was typed."""
 
-    key: str
-    """With its colon; empty where there is none."""
+    key: str  # with its colon; empty where there is none
     value: str
     is_negated: bool
     is_quoted: bool

@@ -37,8 +37,7 @@ class ProblemReporter(msgspec.Struct, frozen=True):
 
     report: Callable[[Problem], None]
     resolve: Callable[[str], None]
-    notify: Callable[[Problem], None]
-    """Of what happened, once."""
+    notify: Callable[[Problem], None]  # of what happened, once
 
     def report_unreadable(self, where: str, error: OSError) -> None:
         """Report that a place could not be read; it is tried again later."""

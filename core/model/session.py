@@ -51,8 +51,7 @@ class Session(msgspec.Struct, frozen=True):
     session_id: str
     title: str
     project: str
-    cwd: str | None
-    """Where it is now: it may have walked into a folder that nobody trusts."""
+    cwd: str | None  # where it is now: it may have walked into a folder that nobody trusts
     model: str | None
     client_version: str | None
     status: SessionStatus
@@ -60,8 +59,7 @@ class Session(msgspec.Struct, frozen=True):
     tmux: str | None
     context: Context
     too_long: PromptTooLong | None
-    refusal: str | None
-    """The API's words, where the last answer was a refusal."""
+    refusal: str | None  # the API's words, where the last answer was a refusal
     compactions: int
     last_compaction_at: int | None
     agents: int
@@ -72,13 +70,10 @@ class Session(msgspec.Struct, frozen=True):
     outlook: Outlook = NO_OUTLOOK
     agents_noncompliant: int | None = None
     """Agents that did not compress their results; None where nobody looked."""
-    forked_from: str | None = None
-    """The session that it was made from, by the client or by ctxtop."""
-    activity: Activity | None = None
-    """None where nothing is in flight, or nobody can tell."""
+    forked_from: str | None = None  # the session that it was made from, by the client or by ctxtop
+    activity: Activity | None = None  # none where nothing is in flight, or nobody can tell
     cache: PromptCache = UNKNOWN_CACHE
-    cost: SessionCost | None = None
-    """None where no answer has a price."""
+    cost: SessionCost | None = None  # none where no answer has a price
     usage: UsageRow | None = None
     """Tokens of its answers, its agents' with them; None where it has none."""
     project_root: str | None = None

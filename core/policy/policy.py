@@ -29,20 +29,16 @@ from .value_types import PolicyValue
 class KeyPermission(StrEnum):
     """Who may set a key."""
 
-    ANYONE = "anyone"
-    """Any project's file: the key changes only what ctxtop shows."""
-    TRUSTED = "trusted"
-    """The person, or a project that the person trusted."""
-    PERSON = "person"
-    """The person alone: the key is about the dashboard, not about a project."""
+    ANYONE = "anyone"  # any project's file: the key changes only what ctxtop shows
+    TRUSTED = "trusted"  # the person, or a project that the person trusted
+    PERSON = "person"  # the person alone: the key is about the dashboard, not about a project
 
 
 class ProjectTrust(StrEnum):
     """What the person said of a project's file."""
 
     TRUSTED = "trusted"
-    CHANGED = "changed"
-    """It was trusted, and says something else by now."""
+    CHANGED = "changed"  # it was trusted, and says something else by now
     UNTRUSTED = "untrusted"
 
 
@@ -116,17 +112,14 @@ MIN_THRESHOLD_SHARE: Final = 0.25
 """Of a window: the system prompt and the tools alone take up to a fifth of 200,000 tokens, so a
 level below this is reached in every session's first turns."""
 
-MIN_THRESHOLD_TOKENS: Final = 50_000
-"""The same share of a window of 200,000 tokens."""
-
+MIN_THRESHOLD_TOKENS: Final = 50_000  # the same share of a window of 200,000 tokens
 MAX_THRESHOLDS: Final = len(Level)
 """One a level; with more of them a context reaches one nearly every turn as it grows."""
 
 MIN_COOLDOWN_S: Final = 600
 """Seconds; a turn is over sooner, so a shorter time would make a notice each turn."""
 
-MIN_HYSTERESIS: Final = 0.02
-"""Of a window; estimates move by less from one turn to the next."""
+MIN_HYSTERESIS: Final = 0.02  # of a window; estimates move by less from one turn to the next
 
 
 def key_permission(name: str) -> KeyPermission:
@@ -202,15 +195,13 @@ class ResolvedValue(msgspec.Struct, frozen=True):
     key: PolicyKey
     value: PolicyValue
     origin: PolicyOrigin
-    where: str
-    """The file, the variable, the option or the preset; empty for the built-in one."""
+    where: str  # the file, the variable, the option or the preset; empty for the built-in one
 
 
 class PolicyNotice(msgspec.Struct, frozen=True):
     """Something that was said and does not hold: what, where, and what to do."""
 
-    key: str
-    """Empty where it is a file as a whole."""
+    key: str  # empty where it is a file as a whole
     where: str
     origin: PolicyOrigin
     what: str
@@ -229,10 +220,8 @@ class IgnoredValue(msgspec.Struct, frozen=True):
     """A value that a project's file says and that does not count."""
 
     key: str
-    value_text: str
-    """The value in words."""
-    where: str
-    """The file, and the preset where it is that one's value."""
+    value_text: str  # the value in words
+    where: str  # the file, and the preset where it is that one's value
     why: str
     fix: str
 
@@ -248,10 +237,8 @@ class Policy(msgspec.Struct, frozen=True):
     thresholds: tuple[Threshold, ...]
     """Without the absolute one; `compact.levels` and `compact.midpoint` are worked in."""
     rearm: RearmRule
-    ignored: tuple[IgnoredValue, ...] = ()
-    """What the project's file says in vain."""
-    trust: ProjectTrust | None = None
-    """Of the project's file; None where there is none."""
+    ignored: tuple[IgnoredValue, ...] = ()  # what the project's file says in vain
+    trust: ProjectTrust | None = None  # of the project's file; None where there is none
 
     def value(self, name: str) -> PolicyValue:
         """Return any value; raises KeyError for a name that is not in the schema."""

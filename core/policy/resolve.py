@@ -74,11 +74,8 @@ def _not_loosened(person: ResolvedValue, project: ResolvedValue) -> IgnoredValue
 POLICY_TABLE: Final = "policy"
 """The table of a file whose keys have no table of their own: `[policy] preset = …`."""
 
-MAX_SHOWN_CHARS: Final = 60
-"""Of a value that was not understood."""
-
-MAX_NOTICES: Final = 20
-"""A file of something else has thousands of unknown keys; more help nobody."""
+MAX_SHOWN_CHARS: Final = 60  # of a value that was not understood
+MAX_NOTICES: Final = 20  # a file of something else has thousands of unknown keys; more help nobody
 
 
 class RawValue(msgspec.Struct, frozen=True):
@@ -87,8 +84,7 @@ class RawValue(msgspec.Struct, frozen=True):
     key: str
     value: object
     origin: PolicyOrigin
-    where: str
-    """The file, the variable or the option."""
+    where: str  # the file, the variable or the option
 
 
 def flatten_tables(table: Mapping[str, object], root: str = "") -> dict[str, object]:
@@ -173,16 +169,14 @@ def _make_notice(given: RawValue, error: Exception) -> PolicyNotice:
     return PolicyNotice(given.key, given.where, given.origin, what, remedy)
 
 
-BUILT_IN_POLICY: Final = resolve_policy(())
-"""The policy where nobody said anything."""
+BUILT_IN_POLICY: Final = resolve_policy(())  # the policy where nobody said anything
 
 
 class Policies(msgspec.Struct, frozen=True):
     """The policy of each project, and that of all others."""
 
     common: Policy = BUILT_IN_POLICY
-    projects: Mapping[str, Policy] = {}
-    """By folder, only of those that say something of their own."""
+    projects: Mapping[str, Policy] = {}  # by folder, only of those that say something of their own
     acting_projects: Mapping[str, Policy] = {}
     """The same of what ctxtop acts by: nothing that only shows counts there."""
 
@@ -201,17 +195,14 @@ class Policies(msgspec.Struct, frozen=True):
         return (self.common, *self.projects.values())
 
 
-DEFAULT_POLICIES: Final = Policies()
-"""No project says anything of its own."""
+DEFAULT_POLICIES: Final = Policies()  # no project says anything of its own
 
 
 class ProjectPolicy(msgspec.Struct, frozen=True):
     """The policy of one project, for its two uses."""
 
-    shown: Policy
-    """What ctxtop shows by."""
-    acting: Policy
-    """What ctxtop acts by: of an untrusted file only what it disables."""
+    shown: Policy  # what ctxtop shows by
+    acting: Policy  # what ctxtop acts by: of an untrusted file only what it disables
 
 
 class ProjectFile(msgspec.Struct, frozen=True):
@@ -252,8 +243,7 @@ class TrustChange(msgspec.Struct, frozen=True):
     """A value that begins to count once a project's file is trusted."""
 
     key: str
-    value_text: str
-    """The value in words."""
+    value_text: str  # the value in words
     effect: str
 
 

@@ -45,18 +45,10 @@ DEFAULT_PROMPTS: Final = {
 """By the threshold's action, the less urgent first: 002-20 in our own words, 002-31 to the
 letter. Nothing is forced (002-34). A policy may say it in other words, or another language."""
 
-OFF: Final = "off"
-"""The word for a number that does not apply."""
-
-NATIVE: Final = "native"
-"""The word for what the client itself decides."""
-
-AUTO: Final = "auto"
-"""The word for what follows from the size of what is at hand."""
-
-LAST_CHOSEN: Final = "kept"
-"""The word for what a person chose last in the dashboard."""
-
+OFF: Final = "off"  # the word for a number that does not apply
+NATIVE: Final = "native"  # the word for what the client itself decides
+AUTO: Final = "auto"  # the word for what follows from the size of what is at hand
+LAST_CHOSEN: Final = "kept"  # the word for what a person chose last in the dashboard
 KEY_BINDING_PREFIX: Final = "keys."
 """Begins the name of a key of the policy that gives a binding of the dashboard other keys."""
 
@@ -75,9 +67,7 @@ PRESET_NAMES: Final = (
     "native",
 )
 
-MONITOR_MODULE: Final = "context-window-monitor"
-"""The module that warns (002-104)."""
-
+MONITOR_MODULE: Final = "context-window-monitor"  # the module that warns (002-104)
 PREEMPTIVE_MODULE: Final = "preemptive"
 """The module that suggests to save context before it is compacted (1.2.4)."""
 
@@ -134,8 +124,7 @@ class PolicyKey(msgspec.Struct, frozen=True):
     name: str
     value_type: ValueType
     default: PolicyValue
-    unit: str
-    """Empty for what is counted in nothing."""
+    unit: str  # empty for what is counted in nothing
     description: str
 
 
@@ -431,8 +420,7 @@ _KEYS: Final = (
     ),
 )
 
-KEYS: Final = {key.name: key for key in _KEYS}
-"""By name, in the order in which they are shown."""
+KEYS: Final = {key.name: key for key in _KEYS}  # by name, in the order in which they are shown
 
 
 def find_key(name: str) -> PolicyKey:

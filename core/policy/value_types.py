@@ -62,18 +62,10 @@ PolicyValue = (
     | Mapping[str, str]
 )
 
-MAX_LIST_ITEMS: Final = 50
-"""Of a list or a table: no window has room for more thresholds."""
-
-MAX_TEXT_CHARS: Final = 200
-"""Of a text: the longest model's name has 60."""
-
-MAX_TOKENS: Final = 100_000_000
-"""A hundred times the largest window that there is."""
-
-MAX_KEY_CHORDS: Final = 8
-"""Keys of one binding: nobody remembers more."""
-
+MAX_LIST_ITEMS: Final = 50  # of a list or a table: no window has room for more thresholds
+MAX_TEXT_CHARS: Final = 200  # of a text: the longest model's name has 60
+MAX_TOKENS: Final = 100_000_000  # a hundred times the largest window that there is
+MAX_KEY_CHORDS: Final = 8  # keys of one binding: nobody remembers more
 _CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 
 THRESHOLD_ACTIONS: Final = (

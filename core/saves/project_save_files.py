@@ -62,8 +62,7 @@ class ProjectSaveFiles(msgspec.Struct, frozen=True):
     """Results that the plugin sees here and that are another project's."""
     staged_files: tuple[SaveFileRecord, ...] = ()
     """Triage data and context files, which a save that succeeded cleans away."""
-    earlier_results: tuple[SaveFileRecord, ...] = ()
-    """Results that were there, the newest first."""
+    earlier_results: tuple[SaveFileRecord, ...] = ()  # results that were there, the newest first
 
     @property
     def is_empty(self) -> bool:

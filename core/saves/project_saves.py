@@ -51,8 +51,7 @@ from .save_status import (
     parse_save_note,
 )
 
-NO_PROJECT: Final = ""
-"""The project of a global result that names none."""
+NO_PROJECT: Final = ""  # the project of a global result that names none
 
 
 class MeasuredSave(msgspec.Struct, frozen=True):
@@ -81,12 +80,9 @@ class ProjectRows(msgspec.Struct):
 
     files: list[SaveFileRecord] = []
     earlier_files: list[SaveFileRecord] = []
-    blocks: list[StopBlockRow] = []
-    """Of the plugin's hook alone."""
-    saves: list[MeasuredSave] = []
-    """Oldest first."""
-    notes: list[SaveConfirmation] = []
-    """Oldest first."""
+    blocks: list[StopBlockRow] = []  # of the plugin's hook alone
+    saves: list[MeasuredSave] = []  # oldest first
+    notes: list[SaveConfirmation] = []  # oldest first
     events: list[SaveEventRecord] = []
 
 
@@ -94,8 +90,7 @@ class SavesByProject(msgspec.Struct, frozen=True):
     """All rows, by project; what every project sees stands beside them."""
 
     projects: dict[str, ProjectRows]
-    shared_files: list[SaveFileRecord]
-    """Files of the oldest place, which is one for all projects."""
+    shared_files: list[SaveFileRecord]  # files of the oldest place, which is one for all projects
     all_noise: list[SaveNoise]
     plugins: tuple[PluginCompatibility, ...]
 
@@ -145,26 +140,22 @@ def _with_project(file: SaveFileRecord) -> tuple[str, SaveFileRecord]:
     return (NO_PROJECT, replace(file, project=NO_PROJECT)) if name is None else (name, file)
 
 
-SAVES_MODULE: Final = "save-flow"
-"""The word of `disabled_modules` that leaves saves out."""
+SAVES_MODULE: Final = "save-flow"  # the word of `disabled_modules` that leaves saves out
 
 
 class ProjectSaves(msgspec.Struct, frozen=True):
     """All that is known of one project's saves; times are milliseconds since 1970."""
 
-    project: str
-    """Its folder."""
+    project: str  # its folder
     name: str
     status: SaveStatus
     plugin_message: PluginMessage
-    saves: tuple[MeasuredSave, ...]
-    """Oldest first."""
+    saves: tuple[MeasuredSave, ...]  # oldest first
     was_confirmed: bool | None
     """A prompt was told of the result; None where there is none to tell of."""
     confirmed_at: int | None
     is_fresh: bool
-    staged_files: tuple[SaveFileRecord, ...]
-    """Triage data and context files that lie there."""
+    staged_files: tuple[SaveFileRecord, ...]  # triage data and context files that lie there
     refires: int
     fire_counts: dict[str, int]
     durations: Durations | None
@@ -178,8 +169,7 @@ class ProjectSaves(msgspec.Struct, frozen=True):
     crossings: tuple[TriggerCrossing, ...]
     is_degraded: bool
     """The triage's data came inline although a version of the plugin writes it to a file."""
-    last_at: int | None
-    """Newest sign of any save."""
+    last_at: int | None  # newest sign of any save
 
     @property
     def has_leftovers(self) -> bool:

@@ -41,13 +41,11 @@ class IntRange(msgspec.Struct, frozen=True):
 class CostBand(msgspec.Struct, frozen=True):
     """One row of the estimates."""
 
-    name: str
-    """The requirement that says it."""
+    name: str  # the requirement that says it
     label: str
     lines: IntRange
     tokens: IntRange
-    reduction: tuple[float, float] | None = None
-    """Of the lines of a save before, 0..1."""
+    reduction: tuple[float, float] | None = None  # of the lines of a save before, 0..1
 
 
 BEFORE_BAND: Final = CostBand("004-15", "before", IntRange(50), IntRange(7_000, 20_000))
@@ -63,8 +61,7 @@ SIX_CATEGORIES_BAND: Final = CostBand(
 COST_BANDS: Final = (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_CATEGORIES_BAND)
 
 LEAK_LINES: Final = IntRange(10, 15)
-LEAK_TOKENS: Final = IntRange(1_000, 2_000)
-"""What a leaking agent adds to each band (004-19)."""
+LEAK_TOKENS: Final = IntRange(1_000, 2_000)  # what a leaking agent adds to each band (004-19)
 
 
 class BandVerdict(msgspec.Struct, frozen=True):
@@ -73,8 +70,7 @@ class BandVerdict(msgspec.Struct, frozen=True):
     band: CostBand
     lines: BandPosition
     tokens: BandPosition
-    is_expected: bool
-    """The band of this save's number of categories."""
+    is_expected: bool  # the band of this save's number of categories
 
     @property
     def is_met(self) -> bool:
@@ -123,8 +119,7 @@ class ExpectedSaveCost(msgspec.Struct, frozen=True):
     """What the next save is expected to put in, in tokens."""
 
     tokens: int
-    sample_count: int
-    """Saves that it is the mean of; 0 where it is the reference."""
+    sample_count: int  # saves that it is the mean of; 0 where it is the reference
 
 
 class TriggerCrossing(msgspec.Struct, frozen=True):
@@ -133,8 +128,7 @@ class TriggerCrossing(msgspec.Struct, frozen=True):
     session_id: str
     tokens_to_trigger: int
     cost: ExpectedSaveCost
-    share: float
-    """The cost as a share of the trigger, 0..1 and above."""
+    share: float  # the cost as a share of the trigger, 0..1 and above
 
     @property
     def would_cross(self) -> bool:
@@ -166,8 +160,7 @@ MIN_SAMPLES: Final = 10
 BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)
 """Where a bucket of durations ends, which belongs to the next one (R004-11)."""
 
-MAX_FIRES: Final = 3
-"""That many and more are one group of the distribution (R004-11)."""
+MAX_FIRES: Final = 3  # that many and more are one group of the distribution (R004-11)
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -190,8 +183,7 @@ class Durations(msgspec.Struct, frozen=True):
     p50_ms: float
     p95_ms: float
     max_ms: float
-    buckets: tuple[int, ...]
-    """Saves below 1 s, to 5, to 30, to 60, and above."""
+    buckets: tuple[int, ...]  # saves below 1 s, to 5, to 30, to 60, and above
 
 
 class AverageSave(msgspec.Struct, frozen=True):

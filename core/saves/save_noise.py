@@ -15,9 +15,7 @@ import msgspec
 from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.line_types import AGENT_TOOLS
 
-ALL_CATEGORIES: Final = "all"
-"""Stands for every category (R004-06)."""
-
+ALL_CATEGORIES: Final = "all"  # stands for every category (R004-06)
 MEMORY_CATEGORIES: Final = (
     "session_summary",
     "decision",
@@ -64,8 +62,7 @@ class TriageBlock(msgspec.Struct, frozen=True):
 
     data_form: TriageDataForm
     categories: tuple[str, ...]
-    data_path: str | None = None
-    """Of the triage's data, as it was said."""
+    data_path: str | None = None  # of the triage's data, as it was said
 
 
 def parse_triage_block(text: str) -> TriageBlock | None:
@@ -107,8 +104,7 @@ def visible_lines(piece: MessagePart) -> int:
     return lines
 
 
-NOISE_VERSION: Final = 1
-"""Version of the rules: what an older one measured is measured again."""
+NOISE_VERSION: Final = 1  # version of the rules: what an older one measured is measured again
 
 
 class NoiseClass(StrEnum):
@@ -142,19 +138,15 @@ class SaveNoise(msgspec.Struct, frozen=True):
 
     form: TriageDataForm
     categories: tuple[str, ...]
-    lines: int
-    """As a terminal shows them: of a result its first lines."""
-    items: int
-    """Tool calls (R004-05)."""
+    lines: int  # as a terminal shows them: of a result its first lines
+    items: int  # tool calls (R004-05)
     tokens: int
-    is_estimated: bool
-    """The API told no size before and after it in one segment of the context."""
+    is_estimated: bool  # the API told no size before and after it in one segment of the context
     classes: dict[NoiseClass, NoiseShare]
     agents: int = 0
     agents_in_background: int = 0
     """Which the session does not wait for: their end comes as a notification."""
-    leaked_calls: int = 0
-    """Tool calls of a save agent that stand in the main transcript (004-19)."""
+    leaked_calls: int = 0  # tool calls of a save agent that stand in the main transcript (004-19)
     leaked_lines: int = 0
     saver: Saver | None = None
     said: tuple[str, ...] = ()
@@ -162,12 +154,9 @@ class SaveNoise(msgspec.Struct, frozen=True):
     said_at: int | None = None
     at: int | None = None
     last_at: int | None = None
-    end_offset: int = 0
-    """Of the last line that belongs to it, in bytes."""
-    end_line: int = 0
-    """Counted from the block's own line, which is 1."""
-    closed: bool = False
-    """A prompt or another block came after it: no line can be added any more."""
+    end_offset: int = 0  # of the last line that belongs to it, in bytes
+    end_line: int = 0  # counted from the block's own line, which is 1
+    closed: bool = False  # a prompt or another block came after it: no line can be added any more
     was_compacted: bool = False
 
 
@@ -177,8 +166,7 @@ _ORCHESTRATE: Final = "memory_orchestrate.py"
 _STAGING: Final = re.compile(r"\.claude/memory/|\.claude-memory-staging-|claude-memory/staging")
 _SAVED: Final = re.compile(r"^Saved: (.+)$", re.MULTILINE)
 _BACKGROUND: Final = "Async agent launched"
-_SKILL_WORD: Final = "memory"
-"""In the names of the plugin's skills."""
+_SKILL_WORD: Final = "memory"  # in the names of the plugin's skills
 
 
 def measure_noise(

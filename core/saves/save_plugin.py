@@ -78,8 +78,7 @@ class BlindSpot(StrEnum):
     """R004-07: what is pending names no category, so neither it nor an orphan is told of."""
     ANY_RESULT = "any_result"
     """R004-08: any result file, stale, torn or another project's, hides an orphan once."""
-    ALL_IS_ONE = "all_is_one"
-    """R004-06: `["all"]` is counted as one category; it is six."""
+    ALL_IS_ONE = "all_is_one"  # R004-06: `["all"]` is counted as one category; it is six
 
 
 BLIND_SPOT_TEXTS = {

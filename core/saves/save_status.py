@@ -18,16 +18,14 @@ class ConfirmationSource(StrEnum):
 
     NOTE = "the plugin's note at a prompt"
     """From the result file itself, which is deleted with it (004-52)."""
-    CLOSING_LINE = "the session's closing line"
-    """The model's or a script's words (R004-17)."""
+    CLOSING_LINE = "the session's closing line"  # the model's or a script's words (R004-17)
 
 
 class SaveConfirmation(msgspec.Struct, frozen=True):
     """That a save was done."""
 
     source: ConfirmationSource
-    at: int
-    """Milliseconds since 1970."""
+    at: int  # milliseconds since 1970
     categories: tuple[str, ...] = ()
     titles: tuple[str, ...] = ()
 
@@ -92,12 +90,10 @@ class SaveStatus(msgspec.Struct, frozen=True):
     state: SaveState
     reason: str
     source_file: SaveFileRecord | None = None
-    since_ms: int | None = None
-    """Since when, in milliseconds since 1970."""
+    since_ms: int | None = None  # since when, in milliseconds since 1970
     categories: tuple[str, ...] = ()
     """What was saved, or what is still to be; empty where nobody knows."""
-    saved_categories: tuple[str, ...] = ()
-    """Of a save that went wrong: what was saved nevertheless."""
+    saved_categories: tuple[str, ...] = ()  # of a save that went wrong: what was saved nevertheless
     titles: tuple[str, ...] = ()
     errors: tuple[SaveError, ...] = ()
     next_change_ms: int | None = None
@@ -107,10 +103,8 @@ class SaveStatus(msgspec.Struct, frozen=True):
 class TranscriptSigns(msgspec.Struct, frozen=True):
     """What transcripts tell of a project's saves."""
 
-    last_sign_ms: int | None = None
-    """When a session that is still at a save was last heard of."""
-    confirmation: SaveConfirmation | None = None
-    """The newest word that one was done."""
+    last_sign_ms: int | None = None  # when a session that is still at a save was last heard of
+    confirmation: SaveConfirmation | None = None  # the newest word that one was done
 
 
 NO_SIGNS: Final = TranscriptSigns()

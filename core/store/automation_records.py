@@ -75,15 +75,13 @@ class AutomaticRunRecord(msgspec.Struct, frozen=True):
 
     session_id: str
     at: int
-    reason: str
-    """Why it was begun."""
+    reason: str  # why it was begun
     outcome: str | None = None
     """How it ended; None while it runs, or where ctxtop was ended meanwhile."""
     ended_at: int | None = None
     left_tokens: int | None = None
     """What it left of the context; None where it failed, and where it was about no context."""
-    receipt: str | None = None
-    """Of what was written; None where nothing was."""
+    receipt: str | None = None  # of what was written; None where nothing was
 
 
 _RUN_COLUMNS: Final = ", ".join(AutomaticRunRecord.__struct_fields__)

@@ -46,12 +46,10 @@ class HookHandlerRecord(msgspec.Struct, frozen=True):
     event: str
     matcher: str
     kind: str
-    command: str
-    """In one line, without what looks like a secret."""
+    command: str  # in one line, without what looks like a secret
     timeout_s: float | None
     in_background: bool
-    mark: str
-    """Hash of the whole handler: identical handlers run once."""
+    mark: str  # hash of the whole handler: identical handlers run once
 
 
 class SettingsFileRecord(msgspec.Struct, frozen=True):
@@ -73,8 +71,7 @@ class PluginRecord(msgspec.Struct, frozen=True):
 
     plugin_id: str
     scope: str
-    project: str
-    """Empty where the plugin is installed for every project."""
+    project: str  # empty where the plugin is installed for every project
     install_path: str
     version: str | None
 
@@ -96,13 +93,11 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     project: str | None
     plugin_id: str | None
     mark: FileMark
-    name: str
-    """A plugin's is `plugin:name`."""
+    name: str  # a plugin's is `plugin:name`
     description: str = ""
     model: str | None = None
     skills: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None
-    """None where the agent has all that its parent has."""
+    tools: tuple[str, ...] | None = None  # none where the agent has all that its parent has
     color: str | None = None
     background: bool | None = None
     auto_compact_window: int | None = None
@@ -173,8 +168,7 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     pid: int | None = None
     count: int | None = None
     reason: str | None = None
-    project: str | None = None
-    """Named by the old global result alone."""
+    project: str | None = None  # named by the old global result alone
     categories: tuple[str, ...] | None = None
     """As written: none at all, or `all`, are told apart from None."""
     titles: tuple[str, ...] | None = None
@@ -206,8 +200,7 @@ class MemoryPluginRecord(msgspec.Struct, frozen=True):
     install_path: str
     plugin_id: str
     version: str | None
-    mark: str
-    """How to tell that its files did not change."""
+    mark: str  # how to tell that its files did not change
     skill_takes_file: bool | None
     triage_writes_file: bool | None
     has_orchestrator: bool
@@ -233,10 +226,8 @@ class SaveEventRecord(msgspec.Struct, frozen=True):
     script: str | None = None
     session_id: str | None = None
     duration_ms: float | None = None
-    data: str | None = None
-    """JSON."""
-    error: str | None = None
-    """JSON."""
+    data: str | None = None  # JSON
+    error: str | None = None  # JSON
     problem: str | None = None
 
 

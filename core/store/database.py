@@ -27,8 +27,7 @@ OLDER_VERSION: Final = "written by an older ctxtop"
 
 FOREIGN_SCHEMA: Final = "of another program or schema"
 
-LOCK_WAIT_S: Final = 1.0
-"""For a lock: a store that is busy is not looked into."""
+LOCK_WAIT_S: Final = 1.0  # for a lock: a store that is busy is not looked into
 
 
 def schema_hash(db: sqlite3.Connection) -> str:
@@ -72,9 +71,7 @@ def is_permanent(error: sqlite3.Error) -> bool:
     return (getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE) not in _FILE_SYSTEM_CODES
 
 
-_PRIMARY_CODE: Final = 0xFF
-"""SQLite's extended codes carry the primary one in their lowest byte."""
-
+_PRIMARY_CODE: Final = 0xFF  # SQLite's extended codes carry the primary one in their lowest byte
 _FILE_SYSTEM_CODES: Final = frozenset(
     {
         sqlite3.SQLITE_AUTH,

@@ -27,10 +27,8 @@ class LogPart(msgspec.Struct, frozen=True):
     """One file of a log, which is renamed while it is read: known by its first line."""
 
     log: LogKind
-    mark: str
-    """Hash of the first line."""
-    name: str
-    """The file's name when it was last read."""
+    mark: str  # hash of the first line
+    name: str  # the file's name when it was last read
 
 
 class HookEventRecord(msgspec.Struct, frozen=True):
@@ -39,22 +37,18 @@ class HookEventRecord(msgspec.Struct, frozen=True):
     offset: int
     at: int
     pid: int | None
-    client_pid: int | None
-    """The client's own process."""
+    client_pid: int | None  # the client's own process
     event: str
-    known: bool
-    """This version knows the event."""
+    known: bool  # this version knows the event
     session_id: str | None
     agent_id: str | None
-    agent_type: str | None
-    """Empty for an agent of the client's own, which never has a transcript."""
+    agent_type: str | None  # empty for an agent of the client's own, which never has a transcript
     source: str | None
     trigger: str | None
     tool_name: str | None
     tool_use_id: str | None
     context_tokens: int | None
-    detail: str
-    """All else as JSON: `given`, and in `cut` the sizes of what the log left out."""
+    detail: str  # all else as JSON: `given`, and in `cut` the sizes of what the log left out
 
 
 class StatusSnapshotRecord(msgspec.Struct, frozen=True):
@@ -63,12 +57,10 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     offset: int
     at: int
     session_id: str
-    model: str
-    """As the client names it, with its mark for a large window."""
+    model: str  # as the client names it, with its mark for a large window
     window_tokens: int | None
     used_percentage: float | None
-    input_tokens: int | None
-    """The four counts are None together: before the first answer."""
+    input_tokens: int | None  # the four counts are None together: before the first answer
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
@@ -82,8 +74,7 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cache_warm: bool | None
     cache_ttl: str | None
     cache_expires_at: int | None
-    cache_hit_ratio: float | None
-    """0 to 1."""
+    cache_hit_ratio: float | None  # 0 to 1
     cache_misses: int | None
 
 
@@ -92,14 +83,11 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
 
     offset: int
     at: int
-    kind: str
-    """The client's event: `session.measure`, `turn.complete`, or one that is not known."""
+    kind: str  # the client's event: `session.measure`, `turn.complete`, or one that is not known
     session_id: str
     agent_id: str | None
-    model: str | None
-    """As the API calls it, without the mark for a large window."""
-    asked_model: str | None
-    """As the client names it."""
+    model: str | None  # as the API calls it, without the mark for a large window
+    asked_model: str | None  # as the client names it
     context_tokens: int | None
     """Of the main conversation; None before its first answer and after a compaction."""
     window_tokens: int | None
@@ -113,8 +101,7 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
     output_tokens: int | None
     duration_ms: int | None
     aborted: bool | None
-    detail: str
-    """What was given, as JSON."""
+    detail: str  # what was given, as JSON
 
 
 class AnswerItemRecord(msgspec.Struct, frozen=True):
@@ -122,20 +109,14 @@ class AnswerItemRecord(msgspec.Struct, frozen=True):
 
     offset: int
     at: int
-    feature: str
-    """The answer that gave it: inject, steer, remember."""
+    feature: str  # the answer that gave it: inject, steer, remember
     session_id: str
-    agent_id: str | None
-    """To whom; None for the session itself."""
-    kind: str
-    """The stage, or what it is: a file, a decision, a constraint, a todo, an agent."""
-    text: str
-    """Why it was given, or what it says."""
-    tokens: int | None
-    """That no estimate of it is above."""
+    agent_id: str | None  # to whom; None for the session itself
+    kind: str  # the stage, or what it is: a file, a decision, a constraint, a todo, an agent
+    text: str  # why it was given, or what it says
+    tokens: int | None  # that no estimate of it is above
     from_session_id: str | None
-    from_agent_id: str | None
-    """Whose result it is."""
+    from_agent_id: str | None  # whose result it is
 
 
 class LogRecords(msgspec.Struct, frozen=True):

@@ -23,12 +23,8 @@ from .writer import StaleTailError, Writer
 MAX_SNAPSHOTS: Final = 500
 """By session: one an answer, and no chart has more columns; the newest of a model stays."""
 
-MAX_MEASUREMENTS: Final = 2000
-"""By session: two a turn, a thousand turns."""
-
-LogPartKey = tuple[LogKind, str]
-"""A part's log and mark."""
-
+MAX_MEASUREMENTS: Final = 2000  # by session: two a turn, a thousand turns
+LogPartKey = tuple[LogKind, str]  # a part's log and mark
 _TABLES_WITH_PART_ID: Final = (
     "hook_event",
     "status_snapshot",

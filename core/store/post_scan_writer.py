@@ -21,10 +21,8 @@ class PendingReports(msgspec.Struct, frozen=True):
     path: str
     kind: FileKind
     session_id: str
-    read_to: int
-    """How far the store has read it, in bytes."""
-    boundaries: tuple[tuple[int, str], ...]
-    """Byte offset and uuid of each."""
+    read_to: int  # how far the store has read it, in bytes
+    boundaries: tuple[tuple[int, str], ...]  # byte offset and uuid of each
 
 
 class CompactionReportRow(msgspec.Struct, frozen=True):
@@ -106,14 +104,11 @@ class UnansweredCompaction(msgspec.Struct, frozen=True):
     """A file whose last compaction no answer follows, and that was not estimated as it is now."""
 
     file_id: int
-    path: str
-    """Below projects/."""
+    path: str  # below projects/
     kind: FileKind
     session_id: str
-    read_to: int
-    """How far the store has read it, in bytes."""
-    offset: int
-    """Of the boundary, in bytes."""
+    read_to: int  # how far the store has read it, in bytes
+    offset: int  # of the boundary, in bytes
     post_tokens: int | None
 
 
@@ -172,13 +167,10 @@ class UnmeasuredSave(msgspec.Struct, frozen=True):
     file_id: int
     path: str
     session_id: str
-    read_to: int
-    """How far the store has read the file, in bytes."""
+    read_to: int  # how far the store has read the file, in bytes
     offset: int
-    model: str | None
-    """Of the last answer before it."""
-    before_tokens: int | None
-    """What that answer saw and wrote, where no compaction lies between."""
+    model: str | None  # of the last answer before it
+    before_tokens: int | None  # what that answer saw and wrote, where no compaction lies between
 
 
 class SaveNoiseWriter:

@@ -28,15 +28,12 @@ class UnlearnedTranscript(msgspec.Struct, frozen=True):
     """A transcript that says more than was learnt from it; bytes."""
 
     file_id: int
-    path: str
-    """Below the folder of transcripts."""
+    path: str  # below the folder of transcripts
     session_id: str
-    resume_offset: int
-    """Where to read on."""
+    resume_offset: int  # where to read on
     examined_to: int
     """How far it was looked at: beyond `offset` by the answer whose successor is to come."""
-    size: int
-    """How far it was read into the store."""
+    size: int  # how far it was read into the store
 
 
 def read_samples(db: sqlite3.Connection) -> dict[str, list[CalibrationSample]]:

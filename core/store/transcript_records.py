@@ -33,14 +33,11 @@ class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
     """A line of an agent's transcript that holds the marker."""
 
     offset: int
-    line: str
-    """Its uuid, or its place where it has none."""
+    line: str  # its uuid, or its place where it has none
     at: int | None
     origin: MarkerOrigin
-    message_id: str | None = None
-    """Of an assistant's line."""
-    text: str | None = None
-    """Of an assistant's line: it may have been the compressed result."""
+    message_id: str | None = None  # of an assistant's line
+    text: str | None = None  # of an assistant's line: it may have been the compressed result
 
 
 class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -69,8 +66,7 @@ class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     text: str
     lines: int
-    chars: int
-    """Of the whole text; what is kept may be cut."""
+    chars: int  # of the whole text; what is kept may be cut
 
 
 class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -80,10 +76,8 @@ class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     hooks: int
     blocked: int
-    duration_ms: int | None
-    """Of the slowest, where the client told it."""
-    commands: str
-    """JSON, a list."""
+    duration_ms: int | None  # of the slowest, where the client told it
+    commands: str  # JSON, a list
 
 
 class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -99,8 +93,7 @@ class FileKind(StrEnum):
 
     SESSION = "session"
     AGENT = "agent"
-    JOURNAL = "journal"
-    """What the agents of one workflow returned."""
+    JOURNAL = "journal"  # what the agents of one workflow returned
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -119,12 +112,10 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     device: int = 0
     inode: int = 0
     offset: int = 0
-    anchor: str = ""
-    """Hash of what stands before `offset`."""
+    anchor: str = ""  # hash of what stands before `offset`
     size: int = 0
     mtime_ns: int = 0
-    ctime_ns: int = 0
-    """0 where it was not noted."""
+    ctime_ns: int = 0  # 0 where it was not noted
     places: str = ""
     """Hash of what stands at some places before `offset`; empty where it was not noted."""
 
@@ -133,8 +124,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An answer of the API; every line of one `message_id` is the same answer."""
 
     offset: int
-    last_offset: int
-    """Of the last line that belongs to it."""
+    last_offset: int  # of the last line that belongs to it
     message_id: str
     at: int | None
     model: str
@@ -142,23 +132,18 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     cache_creation_tokens: int
     cache_read_tokens: int
     output_tokens: int
-    context_tokens: int
-    """Input side of the last iteration: what the model saw."""
+    context_tokens: int  # input side of the last iteration: what the model saw
     sidechain: bool
-    tools: str = ""
-    """Its tool calls, each once: the end of the call's id, and a comma after it."""
-    request: int | None = None
-    """Key of the `api-request` that it answers."""
-    last_output_tokens: int | None = None
-    """Output of the last iteration, where there were several."""
+    tools: str = ""  # its tool calls, each once: the end of the call's id, and a comma after it
+    request: int | None = None  # key of the `api-request` that it answers
+    last_output_tokens: int | None = None  # output of the last iteration, where there were several
     cache_1h_tokens: int = 0
     """Of those that were written to the cache: for an hour, not for five minutes."""
     lowered: bool = False
     """`context_tokens` is the estimate that an edit of ctxtop wrote in the place of the API's."""
 
 
-MAX_TOOL_CALLS: Final = 1_000
-"""Tool calls of one answer that are counted; 60 were seen."""
+MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen
 
 
 def join_tools(known: str, more: str) -> str:
@@ -173,8 +158,7 @@ class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     offset: int
     message: int | None
     """Key of the answer's id in the answer's own lines, whose tokens the API reports."""
-    tokens: int
-    """By the client's own estimate."""
+    tokens: int  # by the client's own estimate
 
 
 class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -182,13 +166,10 @@ class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     at: int | None
-    model: str
-    """As it was asked for, with its mark for a large window."""
+    model: str  # as it was asked for, with its mark for a large window
     total_tokens: int
-    window_tokens: int
-    """Where the client ends the window for its compaction."""
-    buffer_tokens: int | None
-    """Kept free below that; None where it compacts only when it must."""
+    window_tokens: int  # where the client ends the window for its compaction
+    buffer_tokens: int | None  # kept free below that; None where it compacts only when it must
 
 
 class PeakRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -223,8 +204,7 @@ class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
     trigger: str | None
     pre_tokens: int | None
     saved_tokens: int | None
-    results: int
-    """Tool results that were cleared."""
+    results: int  # tool results that were cleared
     attachments: int
 
 
@@ -236,8 +216,7 @@ class ApiErrorRecord(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     detail: str
     uuid: str | None = None
-    prompt_tokens: int | None = None
-    """Size of a prompt that was too long."""
+    prompt_tokens: int | None = None  # size of a prompt that was too long
     limit_tokens: int | None = None
 
 
@@ -252,21 +231,16 @@ class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
     asked_model: str | None = None
     prompt: int | None = None
     """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
-    skill: str | None = None
-    """Whose format the prompt asks for."""
+    skill: str | None = None  # whose format the prompt asks for
 
 
 class TurnState(StrEnum):
     """Whose turn it is in a conversation, by its newest message."""
 
-    ASKED = "asked"
-    """A person or the client asked; the model has not answered."""
-    RESULT = "result"
-    """A tool's result came; the model has not answered."""
-    ANSWERED = "answered"
-    """The model said something, maybe a call."""
-    OVER = "over"
-    """It was refused or interrupted: nothing is in flight."""
+    ASKED = "asked"  # a person or the client asked; the model has not answered
+    RESULT = "result"  # a tool's result came; the model has not answered
+    ANSWERED = "answered"  # the model said something, maybe a call
+    OVER = "over"  # it was refused or interrupted: nothing is in flight
 
 
 class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -276,20 +250,17 @@ class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
     tool_use_id: str
     at: int | None
     name: str
-    detail: str
-    """What tells it from others of its tool: a command, a file."""
+    detail: str  # what tells it from others of its tool: a command, a file
 
 
 class SidechainLineRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A line of an agent that stands in its session's own file (clients up to 2.0)."""
 
     offset: int
-    line: int
-    """Key of its uuid."""
+    line: int  # key of its uuid
     parent: int | None
     message_id: str | None
-    prompt: int | None
-    """Key of its text, where it can be what the agent was asked."""
+    prompt: int | None  # key of its text, where it can be what the agent was asked
 
 
 class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -299,8 +270,7 @@ class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
     agent_id: str
     tool_use_id: str | None
     at: int | None
-    answer: ResponseRecord | None
-    """The answer of the API that it holds."""
+    answer: ResponseRecord | None  # the answer of the API that it holds
 
 
 class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -308,18 +278,14 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     length: int
-    request: int
-    """Key of its id."""
+    request: int  # key of its id
     at: int | None
     model: str | None
     query_source: str | None
-    shape: int | None
-    """Key of its system prompt and tools."""
-    base: int | None
-    """Key of the request whose first `keep` messages it repeats."""
+    shape: int | None  # key of its system prompt and tools
+    base: int | None  # key of the request whose first `keep` messages it repeats
     keep: int
-    tail: bytes
-    """Keys of the messages after those, eight bytes each, the first byte the highest."""
+    tail: bytes  # keys of the messages after those, eight bytes each, the first byte the highest
 
 
 class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -327,8 +293,7 @@ class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     offset: int
     length: int
-    part: int
-    """Key of its hash."""
+    part: int  # key of its hash
     kind: str
 
 
@@ -346,10 +311,8 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     status: str
     model: str | None
-    context_tokens: int | None
-    """Input side of the agent's last request, where the return says it."""
-    total_tokens: int | None
-    """The same with its output, which is all that a notification says."""
+    context_tokens: int | None  # input side of the agent's last request, where the return says it
+    total_tokens: int | None  # the same with its output, which is all that a notification says
     tool_uses: int | None
     duration_ms: int | None
     input_tokens: int | None = None
@@ -357,8 +320,7 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     cache_read_tokens: int | None = None
     output_tokens: int | None = None
     """What the agent's last request spent, where the return says it."""
-    name: str | None = None
-    """Of a teammate: its messages to the session that leads it say no id."""
+    name: str | None = None  # of a teammate: its messages to the session that leads it say no id
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -403,16 +365,13 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     summary_title: str | None = None
     first_prompt: str | None = None
     last_prompt: str | None = None
-    model: str | None = None
-    """The model that was asked for, known before the first answer."""
+    model: str | None = None  # the model that was asked for, known before the first answer
     model_offset: int | None = None
     """Of the line that named it: what stands after the last answer is the next one's."""
-    turn: TurnState | None = None
-    """By the newest message of the main chain."""
+    turn: TurnState | None = None  # by the newest message of the main chain
     turn_at: int | None = None
     turn_offset: int | None = None
-    prompt: int | None = None
-    """Key of what an agent was asked, in its own file."""
+    prompt: int | None = None  # key of what an agent was asked, in its own file
     cost_usd: float | None = None
     """The client's own total of the session: with agents, and requests that no line records."""
     cost_offset: int | None = None
@@ -468,18 +427,14 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     stop_hooks: tuple[StopHookRecord, ...] = ()
     memory_notes: tuple[MemoryNoteRecord, ...] = ()
     leaf_titles: tuple[LeafTitleRecord, ...] = ()
-    open_calls: tuple[OpenCallRecord, ...] = ()
-    """Tool calls that have no result among these lines."""
+    open_calls: tuple[OpenCallRecord, ...] = ()  # tool calls that have no result among these lines
     ended_calls: tuple[str, ...] = ()
     """Ids of calls whose results are among these lines; they may stand before them."""
     microcompactions: tuple[MicrocompactionRecord, ...] = ()
     bad: tuple[BadLine, ...] = ()
-    ignored_types: dict[str, int] = {}
-    """Lines by type that are known and not needed."""
-    unknown_types: dict[str, int] = {}
-    """Lines by type that this version does not know."""
-    bad_lines: int = 0
-    """Lines that were set aside; `bad` holds the first of them."""
+    ignored_types: dict[str, int] = {}  # lines by type that are known and not needed
+    unknown_types: dict[str, int] = {}  # lines by type that this version does not know
+    bad_lines: int = 0  # lines that were set aside; `bad` holds the first of them
 
 
 class AgentMeta(msgspec.Struct, frozen=True):
@@ -496,8 +451,7 @@ class AgentMeta(msgspec.Struct, frozen=True):
     model: str | None
     finished: bool | None
     mtime_ns: int
-    name: str | None = None
-    """Of a teammate."""
+    name: str | None = None  # of a teammate
 
 
 class LiveSession(msgspec.Struct, frozen=True):
@@ -509,15 +463,13 @@ class LiveSession(msgspec.Struct, frozen=True):
     tmux: str | None
     name: str | None
     updated_at: int | None
-    waiting_for: str | None = None
-    """What a person is asked, where the status is waiting."""
+    waiting_for: str | None = None  # what a person is asked, where the status is waiting
     kind: str | None = None
     entrypoint: str | None = None
     cwd: str | None = None
     client_version: str | None = None
     started_at: int | None = None
-    process_start: str | None = None
-    """As the system says it: clock ticks on Linux, a date on macOS."""
+    process_start: str | None = None  # as the system says it: clock ticks on Linux, a date on macOS
 
 
 class WindowRecord(msgspec.Struct, frozen=True):
@@ -527,5 +479,4 @@ class WindowRecord(msgspec.Struct, frozen=True):
     model: str
     window_tokens: int
     at: int
-    measured: bool = False
-    """The module inside the client was told; else the status line."""
+    measured: bool = False  # the module inside the client was told; else the status line

@@ -29,8 +29,7 @@ class WarningRow(msgspec.Struct, frozen=True):
     warning_id: int
     session_id: str
     agent_id: str | None
-    threshold: str
-    """Its name."""
+    threshold: str  # its name
     level: str
     line_ratio: float
     ratio: float
@@ -42,8 +41,7 @@ class WarningRow(msgspec.Struct, frozen=True):
     mark: str
     logged_at: int
     cleared_at: int | None
-    cleared_mark: str | None
-    """What ended it; None while it stands."""
+    cleared_mark: str | None  # what ended it; None while it stands
 
 
 class EvaluatedContextRow(msgspec.Struct, frozen=True):
@@ -60,11 +58,9 @@ class PendingContextRow(msgspec.Struct, frozen=True):
     """A file whose lines were not all judged, and a context in it that may have reached a line."""
 
     file_id: int
-    size: int
-    """Bytes that were read of it."""
+    size: int  # bytes that were read of it
     session_id: str
-    agent_id: str | None
-    """ASIDE for every agent whose lines stand in the session's own file."""
+    agent_id: str | None  # ASIDE for every agent whose lines stand in the session's own file
 
 
 def logged_warnings(
@@ -153,13 +149,10 @@ class EvaluatedContext(msgspec.Struct, frozen=True):
 
     session_id: str
     agent_id: str | None
-    window_tokens: int
-    """By which the ratios are."""
-    last_point: FillPoint
-    """The newest of the answers and boundaries that were judged."""
+    window_tokens: int  # by which the ratios are
+    last_point: FillPoint  # the newest of the answers and boundaries that were judged
     new_warnings: tuple[LevelWarning, ...] = ()
-    cleared: tuple[tuple[int, FillPoint], ...] = ()
-    """Numbers of rows, and what ended them."""
+    cleared: tuple[tuple[int, FillPoint], ...] = ()  # numbers of rows, and what ended them
 
 
 def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext], now_ms: int) -> None:

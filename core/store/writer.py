@@ -66,8 +66,7 @@ GONE_SIZE: Final = -1
 NO_DEVICE: Final = -1
 """The device of a file that was moved: none has it, so all of the file is read again."""
 
-MAX_PROBLEMS: Final = 200
-"""How many troubles are kept; each place has one row, the newest."""
+MAX_PROBLEMS: Final = 200  # how many troubles are kept; each place has one row, the newest
 
 
 class StaleTailError(Exception):

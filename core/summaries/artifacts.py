@@ -28,13 +28,10 @@ class Todo(msgspec.Struct, frozen=True):
 
     text: str
     status: str
-    line: int
-    """Where its words stand, counted from 1."""
-    number: str | None = None
-    """By which TaskUpdate names it."""
+    line: int  # where its words stand, counted from 1
+    number: str | None = None  # by which TaskUpdate names it
     description: str = ""
-    owner: str | None = None
-    """The agent that is to do it."""
+    owner: str | None = None  # the agent that is to do it
 
 
 class TodoList:
@@ -105,9 +102,7 @@ beginning and its end are a person's words."""
 EDGE_CHARS: Final = 2_000
 """Of a pasted prompt at either end, and of a tool's input: what comes later is its data."""
 
-FILE_TEXT_CHARS: Final = 200_000
-"""Of the code that a tool writes: longer files are generated."""
-
+FILE_TEXT_CHARS: Final = 200_000  # of the code that a tool writes: longer files are generated
 READ_TOOLS: Final = frozenset({"Read", "NotebookRead"})
 EDIT_TOOLS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit", "Update"})
 WRITE_TOOLS: Final = frozenset({"Write"})
@@ -126,18 +121,15 @@ class FileUse(msgspec.Struct, frozen=True):
     reads: int = 0
     edits: int = 0
     writes: int = 0
-    line: int = 0
-    """Of the last touch, counted from 1."""
+    line: int = 0  # of the last touch, counted from 1
 
 
 class UsedName(msgspec.Struct, frozen=True):
     """A name that the model or the person used."""
 
     text: str
-    uses: int
-    """Lines of the conversation that use it."""
-    line: int
-    """Of the last use."""
+    uses: int  # lines of the conversation that use it
+    line: int  # of the last use
 
 
 class Quote(msgspec.Struct, frozen=True):

@@ -37,9 +37,7 @@ MIN_SENTENCE_CHARS: Final = 8
 MAX_SENTENCE_CHARS: Final = 500
 """Characters: a longer run without an end is no sentence, but a table, a log or code."""
 
-QUOTE_CHARS: Final = 180
-"""Of a sentence that is shown: two lines of a terminal."""
-
+QUOTE_CHARS: Final = 180  # of a sentence that is shown: two lines of a terminal
 _FENCED: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]|\n")
 _LIST_MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+$")

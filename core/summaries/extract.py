@@ -63,17 +63,14 @@ def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
     return list(seen.values())
 
 
-STEP_CHARS: Final = 200
-"""Of what is quoted: one step is a sentence."""
-
+STEP_CHARS: Final = 200  # of what is quoted: one step is a sentence
 _ANNOUNCEMENT: Final = re.compile(
     r"^(?:next(?: step)?\b|now\b|then\b|let me\b|let[’']s\b|I[’']ll\b|I will\b|I[’']m going to\b"
     r"|going to\b|remaining\b|still to do\b|to do\b|다음)|\bnext (?:step|I[’']ll|is to)\b",
     re.IGNORECASE,
 )
 _QUESTION: Final = re.compile(r"\?(?=\s|$)")
-_ANY_SENTENCE: Final = re.compile(r"\w[^.!?\n]{6,}")
-"""So that every sentence is looked at."""
+_ANY_SENTENCE: Final = re.compile(r"\w[^.!?\n]{6,}")  # so that every sentence is looked at
 
 
 def find_next_step(
@@ -155,12 +152,10 @@ _AGE_PENALTY: Final = 0.3
 class ExtractionSource(msgspec.Struct, frozen=True):
     """What is summed up."""
 
-    entries: tuple[Entry, ...]
-    """All that was ever in the context (`history`), what stays in it too."""
+    entries: tuple[Entry, ...]  # all that was ever in the context (`history`), what stays in it too
     kept_offsets: frozenset[int] = frozenset()
     """Offsets of the lines that stay word for word: their messages are not said twice."""
-    transcript_path: str = ""
-    """Path of the file that still holds all of it."""
+    transcript_path: str = ""  # path of the file that still holds all of it
 
 
 def extract_facts(

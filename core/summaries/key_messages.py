@@ -17,8 +17,7 @@ from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
 from .mentions import contains_secret
 from .summary_facts import FactKind, SummaryFact, make_fact
 
-ANCHOR_MARKER: Final = "<!-- anchor -->"
-"""003-05."""
+ANCHOR_MARKER: Final = "<!-- anchor -->"  # 003-05
 
 
 class ImportanceWeights(msgspec.Struct, frozen=True):
@@ -101,8 +100,7 @@ def _count_keywords(message: ConversationMessage) -> int:
 class AnchorSettings(msgspec.Struct, frozen=True):
     """How many messages are anchors, and by what they are chosen."""
 
-    max_anchors: int = 5
-    """003-28."""
+    max_anchors: int = 5  # 003-28
     importance: ImportanceSettings = ImportanceSettings()
 
 

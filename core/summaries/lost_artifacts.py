@@ -62,8 +62,7 @@ class LostArtifacts(msgspec.Struct, frozen=True):
     decisions: tuple[Quote, ...] = ()
     todos: tuple[Todo, ...] = ()
     constraints: tuple[Quote, ...] = ()
-    counts: ArtifactCounts = ArtifactCounts()
-    """Of all that was forgotten."""
+    counts: ArtifactCounts = ArtifactCounts()  # of all that was forgotten
 
 
 def limit_lost_artifacts(lost: Artifacts) -> LostArtifacts:
@@ -180,8 +179,7 @@ them; the rest is added from the tool calls."""
 class SummaryFlaw(msgspec.Struct, frozen=True):
     """Why a summary is refused."""
 
-    check: str
-    """`empty`, `longer`, `artifacts`, `constraints`, `stale` or `contaminated`."""
+    check: str  # `empty`, `longer`, `artifacts`, `constraints`, `stale` or `contaminated`
     reason: str
 
 

@@ -11,9 +11,7 @@ from typing import Final
 MIN_NAME_CHARS: Final = 8
 """Characters (compaction.md 4.6); shorter ones stand in any text by chance."""
 
-MAX_NAME_CHARS: Final = 160
-"""Characters: a longer one is data, not a name."""
-
+MAX_NAME_CHARS: Final = 160  # characters: a longer one is data, not a name
 NAME_CACHE_SIZE: Final = 8_192
 """Tokens of which it is remembered whether they are names: about 2 MB."""
 

@@ -20,12 +20,8 @@ import msgspec
 from ..host import client_environment, find_program, is_loopback
 from .model_summary import Provider, ProviderError, ProviderName, SummaryRequest
 
-MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024
-"""Bytes: a summary of 8,192 tokens has some 40,000."""
-
-ERROR_CHARS: Final = 200
-"""Characters of what an API says of an error: one line."""
-
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024  # bytes: a summary of 8,192 tokens has some 40,000
+ERROR_CHARS: Final = 200  # characters of what an API says of an error: one line
 RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
 """Statuses after which asking again may help."""
 
@@ -158,8 +154,7 @@ OPENAI_KEY_VARIABLE: Final = "OPENAI_API_KEY"
 OPENAI_URL_VARIABLE: Final = "OPENAI_BASE_URL"
 OPENAI_DEFAULT_URL: Final = "https://api.openai.com/v1"
 
-TEMPERATURE: Final = 0.2
-"""R003-07."""
+TEMPERATURE: Final = 0.2  # R003-07
 
 
 class OpenAiApi(msgspec.Struct, frozen=True):
@@ -213,9 +208,7 @@ class OpenAiApi(msgspec.Struct, frozen=True):
 
 CLAUDE_PROGRAM: Final = "claude"
 
-CLI_ERROR_CHARS: Final = 200
-"""Characters of what the client says of an error: one line."""
-
+CLI_ERROR_CHARS: Final = 200  # characters of what the client says of an error: one line
 CLAUDE_OPTIONS: Final = (
     "--no-session-persistence",
     "--safe-mode",

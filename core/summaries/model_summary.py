@@ -33,8 +33,7 @@ from .summary_facts import (
 CHEAP_MODEL: Final = "claude-haiku-4-5"
 """Asked where no other model is named (T-05: ours is cheap by default)."""
 
-SYSTEM_PROMPT: Final = "You are a helpful assistant that creates concise summaries."
-"""001-30."""
+SYSTEM_PROMPT: Final = "You are a helpful assistant that creates concise summaries."  # 001-30
 
 
 class ProviderName(StrEnum):
@@ -49,11 +48,9 @@ class ProviderName(StrEnum):
 class SummaryRequest(msgspec.Struct, frozen=True):
     """What a model is asked."""
 
-    text: str
-    """The task and the conversation."""
+    text: str  # the task and the conversation
     model: str = CHEAP_MODEL
-    max_tokens: int = 8_192
-    """Of the answer (R001-05)."""
+    max_tokens: int = 8_192  # of the answer (R001-05)
     system: str = SYSTEM_PROMPT
 
 
@@ -89,10 +86,8 @@ class ProviderRetry(msgspec.Struct, frozen=True):
     first_delay_s: float = 2.0
     factor: float = 2.0
     max_delay_s: float = 30.0
-    attempt_timeout_s: float = 60.0
-    """Of each attempt (`compact.timeout_s`)."""
-    total_timeout_s: float = 120.0
-    """Of all together (compaction.md 7.5)."""
+    attempt_timeout_s: float = 60.0  # of each attempt (`compact.timeout_s`)
+    total_timeout_s: float = 120.0  # of all together (compaction.md 7.5)
 
     def delay_s(self, attempt: int) -> float:
         """Return the seconds to wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
@@ -132,8 +127,7 @@ def generate_with_retries(
         attempt += 1
 
 
-MAX_CACHED_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of a kept answer: `MAX_RESPONSE_BYTES`."""
+MAX_CACHED_BYTES: Final = 4 * 1024 * 1024  # bytes of a kept answer: `MAX_RESPONSE_BYTES`
 
 
 class SummaryCacheKey(msgspec.Struct, frozen=True):
@@ -171,22 +165,14 @@ class SummaryCache(msgspec.Struct, frozen=True):
         write_file_atomically(self.folder / key.digest, text.encode("utf-8", "replace"))
 
 
-INPUT_CHARS: Final = 100
-"""Of a tool's input (R001-02)."""
-
-RESULT_CHARS: Final = 200
-"""Of a tool's result (R001-02)."""
-
+INPUT_CHARS: Final = 100  # of a tool's input (R001-02)
+RESULT_CHARS: Final = 200  # of a tool's result (R001-02)
 MAX_CONVERSATION_TOKENS: Final = 50_000
 """Tokens of the conversation that a model is shown (R003-07)."""
 
 FIRST_SHARE: Final = 0.2
-LAST_SHARE: Final = 0.6
-"""Of the lines, where there are more tokens (R003-07)."""
-
-DEFAULT_MAX_WORDS: Final = 1_000
-"""001-28."""
-
+LAST_SHARE: Final = 0.6  # of the lines, where there are more tokens (R003-07)
+DEFAULT_MAX_WORDS: Final = 1_000  # 001-28
 _SUMMARY: Final = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 
 
@@ -262,14 +248,11 @@ class ModelSummaryOptions(msgspec.Struct, frozen=True):
     provider: Provider
     session_id: str
     model: str = CHEAP_MODEL
-    cache: SummaryCache | None = None
-    """None where nothing is kept (`summary.cache`)."""
-    max_words: int = DEFAULT_MAX_WORDS
-    """That are asked for (`summary.max_words`)."""
+    cache: SummaryCache | None = None  # none where nothing is kept (`summary.cache`)
+    max_words: int = DEFAULT_MAX_WORDS  # that are asked for (`summary.max_words`)
     retry: ProviderRetry = DEFAULT_RETRY
     generate: Callable[[Provider, SummaryRequest, ProviderRetry], str] = generate_with_retries
-    warn: Callable[[str], None] = _ignore
-    """Is told, in one line, what went wrong beside it."""
+    warn: Callable[[str], None] = _ignore  # is told, in one line, what went wrong beside it
 
 
 def write_model_summary(

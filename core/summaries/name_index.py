@@ -10,21 +10,13 @@ from typing import Final
 
 from .mentions import contains_secret, find_names_in_order
 
-_WORD: Final = re.compile(r"[\w./\\$@-]{3,}")
-"""What a name or a fact is made of."""
-
-_WORD_MARKS: Final = "_./\\$@-"
-"""Marks inside a word."""
-
-_OWNER_PREFIX: Final = re.compile(r"(?:self|this|cls)\.|//")
-"""Before a word, and no part of it."""
-
+_WORD: Final = re.compile(r"[\w./\\$@-]{3,}")  # what a name or a fact is made of
+_WORD_MARKS: Final = "_./\\$@-"  # marks inside a word
+_OWNER_PREFIX: Final = re.compile(r"(?:self|this|cls)\.|//")  # before a word, and no part of it
 WORD_CACHE_SIZE: Final = 16_384
 """Words that are remembered without what stands around them: about 3 MB."""
 
-_TRAILING_MARKS: Final = "-./\\"
-"""Marks of a sentence or an option at the end of a word."""
-
+_TRAILING_MARKS: Final = "-./\\"  # marks of a sentence or an option at the end of a word
 _WORD_JOINTS: Final = re.compile(r"[-@]|\.\.+|\\+[nrt]?")
 """Between the parts of an id, before a version, in a range, and where a line end is written as
 an escape: a part is a fact of its own."""

@@ -20,9 +20,7 @@ from .artifacts import Artifacts, FileUse, collect_artifacts
 from .lost_artifacts import follow_artifacts, shared_basenames
 from .mentions import MentionIndex, split_path
 
-RESULT_TAIL_CHARS: Final = 20_000
-"""Characters of a result's end: what failed is summed up there."""
-
+RESULT_TAIL_CHARS: Final = 20_000  # characters of a result's end: what failed is summed up there
 RECENT_RESULTS: Final = 40
 """The newest results of a conversation: what failed before them was worked on since."""
 
@@ -65,11 +63,8 @@ def collect_current_artifacts(entries: Iterable[Entry]) -> Artifacts:
     return collect_artifacts(entries_since_compaction(chain), standing)
 
 
-MAX_PER_KIND: Final = 30
-"""Of one kind: a summary that holds more is a list, not a summary."""
-
-ESSENTIAL_CHARS: Final = 400
-"""Of one item."""
+MAX_PER_KIND: Final = 30  # of one kind: a summary that holds more is a list, not a summary
+ESSENTIAL_CHARS: Final = 400  # of one item
 
 
 class EssentialKind(StrEnum):
@@ -104,10 +99,8 @@ class Essential(msgspec.Struct, frozen=True):
     """One thing that must survive."""
 
     kind: EssentialKind
-    text: str
-    """As it is said to the summariser."""
-    key: str
-    """By which a summary that keeps it names it: a path, a sentence, an agent's id."""
+    text: str  # as it is said to the summariser
+    key: str  # by which a summary that keeps it names it: a path, a sentence, an agent's id
 
 
 class RunningAgent(msgspec.Struct, frozen=True):

@@ -22,42 +22,27 @@ from .summary_facts import (
 EstimateTokens = Callable[[str], int]
 
 
-SOURCE_SHARE: Final = 0.08
-"""Of what is summed up (compaction.md 7.5)."""
-
-MAX_SUMMARY_TOKENS: Final = 12_000
-"""compaction.md 7.5; codex and Factory use as much."""
-
-MAX_PROMPT_TOKENS: Final = 20_000
-"""Of a person's messages, besides (compaction.md 5.2 and 7.5)."""
-
-EDGE_CHARS: Final = 400
-"""Of a message that is shortened, at either end."""
-
-SECTION_TOKENS: Final = 12
-"""Of a section's heading and its empty line, at the most."""
+SOURCE_SHARE: Final = 0.08  # of what is summed up (compaction.md 7.5)
+MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
+MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
+EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
+SECTION_TOKENS: Final = 12  # of a section's heading and its empty line, at the most
 
 
 class SummaryBudget(msgspec.Struct, frozen=True):
     """Tokens that a summary may have."""
 
-    max_tokens: int
-    """Of everything but the person's messages."""
-    max_prompt_tokens: int = MAX_PROMPT_TOKENS
-    """Of those, besides."""
+    max_tokens: int  # of everything but the person's messages
+    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those, besides
 
 
 class Summary(msgspec.Struct, frozen=True):
     """A summary as it is sent."""
 
-    text: str
-    """Empty where the budget does not even hold its frame."""
-    facts: tuple[SummaryFact, ...]
-    """That are in it."""
-    omitted: int
-    """Facts that the budget did not allow."""
-    tokens: int
-    """Estimated."""
+    text: str  # empty where the budget does not even hold its frame
+    facts: tuple[SummaryFact, ...]  # that are in it
+    omitted: int  # facts that the budget did not allow
+    tokens: int  # estimated
 
 
 def default_budget(source_tokens: int) -> SummaryBudget:

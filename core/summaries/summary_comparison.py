@@ -28,9 +28,7 @@ from .summary_search import fold_text
 MAX_LINES: Final = 4_000
 """Of either text; difflib's time grows with the product, and this takes it a second."""
 
-MAX_WORDS: Final = 400
-"""Of either line; in longer ones the whole line counts as changed."""
-
+MAX_WORDS: Final = 400  # of either line; in longer ones the whole line counts as changed
 MAX_BLOCK_PAIRS: Final = 1_600
 """Pairs of lines that are tried for likeness within one change; in larger ones lines are paired
 in their order."""
@@ -45,11 +43,9 @@ _WORD: Final = re.compile(r"\w+")
 class DiffLine(msgspec.Struct, frozen=True):
     """A line of one of the texts."""
 
-    number: int
-    """Counted from 1."""
+    number: int  # counted from 1
     text: str
-    changed: tuple[tuple[int, int], ...] = ()
-    """Start and end of what the other text does not have."""
+    changed: tuple[tuple[int, int], ...] = ()  # start and end of what the other text does not have
 
 
 class DiffPair(msgspec.Struct, frozen=True):
@@ -64,10 +60,8 @@ class TextDiff(msgspec.Struct, frozen=True):
     """Both texts line by line."""
 
     pairs: tuple[DiffPair, ...]
-    starts: tuple[int, ...]
-    """Places in `pairs` at which lines begin to differ."""
-    left_cut: int = 0
-    """Lines at the end that were not compared."""
+    starts: tuple[int, ...]  # places in `pairs` at which lines begin to differ
+    left_cut: int = 0  # lines at the end that were not compared
     right_cut: int = 0
 
     @property
@@ -191,9 +185,7 @@ MAX_ITEMS_PER_KIND: Final = 300
 MAX_MESSAGES: Final = 2_000
 """Messages, the newest: a longer conversation is opened in its transcript."""
 
-MAX_MESSAGE_CHARS: Final = 1_200
-"""Of a message's text; of a tool's result that is its beginning."""
-
+MAX_MESSAGE_CHARS: Final = 1_200  # of a message's text; of a tool's result that is its beginning
 QUOTE_WORDS: Final = 5
 """Words in a row that the summary has too: fewer stand in any two texts about the same work."""
 
@@ -203,10 +195,8 @@ _WORD_TOKEN: Final = re.compile(r"[^\W_]+")
 class ItemFate(StrEnum):
     """What became of a thing."""
 
-    SUMMARY = "summary"
-    """The summary names it."""
-    STAYS = "stays"
-    """Only the messages that stayed as they are have it."""
+    SUMMARY = "summary"  # the summary names it
+    STAYS = "stays"  # only the messages that stayed as they are have it
     LOST = "lost"
 
 
@@ -225,8 +215,7 @@ class ReplacedItem(msgspec.Struct, frozen=True):
 
     sort: ReplacedItemKind
     text: str
-    line: int
-    """Of the transcript, where it stood last."""
+    line: int  # of the transcript, where it stood last
     where: ItemFate
 
 
@@ -248,14 +237,10 @@ class ReplacedMessage(msgspec.Struct, frozen=True):
     """A message that the summary stands for."""
 
     line: int
-    who: str
-    """`you`, `model`, `tools`, `agent`, `summary` or `client`."""
-    text: str
-    """Its beginning."""
-    quoted: tuple[tuple[int, int], ...]
-    """Start and end of what the summary says word for word."""
-    stays: bool
-    """It was kept as it is."""
+    who: str  # `you`, `model`, `tools`, `agent`, `summary` or `client`
+    text: str  # its beginning
+    quoted: tuple[tuple[int, int], ...]  # start and end of what the summary says word for word
+    stays: bool  # it was kept as it is
 
 
 class ReplacedContent(msgspec.Struct, frozen=True):
@@ -263,15 +248,11 @@ class ReplacedContent(msgspec.Struct, frozen=True):
 
     things: tuple[ReplacedItem, ...]
     tallies: tuple[ReplacedItemTally, ...]
-    turns: tuple[ReplacedMessage, ...]
-    """In their order; the newest TURNS."""
-    messages: int
-    """In all."""
+    turns: tuple[ReplacedMessage, ...]  # in their order; the newest TURNS
+    messages: int  # in all
     tool_uses: int
-    context_tokens: int | None
-    """The most that an answer before it had in its context."""
-    last_words: str | None
-    """The model's last message."""
+    context_tokens: int | None  # the most that an answer before it had in its context
+    last_words: str | None  # the model's last message
 
 
 def compare_boundary_summary(

@@ -23,11 +23,9 @@ FACT_CHARS: Final = 600
 class FactKind(StrEnum):
     """What kinds of things there are, in the order of compaction.md 5.2."""
 
-    WRITTEN = "written"
-    """What a model wrote, where one was asked."""
+    WRITTEN = "written"  # what a model wrote, where one was asked
     GOAL = "goal"
-    PROMPT = "prompt"
-    """A person's message, word for word."""
+    PROMPT = "prompt"  # a person's message, word for word
     CONSTRAINT = "constraint"
     DECISION = "decision"
     FILE = "file"
@@ -36,13 +34,10 @@ class FactKind(StrEnum):
     TODO = "todo"
     NEXT = "next"
     RUNNING = "running"
-    ANCHOR = "anchor"
-    """A message that matters most, word for word."""
+    ANCHOR = "anchor"  # a message that matters most, word for word
     NAME = "name"
-    EARLIER = "earlier"
-    """What a compaction of the client's own said."""
-    HINT = "hint"
-    """Where what was removed still stands."""
+    EARLIER = "earlier"  # what a compaction of the client's own said
+    HINT = "hint"  # where what was removed still stands
 
 
 VERBATIM_KINDS: Final = frozenset(
@@ -55,14 +50,10 @@ class SummaryFact(msgspec.Struct, frozen=True):
     """One thing that is kept."""
 
     kind: FactKind
-    text: str
-    """As it is said; a quoted one word for word."""
-    key: str
-    """By which it is known again: a path, a sentence, an id. The newest of one key stands."""
-    line: int = 0
-    """Of the transcript, from 1; 0 where it has no single one."""
-    weight: float = 0.0
-    """How much it matters, 0..1: what weighs least goes first."""
+    text: str  # as it is said; a quoted one word for word
+    key: str  # by which it is known again: a path, a sentence, an id. The newest of one key stands.
+    line: int = 0  # of the transcript, from 1; 0 where it has no single one
+    weight: float = 0.0  # how much it matters, 0..1: what weighs least goes first
 
 
 def make_fact(
@@ -99,8 +90,7 @@ class TemplateSection(msgspec.Struct, frozen=True):
 
     title: str
     kinds: tuple[FactKind, ...]
-    instructions: str
-    """What a model is told to write here."""
+    instructions: str  # what a model is told to write here
 
 
 class SummaryTemplate(msgspec.Struct, frozen=True):
@@ -244,9 +234,7 @@ FACT_HEADINGS: Final = {
     FactKind.HINT: "How to get back what was removed:",
 }
 
-MODEL_SUMMARY_KEY: Final = "written"
-"""There is one: a newer stands in its place."""
-
+MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer stands in its place
 _KIND_OF_HEADING: Final = {head: part for part, head in FACT_HEADINGS.items()}
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
 _QUOTE: Final = "  > "

@@ -23,12 +23,8 @@ SUMMARY_KINDS: Final = ("agent", "boundary", "plan")
 
 FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 
-MAX_TERMS: Final = 32
-"""More are left out: nobody types them, and each is a search of its own."""
-
-MAX_HITS: Final = 5_000
-"""Of one text; more are neither marked nor counted."""
-
+MAX_TERMS: Final = 32  # more are left out: nobody types them, and each is a search of its own
+MAX_HITS: Final = 5_000  # of one text; more are neither marked nor counted
 DAY_MS: Final = 24 * 3600 * 1000
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
 
@@ -41,8 +37,7 @@ class SearchTerm(msgspec.Struct, frozen=True):
     """A word by its beginning, or a phrase of whole words."""
 
     text: str
-    matches_whole_words: bool = False
-    """Its last word is not the beginning of a longer one."""
+    matches_whole_words: bool = False  # its last word is not the beginning of a longer one
 
     @property
     def fts_expression(self) -> str:
@@ -63,15 +58,11 @@ class SummaryQuery(msgspec.Struct, frozen=True):
     terms: tuple[SearchTerm, ...] = ()
     excluded: tuple[SearchTerm, ...] = ()
     kinds: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()
-    """Beginnings or parts of agent types; one of them is met."""
+    types: tuple[str, ...] = ()  # beginnings or parts of agent types; one of them is met
     projects: tuple[str, ...] = ()
-    sessions: tuple[str, ...] = ()
-    """Beginnings of ids."""
-    since: int | None = None
-    """Milliseconds since 1970."""
-    problems: tuple[str, ...] = ()
-    """What was not understood, a line each."""
+    sessions: tuple[str, ...] = ()  # beginnings of ids
+    since: int | None = None  # milliseconds since 1970
+    problems: tuple[str, ...] = ()  # what was not understood, a line each
 
     @property
     def fts_match(self) -> str:
@@ -195,25 +186,18 @@ PLAN_KIND: Final = "plan"
 class PlanSummary(msgspec.Struct, frozen=True):
     """A summary or a hand-off that a receipt holds."""
 
-    row: SummaryRow
-    """Its id is below 0: it is no row of the store."""
-    uuid: str
-    """Of the line that it became: where the store has that line too, it is shown once."""
+    row: SummaryRow  # its id is below 0: it is no row of the store
+    uuid: str  # of the line that it became: where the store has that line too, it is shown once
     receipt_id: str
-    operation_number: int
-    """Of its operation, counted from 0."""
+    operation_number: int  # of its operation, counted from 0
     strategy: str
     undone: bool
-    transcript: str
-    """Path of what it was made of."""
-    base_bytes: int
-    """Of the transcript as it was."""
+    transcript: str  # path of what it was made of
+    base_bytes: int  # of the transcript as it was
     before_tokens: int
     after_tokens: int
-    kept_uuids: tuple[str, ...] = ()
-    """Messages that it keeps as they are, by uuid."""
-    description: str = ""
-    """What its operation says of itself."""
+    kept_uuids: tuple[str, ...] = ()  # messages that it keeps as they are, by uuid
+    description: str = ""  # what its operation says of itself
 
 
 class SummaryCriteria(msgspec.Struct, frozen=True):
@@ -223,8 +207,7 @@ class SummaryCriteria(msgspec.Struct, frozen=True):
     kind: str | None = None
     agent_type: str | None = None
     project: str | None = None
-    since: int | None = None
-    """Milliseconds since 1970."""
+    since: int | None = None  # milliseconds since 1970
     session_id: str | None = None
 
 
@@ -234,8 +217,7 @@ class SummaryMatches(msgspec.Struct, frozen=True):
     search: SummaryQuery
     places: tuple[tuple[int, int], ...] = ()
     """Id, and time in ms since 1970 (0 where unknown); a plan's id is below 0."""
-    is_cut: bool = False
-    """There are more than PLACES."""
+    is_cut: bool = False  # there are more than PLACES
 
     @property
     def ids(self) -> list[int]:

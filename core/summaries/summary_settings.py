@@ -38,8 +38,7 @@ class FactSelection(msgspec.Struct, frozen=True):
     """Which facts a summary is chosen from."""
 
     excluded_kinds: frozenset[FactKind] = frozenset()
-    levels: int = 1
-    """Summaries of summaries: each has half the budget of the one before (003-20)."""
+    levels: int = 1  # summaries of summaries: each has half the budget of the one before (003-20)
 
     def select(self, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
         return tuple(each for each in facts if each.kind not in self.excluded_kinds)
@@ -65,11 +64,9 @@ class SummarySettings(msgspec.Struct, frozen=True):
     template: SummaryTemplate = FOUR_SECTIONS
     budget: SummaryBudget | None = None
     """None for 8 % of what leaves, 12,000 tokens at the most (compaction.md 7.5)."""
-    keep_messages: int = DEFAULT_KEEP_MESSAGES
-    """Messages (`compact.preserve_recent`)."""
+    keep_messages: int = DEFAULT_KEEP_MESSAGES  # messages (`compact.preserve_recent`)
     model: str = CHEAP_MODEL_ALIAS
-    max_words: int = DEFAULT_MAX_WORDS
-    """That a model is asked for."""
+    max_words: int = DEFAULT_MAX_WORDS  # that a model is asked for
     use_cache: bool = True
     timeout_s: float = 60.0
     selection: FactSelection = ALL_FACTS

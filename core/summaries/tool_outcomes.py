@@ -16,9 +16,7 @@ from .decision_patterns import quote_line
 from .mentions import split_path
 from .summary_facts import replace_angle_brackets
 
-COMMAND_CHARS: Final = 120
-"""Of a command that is shown: what it runs and on what."""
-
+COMMAND_CHARS: Final = 120  # of a command that is shown: what it runs and on what
 SHELL_TOOLS: Final = frozenset({"Bash", "PowerShell"})
 
 CREATED_PREFIX: Final = "File created successfully"
@@ -39,10 +37,8 @@ class FileActivity(msgspec.Struct, frozen=True):
     writes: int = 0
     created: bool = False
     deleted: bool = False
-    command: str = ""
-    """The last one that named it, one line; empty where there was none."""
-    line: int = 0
-    """Of the last touch, from 1."""
+    command: str = ""  # the last one that named it, one line; empty where there was none
+    line: int = 0  # of the last touch, from 1
 
     @property
     def is_changed(self) -> bool:
@@ -163,18 +159,10 @@ def _removed_paths(command: str) -> set[str]:
     return removed
 
 
-ERROR_LINE_CHARS: Final = 160
-"""Of the line that says what failed: two lines of a terminal."""
-
-CALL_CHARS: Final = 80
-"""Of what was called."""
-
-RESULT_TAIL_CHARS: Final = 20_000
-"""Characters of a result's end: what failed is summed up there."""
-
-MAX_CHANGED_FILES: Final = 3
-"""Files that are named as changed in between: the newest."""
-
+ERROR_LINE_CHARS: Final = 160  # of the line that says what failed: two lines of a terminal
+CALL_CHARS: Final = 80  # of what was called
+RESULT_TAIL_CHARS: Final = 20_000  # characters of a result's end: what failed is summed up there
+MAX_CHANGED_FILES: Final = 3  # files that are named as changed in between: the newest
 _ERROR_WORD: Final = re.compile(
     r"\b\w*(?:Error|Exception|Panic)\b|\b(?:error|failed|fatal|cannot|not found|denied)\b"
     r"|오류|실패",
@@ -185,16 +173,11 @@ _ERROR_WORD: Final = re.compile(
 class FailedCall(msgspec.Struct, frozen=True):
     """A call that failed, and how it ended."""
 
-    call: str
-    """The tool and what it was called with, one line."""
-    error_line: str
-    """The line of its result that says what failed."""
-    line: int
-    """Of the result, from 1."""
-    resolved_line: int | None = None
-    """Where the same went well; None where it did not since."""
-    changed_files: tuple[str, ...] = ()
-    """Files that were changed in between."""
+    call: str  # the tool and what it was called with, one line
+    error_line: str  # the line of its result that says what failed
+    line: int  # of the result, from 1
+    resolved_line: int | None = None  # where the same went well; None where it did not since
+    changed_files: tuple[str, ...] = ()  # files that were changed in between
 
 
 def list_failed_calls(entries: Iterable[Entry]) -> tuple[FailedCall, ...]:
@@ -267,9 +250,7 @@ def _call_keys(call: MessagePart) -> set[str]:
     return about
 
 
-JOB_TASK_CHARS: Final = 120
-"""Of a command or a task that is shown."""
-
+JOB_TASK_CHARS: Final = 120  # of a command or a task that is shown
 _SHELL_STARTED: Final = re.compile(r"running in background with ID: (\w+)")
 _AGENT_STARTED: Final = re.compile(r"\A\s*Async agent launched.*?agentId: (\w+)", re.DOTALL)
 _NOTIFICATION_TAG: Final = "<task-notification>"
@@ -290,12 +271,9 @@ class BackgroundJob(msgspec.Struct, frozen=True):
     """A shell or an agent that is still at work."""
 
     job_id: str
-    kind: str
-    """`shell`, or an agent's type."""
-    task: str
-    """Its command or its task, one line."""
-    line: int
-    """Where it was started, from 1."""
+    kind: str  # `shell`, or an agent's type
+    task: str  # its command or its task, one line
+    line: int  # where it was started, from 1
 
 
 def list_running_jobs(entries: Iterable[Entry]) -> tuple[BackgroundJob, ...]:

@@ -75,9 +75,7 @@ PEER_MESSAGE_INTROS: Final = (
 )
 """How client 2.1.329 introduces a message that another session or a teammate sent."""
 
-TEAMMATE_TAG: Final = "<teammate-message"
-"""How each message begins."""
-
+TEAMMATE_TAG: Final = "<teammate-message"  # how each message begins
 _TEAMMATE_BLOCK: Final = re.compile(
     r"<teammate-message\b[^>]*?\bteammate_id=\"([^\"]{1,200})\"[^>]*>(.*?)</teammate-message>",
     re.DOTALL,
@@ -91,10 +89,8 @@ class TeammateMessage(msgspec.Struct, frozen=True):
     """One message of a teammate, by its name."""
 
     name: str
-    status: str
-    """As a return's: completed, failed or stopped, MESSAGE or SHUT_DOWN."""
-    text: str
-    """Empty where it only says how it ended."""
+    status: str  # as a return's: completed, failed or stopped, MESSAGE or SHUT_DOWN
+    text: str  # empty where it only says how it ended
 
 
 class _TeammateFrame(msgspec.Struct, rename="camel"):

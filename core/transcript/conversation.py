@@ -19,8 +19,7 @@ from msgspec.structs import replace
 class TokenUsage(msgspec.Struct, frozen=True, gc=False):
     """Token counts of one request, as the API reports them."""
 
-    input_tokens: int = 0
-    """Input that was neither read from nor written to the cache."""
+    input_tokens: int = 0  # input that was neither read from nor written to the cache
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
     output_tokens: int = 0
@@ -49,21 +48,15 @@ class Role(StrEnum):
 class PartKind(StrEnum):
     """What a part of a message is."""
 
-    PROMPT = "prompt"
-    """A person's words."""
-    TEXT = "text"
-    """The model's words."""
+    PROMPT = "prompt"  # a person's words
+    TEXT = "text"  # the model's words
     THINKING = "thinking"
     TOOL_INPUT = "tool_input"
     TOOL_RESULT = "tool_result"
-    AGENT_RETURN = "agent_return"
-    """What an agent gave back, at once or as a notification."""
-    ATTACHMENT = "attachment"
-    """What the client put in by itself."""
-    SUMMARY = "summary"
-    """What a compaction kept."""
-    META = "meta"
-    """What the client wrote in a person's place: a skill's body, a command's output."""
+    AGENT_RETURN = "agent_return"  # what an agent gave back, at once or as a notification
+    ATTACHMENT = "attachment"  # what the client put in by itself
+    SUMMARY = "summary"  # what a compaction kept
+    META = "meta"  # what the client wrote in a person's place: a skill's body, a command's output
 
 
 class MessagePart(msgspec.Struct, frozen=True, gc=False):
@@ -71,14 +64,11 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
 
     kind: PartKind
     text: str = ""
-    name: str = ""
-    """Of a tool, or the attachment's kind."""
-    tool_use_id: str | None = None
-    """Of the call, in the call and in its result."""
+    name: str = ""  # of a tool, or the attachment's kind
+    tool_use_id: str | None = None  # of the call, in the call and in its result
     path: str | None = None
     """The file that a tool read or wrote, also in its result, or that was attached."""
-    media: int = 0
-    """Images and documents."""
+    media: int = 0  # images and documents
     failed: bool = False
 
 
@@ -98,8 +88,7 @@ class PromptSnapshot(msgspec.Struct, frozen=True):
     """The system prompt and the tools as a client wrote them down."""
 
     system: tuple[str, ...]
-    tools: tuple[tuple[str, str], ...]
-    """Name, and the whole schema as JSON."""
+    tools: tuple[tuple[str, str], ...]  # name, and the whole schema as JSON
 
 
 class Boundary(msgspec.Struct, frozen=True):
@@ -108,53 +97,40 @@ class Boundary(msgspec.Struct, frozen=True):
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
-    kept_uuids: tuple[str, ...] = ()
-    """Messages that stay, in their order."""
+    kept_uuids: tuple[str, ...] = ()  # messages that stay, in their order
     kept_range: tuple[str, str] | None = None
     """First and last message of what stays, where they are not listed."""
-    anchor_uuid: str | None = None
-    """The line after which they stand."""
+    anchor_uuid: str | None = None  # the line after which they stand
 
 
 class Microcompaction(msgspec.Struct, frozen=True):
     """What a microcompaction took out of the client's requests; the transcript keeps it."""
 
-    results: tuple[str, ...]
-    """Tool calls whose results the model sees replaced by a short text."""
-    attachments: tuple[str, ...]
-    """Uuids of lines that are not sent any more."""
-    saved_tokens: int | None = None
-    """By the client's estimate."""
+    results: tuple[str, ...]  # tool calls whose results the model sees replaced by a short text
+    attachments: tuple[str, ...]  # uuids of lines that are not sent any more
+    saved_tokens: int | None = None  # by the client's estimate
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One line of the conversation; times are milliseconds since 1970 (UTC)."""
 
-    offset: int
-    """Byte offset in the file."""
-    length: int
-    """Bytes, without the line end."""
-    line: int
-    """Counted from 1."""
+    offset: int  # byte offset in the file
+    length: int  # bytes, without the line end
+    line: int  # counted from 1
     type: str
     uuid: str | None = None
     parent: str | None = None
     subtype: str | None = None
     at: int | None = None
-    role: Role | None = None
-    """None for what is no message."""
+    role: Role | None = None  # none for what is no message
     parts: tuple[MessagePart, ...] = ()
     message_id: str | None = None
     model: str | None = None
-    context_tokens: int | None = None
-    """Input side of the answer's request."""
+    context_tokens: int | None = None  # input side of the answer's request
     output_tokens: int | None = None
-    thinking_tokens: int | None = None
-    """Of the output, where the API told them apart."""
-    leaf_uuid: str | None = None
-    """The line that the client remembers as its newest (`last-prompt`)."""
-    request_id: str | None = None
-    """Id of the `api-request` that it answers."""
+    thinking_tokens: int | None = None  # of the output, where the API told them apart
+    leaf_uuid: str | None = None  # the line that the client remembers as its newest (`last-prompt`)
+    request_id: str | None = None  # id of the `api-request` that it answers
     sidechain: bool = False
     hidden: bool = False
     """Never sent: an error of the API's, written down in the place of an answer."""
@@ -163,8 +139,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     replaced_results: tuple[tuple[str, str], ...] = ()
     """Results that the model sees another text for: tool call and text."""
     microcompaction: Microcompaction | None = None
-    version: str | None = None
-    """Of the client that wrote it."""
+    version: str | None = None  # of the client that wrote it
     is_estimate: bool = False
     """`context_tokens` is an estimate that an edit of ctxtop wrote in the place of the API's."""
     unread_fields: tuple[str, ...] = ()
@@ -278,11 +253,9 @@ class Segment(msgspec.Struct, frozen=True):
 
     entries: tuple[Entry, ...]
     """From the boundary before it, whose summary and attachments come first."""
-    end: Entry
-    """The line of the boundary."""
+    end: Entry  # the line of the boundary
     boundary: Boundary
-    summary: str
-    """Empty where none follows before the next answer."""
+    summary: str  # empty where none follows before the next answer
     kept: tuple[Entry, ...]
     attached: tuple[Entry, ...] = ()
     """What the client attached before the next answer: files that it read again, or named."""
@@ -371,10 +344,8 @@ CLEARED_RESULT_TEXT: Final = "[Old tool result content cleared]"
 class ClearedContent(msgspec.Struct, frozen=True):
     """What one request did not hold although lines before it do."""
 
-    results: frozenset[str] = frozenset()
-    """Tool calls whose results were replaced by CLEARED."""
-    attachments: frozenset[str] = frozenset()
-    """Uuids of lines that were left out."""
+    results: frozenset[str] = frozenset()  # tool calls whose results were replaced by CLEARED
+    attachments: frozenset[str] = frozenset()  # uuids of lines that were left out
 
     def includes(self, entry: Entry, part: MessagePart) -> bool:
         """Return whether a piece of an entry was cleared."""

@@ -137,8 +137,7 @@ class AgentToolResult(msgspec.Struct, rename="camel"):
     agent_id: str | None = None
     task_id: str | None = None
     teammate_id: str | None = field(name="teammate_id", default=None)
-    name: Raw | UnsetType = UNSET
-    """Of a teammate; by it the team's messages name the sender."""
+    name: Raw | UnsetType = UNSET  # of a teammate; by it the team's messages name the sender
     status: str | None = None
     resolved_model: str | None = None
     content: Raw | UnsetType = UNSET

@@ -329,9 +329,7 @@ def why_ignored(name: str) -> str | None:
     return IGNORED_TYPES.get(name)
 
 
-AGENT_TOOLS: Final = frozenset({"Agent", "Task"})
-"""The tool's name since about 2.1.63, and before."""
-
+AGENT_TOOLS: Final = frozenset({"Agent", "Task"})  # the tool's name since about 2.1.63, and before
 EDIT_TOOLS: Final = frozenset({"Edit", "MultiEdit", "NotebookEdit"})
 
 AGENT_OUTPUT_TOOLS: Final = frozenset({"TaskOutput", "AgentOutputTool", "AgentOutput"})

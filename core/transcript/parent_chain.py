@@ -8,8 +8,7 @@ from msgspec.structs import replace
 
 from .conversation import Boundary, Entry, Role, last_boundary, remembered_leaf
 
-EntriesByUuid = dict[str, Entry]
-"""Entries by uuid, in the order of their file."""
+EntriesByUuid = dict[str, Entry]  # entries by uuid, in the order of their file
 
 
 def follow_chain(entries: Sequence[Entry]) -> list[Entry]:

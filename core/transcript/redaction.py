@@ -36,10 +36,8 @@ class SecretRule(msgspec.Struct, frozen=True, dict=True):
     ignore_case: bool = False
     group: int = 0
     """Which group is the secret; 0 for the first that matched, or for all where there is none."""
-    entropy: float = 0.0
-    """Bits a character that a secret has at least."""
-    stopwords: tuple[str, ...] = ()
-    """What holds one of these is a name, not a secret."""
+    entropy: float = 0.0  # bits a character that a secret has at least
+    stopwords: tuple[str, ...] = ()  # what holds one of these is a name, not a secret
     at_keyword: bool = False
     """The expression begins with a keyword: it is tried at those places alone."""
 
@@ -230,9 +228,7 @@ def _matches(rule: SecretRule, text: str, small: str) -> Iterator[re.Match[str]]
         yield from rule.pattern.finditer(text, begin, end)
 
 
-_MIN_TEXT_CHARS: Final = 10
-"""A keyword and a secret."""
-
+_MIN_TEXT_CHARS: Final = 10  # a keyword and a secret
 _ASCII_LOWERCASE: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 
 

@@ -14,12 +14,8 @@ MAX_TITLE_CHARS: Final = 200
 MAX_TEXT_CHARS: Final = 200_000
 """A kept text's length: 25 times the longest agent's result that was measured."""
 
-MAX_PATH_CHARS: Final = 4096
-"""A path's length: Linux knows no longer one."""
-
-MAX_ID_CHARS: Final = 128
-"""An id's length: a uuid has 36, a tool call's id about 30."""
-
+MAX_PATH_CHARS: Final = 4096  # a path's length: Linux knows no longer one
+MAX_ID_CHARS: Final = 128  # an id's length: a uuid has 36, a tool call's id about 30
 MAX_WORD_CHARS: Final = 40
 """Of a field that holds one word of a few, as a compaction's trigger: the client's longest has
 about 20."""

@@ -11,14 +11,9 @@ from typing import Final, TextIO
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
-LIVE: Final = 3
-"""Refused: the session is at work, or open where it would not see the change."""
-
-UNSAFE: Final = 4
-"""Refused: it cannot be proved that it does no harm."""
-
-INTERRUPTED: Final = 130
-"""128 + SIGINT, as shells say it."""
+LIVE: Final = 3  # refused: the session is at work, or open where it would not see the change
+UNSAFE: Final = 4  # refused: it cannot be proved that it does no harm
+INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
 
 
 class RefusedError(Exception):

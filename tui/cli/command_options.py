@@ -24,8 +24,7 @@ class CommandOptions(msgspec.Struct):
     as_json: bool = False
     no_scan: bool = False
     no_mouse: bool = False
-    policy: list[tuple[str, str]] = []
-    """Keys and values of the policy."""
+    policy: list[tuple[str, str]] = []  # keys and values of the policy
 
 
 def options_of(context: click.Context) -> CommandOptions:

@@ -63,8 +63,7 @@ from .command_options import common_options, options_of, store_options
 from .command_store import StoreSnapshot, open_snapshot
 from .output.printing import print_result, repeat_command
 
-VERIFICATION_FAILED: Final = 5
-"""A check of the written file failed; everything is as it was."""
+VERIFICATION_FAILED: Final = 5  # a check of the written file failed; everything is as it was
 
 
 def exit_code(stop: RefusalKind) -> int:

@@ -44,12 +44,8 @@ from .output.printing import (
     shorten_ids,
 )
 
-MAX_DAYS: Final = 14
-"""Shown of the score over time; `--json` has them all."""
-
-MAX_ROWS: Final = 20
-"""Of findings and of agents that did not comply; `--json` has them all."""
-
+MAX_DAYS: Final = 14  # shown of the score over time; `--json` has them all
+MAX_ROWS: Final = 20  # of findings and of agents that did not comply; `--json` has them all
 VERDICT_COLOURS: Final = {
     ComplianceVerdict.COMPLIANT: "ok",
     ComplianceVerdict.FORCED: "notice",

@@ -21,9 +21,7 @@ if TYPE_CHECKING:
     from ..screens.log.event_log import LogEvent
 
 
-LOG_LEVELS: Final = ("note", "warning", "trouble")
-"""From what matters least to what matters most."""
-
+LOG_LEVELS: Final = ("note", "warning", "trouble")  # from what matters least to what matters most
 _LEVEL_COLOURS: Final = ("", "warning", "bad")
 
 

@@ -37,8 +37,7 @@ from .output.printing import (
     terminal_width,
 )
 
-MAX_OPERATIONS: Final = 8
-"""Operations that are named; `--json` lists all."""
+MAX_OPERATIONS: Final = 8  # operations that are named; `--json` lists all
 
 
 @dataclass(frozen=True, slots=True)

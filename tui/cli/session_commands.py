@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from ...core.summaries.artifacts import Artifacts
 
 
-PICTURE_LINES: Final = 14
-"""Of the terminal: the picture and the table below it fit on a screen."""
-
+PICTURE_LINES: Final = 14  # of the terminal: the picture and the table below it fit on a screen
 Record = dict[str, Any]
 
 
@@ -299,8 +297,7 @@ def _compaction_detail_lines(
 
 CountTokens = Callable[[str], int]
 
-MAX_LEFT_OUT: Final = 30
-"""Lines of what was left out; a project has hundreds of earlier results."""
+MAX_LEFT_OUT: Final = 30  # lines of what was left out; a project has hundreds of earlier results
 
 
 @click.command()

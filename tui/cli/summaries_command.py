@@ -27,10 +27,8 @@ class ListedSummaries(msgspec.Struct, frozen=True):
 
     rows: tuple[SummaryRow, ...]
     plans: tuple[PlanSummary, ...]
-    filter_errors: tuple[str, ...]
-    """Filters that were not understood."""
-    session_titles: dict[str, str]
-    """Titles and projects of the sessions."""
+    filter_errors: tuple[str, ...]  # filters that were not understood
+    session_titles: dict[str, str]  # titles and projects of the sessions
 
 
 @click.command()

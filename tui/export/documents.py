@@ -94,8 +94,7 @@ _FORMULA: Final = re.compile(
 """Where a spreadsheet takes what follows for a formula (OWASP, "CSV injection"): at the start of
 a cell, and after what separates cells in a country where that is not the comma."""
 
-_TEXT_PREFIX: Final = "'"
-"""Makes it a text; spreadsheets do not show it."""
+_TEXT_PREFIX: Final = "'"  # makes it a text; spreadsheets do not show it
 
 
 def csv_table(records: Sequence[Mapping[str, Any]]) -> str:
@@ -125,9 +124,7 @@ def _without_formula(text: str) -> str:
     return _FORMULA.sub(_TEXT_PREFIX, text)
 
 
-MAX_REPORT_ROWS: Final = 100
-"""Of one table: more is what CSV and JSON are for."""
-
+MAX_REPORT_ROWS: Final = 100  # of one table: more is what CSV and JSON are for
 Record = dict[str, Any]
 ReportColumn = Column[Record, str]
 

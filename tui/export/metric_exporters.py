@@ -225,8 +225,7 @@ def _attributes(labels: Labels) -> list[Json]:
     return [{"key": key, "value": {"stringValue": value}} for key, value in labels]
 
 
-SEND_TIMEOUT_S: Final = 10.0
-"""OpenTelemetry's own default for an export."""
+SEND_TIMEOUT_S: Final = 10.0  # OpenTelemetry's own default for an export
 
 
 class NotSentError(Exception):

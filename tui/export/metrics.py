@@ -44,13 +44,11 @@ class SessionLabel(StrEnum):
 class Metric(msgspec.Struct, frozen=True):
     """One thing that is measured, of everything that has it."""
 
-    name: str
-    """Its parts with dots, without a unit."""
+    name: str  # its parts with dots, without a unit
     unit: MetricUnit
     help: str
     samples: tuple[tuple[Labels, float], ...]
-    is_counter: bool = False
-    """A total that only grows; else a value of now."""
+    is_counter: bool = False  # a total that only grows; else a value of now
 
 
 class MetricsInput(msgspec.Struct, frozen=True):
@@ -60,8 +58,7 @@ class MetricsInput(msgspec.Struct, frozen=True):
     spent: Mapping[str, UsageRow]
     version: str
     now_ms: int
-    since_ms: int
-    """When the oldest session began."""
+    since_ms: int  # when the oldest session began
 
 
 def make_metrics(

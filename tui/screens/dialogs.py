@@ -118,10 +118,8 @@ def confirm(
 class ExportChoice:
     """What can be exported."""
 
-    label: str
-    """As "the 3 marked"."""
-    description: str
-    """As "3 summaries"."""
+    label: str  # as "the 3 marked"
+    description: str  # as "3 summaries"
     make_parts: Callable[[], Iterable[str]]
     """Makes the document; called outside the screen's thread."""
 

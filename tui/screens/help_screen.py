@@ -31,9 +31,7 @@ from .fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
 from .summaries.comparison_text import COVERAGE_SIGNS as THING_SIGNS
 from .summaries.summary_report import kind_name
 
-SignGroup = tuple[str, tuple[tuple[str, str], ...]]
-"""A heading, and signs with what each means."""
-
+SignGroup = tuple[str, tuple[tuple[str, str], ...]]  # a heading, and signs with what each means
 _SESSION_MEANINGS: Final = {
     SessionStatus.WAITING: "waits for you",
     SessionStatus.BUSY: "at work",
@@ -141,9 +139,7 @@ MOVEMENT_IDS: Final = frozenset(
 )
 """Ids of what moves the mark or the page: everybody knows them, so they come last."""
 
-TEXTUAL_QUIT_KEY: Final = "ctrl+q"
-"""Textual's own second key for leaving."""
-
+TEXTUAL_QUIT_KEY: Final = "ctrl+q"  # Textual's own second key for leaving
 KEY_CELLS: Final = 16
 
 

@@ -34,8 +34,7 @@ Answer = TypeVar("Answer")
 REFRESH_PAUSE_FACTOR: Final = 10
 """Of the time at most a tenth is spent on asking again: the lookup's thread answers others too."""
 
-MIN_REFRESH_S: Final = 0.2
-"""Between two questions that nobody asked by hand."""
+MIN_REFRESH_S: Final = 0.2  # between two questions that nobody asked by hand
 
 
 class RefreshingQuery(Generic[Answer]):
@@ -84,8 +83,7 @@ class RefreshingQuery(Generic[Answer]):
             self.refresh_now()
 
 
-HOME: Final = "sessions"
-"""The first crumb: where Esc leads to in the end."""
+HOME: Final = "sessions"  # the first crumb: where Esc leads to in the end
 
 
 class Page(Screen[None]):
@@ -201,11 +199,8 @@ class Page(Screen[None]):
         self.app.pop_screen()
 
 
-TEXT_MARGIN_CELLS: Final = 6
-"""Cells beside the text: the page's padding and its scroll bar."""
-
-MAX_TEXT_CELLS: Final = 110
-"""Cells of a line: as the style sheet's."""
+TEXT_MARGIN_CELLS: Final = 6  # cells beside the text: the page's padding and its scroll bar
+MAX_TEXT_CELLS: Final = 110  # cells of a line: as the style sheet's
 
 
 def text_width(screen_width: int) -> int:

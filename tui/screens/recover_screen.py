@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 
 
 STEP_CELLS: Final = 18
-MAX_OPERATIONS: Final = 12
-"""Operations that are named, the largest."""
-
+MAX_OPERATIONS: Final = 12  # operations that are named, the largest
 MIN_TEXT_CELLS: Final = 20
 
 

@@ -21,8 +21,7 @@ MAX_FILES: Final = 10
 MAX_NAMES: Final = 30
 
 
-MAX_QUOTES: Final = 8
-"""Lines and names of one compaction; `ctxtop compactions --json` has more."""
+MAX_QUOTES: Final = 8  # lines and names of one compaction; `ctxtop compactions --json` has more
 
 
 CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what it forgot cannot be known."
@@ -129,8 +128,7 @@ PROMPT_FILES: Final = 30
 PROMPT_NAMES: Final = 60
 
 
-PROMPT_QUOTES: Final = 20
-"""Of each kind: what is given back shall cost less than what was saved."""
+PROMPT_QUOTES: Final = 20  # of each kind: what is given back shall cost less than what was saved
 
 
 _PROMPT_INTRODUCTION: Final = (

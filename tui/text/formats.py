@@ -39,9 +39,7 @@ def _iso_second(second: int) -> str | None:
         return None
 
 
-NOTHING: Final = "–"
-"""What stands where nothing is known."""
-
+NOTHING: Final = "–"  # what stands where nothing is known
 _JOINER: Final = "\u200d"
 
 _MAX_CHARS_PER_CELL: Final = 8
@@ -278,8 +276,7 @@ def _without_zeros(number: float, digits: int) -> str:
 BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
-GAP: Final = " "
-"""Where there is no number."""
+GAP: Final = " "  # where there is no number
 
 
 def sparkline(numbers: Sequence[float | None], cells: int, top: float | None = None) -> str:

@@ -14,19 +14,13 @@ if TYPE_CHECKING:
     from ...core.model.context import Context
 
 
-MIN_GAUGE_CELLS: Final = 10
-"""Cells; a shorter bar tells nothing (design: screens)."""
-
-PERCENT_CELLS: Final = 6
-"""Room for ≈, three digits and the sign."""
-
+MIN_GAUGE_CELLS: Final = 10  # cells; a shorter bar tells nothing (design: screens)
+PERCENT_CELLS: Final = 6  # room for ≈, three digits and the sign
 MARKED_LEVELS: Final = frozenset({Level.NOTICE, Level.WARNING})
 """The levels whose beginning is marked: what follows is near the end of the bar."""
 
 LEVEL_MARK: Final = "┊"
-TRIGGER_MARK: Final = "▏"
-"""Where the client compacts by itself."""
-
+TRIGGER_MARK: Final = "▏"  # where the client compacts by itself
 FULL_CELL: Final = "█"
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _HALF_CELL_EIGHTHS: Final = 4

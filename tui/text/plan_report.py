@@ -31,20 +31,12 @@ if TYPE_CHECKING:
 
 
 BAR_LABEL_CELLS: Final = 7
-NUMBER_CELLS: Final = 9
-"""Room for ≈, the count and its unit."""
-
-MAX_BAR_CELLS: Final = 100
-"""Cells; a longer one is not read more exactly."""
-
-MAX_REFUSALS: Final = 2
-"""That are said; the first is what is to be done first."""
-
+NUMBER_CELLS: Final = 9  # room for ≈, the count and its unit
+MAX_BAR_CELLS: Final = 100  # cells; a longer one is not read more exactly
+MAX_REFUSALS: Final = 2  # that are said; the first is what is to be done first
 QUESTION_TITLE_CELLS: Final = 60
 
-MAX_REFUSAL_LINES: Final = 2
-"""Of each one."""
-
+MAX_REFUSAL_LINES: Final = 2  # of each one
 _KILO: Final = 1000
 
 
@@ -171,9 +163,7 @@ MAX_CHANGES: Final = 10
 """Changes of one operation that are shown; a way back removes hundreds of lines."""
 
 
-FULL_TEXT_LINES: Final = 400
-"""Lines of a text that is read whole."""
-
+FULL_TEXT_LINES: Final = 400  # lines of a text that is read whole
 _CHANGE_HEADINGS: Final = {"replace": "changed", "remove": "removed", "append": "added"}
 
 

@@ -152,21 +152,16 @@ def unused_step_text(recovery: Recovery) -> str:
     return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
 
 
-MIN_WRAP_COLUMNS: Final = 20
-"""Columns that a text is wrapped to at the least."""
-
+MIN_WRAP_COLUMNS: Final = 20  # columns that a text is wrapped to at the least
 LINE_IS_GONE: Final = "(this line is not there any more)"
 
 
 class OperationChange(msgspec.Struct, frozen=True):
     """What happens to one value or line."""
 
-    do: str
-    """`replace`, `remove` or `append`."""
-    line: int | None
-    """Counted from 1; None for what is appended."""
-    pointer: str | None
-    """JSON pointer of the value; None for a whole line."""
+    do: str  # `replace`, `remove` or `append`
+    line: int | None  # counted from 1; None for what is appended
+    pointer: str | None  # JSON pointer of the value; None for a whole line
     before: str | None
     after: str | None
 

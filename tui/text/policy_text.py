@@ -11,8 +11,7 @@ if TYPE_CHECKING:
     from ...core.policy.policy import IgnoredValue, Policy
 
 
-MAX_NAMED_KEYS: Final = 4
-"""Keys of a line; the others are counted."""
+MAX_NAMED_KEYS: Final = 4  # keys of a line; the others are counted
 
 
 def ignored_lines(policy: Policy) -> list[str]:

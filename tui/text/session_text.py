@@ -23,18 +23,14 @@ if TYPE_CHECKING:
     from ...core.model.problem import Problem
 
 
-MIN_DETAIL_CELLS: Final = 6
-"""Cells; less of a command or a file tells nothing."""
-
+MIN_DETAIL_CELLS: Final = 6  # cells; less of a command or a file tells nothing
 MIN_REQUEST_CELLS: Final = 10
 """Cells; less of what a person is asked for tells less than that it is asked."""
 
 MIN_RANGE_SHARE: Final = 0.25
 """Of the largest context: growth by less does not fill a cell, else every tremble looks steep."""
 
-_WHOLE_DOLLARS_FROM: Final = 100
-"""US dollars from which cents are not read any more."""
-
+_WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not read any more
 _STATUS_TEXTS: Final = {
     SessionStatus.WAITING: ("waits for you", "waits"),
     SessionStatus.BUSY: ("working",),
@@ -158,14 +154,9 @@ def read_context_composition(
         return Problem(session_id, str(error), "")
 
 
-MIN_SHARE: Final = 0.01
-"""Of the whole: a smaller part of a category gets no line; `--json` has all."""
-
-MAX_PARTS: Final = 5
-"""Lines below a category."""
-
-SHARE_CELLS: Final = 24
-"""A share's bar: a cell is four of a hundred."""
+MIN_SHARE: Final = 0.01  # of the whole: a smaller part of a category gets no line; `--json` has all
+MAX_PARTS: Final = 5  # lines below a category
+SHARE_CELLS: Final = 24  # a share's bar: a cell is four of a hundred
 
 
 def composition_total_text(found: Composition) -> str:

@@ -84,9 +84,7 @@ def summary_beginning(text: str) -> str:
     return " · ".join(told[:3]) if told else " ".join(text[:BEGINNING_CHARS].split())
 
 
-MIN_FENCE: Final = 3
-"""Backticks (CommonMark 4.5)."""
-
+MIN_FENCE: Final = 3  # backticks (CommonMark 4.5)
 _BACKTICKS: Final = re.compile("`+")
 
 

@@ -13,17 +13,10 @@ from textual.content import Content
 from ..tables import Cell, Column, Item, Shown
 from .formats import fit_left, fit_right
 
-TAB: Final = "    "
-"""A tab has no width of its own on a screen."""
-
-MIN_WRAP_CELLS: Final = 8
-"""Cells; for less nothing is worth wrapping."""
-
-FOLD_SIGNS: Final = {True: "▸", False: "▾"}
-"""Before what can be folded; True where it is."""
-
-TextSpan = tuple[int, int]
-"""Start and end within a text."""
+TAB: Final = "    "  # a tab has no width of its own on a screen
+MIN_WRAP_CELLS: Final = 8  # cells; for less nothing is worth wrapping
+FOLD_SIGNS: Final = {True: "▸", False: "▾"}  # before what can be folded; True where it is
+TextSpan = tuple[int, int]  # start and end within a text
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +24,7 @@ class Passage:
     """Where a passage of a text stands on its lines."""
 
     line: int
-    start: int
-    """Characters into the line."""
+    start: int  # characters into the line
     end: int
 
 
@@ -116,8 +108,7 @@ def _fitting_end(line: str, start: int, room: int) -> int:
     return len(line)
 
 
-LABEL_CELLS: Final = 14
-"""Cells of a label, with the space after it."""
+LABEL_CELLS: Final = 14  # cells of a label, with the space after it
 
 
 def section_heading(name: str) -> Iterator[Content]:
@@ -174,8 +165,7 @@ def join_lines(*parts: Content) -> Content:
 Drawing = Callable[[int], Cell | Content]
 """Draws in so many cells; what it returns as Content takes exactly these."""
 
-ScreenColumn = Column[Item, Cell | Drawing]
-"""A column of a table on a screen."""
+ScreenColumn = Column[Item, Cell | Drawing]  # a column of a table on a screen
 
 
 def header_line(

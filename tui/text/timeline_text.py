@@ -14,9 +14,7 @@ from .formats import NOTHING, model_name, month_day_time, percent, time_of_day, 
 from .gauge import LEVEL_STYLES
 from .text_lines import quiet
 
-MAX_CALLS: Final = 4
-"""Of an answer; the rest is a number."""
-
+MAX_CALLS: Final = 4  # of an answer; the rest is a number
 DROP_ORDER: Final = (4, 1, 3)
 """Places of a turn's words that go where there is no room: model, time, growth."""
 

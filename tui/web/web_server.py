@@ -29,9 +29,7 @@ if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager
 
 
-TOKEN_BYTES: Final = 24
-"""192 bits: nobody guesses them, and the address still fits a line."""
-
+TOKEN_BYTES: Final = 24  # 192 bits: nobody guesses them, and the address still fits a line
 _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
     " font-src 'self'; img-src 'self' data:; connect-src 'self' {sockets};"
@@ -109,9 +107,7 @@ MAX_ROWS: Final = 400
 """Cells of a page. A screen of 3840 by 2160 pixels has 480 by 135 at our font's size; the
 dashboard keeps every cell in memory, and a page can ask for any number of them."""
 
-QUIT_TIMEOUT_S: Final = 2.0
-"""How long a dashboard has to end by itself when its page is closed."""
-
+QUIT_TIMEOUT_S: Final = 2.0  # how long a dashboard has to end by itself when its page is closed
 _decode: Final = msgspec.json.Decoder().decode
 
 
@@ -196,26 +192,14 @@ def bounded_size(columns: int, rows: int) -> tuple[int, int]:
 MAX_PAGES: Final = 8
 """Pages at once: each is a process that reads, and a forgotten tab keeps its own."""
 
-SHUTDOWN_TIMEOUT_S: Final = 3.0
-"""How long the pages' processes have to end when the server does."""
-
+SHUTDOWN_TIMEOUT_S: Final = 3.0  # how long the pages' processes have to end when the server does
 PAGE_TEMPLATE: Final = Path(__file__).with_name("page.html")
 PAGE_TITLE: Final = "ctxtop"
-FONT_SIZE: Final = 15
-"""Pixels; `?fontsize=` behind the address asks for another."""
-
-FONT_SIZES: Final = range(6, 65)
-"""Beyond these nothing can be read, or nothing fits."""
-
-DEFAULT_COLUMNS, DEFAULT_ROWS = 80, 24
-"""Of a page that does not say how large it is."""
-
-MAX_DIGITS: Final = 9
-"""Of a number in an address; Python refuses to read one of thousands."""
-
-HEARTBEAT_S: Final = 15.0
-"""Between two questions whether a page is still there."""
-
+FONT_SIZE: Final = 15  # pixels; `?fontsize=` behind the address asks for another
+FONT_SIZES: Final = range(6, 65)  # beyond these nothing can be read, or nothing fits
+DEFAULT_COLUMNS, DEFAULT_ROWS = 80, 24  # of a page that does not say how large it is
+MAX_DIGITS: Final = 9  # of a number in an address; Python refuses to read one of thousands
+HEARTBEAT_S: Final = 15.0  # between two questions whether a page is still there
 MAX_MESSAGE_BYTES: Final = 1 << 20
 """The longest message of a page: a large text that somebody pastes."""
 

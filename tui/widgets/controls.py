@@ -82,11 +82,8 @@ class Choice(Widget, can_focus=True):
             start = end
 
 
-VALUE_CELLS: Final = 18
-"""Of a value; a project's name may be longer."""
-
-SHORT_VALUE_CELLS: Final = 10
-"""Of a value, where all of them do not fit."""
+VALUE_CELLS: Final = 18  # of a value; a project's name may be longer
+SHORT_VALUE_CELLS: Final = 10  # of a value, where all of them do not fit
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +211,7 @@ class Chips(Widget, can_focus=True):
 DOT, HOLE = "●", "○"
 KNOB, LEFT, RIGHT = "●", "━", "─"
 
-MAX_DOTS: Final = 9
-"""Values up to which each has a dot of its own."""
+MAX_DOTS: Final = 9  # values up to which each has a dot of its own
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,12 +266,9 @@ def draw_track(scale: SliderScale, value: int, cells: int, style: str) -> Conten
     return Content.styled(reached, style) + Content.styled(rest, "$bar-mark")
 
 
-LARGE_STEP: Final = 5
-"""Steps at once."""
-
+LARGE_STEP: Final = 5  # steps at once
 MIN_TRACK_CELLS: Final = 4
-MAX_TRACK_CELLS: Final = 24
-"""Cells of a track; a longer one is not set more exactly."""
+MAX_TRACK_CELLS: Final = 24  # cells of a track; a longer one is not set more exactly
 
 
 class Slider(Widget, can_focus=True):

@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 
 SEPARATOR: Final = " › "
 
-MIN_CRUMB_CELLS: Final = 6
-"""Cells of a crumb: less names nothing."""
-
+MIN_CRUMB_CELLS: Final = 6  # cells of a crumb: less names nothing
 _CRUMB_META: Final = "crumb"
 
 
@@ -42,8 +40,7 @@ class Crumbs(Widget):
     class Chosen(Message):
         """A person wants to go back to a crumb's page."""
 
-        place: int
-        """Of the crumb, from 0."""
+        place: int  # of the crumb, from 0
 
     def __init__(self, path: tuple[str, ...]) -> None:
         super().__init__(classes="crumbs")
@@ -100,8 +97,7 @@ class FooterKey:
     action: str
     tooltip: str
     is_enabled: bool
-    start: int
-    """Cells before it."""
+    start: int  # cells before it
 
     @property
     def key_text(self) -> str:
@@ -220,10 +216,8 @@ class FleetStatus:
     working: int = 0
     waiting: int = 0
     lag_s: float | None = None
-    scan: str = ""
-    """How far a scan has come; empty when none runs."""
-    notes: str = ""
-    """Filter, marks."""
+    scan: str = ""  # how far a scan has come; empty when none runs
+    notes: str = ""  # filter, marks
     warnings: int = 0
 
 

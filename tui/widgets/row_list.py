@@ -51,8 +51,7 @@ class Listing:
 
     rows: tuple[Row, ...]
     head: Content
-    empty: str
-    """What to say, and to do, where there is nothing."""
+    empty: str  # what to say, and to do, where there is nothing
 
 
 class LazyRow:
@@ -95,8 +94,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         *movement_bindings(),
     ]
 
-    highlighted: reactive[int | None] = reactive(None, init=False)
-    """The place of the marked row."""
+    highlighted: reactive[int | None] = reactive(None, init=False)  # the place of the marked row
 
     class RoomChanged(CoalescingMessage):
         """Rows may be longer now, or must be shorter; it is drawn once for all panes."""
@@ -294,8 +292,7 @@ class RowList(Vertical):
     """A pane: its title on the border, a head line, rows, and words where there are none."""
 
     ALLOW_MAXIMIZE = True
-    empty: reactive[str] = reactive("")
-    """What to say, and to do, where there are no rows."""
+    empty: reactive[str] = reactive("")  # what to say, and to do, where there are no rows
 
     @dataclass
     class Highlighted(WidgetMessage["RowList"]):

@@ -39,14 +39,11 @@ PAGER_PAGE_DOWN_KEYS: Final = "ctrl+d,pagedown,space"
 """The keys for a page down where the space marks nothing."""
 
 
-CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"
-"""The passage that a person went to."""
-
+CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"  # the passage that a person went to
 MAX_CACHED_STRIPS: Final = 2_000
 """Lines that are remembered as they were drawn: some screens of them."""
 
-CONTEXT_LINES_ABOVE: Final = 3
-"""Lines that stay in sight above a passage that a person goes to."""
+CONTEXT_LINES_ABOVE: Final = 3  # lines that stay in sight above a passage that a person goes to
 
 
 class TextPane(ScrollView, can_focus=True):

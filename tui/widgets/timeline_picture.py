@@ -30,14 +30,9 @@ from ..text.formats import (
 )
 from ..text.gauge import LEVEL_STYLES
 
-MIN_SPAN: Final = 8
-"""Turns: closer to them nothing more is to be seen."""
-
-LONG_STEP: Final = 10
-"""Turns of a long step."""
-
-ZOOM_FACTOR: Final = 2
-"""Times as many turns, or as few, with each step."""
+MIN_SPAN: Final = 8  # turns: closer to them nothing more is to be seen
+LONG_STEP: Final = 10  # turns of a long step
+ZOOM_FACTOR: Final = 2  # times as many turns, or as few, with each step
 
 
 class TimelineMove(StrEnum):
@@ -52,8 +47,7 @@ class TimelineMove(StrEnum):
     ZOOM_IN = "closer"
     ZOOM_OUT = "wider"
     ZOOM_RESET = "whole"
-    PREVIOUS_EVENT = "before"
-    """To what happened before the turn that is looked at."""
+    PREVIOUS_EVENT = "before"  # to what happened before the turn that is looked at
     NEXT_EVENT = "after"
 
 
@@ -61,14 +55,10 @@ class TimelineMove(StrEnum):
 class TimelineViewport:
     """Places of turns, counted from 0."""
 
-    count: int = 0
-    """Turns in all."""
-    span: int | None = None
-    """Turns that are seen at once; None: all."""
-    start: int = 0
-    """The first that is seen."""
-    at: int | None = None
-    """The turn that is looked at; None: the newest, whichever that is."""
+    count: int = 0  # turns in all
+    span: int | None = None  # turns that are seen at once; None: all
+    start: int = 0  # the first that is seen
+    at: int | None = None  # the turn that is looked at; None: the newest, whichever that is
 
     @property
     def cursor(self) -> int:
@@ -143,21 +133,13 @@ def _with_cursor_in_sight(scope: TimelineViewport) -> TimelineViewport:
 TOKEN_LABEL_CELLS: Final = 7
 """For the tokens at the lines: five, the sign before an estimate, and a space."""
 
-NAME_LABEL_CELLS: Final = 9
-"""For the names of the lines."""
-
+NAME_LABEL_CELLS: Final = 9  # for the names of the lines
 TOKEN_LABELS_MIN_WIDTH: Final = 72
 """Cells below which the tokens at the left give way to the picture."""
 
-COMPACTION_LANE_MIN_HEIGHT: Final = 7
-"""Lines from which compactions have one of their own."""
-
-MARK_LANE_MIN_HEIGHT: Final = 4
-"""Lines from which what happened has one of its own."""
-
-ALL_LEVELS_MIN_HEIGHT: Final = 10
-"""Lines of the area from which every level has its line."""
-
+COMPACTION_LANE_MIN_HEIGHT: Final = 7  # lines from which compactions have one of their own
+MARK_LANE_MIN_HEIGHT: Final = 4  # lines from which what happened has one of its own
+ALL_LEVELS_MIN_HEIGHT: Final = 10  # lines of the area from which every level has its line
 CLOSE_UP_RATIO: Final = 0.25
 """Of the window: a context that was never so full is drawn against less than the window."""
 
@@ -187,26 +169,21 @@ CURSOR_SIGN: Final = "◆"
 DIMMED: Final = " 55%"
 """Below its edge the area is darker, so that the edge is what the eye follows."""
 
-EDGE_EIGHTHS: Final = 8
-"""Eighths of a cell that are the edge."""
-
+EDGE_EIGHTHS: Final = 8  # eighths of a cell that are the edge
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 _ROUND_STEPS: Final = (1, 2, 2.5, 4, 5, 8, 10)
 _LABELLED: Final = (Level.WARNING, Level.NOTICE)
 _BAND: Final = " on $block-cursor-background"
 
-Cell = tuple[str, str]
-"""A character of one cell, and its style."""
+Cell = tuple[str, str]  # a character of one cell, and its style
 
 
 @dataclass(frozen=True, slots=True)
 class TurnAxis:
     """Where turns stand on a line of the picture."""
 
-    left: int
-    """Cells before the area."""
-    width: int
-    """Of the area."""
+    left: int  # cells before the area
+    width: int  # of the area
     start: int
     visible: int
 

@@ -17,8 +17,7 @@ from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, tu
 READING: Final = "reading its turns …"
 EMPTY: Final = "no answer yet: the timeline begins with the first one"
 
-WHEEL_FRACTION: Final = 8
-"""A turn of the wheel goes on by this part of what is seen."""
+WHEEL_FRACTION: Final = 8  # a turn of the wheel goes on by this part of what is seen
 
 
 def timeline_keys(action: str, *, priority: bool = False) -> list[BindingType]:
@@ -74,8 +73,7 @@ class TimelineView(Widget):
     class Scrubbed(WidgetMessage["TimelineView"]):
         """Another turn is looked at."""
 
-        turn: int | None
-        """None: the newest, whichever that is."""
+        turn: int | None  # none: the newest, whichever that is
 
     def __init__(self, *, id: str | None = None) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)

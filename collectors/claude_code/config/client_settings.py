@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from ....core.model.problem import ProblemReporter
 
 
-MAX_SETTINGS_BYTES: Final = 1024 * 1024
-"""Bytes; long lists of permissions make about 50,000."""
-
+MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
 _SETTING_NAMES: Final = (
     "model",
     "autoCompactEnabled",

@@ -21,12 +21,8 @@ if TYPE_CHECKING:
     from ....core.store.queries.config_queries import SeenFile
 
 
-MAX_JSON_ITEMS: Final = 100
-"""Of a list or an object; the longest that were seen have about 30."""
-
-MAX_JSON_DEPTH: Final = 8
-"""Levels of an object that is kept whole."""
-
+MAX_JSON_ITEMS: Final = 100  # of a list or an object; the longest that were seen have about 30
+MAX_JSON_DEPTH: Final = 8  # levels of an object that is kept whole
 MAX_JSON_CHARS: Final = 8 * 1024
 """Characters of such an object as JSON; a log line of claude-memory has about 600."""
 
@@ -158,8 +154,7 @@ class ConfigPath(msgspec.Struct, frozen=True):
     path: Path
     real: Path
     status: os.stat_result
-    problem: str | None = None
-    """Why it is not looked into."""
+    problem: str | None = None  # why it is not looked into
 
     @property
     def is_folder(self) -> bool:

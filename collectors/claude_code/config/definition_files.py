@@ -39,9 +39,7 @@ from .config_files import (
 MAX_FRONT_MATTER_CHARS: Final = 64 * 1024
 """Characters of a head; descriptions with examples make about 5,000."""
 
-MAX_YAML_DEPTH: Final = 10
-"""Levels of its lists and objects; hooks in a head make six."""
-
+MAX_YAML_DEPTH: Final = 10  # levels of its lists and objects; hooks in a head make six
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
@@ -167,8 +165,7 @@ MAX_AGENT_FOLDER_DEPTH: Final = 5
 
 SKILL_FILE: Final = "SKILL.md"
 _AGENT_SUFFIX: Final = ".md"
-_MAX_NUMBER_DIGITS: Final = 12
-"""Digits of a number of tokens; a longer one is none."""
+_MAX_NUMBER_DIGITS: Final = 12  # digits of a number of tokens; a longer one is none
 
 
 class DefinitionFolder(msgspec.Struct, frozen=True):
@@ -316,12 +313,8 @@ def _number_field(head: FrontMatter, name: str) -> int | None:
     return int(value) if value.isdecimal() and len(value) <= _MAX_NUMBER_DIGITS else None
 
 
-MAX_PLUGIN_LIST_BYTES: Final = 1024 * 1024
-"""Bytes; an entry has about 400."""
-
-MAX_INSTALLED_PLUGINS: Final = 500
-"""Installations; a person has about 20."""
-
+MAX_PLUGIN_LIST_BYTES: Final = 1024 * 1024  # bytes; an entry has about 400
+MAX_INSTALLED_PLUGINS: Final = 500  # installations; a person has about 20
 PLUGIN_LIST_FILES: Final = ("installed_plugins.json", "installed_plugins_v2.json")
 """Below plugins/; the client wrote the second one beside a first of version 1 for a while."""
 
@@ -364,8 +357,7 @@ SKILLS_MARKETPLACE: Final = "skills-dir"
 MANIFEST_FOLDER: Final = ".claude-plugin"
 MANIFEST_FILE: Final = "plugin.json"
 
-MAX_MANIFEST_BYTES: Final = 64 * 1024
-"""Bytes of a manifest; it has about 400."""
+MAX_MANIFEST_BYTES: Final = 64 * 1024  # bytes of a manifest; it has about 400
 
 
 class SkillPlugin(msgspec.Struct, frozen=True):

@@ -71,8 +71,7 @@ MAX_LOG_BYTES: Final = 64 * 1024 * 1024
 """Of one project's logs; a busy day writes some hundred kilobytes, and each line is a row."""
 
 _LOG_SUFFIX: Final = ".jsonl"
-_BAD_LINE_EVENT: Final = "bad line"
-"""Event of a line that is none."""
+_BAD_LINE_EVENT: Final = "bad line"  # event of a line that is none
 
 
 def find_save_logs(top: ConfigPath, root: Path) -> Iterator[tuple[str, ConfigPath]]:
@@ -141,9 +140,7 @@ def _to_bad_event(bad: BadLine) -> SaveEventRecord:
 MEMORY_PLUGIN_NAME: Final = "claude-memory"
 """In the plugin's id, whatever marketplace it comes from."""
 
-MAX_PLUGIN_FILE_BYTES: Final = 512 * 1024
-"""Bytes; the largest of these files has about 70 KB."""
-
+MAX_PLUGIN_FILE_BYTES: Final = 512 * 1024  # bytes; the largest of these files has about 70 KB
 _TRIAGE_FILE_TAG: Final = b"triage_data_file"
 _SKILL_PATH: Final = ("skills", "memory-management", "SKILL.md")
 _TRIAGE_PATH: Final = ("hooks", "scripts", "memory_triage.py")
@@ -230,8 +227,7 @@ def _mentions_triage_file(found: ConfigPath | None) -> bool | None:
 MAX_STAGING_FILES: Final = 100
 """Followed files of one staging folder: one each, and a context file for each category."""
 
-PresentFiles = dict[str, tuple["ConfigPath", SaveFileKind]]
-"""What stands in a place now, by path."""
+PresentFiles = dict[str, tuple["ConfigPath", SaveFileKind]]  # what stands in a place now, by path
 
 
 class SaveFollower:

@@ -52,12 +52,10 @@ _DARWIN_USER_TEMP: Final = 65537
 class SystemFolders(msgspec.Struct, frozen=True):
     """Folders that belong to the machine or its user, not to a project."""
 
-    managed_folder: Path
-    """The administrator's settings (claude-code-formats 1.6)."""
+    managed_folder: Path  # the administrator's settings (claude-code-formats 1.6)
     staging_roots: tuple[tuple[StagingLocation, Path], ...]
     """Below which versions of claude-memory made their staging folders (R004-01)."""
-    user_id: int
-    """Whose files are trusted there."""
+    user_id: int  # whose files are trusted there
 
 
 def find_system_folders(environ: Mapping[str, str], home: Path) -> SystemFolders:
@@ -112,9 +110,7 @@ STOP_FLAG_FILE: Final = ".stop_hook_active"
 STAGING_PREFIX: Final = ".claude-memory-staging-"
 """What the names of staging folders outside a project begin with (R004-01)."""
 
-HASH_CHARS: Final = 12
-"""Of the sha256 that follows it."""
-
+HASH_CHARS: Final = 12  # of the sha256 that follows it
 _KIND_BY_NAME: Final = {
     RESULT_FILE: SaveFileKind.RESULT,
     "triage-data.json": SaveFileKind.TRIAGE,
@@ -125,8 +121,7 @@ _KIND_BY_NAME: Final = {
     ".triage-fire-count": SaveFileKind.FIRE_COUNT,
 }
 
-_OTHERS_MODE_BITS: Final = 0o077
-"""Bits of a mode that let others in."""
+_OTHERS_MODE_BITS: Final = 0o077  # bits of a mode that let others in
 
 
 class StagingFolder(msgspec.Struct, frozen=True):

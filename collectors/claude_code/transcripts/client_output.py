@@ -49,9 +49,7 @@ if TYPE_CHECKING:
 MAX_STOP_BLOCK_CHARS: Final = 16 * 1024
 """Of a hook's words that are kept; triage data that stands inline has about 4 KB."""
 
-MAX_NAMED_COMMANDS: Final = 50
-"""Of one end of a turn that are named."""
-
+MAX_NAMED_COMMANDS: Final = 50  # of one end of a turn that are named
 NOTE_ATTACHMENTS: Final = frozenset({"hook_success", "hook_additional_context"})
 """Attachments in which the words of a hook stand that ran at a prompt."""
 
@@ -218,8 +216,7 @@ _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 REPORT_HEADING: Final = "## Context Usage"
 """How the report begins that an interactive client gives the model (client 2.1.329)."""
 
-_MAX_TOKENS: Final = 10**9
-"""Tokens; what claims more is no report."""
+_MAX_TOKENS: Final = 10**9  # tokens; what claims more is no report
 
 
 class _CategoryTokens(msgspec.Struct):

@@ -46,9 +46,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-PROGRESS_LINES: Final = 2_000
-"""Lines after which is told how far the reading has come."""
-
+PROGRESS_LINES: Final = 2_000  # lines after which is told how far the reading has come
 BOUNDARY_KIND: Final = "boundary"
 
 

@@ -14,9 +14,7 @@ from ....core.transcript.line_decoder import NotJsonError, UnexpectedShapeError
 from ....core.transcript.line_glance import glance
 from ....core.transcript.raw_lines import complete_line_length
 
-HEAD_BYTES: Final = 64 * 1024
-"""The first prompt of an agent stands in its first line."""
-
+HEAD_BYTES: Final = 64 * 1024  # the first prompt of an agent stands in its first line
 TAIL_BYTES: Final = 512 * 1024
 """After an agent's last words the client (2.1.329) writes up to 100 kB about the request."""
 

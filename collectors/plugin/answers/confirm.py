@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
 CONFIRM_EVENT: Final = "UserPromptSubmit"
 
-REASON_CHARS: Final = 200
-"""Of a reason: one line."""
-
+REASON_CHARS: Final = 200  # of a reason: one line
 _THOUSAND: Final = 1000
 
 

@@ -182,15 +182,9 @@ ENFORCE_EVENT: Final = "SubagentStop"
 PROJECT_FILE: Final = ".ctxtop.toml"
 POLICY_VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 
-_SKILL_PREFIX: Final = b"compress-"
-"""What a definition holds that declares one of the skills."""
-
-MAX_FOLDER_DEPTH: Final = 5
-"""Levels of folders below agents/, as the client nests them."""
-
-MAX_DEFINITION_BYTES: Final = 512 * 1024
-"""Bytes of a definition that are looked at."""
-
+_SKILL_PREFIX: Final = b"compress-"  # what a definition holds that declares one of the skills
+MAX_FOLDER_DEPTH: Final = 5  # levels of folders below agents/, as the client nests them
+MAX_DEFINITION_BYTES: Final = 512 * 1024  # bytes of a definition that are looked at
 MAX_ENTRIES: Final = 10_000
 MAX_TOTAL_BYTES: Final = 32 * 1024 * 1024
 """Of all definitions of a project or of the user: the client waits, and a repository may hold any

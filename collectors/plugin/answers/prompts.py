@@ -29,9 +29,7 @@ if TYPE_CHECKING:
 THROTTLE_S: Final = 60.0
 """After this a whole look is due all the same: a policy or a window may have changed."""
 
-NO_THRESHOLD_LEFT: Final = 1 << 40
-"""Tokens, where no threshold is left."""
-
+NO_THRESHOLD_LEFT: Final = 1 << 40  # tokens, where no threshold is left
 _TAIL_BYTES: Final = 256 * 1024
 _USAGE_KEY: Final = b'"usage":{'
 _INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")

@@ -17,13 +17,10 @@ class LimitErrorType(StrEnum):
     TOKEN_LIMIT = "token_limit_exceeded"  # noqa: S105 -- no password
     NON_EMPTY_CONTENT = "non-empty content"
     """A message without content, which a broken history has; nothing is too long."""
-    BEDROCK = "bedrock_input_too_long"
-    """Never names sizes."""
+    BEDROCK = "bedrock_input_too_long"  # never names sizes
     CONTEXT_LENGTH = "context_length_exceeded"
-    STRING = "token_limit_exceeded_string"
-    """Told as a bare sentence."""
-    UNKNOWN = "token_limit_exceeded_unknown"
-    """Told without sizes."""
+    STRING = "token_limit_exceeded_string"  # told as a bare sentence
+    UNKNOWN = "token_limit_exceeded_unknown"  # told without sizes
 
 
 class TokenLimitRefusal(msgspec.Struct, frozen=True):
@@ -33,15 +30,12 @@ class TokenLimitRefusal(msgspec.Struct, frozen=True):
     current_tokens: int | None = None
     """Of the request, with the answer that it asked for where the API adds that."""
     max_tokens: int | None = None
-    message_index: int | None = None
-    """Of the message that is at fault, counted from 0."""
+    message_index: int | None = None  # of the message that is at fault, counted from 0
     request_id: str | None = None
     provider_id: str | None = None
     model_id: str | None = None
-    api_type: str | None = None
-    """The API's own name of the error."""
-    matched_keyword: str = ""
-    """By which it was known."""
+    api_type: str | None = None  # the API's own name of the error
+    matched_keyword: str = ""  # by which it was known
 
     @property
     def exceeds_window(self) -> bool:
@@ -83,12 +77,8 @@ THINKING_BLOCK_ERRORS: Final = (
 OUTPUT_LIMIT_PHRASE: Final = "number of output tokens"
 """A longer answer was requested than the model supports; the window is not the cause."""
 
-MAX_ERROR_CHARS: Final = 20_000
-"""A text is searched so far: the longest refusals quote one message."""
-
-MAX_ERROR_DEPTH: Final = 6
-"""Errors wrap errors; deeper ones are a loop."""
-
+MAX_ERROR_CHARS: Final = 20_000  # a text is searched so far: the longest refusals quote one message
+MAX_ERROR_DEPTH: Final = 6  # errors wrap errors; deeper ones are a loop
 _NUMBER: Final = r"(?<![\w.\-])(?:\d{1,3}(?:[,_.' \u00a0\u202f]\d{3}){1,3}(?!\d)|\d{1,12}(?!\d))"
 """With any sign between thousands; digits inside a name (`gpt-4`, `messages.12`) are none."""
 
@@ -140,10 +130,8 @@ class _ErrorTexts(msgspec.Struct):
     texts: list[str] = []
     ids: dict[str, str] = {}
     api_type: str | None = None
-    is_bare_text: bool = False
-    """It is a sentence, in nothing."""
-    is_message_only: bool = False
-    """The response is nothing but a message, as Bedrock's are."""
+    is_bare_text: bool = False  # it is a sentence, in nothing
+    is_message_only: bool = False  # the response is nothing but a message, as Bedrock's are
 
 
 def parse_limit_error(error: object) -> TokenLimitRefusal | None:

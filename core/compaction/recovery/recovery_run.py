@@ -33,8 +33,7 @@ LOCK_LOST_MS: Final = 600_000
 
 class RecoveryState(StrEnum):
     DETECTED = "detected"
-    PENDING = "pending"
-    """Nobody is at work in the session (002-49)."""
+    PENDING = "pending"  # nobody is at work in the session (002-49)
     LOCKED = "locked"
     STRATEGY = "strategy"
     SUCCEEDED = "succeeded"
@@ -79,37 +78,30 @@ class SessionRefusal(msgspec.Struct, frozen=True):
     """A refusal that a session ended in."""
 
     session_id: str
-    key: str
-    """The uuid of the refusal's line, which no other refusal of the session has."""
+    key: str  # the uuid of the refusal's line, which no other refusal of the session has
     error_type: LimitErrorType
     current_tokens: int | None = None
     max_tokens: int | None = None
     message_index: int | None = None
-    line: int | None = None
-    """Of the transcript, counted from 1."""
+    line: int | None = None  # of the transcript, counted from 1
 
 
 class RecoveryCounters(msgspec.Struct, frozen=True):
     """What was done so far (002-84, 002-92, 002-101)."""
 
     attempts: int = 0
-    truncated: int = 0
-    """Results."""
-    emptied: int = 0
-    """Times that empty messages were mended."""
+    truncated: int = 0  # results
+    emptied: int = 0  # times that empty messages were mended
     reverted: int = 0
-    last_reverted: str | None = None
-    """Uuid of the prompt before which the session was cut."""
+    last_reverted: str | None = None  # uuid of the prompt before which the session was cut
 
 
 class LockHolder(msgspec.Struct, frozen=True):
     """The process that has the lock; a number alone may be another's by now."""
 
     pid: int
-    start: float
-    """Seconds since 1970 at which it began."""
-    mark: str
-    """Of this one attempt."""
+    start: float  # seconds since 1970 at which it began
+    mark: str  # of this one attempt
 
 
 class RecoveryRun(msgspec.Struct, frozen=True):
@@ -118,15 +110,12 @@ class RecoveryRun(msgspec.Struct, frozen=True):
     steps: tuple[RecoveryStep, ...]
     detected_at: int
     changed_at: int
-    place: int = -1
-    """Of the step at work, among `steps`."""
+    place: int = -1  # of the step at work, among `steps`
     counters: RecoveryCounters = RecoveryCounters()
-    began_at: int | None = None
-    """Of the last attempt."""
+    began_at: int | None = None  # of the last attempt
     cool_until: int = 0
     holder: LockHolder | None = None
-    receipt: str | None = None
-    """Of what was done last."""
+    receipt: str | None = None  # of what was done last
 
     @property
     def step(self) -> RecoveryStep | None:

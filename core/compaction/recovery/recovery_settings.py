@@ -21,8 +21,7 @@ class RecoveryStep(StrEnum):
 
     FIX_EMPTY = "fix_empty"
     DEDUP = "dedup"
-    DCP = "dcp"
-    """Prunes what is superseded."""
+    DCP = "dcp"  # prunes what is superseded
     TRUNCATE = "truncate_largest"
     AGGRESSIVE = "aggressive"
     SUMMARIZE = "summarize"
@@ -36,8 +35,7 @@ class RecoveryRetry(msgspec.Struct, frozen=True):
     initial_ms: int = 2000
     factor: float = 2.0
     max_ms: int = 30_000
-    window_ms: int = 120_000
-    """For all steps of one attempt together (R002-12)."""
+    window_ms: int = 120_000  # for all steps of one attempt together (R002-12)
 
 
 class RecoverySettings(msgspec.Struct, frozen=True):
@@ -55,16 +53,12 @@ class RecoverySettings(msgspec.Struct, frozen=True):
     target_ratio: float = 0.5
     chars_per_token: int = 4
     max_truncate: int = 20
-    min_output_chars: int = 500
-    """Characters; smaller results are left alone."""
+    min_output_chars: int = 500  # characters; smaller results are left alone
     max_revert: int = 3
-    min_messages: int = 2
-    """Messages that a revert leaves, at least."""
-    max_empty_fix: int = 3
-    """R002-15; the seed itself has no limit."""
+    min_messages: int = 2  # messages that a revert leaves, at least
+    max_empty_fix: int = 3  # R002-15; the seed itself has no limit
     steps_to_confirm: frozenset[RecoveryStep] = frozenset({RecoveryStep.REVERT})
-    cooldown_ms: int = 60_000
-    """R002-06."""
+    cooldown_ms: int = 60_000  # R002-06
     retry: RecoveryRetry = RecoveryRetry()
 
     def needs_confirmation(self, step: RecoveryStep) -> bool:

@@ -40,8 +40,7 @@ class RecoveryContext(msgspec.Struct, frozen=True):
     counters: RecoveryCounters = RecoveryCounters()
     window_tokens: int | None = None
     """Where the refusal names no limit; None where that is not known either."""
-    reserve_tokens: int = OUTPUT_RESERVE
-    """That are to be free afterwards."""
+    reserve_tokens: int = OUTPUT_RESERVE  # that are to be free afterwards
     planned_operations: tuple[Operation, ...] = ()
     """What steps before this one do, and what does not suffice."""
 
@@ -90,12 +89,9 @@ class StepProposal(msgspec.Struct, frozen=True):
 
     step: RecoveryStep
     operations: tuple[Operation, ...] = ()
-    insufficient: Refusal | None = None
-    """Why it does not suffice; None where it does."""
-    prompt: str | None = None
-    """Of a person, that a revert takes out: to be asked again."""
-    reverted_uuid: str | None = None
-    """Uuid of that prompt's line."""
+    insufficient: Refusal | None = None  # why it does not suffice; None where it does
+    prompt: str | None = None  # of a person, that a revert takes out: to be asked again
+    reverted_uuid: str | None = None  # uuid of that prompt's line
 
     @property
     def truncated_results(self) -> int:
@@ -205,9 +201,7 @@ def _truncation_proposal(
     )
 
 
-EMPTY_MESSAGE_TEXT: Final = "[user interrupted]"
-"""What an empty message says afterwards (002-78)."""
-
+EMPTY_MESSAGE_TEXT: Final = "[user interrupted]"  # what an empty message says afterwards (002-78)
 MESSAGE_INDEX_SHIFTS: Final = (0, -1, -2)
 """The API counts messages that a transcript does not hold (R002-15)."""
 

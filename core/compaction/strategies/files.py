@@ -18,12 +18,8 @@ from ..protection import NEWEST_TURNS
 from ..transcript_view import FileLine, TranscriptView
 from .stubs import MIN_STUBBED_CHARS, has_stub, make_short_stub
 
-MIN_LINE_BYTES: Final = 8_192
-"""Of a line that is worth an edit (compaction.md 7.5; codeArbiter)."""
-
-_RESULT_POINTER: Final = "/toolUseResult"
-"""What the client keeps of a result beside the message."""
-
+MIN_LINE_BYTES: Final = 8_192  # of a line that is worth an edit (compaction.md 7.5; codeArbiter)
+_RESULT_POINTER: Final = "/toolUseResult"  # what the client keeps of a result beside the message
 _IMAGE_SUFFIXES: Final = ("/base64", "/data")
 
 

@@ -75,8 +75,7 @@ def _shorten_heredoc(view: TranscriptView, found: re.Match[str]) -> str:
     return found[1] + (short if is_worth_stubbing(body, short) else body)
 
 
-KEPT_PROMPT_CHARS: Final = 2_000
-"""Of a prompt (compaction.md 7.4)."""
+KEPT_PROMPT_CHARS: Final = 2_000  # of a prompt (compaction.md 7.4)
 
 
 def find_agent_prompts(view: TranscriptView, because: Because) -> Iterator[Operation | None]:

@@ -84,15 +84,11 @@ find_old_web_pages: Final = result_masker(
 
 HEAD_LINES: Final = 20
 TAIL_LINES: Final = 30
-ERROR_LINES: Final = 20
-"""All three: compaction.md 7.5 (gemini-cli, codeArbiter)."""
-
+ERROR_LINES: Final = 20  # all three: compaction.md 7.5 (gemini-cli, codeArbiter)
 SHORT_TAIL_LINES: Final = 5
 """Of a shorter output: there a test says how it went, and a command what it made."""
 
-MAX_TEXT_LINE_CHARS: Final = 400
-"""A longer line is data, and makes the whole be masked."""
-
+MAX_TEXT_LINE_CHARS: Final = 400  # a longer line is data, and makes the whole be masked
 _ERROR_WORD: Final = re.compile(
     r"\b(?:error|errors|failed|failure|fatal|panic|exception|traceback|denied|exit code)\b",
     re.IGNORECASE,
@@ -181,9 +177,7 @@ def extract_key_sentences(text: str) -> str:
     )
 
 
-KEPT_PASTE_CHARS: Final = 200
-"""Of its beginning, which says what it is."""
-
+KEPT_PASTE_CHARS: Final = 200  # of its beginning, which says what it is
 _CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
 """The tag around an output; what follows it is the person's again."""
 

@@ -18,9 +18,7 @@ from ..transcript_view import TranscriptView, VisibleBlock, hash_text
 MIN_STUBBED_CHARS: Final = 500
 """A shorter text stays (compaction.md 7.5; claude-code-tools has the same)."""
 
-MAX_NAMES_CHARS: Final = 700
-"""Of the identifiers in a stub, at most (compaction.md 1.4b)."""
-
+MAX_NAMES_CHARS: Final = 700  # of the identifiers in a stub, at most (compaction.md 1.4b)
 SHORT_STUB_BYTES: Final = 80
 """Of a stub for what stands elsewhere in the same context (compaction.md 7.5)."""
 

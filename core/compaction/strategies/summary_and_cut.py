@@ -25,8 +25,7 @@ from ..summary_boundary import (
 )
 from ..transcript_view import TranscriptView, VisibleBlock
 
-MIN_REMOVED_MESSAGES: Final = 3
-"""Messages that must leave (001-24, R001-04: preserve + 3)."""
+MIN_REMOVED_MESSAGES: Final = 3  # messages that must leave (001-24, R001-04: preserve + 3)
 
 
 def facts_before_tail(conversation: Conversation, tail: RetainedTail) -> tuple[SummaryFact, ...]:

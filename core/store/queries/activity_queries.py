@@ -18,39 +18,30 @@ class ActivityRow(msgspec.Struct, frozen=True):
     """The newest word of each kind on one session; times in ms since 1970, None where unsaid."""
 
     file_id: int
-    turn: str | None
-    """One of `TurnState`."""
+    turn: str | None  # one of `TurnState`
     turn_at: int | None
-    call_name: str | None
-    """The newest tool call of the last answer that has no result."""
+    call_name: str | None  # the newest tool call of the last answer that has no result
     call_detail: str | None
     call_at: int | None
     live_status: str | None
     waiting_for: str | None
     live_updated_at: int | None
-    hook_event: str | None
-    """The newest that hooks were told of the session itself."""
+    hook_event: str | None  # the newest that hooks were told of the session itself
     hook_at: int | None
     hook_tool: str | None
-    hook_kind: str | None
-    """A notification's type."""
-    answer_at: int | None
-    """Of the last answer after the last boundary."""
-    cached_tokens: int
-    """That this answer wrote to the cache or read from it."""
+    hook_kind: str | None  # a notification's type
+    answer_at: int | None  # of the last answer after the last boundary
+    cached_tokens: int  # that this answer wrote to the cache or read from it
     cache_1h_tokens: int | None
     """Of the newest answer that wrote to the cache, what it wrote for an hour."""
-    status_at: int | None
-    """Until when the client told its status line this."""
+    status_at: int | None  # until when the client told its status line this
     status_cache_warm: int | None
     status_cache_expires_at: int | None
     status_cost_usd: float | None
     measured_at: int | None
     measured_cost_usd: float | None
-    transcript_cost_usd: float | None
-    """By the transcript's newest `cost-state`."""
-    is_transcript_cost_newer: int | None
-    """It stands after the last answer."""
+    transcript_cost_usd: float | None  # by the transcript's newest `cost-state`
+    is_transcript_cost_newer: int | None  # it stands after the last answer
 
 
 def activity(db: sqlite3.Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
@@ -105,12 +96,10 @@ class ModelUsageRow(msgspec.Struct, frozen=True):
 
     session_id: str
     model: str
-    band: int
-    """0 for prompts up to 100,000 tokens, 1 up to 200,000, 2 above."""
+    band: int  # 0 for prompts up to 100,000 tokens, 1 up to 200,000, 2 above
     input_tokens: int
     cache_creation_tokens: int
-    cache_1h_tokens: int
-    """Of those that were written to the cache."""
+    cache_1h_tokens: int  # of those that were written to the cache
     cache_read_tokens: int
     output_tokens: int
     responses: int

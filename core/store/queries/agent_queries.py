@@ -285,8 +285,7 @@ ORDER BY COALESCE(k.launched_at, s.started_at, k.started_at, u.first_at), k.agen
 """
 
 
-MAX_RESULTS: Final = 300
-"""Of the newest results: six times what all stages of any preset give."""
+MAX_RESULTS: Final = 300  # of the newest results: six times what all stages of any preset give
 
 
 class EarlierResultRow(msgspec.Struct, frozen=True):
@@ -299,10 +298,8 @@ class EarlierResultRow(msgspec.Struct, frozen=True):
     parent_agent_id: str | None
     at: int | None
     text: str
-    status: str | None
-    """As the client named it; None for clients that did not."""
-    last_message_at: int | None
-    """When the agent last said something in a file of its own."""
+    status: str | None  # as the client named it; None for clients that did not
+    last_message_at: int | None  # when the agent last said something in a file of its own
 
 
 def results_of_project(db: sqlite3.Connection, project: str) -> list[EarlierResultRow]:

@@ -22,8 +22,7 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
     text: str | None
     message_id: str | None
     offset: int | None
-    first_answer_offset: int | None
-    """Byte offset of its first answer."""
+    first_answer_offset: int | None  # byte offset of its first answer
     retry_tokens: int | None
     """Spent by its requests after it was first blocked; None where it never was."""
 
@@ -61,8 +60,7 @@ class SubagentStopRow(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str
     stops: int
-    was_released: int
-    """One of them says `stop_hook_active`."""
+    was_released: int  # one of them says `stop_hook_active`
 
 
 def final_messages(

@@ -19,17 +19,14 @@ class AutoCompactionRow(msgspec.Struct, frozen=True):
 
     session_id: str
     agent_id: str | None
-    model: str
-    """Of the last answer before it."""
+    model: str  # of the last answer before it
     asked_model: str | None
     client_version: str | None
-    earlier_tokens: int | None
-    """Input of the last answer but one before it."""
+    earlier_tokens: int | None  # input of the last answer but one before it
     pre_tokens: int
     was_refused: int = 0
     """1 where a request that nothing answered stands before it: the API refused that one."""
-    writes_requests: int = 0
-    """1 where the client writes down what it sends."""
+    writes_requests: int = 0  # 1 where the client writes down what it sends
 
 
 class LargeModelRow(msgspec.Struct, frozen=True):

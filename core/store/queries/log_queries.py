@@ -19,8 +19,7 @@ class MeasurementComparisonRow(msgspec.Struct, frozen=True):
     session_id: str
     at: int
     measured_tokens: int
-    answer_tokens: int | None
-    """None where the transcript has no answer since its last boundary."""
+    answer_tokens: int | None  # none where the transcript has no answer since its last boundary
 
 
 class LogPartRow(msgspec.Struct, frozen=True):

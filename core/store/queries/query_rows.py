@@ -51,8 +51,7 @@ class SessionRow(msgspec.Struct, frozen=True):
     started_at: int | None
     last_at: int | None
     cwd: str | None
-    project_root: str | None
-    """Where the session began; `cwd` is where it is now."""
+    project_root: str | None  # where the session began; `cwd` is where it is now
     client_version: str | None
     custom_title: str | None
     ai_title: str | None
@@ -65,29 +64,19 @@ class SessionRow(msgspec.Struct, frozen=True):
     boundaries: int
     answer_model: str | None
     answer_tokens: int | None
-    answer_output: int | None
-    """Of the last iteration of that answer."""
-    last_model: str | None
-    """Of the last answer at all, before the boundary too."""
-    next_model: str | None
-    """Chosen after the last answer, with its mark for a large window."""
-    peak_tokens: int | None
-    """Most that an answer of the last answer's model saw."""
-    error_kind: str | None
-    """Of the last refused answer, where no answer came after it."""
+    answer_output: int | None  # of the last iteration of that answer
+    last_model: str | None  # of the last answer at all, before the boundary too
+    next_model: str | None  # chosen after the last answer, with its mark for a large window
+    peak_tokens: int | None  # most that an answer of the last answer's model saw
+    error_kind: str | None  # of the last refused answer, where no answer came after it
     error_detail: str | None
     error_prompt_tokens: int | None
     error_limit_tokens: int | None
-    limit_tokens: int | None
-    """The largest limit that the API named in this file."""
-    answer_text_tokens: int
-    """The client's estimate of the last answer's own texts."""
-    after_answer_tokens: int
-    """The client's estimate of what stands after it."""
-    report_model: str | None
-    """Of the last `/context`, as it was asked for."""
-    report_tokens: int | None
-    """Its total, where it was said after the last boundary."""
+    limit_tokens: int | None  # the largest limit that the API named in this file
+    answer_text_tokens: int  # the client's estimate of the last answer's own texts
+    after_answer_tokens: int  # the client's estimate of what stands after it
+    report_model: str | None  # of the last `/context`, as it was asked for
+    report_tokens: int | None  # its total, where it was said after the last boundary
     report_window: int | None
     report_buffer: int | None
     agents: int
@@ -95,14 +84,11 @@ class SessionRow(msgspec.Struct, frozen=True):
     live_name: str | None
     tmux: str | None
     mtime_ns: int
-    forked_from: str | None
-    """The session that it was made from."""
+    forked_from: str | None  # the session that it was made from
     estimated_next_tokens: int | None = None
     """Estimate of the next request, where no answer follows the last boundary."""
-    is_answer_estimated: int | None = None
-    """1 where an edit of ctxtop lowered that answer's tokens."""
-    cleared_tokens: int = 0
-    """What the client cleared after that answer."""
+    is_answer_estimated: int | None = None  # 1 where an edit of ctxtop lowered that answer's tokens
+    cleared_tokens: int = 0  # what the client cleared after that answer
     status_tokens: int | None = None
     """Of a session that is open: the input side of the last answer, as the client itself told
     it since that answer and the last boundary."""
@@ -120,8 +106,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     agent_type: str | None
     description: str | None
     model: str | None
-    asked_model: str | None
-    """As the client names it, with its mark for a large window."""
+    asked_model: str | None  # as the client names it, with its mark for a large window
     launched_at: int | None
     started_at: int | None
     last_at: int | None
@@ -130,8 +115,7 @@ class AgentRow(msgspec.Struct, frozen=True):
     finished: int | None
     client_version: str | None
     cwd: str | None
-    project_root: str | None
-    """Of its session."""
+    project_root: str | None  # of its session
     answer_tokens: int | None
     answer_output: int | None
     answer_text_tokens: int
@@ -148,10 +132,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     result_tokens: int | None
     reply_text: str | None
     file_mtime_ns: int | None
-    tool_use_id: str | None
-    """The tool call that started it."""
-    depth: int | None
-    """1 for an agent that the session itself started."""
+    tool_use_id: str | None  # the tool call that started it
+    depth: int | None  # 1 for an agent that the session itself started
     input_tokens: int | None
     """Spent by its own answers, as far as a file holds them; each answer counts for one agent."""
     cache_creation_tokens: int | None
@@ -159,10 +141,8 @@ class AgentRow(msgspec.Struct, frozen=True):
     output_tokens: int | None
     estimated_next_tokens: int | None = None
     """Estimate of its next request, where no answer follows its last boundary."""
-    has_returned: int = 0
-    """Something came back for it, if only that it was started elsewhere."""
-    prompted_skill: str | None = None
-    """Whose format its prompt asks for."""
+    has_returned: int = 0  # something came back for it, if only that it was started elsewhere
+    prompted_skill: str | None = None  # whose format its prompt asks for
     progress_responses: int = 0
     """Of its answers, those that only `progress` lines of its parent's file hold."""
 
@@ -196,12 +176,9 @@ class CompactionRow(msgspec.Struct, frozen=True):
     duration_ms: int | None
     kept_messages: int | None
     summary: str | None
-    report: str | None = None
-    """What core.told packed; None where nothing is told yet."""
-    next_tokens: int | None = None
-    """What the first answer after it held; None while there is none."""
-    estimated_next_tokens: int | None = None
-    """Estimate of that, while there is none."""
+    report: str | None = None  # what core.told packed; None where nothing is told yet
+    next_tokens: int | None = None  # what the first answer after it held; None while there is none
+    estimated_next_tokens: int | None = None  # estimate of that, while there is none
 
 
 class FillRow(msgspec.Struct, frozen=True):
@@ -210,8 +187,7 @@ class FillRow(msgspec.Struct, frozen=True):
     at: int | None
     tokens: int | None
     is_compaction: int
-    path: str = ""
-    """Below projects/."""
+    path: str = ""  # below projects/
     offset: int = 0
     mark: str = ""
     """The answer's message id or the boundary's own: it stays when the file is written anew."""
@@ -247,7 +223,5 @@ class RequestRow(msgspec.Struct, frozen=True):
     at: int | None
     model: str | None
     query_source: str | None
-    shape: int | None
-    """Key of its system prompt and tools."""
-    message_id: str | None
-    """The answer to it, where that is in the file."""
+    shape: int | None  # key of its system prompt and tools
+    message_id: str | None  # the answer to it, where that is in the file

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-KEYS_PER_QUERY: Final = 500
-"""Keys in one query; SQLite takes at least 999 values."""
+KEYS_PER_QUERY: Final = 500  # keys in one query; SQLite takes at least 999 values
 
 
 def requests(

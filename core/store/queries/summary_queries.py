@@ -21,18 +21,13 @@ MAX_SUMMARIES: Final = 100_000
 class SummaryConditions(msgspec.Struct, frozen=True):
     """Conditions that all must be met; an empty one is none."""
 
-    match: str = ""
-    """An expression of FTS5."""
-    exclude: str = ""
-    """An expression of FTS5 that must not match."""
+    match: str = ""  # an expression of FTS5
+    exclude: str = ""  # an expression of FTS5 that must not match
     kinds: tuple[str, ...] = ()
-    agent_types: tuple[str, ...] = ()
-    """Parts of agent types, casefolded; one is met."""
+    agent_types: tuple[str, ...] = ()  # parts of agent types, casefolded; one is met
     sessions: tuple[str, ...] | None = None
-    since_ms: int | None = None
-    """Milliseconds since 1970."""
-    excluded_uuids: tuple[str, ...] = ()
-    """Uuids of lines that are shown as something else."""
+    since_ms: int | None = None  # milliseconds since 1970
+    excluded_uuids: tuple[str, ...] = ()  # uuids of lines that are shown as something else
 
 
 def find_summary_ids(

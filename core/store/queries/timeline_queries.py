@@ -18,19 +18,14 @@ class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
     """An answer of the API."""
 
     offset: int
-    last_offset: int
-    """Of the last line that belongs to it."""
-    message_id: str
-    """Its message id, which stays when the file is written anew."""
+    last_offset: int  # of the last line that belongs to it
+    message_id: str  # its message id, which stays when the file is written anew
     at: int | None
     model: str
-    tokens: int
-    """What the model saw."""
+    tokens: int  # what the model saw
     output_tokens: int
-    tool_calls: int
-    """Tools that it called."""
-    is_estimate: int = 0
-    """1 where an edit of ctxtop lowered `tokens`: they are an estimate."""
+    tool_calls: int  # tools that it called
+    is_estimate: int = 0  # 1 where an edit of ctxtop lowered `tokens`: they are an estimate
 
 
 class TimelineBoundaryRow(msgspec.Struct, frozen=True):
@@ -42,10 +37,8 @@ class TimelineBoundaryRow(msgspec.Struct, frozen=True):
     trigger: str | None
     pre_tokens: int | None
     post_tokens: int | None
-    next_tokens: int | None = None
-    """What the first answer after it held; None while there is none."""
-    estimated_next_tokens: int | None = None
-    """Estimate of that, while there is none."""
+    next_tokens: int | None = None  # what the first answer after it held; None while there is none
+    estimated_next_tokens: int | None = None  # estimate of that, while there is none
 
 
 class TimelineReturnRow(msgspec.Struct, frozen=True):
@@ -55,8 +48,7 @@ class TimelineReturnRow(msgspec.Struct, frozen=True):
     at: int | None
     agent_id: str
     status: str
-    agent_type: str | None
-    """None where neither the call that started it nor its meta.json is known."""
+    agent_type: str | None  # none where neither the call that started it nor its meta.json is known
     description: str | None
 
 
@@ -216,16 +208,13 @@ ORDER BY t.offset
 class BadLineRow(msgspec.Struct, frozen=True):
     """A line that could not be read."""
 
-    log: str | None
-    """None for a transcript's; else which of ctxtop's own logs."""
+    log: str | None  # none for a transcript's; else which of ctxtop's own logs
     session_id: str | None
-    path: str
-    """Below the projects folder, or the name of the log's file."""
+    path: str  # below the projects folder, or the name of the log's file
     offset: int
     length: int
     reason: str
-    file_at: int
-    """When its file was last written, in ms since 1970: the line is no newer."""
+    file_at: int  # when its file was last written, in ms since 1970: the line is no newer
 
 
 class UnknownTypeRow(msgspec.Struct, frozen=True):
@@ -233,8 +222,7 @@ class UnknownTypeRow(msgspec.Struct, frozen=True):
 
     type: str
     lines: int
-    last_at: int
-    """When it was last seen at the latest, in ms since 1970."""
+    last_at: int  # when it was last seen at the latest, in ms since 1970
 
 
 class BoundaryRow(msgspec.Struct, frozen=True):
@@ -248,10 +236,8 @@ class BoundaryRow(msgspec.Struct, frozen=True):
     pre_tokens: int | None
     post_tokens: int | None
     kept_messages: int | None
-    next_tokens: int | None = None
-    """What the first answer after it held; None while there is none."""
-    estimated_next_tokens: int | None = None
-    """Estimate of that, while there is none."""
+    next_tokens: int | None = None  # what the first answer after it held; None while there is none
+    estimated_next_tokens: int | None = None  # estimate of that, while there is none
 
 
 def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[BoundaryRow]:

@@ -34,8 +34,7 @@ from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibra
 from ..queries.query_rows import FillRow, SessionRow
 from .warning_reader import ContextWarning, read_warnings
 
-SESSIONS_PER_QUERY: Final = 500
-"""Sessions named in one query; SQLite takes 999 values at the least."""
+SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite takes 999 values at the least
 
 
 MAX_FORECAST_SESSIONS: Final = 2_000

@@ -26,8 +26,7 @@ class EvaluationBatch(msgspec.Struct, frozen=True):
 
     sessions: frozenset[str]
     contexts: frozenset[tuple[str, str | None]]
-    files: tuple[tuple[int, int], ...]
-    """Numbers, and how far each was read."""
+    files: tuple[tuple[int, int], ...]  # numbers, and how far each was read
 
 
 def pending_batches(
@@ -67,8 +66,7 @@ class ContextWarning(msgspec.Struct, frozen=True):
     session_id: str
     agent_id: str | None
     warning: LevelWarning
-    log_id: int = 0
-    """Its place in the log; a later one is higher."""
+    log_id: int = 0  # its place in the log; a later one is higher
 
 
 def read_warnings(

@@ -207,9 +207,7 @@ LOW_DISK_BYTES: Final = 256 * 1024 * 1024
 MAX_FAULT_BYTES: Final = 4 * FAULTS_BYTES
 """Of a file of faults is read at the most; one that a writer of ours made is far smaller."""
 
-MAX_TIME_DIGITS: Final = 14
-"""Milliseconds until the year 5138."""
-
+MAX_TIME_DIGITS: Final = 14  # milliseconds until the year 5138
 MEGABYTE: Final = 1_000_000
 
 _LOG_NAMES: Final = {
@@ -223,8 +221,7 @@ _LOG_NAMES: Final = {
 class _Faults(msgspec.Struct, frozen=True):
     path: Path
     count: int
-    at: int
-    """Of the last one."""
+    at: int  # of the last one
     words: str
 
 
@@ -387,8 +384,7 @@ def _own_hooks(file: SettingsFileRecord, store: Path) -> list[InstalledCommand]:
     return [own for own in commands if own and own.store == str(store)]
 
 
-RECENT_FAILURE_MS: Final = 24 * 3600 * 1000
-"""What failed longer ago is no news."""
+RECENT_FAILURE_MS: Final = 24 * 3600 * 1000  # what failed longer ago is no news
 
 
 def measurement_check(db: sqlite3.Connection) -> DoctorCheck:

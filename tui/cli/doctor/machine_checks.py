@@ -37,9 +37,7 @@ if TYPE_CHECKING:
     from ....collectors.places import Places
 
 
-MIN_SQLITE: Final = (3, 37, 0)
-"""STRICT tables came with it."""
-
+MIN_SQLITE: Final = (3, 37, 0)  # STRICT tables came with it
 NEARLY_ALL_WATCHES: Final = 0.8
 """Share of the system's watches that is nearly all: editors and builds take them too."""
 
@@ -48,9 +46,7 @@ CLOCK_TOLERANCE_NS: Final = 300 * 1_000_000_000
 
 NS_PER_HOUR: Final = 3600 * 1_000_000_000
 
-_OWN_WATCHES: Final = 3
-"""projects/, sessions/ and our own logs."""
-
+_OWN_WATCHES: Final = 3  # projects/, sessions/ and our own logs
 _INOTIFY: Final = Path("/proc/sys/fs/inotify")
 _INOTIFY_LIMITS: Final = ("max_user_watches", "max_user_instances")
 _POLLING_VARIABLE: Final = "WATCHFILES_FORCE_POLLING"
@@ -64,8 +60,7 @@ class DoctorCheck(msgspec.Struct, frozen=True):
     ok: bool
     detail: str
     fix: str | None = None
-    is_blocking: bool = True
-    """Of what is not well: ctxtop cannot do its work until that is mended."""
+    is_blocking: bool = True  # of what is not well: ctxtop cannot do its work until that is mended
 
     def record(self) -> dict[str, object]:
         """Return it as `ctxtop doctor --json` prints it."""

@@ -65,9 +65,7 @@ from .machine_checks import (
     passed_check,
 )
 
-RECENT_RUN_MS: Final = 7 * 24 * 3_600_000
-"""A session that ended longer ago is hardly missed."""
-
+RECENT_RUN_MS: Final = 7 * 24 * 3_600_000  # a session that ended longer ago is hardly missed
 MAX_NAMED_SESSIONS: Final = 3
 
 
@@ -153,8 +151,7 @@ def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
     return passed_check(name, detail, f"`ctxtop undo {last.receipt}`" if last.receipt else None)
 
 
-MAX_NAMED: Final = 5
-"""Types and places that are named; the rest is counted."""
+MAX_NAMED: Final = 5  # types and places that are named; the rest is counted
 
 
 def check_all(places: Places) -> list[DoctorCheck]:

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from ....collectors.install.install_plan import InstallPlan
 
 
-STATUS_LINE_KEY: Final = ""
-"""Where an event's name stands for a hook."""
+STATUS_LINE_KEY: Final = ""  # where an event's name stands for a hook
 
 
 def install_plan_record(

@@ -40,14 +40,10 @@ SUMMARY_LINES: Final = 30
 WIDE_COLUMNS: Final = 110
 """Columns from which on there is room for why each one goes: `--explain` says it too."""
 
-MAX_REASONS: Final = 5
-"""Why something stays, the largest first."""
-
+MAX_REASONS: Final = 5  # why something stays, the largest first
 PREVIEW_BAR_CELLS: Final = 30
 
-NumberedOperation = tuple[int, Operation]
-"""An operation and its number, which counts from 1."""
-
+NumberedOperation = tuple[int, Operation]  # an operation and its number, which counts from 1
 OPERATION_COLUMNS: Final[Sequence[TextColumn[NumberedOperation]]] = (
     Column("op", lambda each: str(each[0]), right=True),
     Column(
@@ -96,10 +92,8 @@ class PreviewInfo(msgspec.Struct, frozen=True):
 
     title: str
     window_tokens: int
-    command: str
-    """The command that made it, for the next one."""
-    open_in: str | None = None
-    """What has the session open."""
+    command: str  # the command that made it, for the next one
+    open_in: str | None = None  # what has the session open
 
 
 def preview_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:

@@ -41,16 +41,12 @@ if TYPE_CHECKING:
 
 
 COLUMN_GAP: Final = "  "
-MIN_TEXT_CELLS: Final = 16
-"""Cells of a text that may be cut; below that other columns leave first."""
-
+MIN_TEXT_CELLS: Final = 16  # cells of a text that may be cut; below that other columns leave first
 MAX_WHOLE_CELLS: Final = 48
 """Cells of a text that is not to be cut: a model's whole name has 30, a checked format's fault
 45. Only a field that no client writes is longer, and the rows of others stay as they are."""
 
-PIPE_WIDTH: Final = 160
-"""Columns where no terminal says how many it has."""
-
+PIPE_WIDTH: Final = 160  # columns where no terminal says how many it has
 ANSI_COLOURS: Final = {
     "notice": "36",
     "warning": "33",
@@ -190,8 +186,7 @@ BAR_CELLS: Final = 10
 MIN_ID_CHARS: Final = 8
 
 _EIGHTHS: Final = "░▏▎▍▌▋▊▉"
-_ROUNDING_ERROR: Final = 1e-9
-"""0.29 × 100 is 28.999…: products this close are the same."""
+_ROUNDING_ERROR: Final = 1e-9  # 0.29 × 100 is 28.999…: products this close are the same
 
 
 def gauge_cell(context: Context) -> Cell:

@@ -103,14 +103,9 @@ def compaction_detail_lines(told: CompactionReport | None, width: int) -> list[s
     ]
 
 
-SUMMARY_LINES: Final = 12
-"""Of each summary; `--json` has the whole."""
-
-MIN_SUMMARY_CELLS: Final = 20
-"""Columns of a text; a terminal that has fewer wraps for itself."""
-
-SUMMARY_CHARS: Final = 300
-"""Characters of a text that a row may show; no terminal has more room."""
+SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
+MIN_SUMMARY_CELLS: Final = 20  # columns of a text; a terminal that has fewer wraps for itself
+SUMMARY_CHARS: Final = 300  # characters of a text that a row may show; no terminal has more room
 
 
 def sessions_table(found: Sequence[Session], now_ms: int) -> list[str]:

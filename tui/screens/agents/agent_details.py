@@ -65,8 +65,7 @@ CLOCK_TOLERANCE_MS: Final = 1_000
 class AgentDetails(msgspec.Struct, frozen=True):
     """All of it."""
 
-    task: str = ""
-    """The prompt that it began with; empty where no file of its own has it."""
+    task: str = ""  # the prompt that it began with; empty where no file of its own has it
     context_history: tuple[FillRow, ...] = ()
     injected: tuple[AnswerItemRecord, ...] = ()
     """What ctxtop gave it at its start, as its hook wrote it down."""

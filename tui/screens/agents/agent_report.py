@@ -42,16 +42,10 @@ if TYPE_CHECKING:
     from ....core.injection.injection_candidates import Injection
 
 
-MAX_LINES: Final = 2_000
-"""Shown of one text; a compressed one has ten. `y` copies all of it."""
-
-MAX_LINE_CHARS: Final = 4_000
-"""Shown of one line: more fills several screens."""
-
+MAX_LINES: Final = 2_000  # shown of one text; a compressed one has ten. `y` copies all of it.
+MAX_LINE_CHARS: Final = 4_000  # shown of one line: more fills several screens
 PLAIN_BAR: Final = "│"
-VIOLATION_BAR: Final = "▌"
-"""Beside a line that breaks a rule: not by its colour alone."""
-
+VIOLATION_BAR: Final = "▌"  # beside a line that breaks a rule: not by its colour alone
 _VIOLATION_STYLE: Final = "$level-warning"
 
 
@@ -117,16 +111,10 @@ def _worst_style(found: Iterable[ComplianceFinding]) -> str:
     return "$level-notice" if codes else ""
 
 
-MAX_EXCLUDED: Final = 8
-"""Lines of what was left out; `ctxtop inject` has all."""
-
-FILL_CELLS: Final = 40
-"""Of the row of blocks that shows how a context filled."""
-
+MAX_EXCLUDED: Final = 8  # lines of what was left out; `ctxtop inject` has all
+FILL_CELLS: Final = 40  # of the row of blocks that shows how a context filled
 BAR_CELLS: Final = 24
-CONTEXT_TEXT_CELLS: Final = 34
-"""Beside the bar: its share, tokens of the window, the model."""
-
+CONTEXT_TEXT_CELLS: Final = 34  # beside the bar: its share, tokens of the window, the model
 MAX_TASK_LINES: Final = 200
 MAX_TASK_LINE_CHARS: Final = 2_000
 """Lines shown of a task, and characters of one: its file has all of it."""

@@ -71,8 +71,7 @@ class TabData:
     sessions: Sequence[Session]
     arrangement: TabArrangement
     now_ms: int
-    details: Mapping[str, AgentDetails]
-    """Of agents, by the keys of their rows."""
+    details: Mapping[str, AgentDetails]  # of agents, by the keys of their rows
 
     @property
     def titles(self) -> dict[str, str]:

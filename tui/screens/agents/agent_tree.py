@@ -23,12 +23,9 @@ class Branch:
     """An agent and where it stands in the tree."""
 
     agent: Agent
-    prefix: str
-    """The lines before its name."""
-    descendants: int = 0
-    """Agents that it started, and theirs."""
-    folded: bool = False
-    """Those are not shown."""
+    prefix: str  # the lines before its name
+    descendants: int = 0  # agents that it started, and theirs
+    folded: bool = False  # those are not shown
 
 
 def build_agent_tree(agents: Sequence[Agent]) -> list[Branch]:
@@ -123,8 +120,7 @@ MIN_TASK_CELLS: Final = 8
 class TreeColumns:
     """How many cells the names of a tree take, and its verdicts; 0 where none has one."""
 
-    names: int = 0
-    """With the lines before them."""
+    names: int = 0  # with the lines before them
     verdicts: int = 0
 
 

@@ -38,9 +38,7 @@ from .agents_table import (
 
 CRUMB: Final = "agents"
 
-DETAIL_FRAME: Final = 4
-"""Cells of the detail's border, its padding, and its scroll bar."""
-
+DETAIL_FRAME: Final = 4  # cells of the detail's border, its padding, and its scroll bar
 TABS: Final = ("agents", "types", "findings")
 
 

@@ -64,12 +64,9 @@ class AgentTreeRow:
     """A row of the tree: a session, or one of its agents."""
 
     key: str
-    session: Session | None
-    """None where the store does not know it yet."""
-    branch: Branch | None = None
-    """None of the session itself."""
-    agents: tuple[Agent, ...] = ()
-    """Of a session's own line, those that are shown below it."""
+    session: Session | None  # none where the store does not know it yet
+    branch: Branch | None = None  # none of the session itself
+    agents: tuple[Agent, ...] = ()  # of a session's own line, those that are shown below it
     folded: bool = False
 
 
@@ -266,11 +263,9 @@ class AgentsOverview:
     """One moment of some sessions' agents."""
 
     scope: AgentScope
-    agents: tuple[Agent, ...]
-    """In the order they started."""
+    agents: tuple[Agent, ...]  # in the order they started
     compliance: ComplianceSummary
-    findings: tuple[GroupedFinding, ...]
-    """What their reviewers found, newest review first."""
+    findings: tuple[GroupedFinding, ...]  # what their reviewers found, newest review first
 
 
 def read_agents_overview(
@@ -303,9 +298,7 @@ def _session_ids(
     return None
 
 
-NONCOMPLIANT_WORD: Final = "broke:"
-"""The word that `v` puts into the filter and takes out again."""
-
+NONCOMPLIANT_WORD: Final = "broke:"  # the word that `v` puts into the filter and takes out again
 _STATE_WORDS: Final = {AgentStatus.COMPLETED: "completed done"}
 
 

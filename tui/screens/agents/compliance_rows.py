@@ -145,9 +145,7 @@ def last_verdict_signs(part: AgentTypeCompliance) -> str:
     return "".join(VERDICT_SIGNS[each] for each in reversed(part.last_verdicts[:LAST_VERDICTS]))
 
 
-MAX_DAYS: Final = 14
-"""Shown one by one; `ctxtop compliance --json` has them all."""
-
+MAX_DAYS: Final = 14  # shown one by one; `ctxtop compliance --json` has them all
 REPORT_SPARK_CELLS: Final = 40
 BAR_CELLS: Final = 16
 
@@ -277,9 +275,7 @@ def _day_line(each: ComplianceDay) -> Content:
 
 REVIEWER_CELLS: Final = 18
 AGE_CELLS: Final = 7
-MIN_TEXT_CELLS: Final = 30
-"""Cells; before a finding's words get less, who said it and when leave."""
-
+MIN_TEXT_CELLS: Final = 30  # cells; before a finding's words get less, who said it and when leave
 _SEVERITIES: Final = {
     "critical": ("✗", "$level-emergency"),
     "warning": ("▲", "$level-warning"),
@@ -293,8 +289,7 @@ class FindingRow:
     """A row: a severity, a file, or one thing that was found."""
 
     key: str
-    groups: tuple[SeverityFindings, ...]
-    """What the row stands for, as groups of its own."""
+    groups: tuple[SeverityFindings, ...]  # what the row stands for, as groups of its own
     severity: str
     in_file: FileFindings | None = None
     finding: GroupedFinding | None = None
@@ -404,8 +399,7 @@ def _text_line(found: GroupedFinding, sign: str, style: str, width: int, now_ms:
     )
 
 
-MAX_FILES: Final = 40
-"""Of a severity; its rows have all of them."""
+MAX_FILES: Final = 40  # of a severity; its rows have all of them
 
 
 def finding_report(line: FindingRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:

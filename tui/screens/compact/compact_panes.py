@@ -37,20 +37,12 @@ from ...widgets.row_list import Row, RowList
 from .compaction_planner import OperationKey, PlannedCompaction, PromptChoice, operation_key
 
 BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
-DEPENDENT_SIGN: Final = " + "
-"""The sign of what follows from the others and cannot be switched."""
-
-PROTECTED_SIGN: Final = " = "
-"""The sign of what no strategy touches."""
-
-BOX_CELLS: Final = 3
-"""A click within them switches."""
-
+DEPENDENT_SIGN: Final = " + "  # the sign of what follows from the others and cannot be switched
+PROTECTED_SIGN: Final = " = "  # the sign of what no strategy touches
+BOX_CELLS: Final = 3  # a click within them switches
 _TOKENS_CELLS: Final = 9
 _LINE_CELLS: Final = 7
-_REASON_FROM_CELLS: Final = 96
-"""Cells from which on there is room for why each one goes."""
-
+_REASON_FROM_CELLS: Final = 96  # cells from which on there is room for why each one goes
 MAX_CACHED_ROWS: Final = 20_000
 """Rows that are kept drawn: a switch draws a few anew, and a plan has thousands."""
 
@@ -61,8 +53,7 @@ class OperationRow:
 
     key: str
     box: str
-    operations: tuple[Operation, ...] = ()
-    """What it switches, or shows."""
+    operations: tuple[Operation, ...] = ()  # what it switches, or shows
     is_header: bool = False
     protected: ProtectedTokens | None = None
 
@@ -215,12 +206,8 @@ class OperationPane(RowList):
 
 
 MAX_KEPT: Final = 40
-MAX_TURNS: Final = 60
-"""Who wants to keep more makes nothing smaller."""
-
-BY_LEVEL: Final = "by level"
-"""The ladder: least harm first, and no more than reaches the target."""
-
+MAX_TURNS: Final = 60  # who wants to keep more makes nothing smaller
+BY_LEVEL: Final = "by level"  # the ladder: least harm first, and no more than reaches the target
 PLAN_STRATEGIES: Final = (BY_LEVEL, *WHOLE_STRATEGIES)
 
 _SLIDERS_BY_STRATEGY: Final = {
@@ -231,8 +218,7 @@ _SLIDERS_BY_STRATEGY: Final = {
 }
 
 
-DEFAULT_CUT_TURNS: Final = 10
-"""Newest turns that a cut leaves."""
+DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
 
 
 def slider_options(
@@ -360,9 +346,7 @@ def _turns_label(count: int) -> str:
 ASK_LABEL: Final = "Ask Claude Code to /compact"
 ASK_SHORT_LABEL: Final = "Ask to /compact"
 
-FULL_LABEL_CELLS: Final = 84
-"""Cells from which on there is room for all of it."""
-
+FULL_LABEL_CELLS: Final = 84  # cells from which on there is room for all of it
 FOUR_BUTTONS_CELLS: Final = 72
 """Cells from which on there is room for four buttons; Esc leaves it alone everywhere."""
 
@@ -380,10 +364,8 @@ class ApplyState:
     """What may be done now."""
 
     can_apply: bool
-    in_place: Refusal | None
-    """Why not in the session itself; None where that may be."""
-    running: str | None
-    """What is being done already."""
+    in_place: Refusal | None  # why not in the session itself; None where that may be
+    running: str | None  # what is being done already
     stages: tuple[str, ...]
     problem: str
 

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-PLAN_DELAY_S: Final = 0.15
-"""After the last touch of a slider a plan begins: sliding asks once."""
-
+PLAN_DELAY_S: Final = 0.15  # after the last touch of a slider a plan begins: sliding asks once
 REPLAN_DELAY_S: Final = 2.0
 """A session that grew is planned anew so long after its last line that was seen."""
 
@@ -57,8 +55,7 @@ MIN_PREVIEW_LINES: Final = 3
 PREVIEW_HEADER_LINES: Final = 6
 """Lines that are no text of it: what it is, where, and what was left out."""
 
-SHOWN_CHANGES: Final = 10
-"""Changes of one operation that are read to be shown."""
+SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 
 
 class CompactScreen(ActionPage):

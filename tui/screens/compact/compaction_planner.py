@@ -26,15 +26,9 @@ if TYPE_CHECKING:
     from ...text.plan_text import OperationChange
 
 
-PROGRESS_INTERVAL_S: Final = 0.1
-"""Between two words of how far the reading has come."""
-
-FIRST_PASS_SHARE: Final = 0.3
-"""Share of the work: all lines are read, then what is sent is counted."""
-
-PROMPT_CHARS: Final = 80
-"""Of a prompt, by which a person knows it."""
-
+PROGRESS_INTERVAL_S: Final = 0.1  # between two words of how far the reading has come
+FIRST_PASS_SHARE: Final = 0.3  # share of the work: all lines are read, then what is sent is counted
+PROMPT_CHARS: Final = 80  # of a prompt, by which a person knows it
 OperationKey = tuple[str, int | None, str]
 """By which an operation is known again in another plan: strategy, line, and place in the line."""
 
@@ -72,10 +66,8 @@ class PlannedCompaction:
     """Each can be switched; what else the plan holds follows from them."""
     prompts: tuple[PromptChoice, ...]
     """Those that can be gone back to, oldest first; empty where nobody looked."""
-    size: int
-    """Bytes of the transcript that it was made for."""
-    seconds: float
-    """That it took."""
+    size: int  # bytes of the transcript that it was made for
+    seconds: float  # that it took
 
 
 class _SupersededError(Exception):
@@ -88,8 +80,7 @@ class _OpenDraft:
 
     path: str
     options: PlanOptions
-    state: tuple[int, int, int]
-    """Of the file when the reading began."""
+    state: tuple[int, int, int]  # of the file when the reading began
     draft: PlanDraft
     close: ExitStack
 

@@ -20,11 +20,9 @@ if TYPE_CHECKING:
 class ZoomableScreen(Screen[None]):
     """A screen of panes; Textual's own maximizing would style all of it anew, twice."""
 
-    ZOOMED_PANES: ClassVar[str] = ""
-    """Selects the panes, and what holds some of them."""
+    ZOOMED_PANES: ClassVar[str] = ""  # selects the panes, and what holds some of them
 
-    zoomed: Widget | None = None
-    """The pane that has all the room."""
+    zoomed: Widget | None = None  # the pane that has all the room
 
     def zoom(self, pane: Widget | None) -> None:
         """Zoom in on `pane`; None restores the stylesheet's layout."""

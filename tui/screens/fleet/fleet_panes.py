@@ -153,9 +153,7 @@ def _common_levels(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
     return tuple(line for line in first if all(line in lines for lines in others))
 
 
-AGENT_TITLE_FRAME: Final = 16
-"""Cells of the border's title beside the session's own."""
-
+AGENT_TITLE_FRAME: Final = 16  # cells of the border's title beside the session's own
 SESSION_ROW_KEY: Final = "/"
 """Key of the root; an agent's id is part of a file's name, which never has it."""
 
@@ -191,8 +189,7 @@ class AgentPane(RowList):
         self.show_rows(rows)
 
 
-SUMMARY_ROW_LINES: Final = 2
-"""Of a row."""
+SUMMARY_ROW_LINES: Final = 2  # of a row
 
 
 class SummaryPane(RowList):
@@ -217,8 +214,7 @@ CATEGORY_CELLS: Final = 18
 SHARE_PERCENT_CELLS: Final = 5
 SHARE_TOKEN_CELLS: Final = 8
 MIN_SHARE_BAR: Final = 4
-MAX_ITEMS: Final = 20
-"""Of the largest; the session's page has more."""
+MAX_ITEMS: Final = 20  # of the largest; the session's page has more
 
 
 def context_lines(found: Composition, width: int) -> Iterator[Content]:
@@ -268,15 +264,9 @@ def _item_line(item: ContextItem, width: int) -> Content:
 SETTLE_S: Final = 0.3
 """How long the mark stays before its session is taken apart: a person only passes others."""
 
-REFRESH_S: Final = 5.0
-"""Between two looks at a session that grows: each reads its transcript."""
-
-CACHED_SESSIONS: Final = 32
-"""Sessions whose answers are kept."""
-
-CONTEXT_TITLE_FRAME: Final = 22
-"""Cells of the border's title beside the session's own."""
-
+REFRESH_S: Final = 5.0  # between two looks at a session that grows: each reads its transcript
+CACHED_SESSIONS: Final = 32  # sessions whose answers are kept
+CONTEXT_TITLE_FRAME: Final = 22  # cells of the border's title beside the session's own
 SessionState = tuple[str, int | None, int | None]
 """A session as it was taken apart: its id, its tokens, when it last did anything."""
 

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-WARNING_RATIO: Final = 0.80
-"""Ratio from which a live session is counted as a warning."""
-
+WARNING_RATIO: Final = 0.80  # ratio from which a live session is counted as a warning
 _AT_WORK: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
 
 
@@ -114,8 +112,7 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
     BINDINGS: ClassVar[list[BindingType]] = [*ARRANGEMENT_KEYS, *FLEET_KEYS]
 
     paused: reactive[bool] = reactive(False)  # noqa: FBT003
-    search: reactive[str] = reactive("")
-    """In the summaries."""
+    search: reactive[str] = reactive("")  # in the summaries
 
     def __init__(self, source: str) -> None:
         super().__init__()

@@ -57,8 +57,7 @@ class ProjectHeading:
     """A project's line above its sessions."""
 
     project: str
-    sessions: tuple[Session, ...]
-    """Those that are shown, or would be if it were unfolded."""
+    sessions: tuple[Session, ...]  # those that are shown, or would be if it were unfolded
     folded: bool
 
     @property
@@ -101,26 +100,20 @@ def sum_costs(costs: list[SessionCost], *, everything: bool) -> SessionCost:
     )
 
 
-SessionListEntry = Session | ProjectHeading
-"""A row of the list."""
+SessionListEntry = Session | ProjectHeading  # a row of the list
 
 
 @dataclass(frozen=True, slots=True)
 class SessionArrangement:
     """How a person has arranged the list."""
 
-    filter_text: str = ""
-    """The filter as it was typed."""
+    filter_text: str = ""  # the filter as it was typed
     order: SessionOrder = SessionOrder.ATTENTION
     grouped: bool = False
-    folded: frozenset[str] = frozenset()
-    """Projects whose sessions are not shown."""
-    pins: tuple[str, ...] = ()
-    """Ids of sessions that stay on top, the newest last."""
-    selected: frozenset[str] = frozenset()
-    """Ids of sessions that are marked with others."""
-    filter: SessionFilter = field(default=NO_FILTER, compare=False)
-    """What the words mean."""
+    folded: frozenset[str] = frozenset()  # projects whose sessions are not shown
+    pins: tuple[str, ...] = ()  # ids of sessions that stay on top, the newest last
+    selected: frozenset[str] = frozenset()  # ids of sessions that are marked with others
+    filter: SessionFilter = field(default=NO_FILTER, compare=False)  # what the words mean
 
     def with_filter(self, words: str) -> SessionArrangement:
         """Filter by other words."""
@@ -146,8 +139,7 @@ class ArrangedSessions:
     """The list as it is shown."""
 
     entries: tuple[SessionListEntry, ...]
-    sessions: tuple[Session, ...]
-    """All that match, also where their heading is folded."""
+    sessions: tuple[Session, ...]  # all that match, also where their heading is folded
 
 
 def arrange_sessions(

@@ -34,8 +34,7 @@ class FilterContext:
     selected: frozenset[str] = frozenset()
 
 
-SessionTest = Callable[[Session, FilterContext], bool]
-"""What one word asks."""
+SessionTest = Callable[[Session, FilterContext], bool]  # what one word asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,7 @@ class SessionFilter:
     """Tests that a session must all pass."""
 
     tests: tuple[SessionTest, ...] = ()
-    error: str = ""
-    """What is wrong with the words, in one line; that word is left out."""
+    error: str = ""  # what is wrong with the words, in one line; that word is left out
 
     def matches(self, session: Session, seen: FilterContext) -> bool:
         return all(test(session, seen) for test in self.tests)
@@ -203,9 +201,7 @@ STATE_TESTS: Final[dict[str, SessionTest]] = {
 }
 """What may stand after `is:`."""
 
-LEVEL_NAMES: Final = tuple(level.value for level in Level)
-"""What may stand after `level:`."""
-
+LEVEL_NAMES: Final = tuple(level.value for level in Level)  # what may stand after `level:`
 _KEYED: Final[dict[str, Callable[[str], SessionTest]]] = {
     "level:": _at_level,
     "is:": _in_state,

@@ -37,25 +37,16 @@ from ...text.session_text import (
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, header_line, item_line
 from .session_arrangement import ProjectHeading, SessionOrder
 
-MAX_BAR_CELLS: Final = 40
-"""Cells; a longer bar is not read more exactly."""
-
-MIN_TITLE_CELLS: Final = 20
-"""Cells; a shorter title no longer tells one session from another."""
-
-MAX_TITLE_CELLS: Final = 56
-"""Cells; hardly any title is longer."""
-
-AGE_CELLS: Final = 6
-"""59 min, with a space before it."""
-
+MAX_BAR_CELLS: Final = 40  # cells; a longer bar is not read more exactly
+MIN_TITLE_CELLS: Final = 20  # cells; a shorter title no longer tells one session from another
+MAX_TITLE_CELLS: Final = 56  # cells; hardly any title is longer
+AGE_CELLS: Final = 6  # 59 min, with a space before it
 COLUMN_GAP: Final = 1
 
 ESSENTIAL_PRIORITY: Final = 3
 """Columns of a higher priority come only where the bar, the title and the state have grown too."""
 
-COMFORTABLE_SPARE: Final = 14
-"""Cells by which those grow first."""
+COMFORTABLE_SPARE: Final = 14  # cells by which those grow first
 
 
 _REFUSAL_COLUMNS: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})

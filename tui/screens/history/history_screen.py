@@ -30,8 +30,7 @@ if TYPE_CHECKING:
     from .receipt_history import HistoryEntry
 
 
-_DETAILS_FROM_CELLS: Final = 100
-"""Cells from which on there is room for what was done and by whom."""
+_DETAILS_FROM_CELLS: Final = 100  # cells from which on there is room for what was done and by whom
 
 
 def history_columns(

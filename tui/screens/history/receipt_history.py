@@ -129,15 +129,12 @@ class HistoryEntry:
     session_id: str | None
     mode: str
     what: str
-    requested_by: str
-    """"you", or why ctxtop did it by itself."""
+    requested_by: str  # "you", or why ctxtop did it by itself
     freed_tokens: int | None
     freed_bytes: int | None
     state: str
-    receipt_id: str | None = None
-    """Of what can be looked into, and taken back."""
-    undo_obstacle: str | None = None
-    """What keeps it from being undone; None where nothing does."""
+    receipt_id: str | None = None  # of what can be looked into, and taken back
+    undo_obstacle: str | None = None  # what keeps it from being undone; None where nothing does
 
 
 def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:

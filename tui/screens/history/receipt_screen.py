@@ -73,8 +73,7 @@ def _applied_cells(state: str, line: str, level: str, what: str, freed: str, wid
 
 LABEL_CELLS: Final = 9
 
-CHECK_CELLS: Final = 36
-"""Of one check with its words."""
+CHECK_CELLS: Final = 36  # of one check with its words
 
 
 def receipt_summary(
@@ -141,17 +140,10 @@ def _summary_facts(
     yield "state", Content.assemble((shown, "bold $foreground"), (checks, "$level-calm"))
 
 
-TICK_INTERVAL_S: Final = 0.04
-"""Between two ticks: each is seen to come, and none is waited for."""
-
-PREVIEW_LINES: Final = 3
-"""Lines of a text below the list; Enter shows all."""
-
-SHOWN_CHANGES: Final = 10
-"""Changes of one operation that are read to be shown."""
-
-PADDING_CELLS: Final = 4
-"""Cells of the page's padding and its scroll bar."""
+TICK_INTERVAL_S: Final = 0.04  # between two ticks: each is seen to come, and none is waited for
+PREVIEW_LINES: Final = 3  # lines of a text below the list; Enter shows all
+SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
+PADDING_CELLS: Final = 4  # cells of the page's padding and its scroll bar
 
 
 class ReceiptScreen(Page):

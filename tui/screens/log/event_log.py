@@ -41,15 +41,12 @@ class LogEvent:
     """One entry of the log; its words hold nothing that a terminal could obey."""
 
     key: str
-    at: int | None
-    """In ms since 1970; None where nothing says when."""
+    at: int | None  # in ms since 1970; None where nothing says when
     weight: EventSeverity
-    source: str
-    """Who tells it, in a word."""
+    source: str  # who tells it, in a word
     where: str
     text: str
-    detail: str = ""
-    """What else is known, line by line."""
+    detail: str = ""  # what else is known, line by line
     session_id: str | None = None
 
 
@@ -146,12 +143,8 @@ def filter_events(entries: Iterable[LogEvent], filter_text: str, level: LogLevel
 MAX_HISTORY: Final = 1000
 """Entries of the past that are shown, the newest; the commands list all of each kind."""
 
-MAX_PER_KIND: Final = 400
-"""Else a file of garbage, with a bad line each, would be all that is seen."""
-
-MAX_ROW_CHARS: Final = 200
-"""Of the API's words in a row; the entry opened shows all."""
-
+MAX_PER_KIND: Final = 400  # else a file of garbage, with a bad line each, would be all that is seen
+MAX_ROW_CHARS: Final = 200  # of the API's words in a row; the entry opened shows all
 _ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 """How the name of a store ends that was set aside: when that was, in UTC."""
 

@@ -167,9 +167,7 @@ _INDENT_CELLS: Final = 4
 
 _REPORT_METER_CELLS: Final = 24
 
-MAX_SAVES: Final = 20
-"""Of the history; the command lists all."""
-
+MAX_SAVES: Final = 20  # of the history; the command lists all
 READING_TEXT: Final = "claude-memory's files are being read …"
 
 NO_SAVES_TEXT: Final = (

@@ -50,8 +50,7 @@ if TYPE_CHECKING:
 WHEN_CELLS: Final = 11
 TRIGGER_CELLS: Final = 7
 SIZES_CELLS: Final = 18
-MIN_LOST_CELLS: Final = 10
-"""Cells; where there are fewer, who asked for it is left out."""
+MIN_LOST_CELLS: Final = 10  # cells; where there are fewer, who asked for it is left out
 _DETAIL_LABEL_CELLS: Final = 14
 
 NO_COMPACTIONS: Final = (
@@ -169,9 +168,7 @@ def _compaction_line(
     )
 
 
-MAX_ITEMS_LISTED: Final = 200
-"""Of each kind and half: more than a person looks through."""
-
+MAX_ITEMS_LISTED: Final = 200  # of each kind and half: more than a person looks through
 LINE_CELLS: Final = 11
 BAR_LABEL_CELLS: Final = 8
 BAR_NUMBER_CELLS: Final = 18
@@ -186,8 +183,7 @@ class CompactionItem:
 
     text: str
     line: int | None
-    is_retained: bool | None
-    """None where that is not told."""
+    is_retained: bool | None  # none where that is not told
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,8 +192,7 @@ class CompactionItemGroup:
 
     name: str
     items: tuple[CompactionItem, ...]
-    retained: int | None
-    """None while what was kept is looked up."""
+    retained: int | None  # none while what was kept is looked up
     lost: int
     note: str = ""
 

@@ -71,14 +71,9 @@ MIN_BAR_CELLS: Final = 8
 ITEM_BAR_CELLS: Final = 8
 KIND_CELLS: Final = 14
 LINE_CELLS: Final = 11
-WIDE_CELLS: Final = 76
-"""Cells from which an item's category stands beside it."""
-
-ITEMS_PER_CATEGORY: Final = 12
-"""The largest items of a category that are named beside it."""
-
-SUPERSEDED_SIGN: Final = "✂"
-"""Something later says the same: it can go without loss."""
+WIDE_CELLS: Final = 76  # cells from which an item's category stands beside it
+ITEMS_PER_CATEGORY: Final = 12  # the largest items of a category that are named beside it
+SUPERSEDED_SIGN: Final = "✂"  # something later says the same: it can go without loss
 
 
 def categories_listing(found: Composition, width: int) -> Listing:
@@ -226,9 +221,7 @@ SOURCE_CELLS: Final = 16
 VALUE_CELLS: Final = 11
 CERTAINTY_CELLS: Final = 10
 SIGN_CELLS: Final = 2
-CERTAINTY_MIN_WIDTH: Final = 70
-"""Cells from which a column says how sure a source is."""
-
+CERTAINTY_MIN_WIDTH: Final = 70  # cells from which a column says how sure a source is
 _SIGNS: Final = {
     ClaimStatus.BELIEVED: ("✓", "$level-calm"),
     ClaimStatus.AGREES: ("=", "$quiet"),
@@ -264,8 +257,7 @@ class NumberSource:
     source: str
     certainty: str
     standing: ClaimStatus
-    meaning: str
-    """What it is, for who sees it the first time."""
+    meaning: str  # what it is, for who sees it the first time
 
 
 def standing_sign(standing: ClaimStatus) -> tuple[str, str]:

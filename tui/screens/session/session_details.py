@@ -28,14 +28,10 @@ class SessionDetails(msgspec.Struct, frozen=True):
 
     compactions: tuple[tuple[CompactionRow, CompactionReport | None], ...] = ()
     """Newest first, each with what is told of it; None: nothing yet."""
-    warnings: tuple[ContextWarning, ...] = ()
-    """Oldest first."""
-    steering: tuple[tuple[SteeringOutcome, ...], ...] = ()
-    """What each compaction was asked to keep."""
-    reasons: tuple[AssessedClaim, ...] = ()
-    """Every claim of its window and its trigger."""
-    resolved: tuple[Window, Trigger | None] | None = None
-    """What they led to."""
+    warnings: tuple[ContextWarning, ...] = ()  # oldest first
+    steering: tuple[tuple[SteeringOutcome, ...], ...] = ()  # what each compaction was asked to keep
+    reasons: tuple[AssessedClaim, ...] = ()  # every claim of its window and its trigger
+    resolved: tuple[Window, Trigger | None] | None = None  # what they led to
 
 
 def read_session_details(
@@ -67,22 +63,17 @@ def read_session_details(
     )
 
 
-MAX_ITEMS: Final = 200
-"""The largest of a context: more than a person looks through."""
-
-CACHED_TURNS: Final = 64
-"""Turns whose answers are kept: to go back and forth reads no file again."""
+MAX_ITEMS: Final = 200  # the largest of a context: more than a person looks through
+CACHED_TURNS: Final = 64  # turns whose answers are kept: to go back and forth reads no file again
 
 
 @dataclass(frozen=True, slots=True)
 class TurnDetails:
     """What is known of one turn."""
 
-    composition: Composition | None = None
-    """None where the transcript does not tell it."""
+    composition: Composition | None = None  # none where the transcript does not tell it
     calls: tuple[str, ...] = ()
-    problem: str = ""
-    """Why not."""
+    problem: str = ""  # why not
 
 
 class TurnDetailsCache:

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-CURSOR_SETTLE_S: Final = 0.12
-"""The cursor stands still for so long before a file is read for it."""
-
+CURSOR_SETTLE_S: Final = 0.12  # the cursor stands still for so long before a file is read for it
 TABS: Final = tuple(SessionTab)
 
 

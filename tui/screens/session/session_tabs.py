@@ -56,8 +56,7 @@ LEVEL_CELLS: Final = 12
 ACTIVITY_CELLS: Final = 80
 REACHED_CELLS: Final = 22
 RATIO_CELLS: Final = 9
-TOKENS_FROM_CELLS: Final = 60
-"""Cells from which the tokens stand beside the ratio."""
+TOKENS_FROM_CELLS: Final = 60  # cells from which the tokens stand beside the ratio
 AGE_CELLS: Final = 12
 
 NO_WARNINGS: Final = (
@@ -218,8 +217,7 @@ class SessionTabData:
 
     session: Session
     details: SessionDetails
-    moment: TurnDetails | None
-    """None while it is looked up."""
+    moment: TurnDetails | None  # none while it is looked up
     is_past: bool
     now_ms: int
 
@@ -315,19 +313,16 @@ def read_item_text(db: sqlite3.Connection, projects: Path, session_id: str, line
         return str(error)
 
 
-MIN_HEADER_BAR: Final = 20
-"""Cells of the bar."""
+MIN_HEADER_BAR: Final = 20  # cells of the bar
 
 
-HEADER_TEXT_CELLS: Final = 76
-"""Cells beside it, about."""
+HEADER_TEXT_CELLS: Final = 76  # cells beside it, about
 
 
 MAX_HEADER_BAR: Final = 60
 
 
-HEADER_DOING_CELLS: Final = 30
-"""Cells of what it does."""
+HEADER_DOING_CELLS: Final = 30  # cells of what it does
 
 
 HEADER_SEPARATOR: Final = "  ·  "

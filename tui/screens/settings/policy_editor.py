@@ -44,8 +44,7 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-PATH_CELLS: Final = 66
-"""Of a file's path in the box."""
+PATH_CELLS: Final = 66  # of a file's path in the box
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +156,7 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
         self.dismiss(None)
 
 
-REFUSAL_TOAST_S: Final = 8.0
-"""A line that says why nothing was written is read whole."""
+REFUSAL_TOAST_S: Final = 8.0  # a line that says why nothing was written is read whole
 
 
 class PolicyEditor:

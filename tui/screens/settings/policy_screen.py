@@ -38,13 +38,10 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-REFRESH_S: Final = 3.0
-"""Between two looks at the files: somebody may edit them elsewhere."""
-
+REFRESH_S: Final = 3.0  # between two looks at the files: somebody may edit them elsewhere
 READING_TEXT: Final = "the policy's files are being read …"
 
-FOLDER_CELLS: Final = 40
-"""Of a project's folder in the title."""
+FOLDER_CELLS: Final = 40  # of a project's folder in the title
 
 
 class PolicyScreen(FilteredPage):

@@ -49,14 +49,11 @@ USER_FILE_NAME: Final = "your file"
 class PolicySnapshot:
     """One moment of the policies."""
 
-    folder: str | None
-    """Whose policy; None for the one that all share."""
+    folder: str | None  # whose policy; None for the one that all share
     policy: Policy
     notices: tuple[PolicyNotice, ...]
-    projects: tuple[str, ...]
-    """Folders that say something of their own."""
-    last_change: AppliedPolicyChange | None
-    """The newest change that can be taken back."""
+    projects: tuple[str, ...]  # folders that say something of their own
+    last_change: AppliedPolicyChange | None  # the newest change that can be taken back
     untrusted: tuple[str, ...] = ()
     """On the page of all projects: which files say more than counts, in a line."""
 
@@ -67,8 +64,7 @@ class EditablePolicyFile:
 
     path: Path
     roots: tuple[Path, ...]
-    name: str
-    """For a person."""
+    name: str  # for a person
 
 
 def read_policy_snapshot(
@@ -198,15 +194,11 @@ AREAS: Final = {
 }
 """The first part of a key's name, and what all of that area is about."""
 
-CHOSEN_SIGN: Final = "●"
-"""Before a value that somebody chose."""
-
+CHOSEN_SIGN: Final = "●"  # before a value that somebody chose
 IGNORED_SIGN: Final = "▲ "
 """Before a value of which the project's file says something else, in vain."""
 
-AREA_KEY_PREFIX: Final = "area "
-"""Begins the row of an area, which is no value."""
-
+AREA_KEY_PREFIX: Final = "area "  # begins the row of an area, which is no value
 _KEY_CELLS: Final = 26
 _ORIGIN_CELLS: Final = 14
 _MIN_VALUE_CELLS: Final = 12

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 
 COMPARING: Final = "comparing …"
 
-FACT_LINES: Final = 3
-"""Lines of facts above each text."""
+FACT_LINES: Final = 3  # lines of facts above each text
 
 
 class CompareScreen(Page):

@@ -31,8 +31,7 @@ REMOVED_LINE_STYLE: Final = "$foreground on $error 12%"
 ADDED_LINE_STYLE: Final = "$foreground on $success 12%"
 """A line that is like none of the other text's."""
 
-_NUMBER_CELLS: Final = 5
-"""Cells of a line's number and its sign."""
+_NUMBER_CELLS: Final = 5  # cells of a line's number and its sign
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +44,7 @@ class ComparisonLines:
     same_lines: int
     only_left: int
     only_right: int
-    uncompared: int
-    """Lines at the ends that nobody compared."""
+    uncompared: int  # lines at the ends that nobody compared
 
     @property
     def headline(self) -> str:
@@ -134,12 +132,8 @@ COVERAGE_STYLES: Final = {
     ItemFate.LOST: "$level-warning",
 }
 
-QUOTED_STYLE: Final = "$level-calm"
-"""What the summary says word for word."""
-
-MAX_TURN_LINES: Final = 12
-"""Of one message; the rest of it stands in the transcript."""
-
+QUOTED_STYLE: Final = "$level-calm"  # what the summary says word for word
+MAX_TURN_LINES: Final = 12  # of one message; the rest of it stands in the transcript
 _SPEAKER_STYLES: Final = {
     "you": "$primary",
     "model": "$accent",
@@ -155,8 +149,7 @@ class CoverageLines:
     """Both sides as lines, and where a person goes with n."""
 
     item_lines: tuple[Content, ...]
-    lost_starts: tuple[int, ...]
-    """Lines of `things` with what is left out."""
+    lost_starts: tuple[int, ...]  # lines of `things` with what is left out
     turn_lines: tuple[Content, ...]
 
 

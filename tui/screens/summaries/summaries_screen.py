@@ -100,8 +100,7 @@ CRUMB: Final = "summaries"
 
 SEARCH_PLACEHOLDER: Final = 'words "a phrase" -not project: type: kind: since:7d'
 
-COMPARED_COUNT: Final = 2
-"""Summaries that are compared."""
+COMPARED_COUNT: Final = 2  # summaries that are compared
 
 
 class SummariesScreen(FilteredPage, ZoomableScreen):

@@ -27,9 +27,7 @@ from .summary_report import (
     summary_row_lines,
 )
 
-READ_BATCH: Final = 64
-"""Summaries that are read at once."""
-
+READ_BATCH: Final = 64  # summaries that are read at once
 SELECTED_SIGN: Final = "▪"
 
 MAX_PREVIEWS: Final = 4_096
@@ -40,8 +38,7 @@ MAX_PREVIEWS: Final = 4_096
 class SummaryLookups:
     """What the page knows of a row beside its head."""
 
-    session_label: Callable[[str], str]
-    """Names a session's title and project."""
+    session_label: Callable[[str], str]  # names a session's title and project
     verdict: Callable[[str, str | None], ComplianceVerdict | None]
     """Of an agent, by its session and its id."""
 
@@ -63,8 +60,7 @@ class SummaryList(ScrollView, can_focus=True):
         ),
     ]
 
-    place: reactive[int] = reactive(0, repaint=False)
-    """Of the row with the cursor, among all."""
+    place: reactive[int] = reactive(0, repaint=False)  # of the row with the cursor, among all
 
     @dataclass
     class Moved(CoalescingMessage):

@@ -44,27 +44,13 @@ if TYPE_CHECKING:
     from ....core.summaries.summary_search import PlanSummary, SummaryQuery
 
 
-HIT_STYLE: Final = "bold $background on $level-notice"
-"""What was searched for, wherever it stands."""
-
-BROAD_CELLS: Final = 70
-"""Cells from which a row is two lines; in less it is three."""
-
-CHARS_BEFORE_HIT: Final = 24
-"""Characters before the first hit that its snippet begins with."""
-
-SNIPPET_CHARS: Final = 400
-"""Characters: more than any row is wide."""
-
-SIZE_CELLS: Final = 21
-"""Room for 12,345 lines ≈172 k."""
-
-_SIGN_CELLS: Final = 3
-"""Cells of the mark and the kind's sign."""
-
-_END_CELLS: Final = 8
-"""Cells of the verdict's sign and the time."""
-
+HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it stands
+BROAD_CELLS: Final = 70  # cells from which a row is two lines; in less it is three
+CHARS_BEFORE_HIT: Final = 24  # characters before the first hit that its snippet begins with
+SNIPPET_CHARS: Final = 400  # characters: more than any row is wide
+SIZE_CELLS: Final = 21  # room for 12,345 lines ≈172 k
+_SIGN_CELLS: Final = 3  # cells of the mark and the kind's sign
+_END_CELLS: Final = 8  # cells of the verdict's sign and the time
 _DAY_MS: Final = 24 * 3600 * 1000
 
 
@@ -81,8 +67,7 @@ class SummaryPreview:
     lines: int
     tokens: int
     snippet: str
-    spans: tuple[tuple[int, int], ...] = ()
-    """What was searched for, in the snippet."""
+    spans: tuple[tuple[int, int], ...] = ()  # what was searched for, in the snippet
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,11 +75,9 @@ class SummaryDay:
     """The summaries of one day, newest first."""
 
     label: str
-    first: int
-    """Place of its first one among all."""
+    first: int  # place of its first one among all
     count: int
-    line: int
-    """Of its heading, where a row is `height` lines."""
+    line: int  # of its heading, where a row is `height` lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,8 +85,7 @@ class SummaryListLayout:
     """Which line of the list shows what."""
 
     days: tuple[SummaryDay, ...]
-    height: int
-    """Lines of a row."""
+    height: int  # lines of a row
     count: int
 
     @property
@@ -280,8 +262,7 @@ _KIND_NAMES = {
 class SummaryDetails:
     """What is told of a summary beside its text."""
 
-    session_label: str
-    """Its session's title and project."""
+    session_label: str  # its session's title and project
     ruling: RunVerdict | None = None
     plan: PlanSummary | None = None
 
@@ -291,8 +272,7 @@ class SummaryReport:
     """A summary to read."""
 
     row: SummaryRow
-    text: str
-    """As it is shown: its passages are places of this."""
+    text: str  # as it is shown: its passages are places of this
     wrapped: WrappedText
 
     @property
@@ -368,8 +348,7 @@ def kind_name(kind: str) -> str:
 
 EXPORT_NAME: Final = "summaries"
 
-EXPORT_BATCH: Final = 200
-"""Summaries that are held at once while many are written."""
+EXPORT_BATCH: Final = 200  # summaries that are held at once while many are written
 
 
 def single_export_choice(row: SummaryRow, session_labels: Mapping[str, str]) -> ExportChoice:

@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 ANY_VALUE: Final = "all"
 
-PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}
-"""Days before today that are shown too."""
-
+PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}  # days before today that are shown too
 _KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
 
 
@@ -75,8 +73,7 @@ class FilterOptions:
 
     projects: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
-    session: tuple[str, str] | None = None
-    """Id and title of the one that is marked."""
+    session: tuple[str, str] | None = None  # id and title of the one that is marked
 
 
 def filter_options(
@@ -148,8 +145,7 @@ def _chip(name: FilterName, values: tuple[str, ...], chosen: str | None) -> Filt
     return FilterChip(name.value, (ANY_VALUE, *known), known.index(chosen) + 1)
 
 
-AgentKey = tuple[str, str]
-"""A session's id and an agent's."""
+AgentKey = tuple[str, str]  # a session's id and an agent's
 
 if TYPE_CHECKING:
     VerdictsByAgent = dict[AgentKey, RunVerdict | None]
@@ -169,8 +165,7 @@ class SummaryResults:
     query: SummaryCriteria
     found: SummaryMatches
     plans: tuple[PlanSummary, ...]
-    types: tuple[str, ...]
-    """Of all agents that returned something."""
+    types: tuple[str, ...]  # of all agents that returned something
 
 
 class SummarySource:
