@@ -14,146 +14,49 @@ from pathlib import Path
 from typing import Final
 
 from .log_records import LogKind
-from .store_schema import SCHEMA_VERSION, carry_over
 from .transcript_records import FileKind, join_tools
 
-SCHEMA_KEY: Final = "schema"
-"""In the table `about`: what `schema_hash` was when the tables were created."""
+SCHEMA_VERSION: Final = 1
+"""Of schema.sql, kept as `PRAGMA user_version`; raised with every change that is not a comment."""
 
 NEWER_VERSION: Final = "written by a newer ctxtop"
-"""Why a store with a higher SCHEMA_VERSION is not used."""
-
 OLDER_VERSION: Final = "written by an older ctxtop"
-
 FOREIGN_SCHEMA: Final = "of another program or schema"
 
-LOCK_WAIT_S: Final = 1.0  # for a lock: a store that is busy is not looked into
+
+class StoreError(Exception):
+    """The store cannot be used; the message says where, why and what to do."""
 
 
-def schema_hash(db: sqlite3.Connection) -> str:
-    """Hash the definitions of all tables and indexes; what SQLite itself adds is left out."""
-    rows = db.execute(
-        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
-        " ESCAPE '\\' ORDER BY type, name"
-    )
-    return hashlib.blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
+class _UnknownStoreError(Exception):
+    """The store was not written by this version; the message says by what."""
 
 
-def save_schema_hash(db: sqlite3.Connection) -> None:
-    """Keep what the schema is now, so that another one is found out."""
-    db.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", [SCHEMA_KEY, schema_hash(db)])
+class _OlderStoreError(_UnknownStoreError):
+    """The store was written by an older version."""
 
 
-def has_current_schema(db: sqlite3.Connection) -> bool:
-    """Return whether the tables are still as they were created."""
-    row = db.execute("SELECT value FROM about WHERE key = ?", [SCHEMA_KEY]).fetchone()
-    return row is not None and row[0] == schema_hash(db)
-
-
-def find_damage(path: Path) -> str | None:
-    """Look at the whole of a store; say the first thing that is wrong, None where nothing is.
-
-    A store that is busy, or that may not be opened, is not damaged. It takes about a second for
-    each 200 MB.
-    """
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
-            db.execute(f"PRAGMA busy_timeout = {round(LOCK_WAIT_S * 1000)}")
-            return next((found for look in _CHECKS if (found := look(db))), None)
-    except sqlite3.Error as error:
-        return str(error) if is_permanent(error) else None
-    except UnicodeError:
-        return "a text is not UTF-8"
-
-
-def is_permanent(error: sqlite3.Error) -> bool:
-    """Return whether an error is about what the file holds, not about who may open it and when."""
-    return (getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE) not in _FILE_SYSTEM_CODES
-
-
-_PRIMARY_CODE: Final = 0xFF  # SQLite's extended codes carry the primary one in their lowest byte
-_FILE_SYSTEM_CODES: Final = frozenset(
-    {
-        sqlite3.SQLITE_AUTH,
-        sqlite3.SQLITE_BUSY,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_FULL,
-        sqlite3.SQLITE_INTERRUPT,
-        sqlite3.SQLITE_IOERR,
-        sqlite3.SQLITE_LOCKED,
-        sqlite3.SQLITE_NOLFS,
-        sqlite3.SQLITE_NOMEM,
-        sqlite3.SQLITE_PERM,
-        sqlite3.SQLITE_PROTOCOL,
-        sqlite3.SQLITE_READONLY,
-    }
-)
-
-
-def _check_pages(db: sqlite3.Connection) -> str | None:
-    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
-    return None if found == "ok" else found
-
-
-def _check_schema(db: sqlite3.Connection) -> str | None:
-    version = schema_version(db)
-    if version > SCHEMA_VERSION:
-        return NEWER_VERSION
-    if 0 < version < SCHEMA_VERSION:
-        # The next writer rebuilds it.
-        return None
-    return None if has_current_schema(db) else "its tables are not ctxtop's"
-
-
-def _check_texts(db: sqlite3.Connection) -> str | None:
-    # A text that is not UTF-8 raises where it is read.
-    tables = db.execute(
-        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
-        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
-    ).fetchall()
-    for (table,) in tables:
-        columns = db.execute("SELECT name, type FROM pragma_table_info(?)", [table]).fetchall()
-        texts = ", ".join(f'"{name}"' for name, kind in columns if kind == "TEXT")
-        if texts:
-            for _ in db.execute(f'SELECT {texts} FROM "{table}"'):
-                pass
-    return None
-
-
-def _check_enum_columns(db: sqlite3.Connection) -> str | None:
-    for table, column, kinds in (("file", "kind", FileKind), ("log_part", "log", LogKind)):
-        known = {str(each) for each in kinds}
-        found = {str(row[0]) for row in db.execute(f"SELECT DISTINCT {column} FROM {table}")}
-        if found - known:
-            return f"{table} has an unknown {column}"
-    return None
-
-
-_CHECKS: Final[tuple[Callable[[sqlite3.Connection], str | None], ...]] = (
-    _check_pages,
-    _check_schema,
-    _check_texts,
-    _check_enum_columns,
-)
-
+_BAD_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+"""What reading a store raises if no ctxtop wrote its rows: they have other types, are of another
+schema, or are not UTF-8."""
 
 BUSY_TIMEOUT_S: Final = 5.0
 """How long a writer waits for another ctxtop; its longest transaction is far shorter."""
 
-WAL_CHECKPOINT_PAGES: Final = 8_000
-"""Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
-
 BUSY_RETRY_S: Final = 0.05
 """Between two tries to open it: a close that moves the journal into the store takes longer."""
+
+WAL_CHECKPOINT_PAGES: Final = 8_000
+"""Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
 
 CACHE_KIB: Final = 16 * 1024
 """Of pages: the index of all messages of a heavy user's store fits, and is written once."""
 
 IDLE_CACHE_KIB: Final = 4 * 1024
-"""Of pages once all is read: what comes then is little, and the system holds the file too."""
+"""Of pages once everything is read: little is added after that, and the system caches the file."""
 
 MAX_STORES_ASIDE: Final = 2
-"""Stores that were set aside and stay: two versions of ctxtop in turn make a new one each time."""
+"""Stores that are kept aside: two versions of ctxtop used in turn make a new one each time."""
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
 
@@ -161,17 +64,13 @@ PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
 
-class StoreError(Exception):
-    """The store cannot be used; the message says where, why and what to do."""
-
-
 def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
-    """Open the store for writing and bring its tables up to date.
+    """Open the store for writing; create its tables if there are none.
 
     A store that is corrupt, of another schema, or written by another version is moved aside and
-    made again; the second value then says so in one sentence. Of an older one, what no transcript
-    can give back is carried over.
-    Raises StoreError where the file cannot be opened or made.
+    made again; the second value then says so in one sentence. From an older one, what no
+    transcript can give back is carried over.
+    Raises StoreError if the file cannot be opened or created.
     """
     try:
         _create_private(path)
@@ -185,9 +84,8 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
             connection = _open_current(path)
             if isinstance(error, _OlderStoreError):
                 carry_over(connection, aside)
-            return connection, (
-                f"the store {path} was {_rebuild_reason(error)}: moved to {aside.name}, made again"
-            )
+            why = error if isinstance(error, _UnknownStoreError) else "damaged"
+            return connection, f"the store {path} was {why}: moved to {aside.name}, made again"
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     except OSError as error:
@@ -199,9 +97,9 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
 def open_reader(path: Path) -> sqlite3.Connection:
     """Open the store read-only; a reader sees one commit and never blocks the writer.
 
-    Raises StoreError where there is no store that can be read.
+    Raises StoreError if there is no store that can be read.
     """
-    restrict_permissions(path)
+    _restrict_permissions(path)
     try:
         connection = _retry_while_busy(lambda: _open_read_only(path))
     except sqlite3.Error as error:
@@ -228,116 +126,36 @@ def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
-def move_aside(path: Path) -> Path:
-    """Move the store and its journal out of the way, under a name of their own.
-
-    Of those that were moved before only the newest stays beside it.
-    """
-    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
-    kept = _earlier_asides(path)
-    number = max((each for when, each in kept if when == stamp), default=0) + 1
-    aside = _aside_path(path, stamp, number)
-    for suffix in _SUFFIXES:
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            part.rename(aside.with_name(aside.name + suffix))
-    for old in kept[: max(0, len(kept) + 1 - MAX_STORES_ASIDE)]:
-        place = _aside_path(path, *old)
-        for suffix in _SUFFIXES:
-            place.with_name(place.name + suffix).unlink(missing_ok=True)
-    return aside
-
-
-def _aside_path(path: Path, stamp: str, number: int) -> Path:
-    again = f"-{number}" if number > 1 else ""
-    return path.with_name(f"{path.name}.aside-{stamp}{again}")
-
-
-def _earlier_asides(path: Path) -> list[tuple[str, int]]:
-    """List the stores that were set aside by time and number, the oldest first."""
-    named = re.compile(re.escape(path.name) + r"\.aside-(\d{8}-\d{6})(?:-(\d{1,9}))?")
-    found = (named.fullmatch(each.name) for each in path.parent.iterdir())
-    return sorted((each[1], int(each[2] or 1)) for each in found if each)
-
-
-def explain_error(error: sqlite3.Error) -> tuple[str, str]:
-    """Return what an SQLite error means, and what to do about it."""
-    return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
-
-
-def is_transient(error: sqlite3.Error) -> bool:
-    """Whether trying again later can help (a lock, a full disk)."""
-    return _primary_code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
-
-
-def is_corruption(error: sqlite3.Error) -> bool:
-    """Return whether SQLite found the store damaged, so that only making it again can help."""
-    return _primary_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
-
-
-def is_caused_by_corruption(error: BaseException, store: Path) -> bool:
-    """Return whether a damaged store caused an error; in doubt the whole store is checked."""
-    if isinstance(error, sqlite3.Error):
-        return is_corruption(error) or (is_permanent(error) and find_damage(store) is not None)
-    return isinstance(error, _BAD_ROW_ERRORS) and find_damage(store) is not None
-
-
-_ERROR_MEANINGS: Final = {
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
-    sqlite3.SQLITE_BUSY: ("another program holds it", "close that program or use another --db"),
-    sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
-    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check its folder or choose another --db"),
-    sqlite3.SQLITE_IOERR: ("the disk does not answer", "check it or choose another --db"),
-    sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start makes it again"),
-    sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start makes it again"),
-}
-
-
-def _primary_code(error: Exception) -> int:
-    return getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE
-
-
-def _has_no_tables(error: sqlite3.Error) -> bool:
-    """Whether the store is still being created: its file exists before its tables do."""
-    return _primary_code(error) == sqlite3.SQLITE_ERROR and "no such table" in str(error)
-
-
-def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
-    what, remedy = explain_error(error)
-    return StoreError(f"store {path}: {what}; {remedy}")
-
-
-class _UnknownStoreError(Exception):
-    """The store was not written by this version; the message says by what."""
-
-
-class _OlderStoreError(_UnknownStoreError):
-    """The store was written by an older version."""
-
-
-_BAD_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What reading a store raises whose rows are not what any ctxtop wrote: of another kind, of
-another schema, texts that are not UTF-8."""
-
-
-def _rebuild_reason(error: Exception) -> str:
-    return str(error) if isinstance(error, _UnknownStoreError) else "damaged"
-
-
 def _create_private(path: Path) -> None:
-    # Two first starts may meet here; a folder that is there keeps its mode.
+    # Two first starts may meet here; a folder that exists keeps its mode.
     path.parent.mkdir(parents=True, mode=PRIVATE_FOLDER, exist_ok=True)
     os.close(os.open(path, os.O_CREAT | os.O_RDWR, PRIVATE_FILE))
-    restrict_permissions(path)
+    _restrict_permissions(path)
 
 
-def restrict_permissions(store: Path) -> None:
+def _restrict_permissions(store: Path) -> None:
     """Make the store and its journal private; another user's file is left as it is."""
     for suffix in _SUFFIXES:
         part = store.with_name(store.name + suffix)
         with suppress(FileNotFoundError, PermissionError):
             if stat.S_IMODE(part.stat().st_mode) & ~PRIVATE_FILE:
                 part.chmod(PRIVATE_FILE)
+
+
+def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+    """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
+    deadline = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            return open_store()
+        except sqlite3.OperationalError as error:
+            code = _primary_code(error)
+            # A store that is still being created has a file before it has tables.
+            has_no_tables = code == sqlite3.SQLITE_ERROR and "no such table" in str(error)
+            may_pass = code == sqlite3.SQLITE_BUSY or has_no_tables
+            if not may_pass or time.monotonic() >= deadline:
+                raise
+        time.sleep(BUSY_RETRY_S)
 
 
 def _open_read_only(path: Path) -> sqlite3.Connection:
@@ -356,19 +174,6 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
-
-
-def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
-    deadline = time.monotonic() + BUSY_TIMEOUT_S
-    while True:
-        try:
-            return open_store()
-        except sqlite3.OperationalError as error:
-            passes = _primary_code(error) == sqlite3.SQLITE_BUSY or _has_no_tables(error)
-            if not passes or time.monotonic() >= deadline:
-                raise
-        time.sleep(BUSY_RETRY_S)
 
 
 def _open_current(path: Path) -> sqlite3.Connection:
@@ -395,31 +200,6 @@ def _open_or_create(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def schema_version(db: sqlite3.Connection) -> int:
-    """Return the store's SCHEMA_VERSION; 0 where another program made it, or an early ctxtop."""
-    return int(db.execute("PRAGMA user_version").fetchone()[0])
-
-
-def _is_older(connection: sqlite3.Connection) -> bool:
-    return 0 < schema_version(connection) < SCHEMA_VERSION or _has_migrations(connection)
-
-
-def _require_current(connection: sqlite3.Connection) -> None:
-    version = schema_version(connection)
-    if version > SCHEMA_VERSION:
-        raise _UnknownStoreError(NEWER_VERSION)
-    if _is_older(connection):
-        raise _OlderStoreError(OLDER_VERSION)
-    if version < SCHEMA_VERSION or not has_current_schema(connection):
-        raise _UnknownStoreError(FOREIGN_SCHEMA)
-
-
-def _has_migrations(connection: sqlite3.Connection) -> bool:
-    """Return whether the store is from the time when migrations created its tables."""
-    query = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
-    return connection.execute(query).fetchone() is not None
-
-
 def _create_tables(connection: sqlite3.Connection) -> None:
     if _has_tables(connection):
         return
@@ -430,7 +210,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         for statement in _schema_statements():
             connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-        save_schema_hash(connection)
+        connection.execute("INSERT INTO about VALUES ('schema', ?)", [schema_hash(connection)])
 
 
 def _has_tables(connection: sqlite3.Connection) -> bool:
@@ -439,7 +219,7 @@ def _has_tables(connection: sqlite3.Connection) -> bool:
 
 def _schema_statements() -> Iterator[str]:
     """Split schema.sql: `executescript` would commit first, and end the transaction."""
-    from importlib.resources import files  # a store needs it once
+    from importlib.resources import files  # only used to create a store
 
     statement = ""
     script = files("ctxtop.core.store").joinpath("schema.sql").read_text(encoding="utf-8")
@@ -450,8 +230,228 @@ def _schema_statements() -> Iterator[str]:
             statement = ""
 
 
+def schema_version(db: sqlite3.Connection) -> int:
+    """Return the store's SCHEMA_VERSION; 0 if another program made it, or an early ctxtop."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def schema_hash(db: sqlite3.Connection) -> str:
+    """Hash the definitions of all tables and indexes except those that SQLite adds."""
+    rows = db.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
+        " ESCAPE '\\' ORDER BY type, name"
+    )
+    return hashlib.blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
+
+
+def _has_current_schema(db: sqlite3.Connection) -> bool:
+    """Return whether the tables are still as they were created."""
+    row = db.execute("SELECT value FROM about WHERE key = 'schema'").fetchone()
+    return row is not None and row[0] == schema_hash(db)
+
+
+def _is_older(db: sqlite3.Connection) -> bool:
+    # Before the first release, migrations created the tables.
+    migrations = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
+    return 0 < schema_version(db) < SCHEMA_VERSION or db.execute(migrations).fetchone() is not None
+
+
+def _require_current(connection: sqlite3.Connection) -> None:
+    version = schema_version(connection)
+    if version > SCHEMA_VERSION:
+        raise _UnknownStoreError(NEWER_VERSION)
+    if _is_older(connection):
+        raise _OlderStoreError(OLDER_VERSION)
+    if version < SCHEMA_VERSION or not _has_current_schema(connection):
+        raise _UnknownStoreError(FOREIGN_SCHEMA)
+
+
+def tables_of_files(db: sqlite3.Connection) -> list[str]:
+    """Name the tables whose rows belong to one transcript, in the order of their creation."""
+    rows = db.execute(
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = 'file_id'"
+        " WHERE m.type = 'table' AND m.name <> 'file' ORDER BY m.rowid"
+    )
+    return [row[0] for row in rows]
+
+
+LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning")
+"""Without the first three an upgrade would reset the limits of what ctxtop does by itself."""
+
+
+def carry_over(connection: sqlite3.Connection, older: Path) -> None:
+    """Copy the lasting tables of an older store, as far as both have their columns.
+
+    A store that cannot be read, or a table whose rows no longer fit, is left out.
+    """
+    from sqlite_utils import Database  # takes 100 ms, more than all that opens a store
+
+    db = Database(connection)
+    try:
+        db.attach("older", older)
+    except sqlite3.Error:
+        return
+    try:
+        for table in LASTING_TABLES:
+            rows = db.query("SELECT name FROM pragma_table_info(?, 'older')", [table])
+            shared = db.table(table).columns_dict.keys() & {row["name"] for row in rows}
+            names = ", ".join(f'"{name}"' for name in shared)
+            # A table that the older store does not have makes this statement fail, too.
+            with suppress(sqlite3.Error):
+                connection.execute(
+                    f"INSERT OR IGNORE INTO main.{table} ({names})"
+                    f" SELECT {names} FROM older.{table}"
+                )
+    finally:
+        connection.execute("DETACH older")
+
+
+def move_aside(path: Path) -> Path:
+    """Move the store and its journal out of the way, under a name of their own.
+
+    Of the stores that were moved before, only the newest is kept.
+    """
+    stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    earlier = _earlier_asides(path)
+    number = max((each for when, each in earlier if when == stamp), default=0) + 1
+    aside = _aside_path(path, stamp, number)
+    for suffix in _SUFFIXES:
+        part = path.with_name(path.name + suffix)
+        if part.exists():
+            part.rename(aside.with_name(aside.name + suffix))
+    for old in earlier[: max(0, len(earlier) + 1 - MAX_STORES_ASIDE)]:
+        place = _aside_path(path, *old)
+        for suffix in _SUFFIXES:
+            place.with_name(place.name + suffix).unlink(missing_ok=True)
+    return aside
+
+
+def _aside_path(path: Path, stamp: str, number: int) -> Path:
+    again = f"-{number}" if number > 1 else ""
+    return path.with_name(f"{path.name}.aside-{stamp}{again}")
+
+
+def _earlier_asides(path: Path) -> list[tuple[str, int]]:
+    """List the stores that were moved aside by time and number, the oldest first."""
+    pattern = re.compile(re.escape(path.name) + r"\.aside-(\d{8}-\d{6})(?:-(\d{1,9}))?")
+    matches = (pattern.fullmatch(each.name) for each in path.parent.iterdir())
+    return sorted((each[1], int(each[2] or 1)) for each in matches if each)
+
+
+_ERROR_MEANINGS: Final = {
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space, nothing is lost"),
+    sqlite3.SQLITE_BUSY: ("another program holds it", "close that program or use another --db"),
+    sqlite3.SQLITE_READONLY: ("it cannot be written", "choose another place with --db"),
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check its folder or choose another --db"),
+    sqlite3.SQLITE_IOERR: ("the disk does not answer", "check it or choose another --db"),
+    sqlite3.SQLITE_CORRUPT: ("it is damaged", "the next start makes it again"),
+    sqlite3.SQLITE_NOTADB: ("it is not a store", "the next start makes it again"),
+}
+
+_FILE_SYSTEM_CODES: Final = {
+    *(sqlite3.SQLITE_AUTH, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL),
+    *(sqlite3.SQLITE_INTERRUPT, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED),
+    *(sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM, sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL),
+    sqlite3.SQLITE_READONLY,
+}
+
+
+def _primary_code(error: Exception) -> int:
+    # SQLite's extended codes have the primary one in their lowest byte.
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF
+
+
+def explain_error(error: sqlite3.Error) -> tuple[str, str]:
+    """Return what an SQLite error means, and what to do about it."""
+    return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
+
+
+def _store_error(error: sqlite3.Error, path: Path) -> StoreError:
+    return StoreError(f"store {path}: {'; '.join(explain_error(error))}")
+
+
+def is_transient(error: sqlite3.Error) -> bool:
+    """Whether trying again later can help (a lock, a full disk)."""
+    return _primary_code(error) in {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_IOERR}
+
+
+def is_permanent(error: sqlite3.Error) -> bool:
+    """Return whether an error is about what the file holds, not about who may open it and when."""
+    return _primary_code(error) not in _FILE_SYSTEM_CODES
+
+
+def is_corruption(error: sqlite3.Error) -> bool:
+    """Return whether SQLite found the store damaged, so that only making it again can help."""
+    return _primary_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
+def is_caused_by_corruption(error: BaseException, store: Path) -> bool:
+    """Return whether a damaged store caused an error; in doubt the whole store is checked."""
+    if isinstance(error, sqlite3.Error):
+        return is_corruption(error) or (is_permanent(error) and find_damage(store) is not None)
+    return isinstance(error, _BAD_ROW_ERRORS) and find_damage(store) is not None
+
+
+LOCK_WAIT_MS: Final = 1_000  # a store that is busy for longer is not checked
+
+
+def find_damage(path: Path) -> str | None:
+    """Check the whole of a store; return the first thing that is wrong, or None.
+
+    A store that is busy, or that may not be opened, is not damaged. It takes about a second for
+    each 200 MB.
+    """
+    checks = (_check_pages, _check_schema, _check_texts, _check_enum_columns)
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as db:
+            db.execute(f"PRAGMA busy_timeout = {LOCK_WAIT_MS}")
+            return next((damage for check in checks if (damage := check(db))), None)
+    except sqlite3.Error as error:
+        return str(error) if is_permanent(error) else None
+    except UnicodeError:
+        return "a text is not UTF-8"
+
+
+def _check_pages(db: sqlite3.Connection) -> str | None:
+    result = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    return None if result == "ok" else result
+
+
+def _check_schema(db: sqlite3.Connection) -> str | None:
+    version = schema_version(db)
+    if version > SCHEMA_VERSION:
+        return NEWER_VERSION
+    if 0 < version < SCHEMA_VERSION:
+        # The next writer rebuilds it.
+        return None
+    return None if _has_current_schema(db) else "its tables are not ctxtop's"
+
+
+def _check_texts(db: sqlite3.Connection) -> str | None:
+    # A text that is not UTF-8 raises where it is read.
+    tables = db.execute(
+        "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
+        " AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    ).fetchall()
+    for (table,) in tables:
+        columns = db.execute("SELECT name, type FROM pragma_table_info(?)", [table]).fetchall()
+        texts = ", ".join(f'"{name}"' for name, kind in columns if kind == "TEXT")
+        if texts:
+            for _ in db.execute(f'SELECT {texts} FROM "{table}"'):
+                pass
+    return None
+
+
+def _check_enum_columns(db: sqlite3.Connection) -> str | None:
+    for table, column, values in (("file", "kind", FileKind), ("log_part", "log", LogKind)):
+        stored = {str(row[0]) for row in db.execute(f"SELECT DISTINCT {column} FROM {table}")}
+        if stored - {str(each) for each in values}:
+            return f"{table} has an unknown {column}"
+    return None
+
+
 def state_folder(store: Path) -> Path:
-    """Name the folder of copies, receipts and locks: beside the store, outside of the client's."""
+    """Name the folder of copies, receipts and locks: beside the store, outside the client's."""
     return store.with_name(f"{store.name}.compaction")
 
 

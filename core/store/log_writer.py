@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from .inserts import insert_bad_log_lines
+from .inserts import insert_bad_lines
 from .log_records import (
     AnswerItemRecord,
     HookEventRecord,
@@ -62,7 +62,7 @@ class LogWriter:
             part_id = self._find_part(part, before)
             self._insert("hook_event", part_id, facts.events)
             self._insert("answer_item", part_id, facts.answer_items)
-            insert_bad_log_lines(self._writer.connection, part_id, facts.bad)
+            insert_bad_lines(self._writer.connection, "part_id", part_id, facts.bad, len(facts.bad))
             self._insert("measurement", part_id, facts.measurements)
             for snapshot in facts.snapshots:
                 self._save_snapshot(part_id, snapshot)

@@ -82,10 +82,10 @@ if name in ("append", "_insert", "_advance", "save_agent_metas", "restart", "sav
 writer = writing.Writer(Path(store))
 if name == "statement":
     # Called every thousand steps of SQLite's own machine: in the middle of a statement.
-    writer._connection.set_progress_handler(die_at(lambda: 0, False), 1000)
+    writer.connection.set_progress_handler(die_at(lambda: 0, False), 1000)
 elif name == "commit":
     # Called by SQLite before it commits, and seen here after the statement that did.
-    writer._connection.set_trace_callback(
+    writer.connection.set_trace_callback(
         die_at(lambda sql: None, False) if when == "any" else
         lambda sql, die=die_at(lambda: None, False): die() if sql == "COMMIT" else None
     )

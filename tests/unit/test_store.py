@@ -16,16 +16,17 @@ import ctxtop.core.store
 import pytest
 from ctxtop.core.store import database, inserts
 from ctxtop.core.store.database import (
+    SCHEMA_VERSION,
     StoreError,
     find_damage,
     open_reader,
     open_writer,
     schema_hash,
     schema_version,
+    tables_of_files,
     write_transaction,
 )
 from ctxtop.core.store.queries import session_queries
-from ctxtop.core.store.store_schema import SCHEMA_VERSION, TABLES_WITH_FILE_ID
 from ctxtop.core.store.transcript_records import (
     MAX_BAD_LINES_PER_FILE,
     BadLine,
@@ -145,7 +146,7 @@ def test_the_whole_schema(writer: Writer, store: Path) -> None:
 
 
 def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
-    db = writer._connection
+    db = writer.connection
     with_file = {
         name
         for name in TABLES
@@ -154,7 +155,7 @@ def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
         ).fetchone()
     }
 
-    assert with_file == {*TABLES_WITH_FILE_ID, "file"}
+    assert with_file == {*tables_of_files(db), "file"}
 
 
 def test_tables_are_created_once(store: Path) -> None:
@@ -162,8 +163,8 @@ def test_tables_are_created_once(store: Path) -> None:
     for _ in range(3):
         with closing(Writer(store)) as writer:
             assert writer.notice is None
-            assert schema_version(writer._connection) == SCHEMA_VERSION
-            hashes.add(schema_hash(writer._connection))
+            assert schema_version(writer.connection) == SCHEMA_VERSION
+            hashes.add(schema_hash(writer.connection))
     assert len(hashes) == 1
 
 
@@ -229,7 +230,7 @@ def test_a_file_that_is_no_store_is_set_aside(store: Path) -> None:
 def test_a_store_of_a_newer_version_is_set_aside(store: Path) -> None:
     with closing(Writer(store)) as writer:
         keep_text(writer, "old")
-        writer._connection.execute("PRAGMA user_version = 999")
+        writer.connection.execute("PRAGMA user_version = 999")
     with closing(Writer(store)) as writer:
         assert writer.notice is not None
         assert "newer" in writer.notice
@@ -242,16 +243,16 @@ def test_a_store_of_a_newer_version_is_set_aside(store: Path) -> None:
 def test_an_older_store_gives_its_lasting_rows_to_the_new_one(store: Path) -> None:
     with closing(Writer(store)) as writer:
         keep_text(writer, "old")
-        writer._connection.execute("INSERT INTO client_run VALUES ('s1', 7)")
-        writer._connection.execute("INSERT INTO recovery_run VALUES ('s1', 8, '{}')")
+        writer.connection.execute("INSERT INTO client_run VALUES ('s1', 7)")
+        writer.connection.execute("INSERT INTO recovery_run VALUES ('s1', 8, '{}')")
         # As the migrations of early versions left it, and with a table of theirs that had less.
-        writer._connection.execute("CREATE TABLE _sqlite_migrations (name TEXT)")
-        writer._connection.execute("ALTER TABLE automatic_run DROP COLUMN receipt")
-        writer._connection.execute(
+        writer.connection.execute("CREATE TABLE _sqlite_migrations (name TEXT)")
+        writer.connection.execute("ALTER TABLE automatic_run DROP COLUMN receipt")
+        writer.connection.execute(
             "INSERT INTO automatic_run (session_id, at, reason) VALUES ('s1', 9, 'x')"
         )
-        writer._connection.execute("DROP TABLE warning")
-        writer._connection.execute("PRAGMA user_version = 0")
+        writer.connection.execute("DROP TABLE warning")
+        writer.connection.execute("PRAGMA user_version = 0")
     with pytest.raises(StoreError, match="older ctxtop; run `ctxtop scan`"):
         open_reader(store)
     with closing(Writer(store)) as writer:
@@ -285,7 +286,7 @@ def test_damage_in_the_middle_is_told_while_reading_and_the_store_made_again(sto
     with closing(Writer(store)) as writer:
         assert writer.notice is None, "the first pages are whole"
         with pytest.raises(sqlite3.DatabaseError) as caught:
-            writer._connection.execute("SELECT SUM(LENGTH(text)) FROM summary").fetchone()
+            writer.connection.execute("SELECT SUM(LENGTH(text)) FROM summary").fetchone()
         assert database.is_corruption(caught.value)
         notice = writer.rebuild()
         keep_text(writer, "after")
@@ -397,7 +398,7 @@ def test_a_failure_undoes_the_whole_transaction(writer: Writer, store: Path) -> 
         fail()
 
     assert dump(store) == empty
-    assert not writer._connection.in_transaction
+    assert not writer.connection.in_transaction
 
 
 class _Refusing:
@@ -414,11 +415,11 @@ class _Refusing:
 
 
 def test_a_commit_that_fails_leaves_no_transaction_open(writer: Writer, store: Path) -> None:
-    refusing = _Refusing(writer._connection)
+    refusing = _Refusing(writer.connection)
     with pytest.raises(sqlite3.OperationalError), write_transaction(refusing):  # type: ignore[arg-type]
-        writer._connection.execute("INSERT INTO about VALUES ('a', 'b')")
+        writer.connection.execute("INSERT INTO about VALUES ('a', 'b')")
 
-    assert not writer._connection.in_transaction
+    assert not writer.connection.in_transaction
     keep_text(writer, "words")
     assert dump(store)["summary"]
     assert ("a", "b") not in dump(store)["about"]
@@ -510,8 +511,8 @@ def test_rows_that_no_ctxtop_writes_are_found(store: Path, statement: str) -> No
 def test_two_versions_in_turn_keep_the_last_two_stores(store: Path) -> None:
     for number in range(6):
         with closing(Writer(store)) as writer:
-            writer._connection.execute("INSERT INTO about VALUES ('turn', ?)", [str(number)])
-            writer._connection.execute("PRAGMA user_version = 999")
+            writer.connection.execute("INSERT INTO about VALUES ('turn', ?)", [str(number)])
+            writer.connection.execute("PRAGMA user_version = 999")
     asides = [path for path in store.parent.iterdir() if ".aside-" in path.name]
     bases = {path for path in asides if not path.name.endswith(("-wal", "-shm"))}
     turns = {row[1] for path in bases for row in dump(path)["about"] if row[0] == "turn"}

@@ -29,6 +29,7 @@ from ....core.store.automation_records import (
 )
 from ....core.store.database import (
     NEWER_VERSION,
+    SCHEMA_VERSION,
     StoreError,
     explain_error,
     find_damage,
@@ -41,7 +42,6 @@ from ....core.store.queries.config_queries import project_roots
 from ....core.store.queries.log_queries import LogPartRow
 from ....core.store.readers import fleet_reader
 from ....core.store.readers.saves_reader import read_saves
-from ....core.store.store_schema import SCHEMA_VERSION
 from ....core.transcript.line_types import why_ignored
 from ...text.formats import iso_time, plural
 from ..command_errors import error_text, print_error, print_errors
