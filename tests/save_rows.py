@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.store.config_records import (
     FileMark,
@@ -14,7 +14,12 @@ from ctxtop.core.store.config_records import (
     StagingLocation,
 )
 from ctxtop.core.store.queries.config_queries import MemoryNoteRow, StopBlockRow
+from ctxtop.core.store.queries.query_rows import columns, fetch_records
+from ctxtop.core.store.transcript_records import StopHookRecord
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, Role
+
+if TYPE_CHECKING:
+    import sqlite3
 
 HERE: Final = "/home/dev/shop"
 NOW: Final = 1_795_168_800_000
@@ -158,4 +163,11 @@ def block_row(noise: str | None = None, **more: Any) -> StopBlockRow:
 
 def note_row(text: str, at: int | None = NOW, cwd: str = HERE) -> MemoryNoteRow:
     """What the plugin told at a prompt."""
-    return MemoryNoteRow("s", "p/s.jsonl", cwd, 0, at, text)
+    return MemoryNoteRow(0, at, text, "s", "p/s.jsonl", cwd)
+
+
+def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopHookRecord]:
+    """The Stop hooks of a session, in the order of the lines."""
+    sql = f"""SELECT {columns(StopHookRecord, "h.")} FROM stop_hook h JOIN file f USING (file_id)
+        WHERE f.session_id = ? ORDER BY f.path, h.offset"""
+    return fetch_records(StopHookRecord, db, sql, [session_id])

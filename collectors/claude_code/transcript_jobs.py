@@ -10,15 +10,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ...core.model.problem import ProblemReporter, unreadable_problem
-from ...core.store.post_scan_writer import (
-    CompactionReportRow,
-    CompactionReportWriter,
-    NextContextWriter,
-    PendingReports,
-    SaveNoiseWriter,
-    UnansweredCompaction,
-    UnmeasuredSave,
-)
+from ...core.store import post_scan_writer
+from ...core.store.post_scan_writer import PendingReports, UnansweredCompaction, UnmeasuredSave
 from ...core.store.transcript_records import FileKind
 from ...core.transcript.sanitize import map_texts, sanitize_text
 
@@ -43,7 +36,7 @@ class PostCompactionEstimates:
 
     def __init__(self, folder: ClaudeFolder, writer: Writer) -> None:
         self._folder: Final = folder
-        self._writer: Final = NextContextWriter(writer)
+        self._writer: Final = writer
 
     def run(self, session_ids: Iterable[str] | None = None) -> frozenset[str]:
         """Estimate every context that is not, or those named; name the sessions with new rows.
@@ -53,8 +46,8 @@ class PostCompactionEstimates:
         named = None if session_ids is None else set(session_ids)
         if named and len(named) > MAX_ESTIMATED_SESSIONS:
             named = None
-        self._writer.delete_answered()
-        waiting = self._writer.pending(named)
+        post_scan_writer.delete_answered_estimates(self._writer)
+        waiting = post_scan_writer.unanswered_compactions(self._writer, named)
         found = []
         for each in waiting:
             try:
@@ -62,7 +55,7 @@ class PostCompactionEstimates:
             except OSError:
                 continue
         if waiting:
-            self._writer.save(found)
+            post_scan_writer.save_next_contexts(self._writer, found)
         return frozenset(each.session_id for each, _ in found)
 
     def _estimate(self, each: UnansweredCompaction) -> int | None:
@@ -120,7 +113,7 @@ class CompactionReportJob:
 
     def __init__(self, folder: ClaudeFolder, writer: Writer, tell: ProblemReporter) -> None:
         self._folder: Final = folder
-        self._writer: Final = CompactionReportWriter(writer)
+        self._writer: Final = writer
         self._problems: Final = tell
         # Files that did not hold what the store says: they are looked at when read further.
         self._incomplete: dict[str, int] = {}
@@ -136,7 +129,7 @@ class CompactionReportJob:
 
         until = time.monotonic() + seconds
         sessions = set()
-        for untold in self._writer.pending(REPORT_VERSION):
+        for untold in post_scan_writer.pending_reports(self._writer, REPORT_VERSION):
             if self._incomplete.get(untold.path) == untold.read_to:
                 continue
             if self._report_file(untold, REPORT_VERSION):
@@ -155,12 +148,12 @@ class CompactionReportJob:
             self._problems.report(unreadable_problem(untold.path, error))
             return False
         self._problems.resolve(untold.path)
-        self._writer.save(untold.file_id, engine, rows)
+        post_scan_writer.save_reports(self._writer, untold.file_id, engine, rows)
         if len(rows) < len(untold.boundaries):
             self._incomplete[untold.path] = untold.read_to
         return bool(rows)
 
-    def _read(self, untold: PendingReports) -> list[CompactionReportRow]:
+    def _read(self, untold: PendingReports) -> list[tuple[int, str, str]]:
         from ...core.measure.compaction_report import (
             CompactionReport,
             encode_report,
@@ -184,7 +177,7 @@ class CompactionReportJob:
         }
         told |= dict.fromkeys(aside, CompactionReport())
         return [
-            CompactionReportRow(offset, uuid, encode_report(_sanitized(told[offset])))
+            (offset, uuid, encode_report(_sanitized(told[offset])))
             for offset, uuid in untold.boundaries
             if offset in told
         ]
@@ -210,7 +203,7 @@ class SaveNoiseJob:
         tokens: Callable[[MessagePart, str | None], int],
     ) -> None:
         self._folder: Final = folder
-        self._writer: Final = SaveNoiseWriter(writer)
+        self._writer: Final = writer
         self._problems: Final = tell
         self._tokens: Final = tokens
 
@@ -225,7 +218,7 @@ class SaveNoiseJob:
 
         until = time.monotonic() + seconds
         sessions = set()
-        for block in self._writer.pending(NOISE_VERSION):
+        for block in post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION):
             if self._measure_and_save(block, NOISE_VERSION):
                 sessions.add(block.session_id)
             if time.monotonic() >= until:
@@ -246,7 +239,7 @@ class SaveNoiseJob:
         self._problems.resolve(block.path)
         # What another Stop hook said is nobody's save, for good.
         kept, closed = (encode_noise(noise), noise.closed) if noise else (None, True)
-        self._writer.save(block, engine, kept, is_final=closed)
+        post_scan_writer.save_noise(self._writer, block, engine, kept, is_final=closed)
         return noise is not None
 
     def _measure(self, block: UnmeasuredSave) -> SaveNoise | None:

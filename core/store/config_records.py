@@ -9,12 +9,14 @@ Each function that stores them is one transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec.structs import asdict
 
+from .inserts import insert_records
 from .transcript_records import TailState
 from .writer import StaleTailError, Writer
 
@@ -240,85 +242,70 @@ DEFINITIONS_TABLE: Final = "definition"
 SAVE_FILES_TABLE: Final = "save_file"
 STAGING_FOLDERS_TABLE: Final = "save_place"
 SAVE_LOGS_TABLE: Final = "save_log"
+MEMORY_PLUGINS_TABLE: Final = "save_plugin"
 
 
-def save_settings(writer: Writer, fact: SettingsFileRecord) -> None:
+def _columns(record: msgspec.Struct) -> dict[str, object]:
+    """Return a record as columns: a mark's fields are columns, what else is nested is JSON.
+
+    `config_queries.read_record` is the reverse.
+    """
+    columns: dict[str, object] = {}
+    for name, value in asdict(record).items():
+        if isinstance(value, FileMark):
+            columns |= asdict(value)
+        elif isinstance(value, (tuple, msgspec.Struct)):
+            columns[name] = msgspec.json.encode(value).decode()
+        else:
+            columns[name] = value
+    return columns
+
+
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, object]) -> None:
+    places = ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({places})", row)
+
+
+def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) -> None:
+    """Save new or changed records of one of the tables whose rows are whole records."""
+    with writer.transaction():
+        for record in records:
+            _insert(writer.connection, table, _columns(record))
+
+
+def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
     """Replace what one settings file says."""
-    db = writer.connection
+    db, row = writer.connection, _columns(settings)
+    del row["values"], row["hooks"]
     with writer.transaction():
-        # The rows below it go with it.
-        db.execute("DELETE FROM settings_file WHERE path = ?", [fact.path])
-        _insert(
-            db,
-            "settings_file",
-            {
-                "path": fact.path,
-                "folder": fact.folder,
-                "scope": fact.scope.value,
-                "project": fact.project,
-                **_mark_columns(fact.mark),
-                "problem": fact.problem,
-            },
+        # The rows of `setting` and `hook` are deleted with it.
+        db.execute("DELETE FROM settings_file WHERE path = ?", [settings.path])
+        _insert(db, SETTINGS_TABLE, row)
+        db.executemany(
+            "INSERT OR REPLACE INTO setting (path, key, value) VALUES (?, ?, ?)",
+            [
+                (settings.path, key, msgspec.json.encode(value).decode())
+                for key, value in settings.values.items()
+            ],
         )
-        for key, value in fact.values.items():
-            _insert(db, "setting", {"path": fact.path, "key": key, "value": _json(value)})
-        for hook in fact.hooks:
-            _insert(db, "hook", {"path": fact.path} | msgspec.structs.asdict(hook))
+        insert_records(db, "hook", settings.hooks, "OR REPLACE", path=settings.path)
 
 
-def save_plugins(writer: Writer, plugins: Iterable[PluginRecord]) -> None:
+def save_plugins(writer: Writer, plugins: Sequence[PluginRecord]) -> None:
     """Replace the list of installed plugins."""
+    with writer.transaction():
+        writer.connection.execute("DELETE FROM plugin")
+        insert_records(writer.connection, "plugin", plugins, "OR REPLACE")
+
+
+def save_files(writer: Writer, files: Iterable[SaveFileRecord]) -> None:
+    """Save new versions of files of the save flow, and keep the newest of the earlier ones."""
     db = writer.connection
     with writer.transaction():
-        db.execute("DELETE FROM plugin")
-        for plugin in plugins:
-            _insert(db, "plugin", msgspec.structs.asdict(plugin))
-
-
-def save_definitions(writer: Writer, facts: Iterable[DefinitionRecord]) -> None:
-    """Keep definitions that are new or changed."""
-    db = writer.connection
-    with writer.transaction():
-        for fact in facts:
-            row = msgspec.structs.asdict(fact) | _mark_columns(fact.mark)
-            del row["mark"]
-            row |= {
-                "kind": fact.kind.value,
-                "scope": fact.scope.value,
-                "skills": _json(fact.skills),
-                "tools": None if fact.tools is None else _json(fact.tools),
-            }
-            _insert(db, "definition", row)
-
-
-def save_staging_folder(writer: Writer, fact: StagingFolderRecord) -> None:
-    """Keep a staging folder that is new or changed."""
-    row = msgspec.structs.asdict(fact) | {"generation": fact.generation.value}
-    with writer.transaction():
-        _insert(writer.connection, "save_place", row)
-
-
-def save_files(writer: Writer, facts: Iterable[SaveFileRecord]) -> None:
-    """Keep new versions of files of the save flow, and the newest of the earlier ones."""
-    db = writer.connection
-    with writer.transaction():
-        for fact in facts:
-            content = None if fact.content is None else _json(fact.content)
-            db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [fact.path])
-            db.execute(
-                _VERSION_UPSERT,
-                {
-                    "path": fact.path,
-                    "folder": fact.folder,
-                    "kind": fact.kind.value,
-                    "generation": fact.generation.value,
-                    "project": fact.project,
-                    "content": content,
-                    "problem": fact.problem,
-                    **_mark_columns(fact.mark),
-                },
-            )
-            db.execute(_DELETE_OLD_VERSIONS, {"path": fact.path, "kept": MAX_VERSIONS})
+        for file in files:
+            db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [file.path])
+            db.execute(_VERSION_UPSERT, _columns(file))
+            db.execute(_DELETE_OLD_VERSIONS, {"path": file.path, "kept": MAX_VERSIONS})
 
 
 def append_save_log(
@@ -326,52 +313,26 @@ def append_save_log(
     log: SaveLogFile,
     before: TailState,
     after: TailState,
-    events: Iterable[SaveEventRecord],
+    events: Sequence[SaveEventRecord],
 ) -> None:
     """Add the events that were read from `before.offset` to `after.offset`.
 
-    Raises StaleTailError where the store stands elsewhere than `before`.
+    Raises StaleTailError if another ctxtop has read the log to another offset than `before`.
     """
     db = writer.connection
     with writer.transaction():
         _check_tail(db, log, before)
-        db.execute(
-            _LOG_UPSERT,
-            msgspec.structs.asdict(log) | msgspec.structs.asdict(after) | _inode_columns(after),
-        )
-        for event in events:
-            _insert(db, "save_event", {"path": log.path} | msgspec.structs.asdict(event))
+        # As text: some network mounts have numbers that SQLite's integer does not hold.
+        file_id = {"device": str(after.device), "inode": str(after.inode)}
+        db.execute(_LOG_UPSERT, asdict(log) | asdict(after) | file_id)
+        insert_records(db, "save_event", events, "OR REPLACE", path=log.path)
 
 
 def restart_save_log(writer: Writer, log: SaveLogFile, before: TailState) -> None:
-    """Forget the events of a log that was rewritten; it is read again from its start."""
-    db = writer.connection
+    """Delete a log that was rewritten, with its events; it is read again from its start."""
     with writer.transaction():
-        _check_tail(db, log, before)
-        # Its events go with it.
-        db.execute("DELETE FROM save_log WHERE path = ?", [log.path])
-
-
-def save_memory_plugin(writer: Writer, fact: MemoryPluginRecord) -> None:
-    """Keep what the files of an installation of claude-memory mention."""
-    with writer.transaction():
-        _insert(writer.connection, "save_plugin", msgspec.structs.asdict(fact))
-
-
-def delete_memory_plugins(writer: Writer, places: Iterable[str]) -> None:
-    """Forget installations that are no more."""
-    with writer.transaction():
-        writer.connection.executemany(
-            "DELETE FROM save_plugin WHERE install_path = ?", [(place,) for place in places]
-        )
-
-
-def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
-    """Note that files of one of the tables named above are gone; what they said is kept."""
-    with writer.transaction():
-        writer.connection.executemany(
-            f"UPDATE {table} SET gone = 1 WHERE path = ?", [(path,) for path in paths]
-        )
+        _check_tail(writer.connection, log, before)
+        writer.connection.execute("DELETE FROM save_log WHERE path = ?", [log.path])
 
 
 def _check_tail(db: sqlite3.Connection, log: SaveLogFile, before: TailState) -> None:
@@ -380,23 +341,20 @@ def _check_tail(db: sqlite3.Connection, log: SaveLogFile, before: TailState) -> 
         raise StaleTailError(log.path)
 
 
-def _insert(db: sqlite3.Connection, table: str, row: dict[str, Any]) -> None:
-    names = ", ".join(row)
-    places = ", ".join(f":{name}" for name in row)
-    db.execute(f"INSERT OR REPLACE INTO {table} ({names}) VALUES ({places})", row)
+def delete_memory_plugins(writer: Writer, install_paths: Iterable[str]) -> None:
+    """Delete installations that no longer exist."""
+    with writer.transaction():
+        writer.connection.executemany(
+            "DELETE FROM save_plugin WHERE install_path = ?", [(path,) for path in install_paths]
+        )
 
 
-def _mark_columns(mark: FileMark) -> dict[str, int]:
-    return msgspec.structs.asdict(mark)
-
-
-def _inode_columns(tail: TailState) -> dict[str, str]:
-    # As text: some network mounts have numbers that SQLite's integer does not hold.
-    return {"device": str(tail.device), "inode": str(tail.inode)}
-
-
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
+    """Record that files of one of the tables above are gone; their rows are kept."""
+    with writer.transaction():
+        writer.connection.executemany(
+            f"UPDATE {table} SET gone = 1 WHERE path = ?", [(path,) for path in paths]
+        )
 
 
 _VERSION_UPSERT: Final = """

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .queries.query_rows import fetch_records, in_condition
+from .queries.query_rows import convert_records, fetch_records, in_condition
 from .transcript_records import FileKind
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class PendingReports(msgspec.Struct, frozen=True):
-    """A file with compactions of which nothing is told yet, or by older rules."""
+    """A file with compactions that are not reported yet, or only by older rules."""
 
     file_id: int
     path: str
@@ -25,54 +25,34 @@ class PendingReports(msgspec.Struct, frozen=True):
     boundaries: tuple[tuple[int, str], ...]  # byte offset and uuid of each
 
 
-class CompactionReportRow(msgspec.Struct, frozen=True):
-    """What is told of the boundary at an offset."""
+def pending_reports(writer: Writer, version: int) -> list[PendingReports]:
+    """List the files with unreported compactions, the one with the newest first.
 
-    offset: int
-    uuid: str
-    told: str
+    A boundary whose summary is still being written is left out until the summary is there or
+    the session continues without it. A boundary that was reported before an answer followed is
+    reported again when one does: by then everything that the client attached to it is there.
+    """
+    files: dict[int, PendingReports] = {}
+    for *file, offset, uuid in writer.connection.execute(_PENDING_REPORTS, [version]):
+        file_id, path, kind, session_id, read_to = file
+        earlier = files[file_id].boundaries if file_id in files else ()
+        files[file_id] = PendingReports(
+            file_id, path, FileKind(kind), session_id, read_to, (*earlier, (offset, uuid))
+        )
+    return list(files.values())
 
 
-class CompactionReportWriter:
-    """The writing side of the table; it belongs to the writer's thread."""
+def save_reports(
+    writer: Writer, file_id: int, version: int, reports: Iterable[tuple[int, str, str]]
+) -> None:
+    """Save reports, each with its boundary's offset and uuid.
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer: Final = writer
-
-    def pending(self, version: int) -> list[PendingReports]:
-        """List the files with compactions to tell of, the one with the newest first.
-
-        A boundary whose summary is still being written is left out, until that is there or
-        the session goes on without it. One that was told of before an answer followed is told
-        of again when one does: what the client attached to it is all there then.
-        """
-        files: dict[int, PendingReports] = {}
-        for (
-            file_id,
-            path,
-            kind,
-            session_id,
-            read_to,
-            offset,
-            uuid,
-        ) in self._writer.connection.execute(_PENDING_REPORTS, [version]):
-            found = files.get(file_id)
-            places = (*(found.boundaries if found else ()), (offset, uuid))
-            files[file_id] = PendingReports(
-                file_id, path, FileKind(kind), session_id, read_to, places
-            )
-        return list(files.values())
-
-    def save(self, file_id: int, version: int, rows: Iterable[CompactionReportRow]) -> None:
-        """Keep what is told, unless the boundary went meanwhile or newer rules told of it."""
-        with self._writer.transaction():
-            self._writer.connection.executemany(
-                _SAVE_REPORT,
-                [
-                    {"file_id": file_id, "version": version} | msgspec.structs.asdict(row)
-                    for row in rows
-                ],
-            )
+    Left out are those whose boundary is gone or was reported by newer rules.
+    """
+    with writer.transaction():
+        writer.connection.executemany(
+            _SAVE_REPORT, [(file_id, version, *report) for report in reports]
+        )
 
 
 _HAS_LATER_LINES: Final = """(
@@ -90,18 +70,18 @@ WHERE COALESCE(t.version, -1) < 2 * ? + {_HAS_LATER_LINES.format("b")} AND f.gon
 ORDER BY b.at DESC, f.path, b.offset DESC
 """
 
-# Rules of one version tell twice at the most: before an answer, and for good.
+# Rules of one version report a boundary at most twice: before an answer, and for good.
 _SAVE_REPORT: Final = f"""
 INSERT INTO compaction_told (file_id, offset, version, told)
-SELECT :file_id, b.offset, 2 * :version + {_HAS_LATER_LINES.format("b")}, :told FROM boundary b
-WHERE b.file_id = :file_id AND b.offset = :offset AND b.uuid = :uuid
+SELECT ?1, b.offset, 2 * ?2 + {_HAS_LATER_LINES.format("b")}, ?5 FROM boundary b
+WHERE b.file_id = ?1 AND b.offset = ?3 AND b.uuid = ?4
 ON CONFLICT DO UPDATE SET version = excluded.version, told = excluded.told
     WHERE excluded.version > compaction_told.version
 """
 
 
 class UnansweredCompaction(msgspec.Struct, frozen=True):
-    """A file whose last compaction no answer follows, and that was not estimated as it is now."""
+    """A file whose last compaction has no answer yet and no up-to-date estimate."""
 
     file_id: int
     path: str  # below projects/
@@ -112,32 +92,34 @@ class UnansweredCompaction(msgspec.Struct, frozen=True):
     post_tokens: int | None
 
 
-class NextContextWriter:
-    """The writing side of the table; it belongs to the writer's thread."""
+def unanswered_compactions(
+    writer: Writer, session_ids: Iterable[str] | None = None
+) -> list[UnansweredCompaction]:
+    """List the files to estimate, of all sessions or of those named."""
+    where, values = in_condition("f.session_id", session_ids)
+    return convert_records(
+        UnansweredCompaction, writer.connection, _UNANSWERED.format(where=where), values
+    )
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer: Final = writer
 
-    def pending(self, session_ids: Iterable[str] | None = None) -> list[UnansweredCompaction]:
-        """List the files to estimate, of all sessions or of those named."""
-        where, values = in_condition("f.session_id", session_ids)
-        rows = self._writer.connection.execute(_UNANSWERED.format(where=where), values)
-        return [
-            UnansweredCompaction(row[0], row[1], FileKind(row[2]), row[3], row[4], row[5], row[6])
-            for row in rows
-        ]
+def save_next_contexts(
+    writer: Writer, estimates: Iterable[tuple[UnansweredCompaction, int | None]]
+) -> None:
+    """Save estimates in tokens."""
+    rows = [(each.file_id, each.offset, each.read_to, tokens) for each, tokens in estimates]
+    with writer.transaction():
+        writer.connection.executemany(
+            "INSERT OR REPLACE INTO compaction_left (file_id, offset, read_to, tokens)"
+            " VALUES (?, ?, ?, ?)",
+            rows,
+        )
 
-    def save(self, found: Iterable[tuple[UnansweredCompaction, int | None]]) -> None:
-        """Keep estimates in tokens."""
-        rows = [(each.file_id, each.offset, each.read_to, tokens) for each, tokens in found]
-        with self._writer.transaction():
-            self._writer.connection.executemany(_SAVE_NEXT_CONTEXT, rows)
 
-    def delete_answered(self) -> None:
-        """Forget the estimates that an answer has overtaken; most of the time there is none."""
-        if self._writer.connection.execute(f"SELECT 1 {_FROM_ANSWERED} LIMIT 1").fetchone():
-            with self._writer.transaction():
-                self._writer.connection.execute(f"DELETE {_FROM_ANSWERED}")
+def delete_answered_estimates(writer: Writer) -> None:
+    """Delete the estimates that an answer replaced; most of the time there are none."""
+    if writer.connection.execute(f"SELECT 1 {_FROM_ANSWERED} LIMIT 1").fetchone():
+        with writer.transaction():
+            writer.connection.execute(f"DELETE {_FROM_ANSWERED}")
 
 
 _HAS_ANSWER: Final = """EXISTS (SELECT 1 FROM response r JOIN file o USING (file_id)
@@ -156,13 +138,9 @@ _FROM_ANSWERED: Final = "FROM compaction_left WHERE " + _HAS_ANSWER.format(
     file_id="compaction_left.file_id", offset="compaction_left.offset"
 )
 
-_SAVE_NEXT_CONTEXT: Final = """
-INSERT OR REPLACE INTO compaction_left (file_id, offset, read_to, tokens) VALUES (?, ?, ?, ?)
-"""
-
 
 class UnmeasuredSave(msgspec.Struct, frozen=True):
-    """A block of a Stop hook of which it is not known yet, or not for good, what it cost."""
+    """A block of a Stop hook whose cost is not known yet, or not finally."""
 
     file_id: int
     path: str
@@ -170,35 +148,23 @@ class UnmeasuredSave(msgspec.Struct, frozen=True):
     read_to: int  # how far the store has read the file, in bytes
     offset: int
     model: str | None  # of the last answer before it
-    before_tokens: int | None  # what that answer saw and wrote, where no compaction lies between
+    before_tokens: int | None
+    """What that answer saw and wrote; None if a compaction lies between."""
 
 
-class SaveNoiseWriter:
-    """The writing side of the table; it belongs to the writer's thread."""
+def unmeasured_saves(writer: Writer, version: int) -> list[UnmeasuredSave]:
+    """List the blocks to measure, the newest first: new, open and grown, or by older rules."""
+    return fetch_records(UnmeasuredSave, writer.connection, _UNMEASURED, [version])
 
-    def __init__(self, writer: Writer) -> None:
-        self._writer: Final = writer
 
-    def pending(self, version: int) -> list[UnmeasuredSave]:
-        """List the blocks to measure, the newest first: new, open and grown, or by older rules."""
-        return fetch_records(UnmeasuredSave, self._writer.connection, _UNMEASURED, [version])
-
-    def save(
-        self, block: UnmeasuredSave, version: int, noise: str | None, *, is_final: bool
-    ) -> None:
-        """Keep what was measured, unless the block went meanwhile."""
-        with self._writer.transaction():
-            self._writer.connection.execute(
-                _SAVE_NOISE,
-                {
-                    "file_id": block.file_id,
-                    "offset": block.offset,
-                    "version": version,
-                    "read_to": block.read_to,
-                    "closed": is_final,
-                    "noise": noise,
-                },
-            )
+def save_noise(
+    writer: Writer, block: UnmeasuredSave, version: int, noise: str | None, *, is_final: bool
+) -> None:
+    """Save what was measured, unless the block is gone."""
+    with writer.transaction():
+        writer.connection.execute(
+            _SAVE_NOISE, (block.file_id, block.offset, version, block.read_to, is_final, noise)
+        )
 
 
 _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.offset < b.offset
@@ -220,8 +186,8 @@ ORDER BY b.at DESC, f.path, b.offset DESC
 
 _SAVE_NOISE: Final = """
 INSERT INTO save_noise (file_id, offset, version, read_to, closed, noise)
-SELECT :file_id, :offset, :version, :read_to, :closed, :noise WHERE EXISTS (
-    SELECT 1 FROM stop_block WHERE file_id = :file_id AND offset = :offset)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (
+    SELECT 1 FROM stop_block WHERE file_id = ?1 AND offset = ?2)
 ON CONFLICT DO UPDATE SET version = excluded.version, read_to = excluded.read_to,
     closed = excluded.closed, noise = excluded.noise
     WHERE excluded.version >= save_noise.version

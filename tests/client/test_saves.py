@@ -15,12 +15,12 @@ from ctxtop.core.saves.save_metrics import BandPosition
 from ctxtop.core.saves.save_noise import NoiseClass, Saver
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import config_queries
 from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.readers.saves_reader import read_saves
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
+from ..save_rows import stop_hooks
 
 if TYPE_CHECKING:
     from ctxtop.core.saves.project_saves import ProjectSaves
@@ -144,7 +144,7 @@ def test_the_noise_of_a_save_is_what_the_transcript_shows(lab: Lab, judge: Judge
     assert (expected.band.name, expected.lines) == ("004-16", BandPosition.ABOVE)
 
     with closing(open_reader(lab.store)) as db:
-        stops = config_queries.stop_hooks(db, turn.session_id)
+        stops = stop_hooks(db, turn.session_id)
         assert stops[0].blocked == 1
         assert all(each.blocked == 0 for each in stops[1:])
 

@@ -22,7 +22,7 @@ from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
 from ..recorder import Recorder
-from ..save_rows import FILE_REASON
+from ..save_rows import FILE_REASON, stop_hooks
 from ..surroundings import project, put, put_save
 from ..transcripts import (
     SESSION,
@@ -342,7 +342,7 @@ def test_what_the_hooks_did_is_kept(path: Path, tmp_path: Path, collector: Colle
     store = collector.writer.path
 
     with closing(open_reader(store)) as db:
-        (stop,) = config_queries.stop_hooks(db, SESSION)
+        (stop,) = stop_hooks(db, SESSION)
         assert (stop.hooks, stop.blocked, stop.duration_ms) == (2, 1, 71)
         assert json.loads(stop.commands) == ["python3 triage.py", ""]
         (kept,) = config_queries.memory_notes(db)
@@ -385,7 +385,7 @@ def test_lines_of_any_shape(path: Path, tmp_path: Path, collector: Collector) ->
     write(path, [*before(tmp_path), *odd])
     collector.scan_and_measure_saves()
     with closing(open_reader(collector.writer.path)) as db:
-        assert len(config_queries.stop_hooks(db, SESSION)) == 3
+        assert len(stop_hooks(db, SESSION)) == 3
         found = config_queries.stop_blocks(db)
     assert len(found) == 2
     assert found[1].chars > len(found[1].text)

@@ -18,7 +18,7 @@ from ctxtop.core.measure.compaction_report import (
     encode_report,
 )
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.post_scan_writer import CompactionReportRow, CompactionReportWriter
+from ctxtop.core.store.post_scan_writer import pending_reports, save_reports
 from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.writer import Writer
@@ -170,12 +170,12 @@ def test_what_older_rules_told_is_told_again_and_what_newer_ones_told_stays(
 ) -> None:
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary("nothing")])
     collector.scan_and_report_compactions()
-    (untold,) = CompactionReportWriter(writer).pending(REPORT_VERSION + 1)
+    (untold,) = pending_reports(writer, REPORT_VERSION + 1)
     ((offset, uuid),) = untold.boundaries
-    newer = CompactionReportRow(offset, uuid, encode_report(CompactionReport(cleared_results=7)))
-    CompactionReportWriter(writer).save(untold.file_id, REPORT_VERSION + 1, [newer])
-    older = CompactionReportRow(offset, uuid, encode_report(CompactionReport()))
-    CompactionReportWriter(writer).save(untold.file_id, REPORT_VERSION, [older])
+    newer = (offset, uuid, encode_report(CompactionReport(cleared_results=7)))
+    save_reports(writer, untold.file_id, REPORT_VERSION + 1, [newer])
+    older = (offset, uuid, encode_report(CompactionReport()))
+    save_reports(writer, untold.file_id, REPORT_VERSION, [older])
 
     ((_, told),) = compactions(store)
     assert told == CompactionReport(cleared_results=7)
@@ -189,14 +189,14 @@ def test_a_boundary_that_went_meanwhile_is_not_kept(
 ) -> None:
     write(path, [boundary(uuid="B1"), summary()])
     collector.scan()
-    (untold,) = CompactionReportWriter(writer).pending(1)
+    (untold,) = pending_reports(writer, 1)
     ((offset, uuid),) = untold.boundaries
     row = encode_report(CompactionReport())
     wrong = [
-        CompactionReportRow(offset + 1, uuid, row),
-        CompactionReportRow(offset, "another", row),
+        (offset + 1, uuid, row),
+        (offset, "another", row),
     ]
-    CompactionReportWriter(writer).save(untold.file_id, 1, wrong)
+    save_reports(writer, untold.file_id, 1, wrong)
 
     assert dump(store)["compaction_told"] == []
 
@@ -280,7 +280,7 @@ def test_two_collectors_on_one_store_tell_the_same(
     with closing(Writer(store)) as second:
         other = Collector(claude, second, Recorder())
         other.scan()
-        waiting = CompactionReportWriter(second).pending(REPORT_VERSION)
+        waiting = pending_reports(second, REPORT_VERSION)
         collector.post_scan_jobs.report_compactions()
         before = dump(store)
         # It had looked before the first one stored anything.

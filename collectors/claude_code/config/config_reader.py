@@ -19,8 +19,8 @@ from ....core.store.config_records import (
     FileMark,
     PluginRecord,
     mark_gone,
-    save_definitions,
     save_plugins,
+    save_records,
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.queries.config_queries import SeenFile, files_seen
@@ -76,7 +76,7 @@ class DefinitionFollower:
         gone = known.keys() - present.keys()
         if changed or gone:
             with self._writer.transaction():
-                save_definitions(self._writer, changed)
+                save_records(self._writer, DEFINITIONS_TABLE, changed)
                 mark_gone(self._writer, DEFINITIONS_TABLE, gone)
             known = {path: seen for path, seen in known.items() if path not in gone}
             known |= {fact.path: SeenFile(fact.mark, fact.problem) for fact in changed}

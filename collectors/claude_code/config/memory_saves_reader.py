@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec.structs import replace
 
 from ....core.store.config_records import (
+    MEMORY_PLUGINS_TABLE,
     SAVE_FILES_TABLE,
     SAVE_LOGS_TABLE,
     STAGING_FOLDERS_TABLE,
@@ -24,8 +25,7 @@ from ....core.store.config_records import (
     mark_gone,
     restart_save_log,
     save_files,
-    save_memory_plugin,
-    save_staging_folder,
+    save_records,
 )
 from ....core.store.queries import config_queries as queries
 from ....core.store.transcript_records import BadLine, TailState
@@ -188,7 +188,7 @@ class MemoryPluginFollower:
             triage_writes_file=_mentions_triage_file(triage),
             has_orchestrator=orchestrate is not None,
         )
-        save_memory_plugin(self._writer, fact)
+        save_records(self._writer, MEMORY_PLUGINS_TABLE, [fact])
         self._known[path] = fact
 
     def keep_only(self, places: Iterable[str]) -> None:
@@ -298,7 +298,7 @@ class SaveFollower:
             return {}
         fact = check_staging_folder(found, staging, self._folders.user_id)
         if fact != known:
-            save_staging_folder(self._writer, fact)
+            save_records(self._writer, STAGING_FOLDERS_TABLE, [fact])
             self._places[place] = fact
         self._problems.report_or_resolve(place, fact.problem, "it is left alone; see who made it")
         if fact.problem:

@@ -7,26 +7,22 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from .. import config_records
 from ..config_records import (
-    ConfigScope,
-    DefinitionKind,
     DefinitionRecord,
     FileMark,
     HookHandlerRecord,
     MemoryPluginRecord,
     PluginRecord,
     SaveEventRecord,
-    SaveFileContent,
-    SaveFileKind,
     SaveFileRecord,
     SaveLogFile,
     SettingsFileRecord,
     StagingFolderRecord,
-    StagingLocation,
 )
-from ..transcript_records import TailState
+from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
 from ..writer import GONE_SIZE
-from .query_rows import fetch_records
+from .query_rows import RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):
@@ -37,22 +33,20 @@ class SeenFile(NamedTuple):
 
 
 def project_folders(db: sqlite3.Connection) -> list[str]:
-    """Folders that sessions worked in, newest activity first."""
-    rows = db.execute(
-        "SELECT s.cwd FROM session s JOIN file f USING (file_id)"
-        " WHERE f.kind = 'session' AND s.cwd IS NOT NULL"
-        " GROUP BY s.cwd ORDER BY MAX(f.mtime_ns) DESC, s.cwd"
-    )
-    return [str(row[0]) for row in rows]
+    """List the folders that sessions worked in, newest activity first."""
+    return _session_folders(db, "s.cwd")
 
 
 def project_roots(db: sqlite3.Connection) -> list[str]:
-    """Folders that sessions began in, newest activity first: those whose policy is read."""
+    """List the folders that sessions began in, newest activity first; their policies are read."""
+    return _session_folders(db, "COALESCE(s.began_in, s.launched_in)")
+
+
+def _session_folders(db: sqlite3.Connection, folder: str) -> list[str]:
     rows = db.execute(
-        "SELECT COALESCE(s.began_in, s.launched_in) AS root"
-        " FROM session s JOIN file f USING (file_id)"
-        " WHERE f.kind = 'session' AND root IS NOT NULL"
-        " GROUP BY root ORDER BY MAX(f.mtime_ns) DESC, root"
+        f"SELECT {folder} AS folder FROM session s JOIN file f USING (file_id)"
+        " WHERE f.kind = 'session' AND folder IS NOT NULL"
+        " GROUP BY folder ORDER BY MAX(f.mtime_ns) DESC, folder"
     )
     return [str(row[0]) for row in rows]
 
@@ -63,108 +57,85 @@ def files_seen(db: sqlite3.Connection, table: str) -> dict[str, dict[str, SeenFi
     rows = db.execute(
         f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
     )
-    for row in rows:
-        found.setdefault(row[0], {})[row[1]] = SeenFile(FileMark(row[2], row[3], row[4]), row[5])
+    for folder, path, *mark, problem in rows:
+        found.setdefault(folder, {})[path] = SeenFile(FileMark(*mark), problem)
     return found
 
 
+_JSON_COLUMNS: Final = ("skills", "tools", "content")
+
+
+def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
+    """Make a record of its columns, as `config_records` stores them."""
+    if "inode" in row:
+        row["mark"] = {name: row[name] for name in FileMark.__struct_fields__}
+    row |= {name: msgspec.json.decode(row[name]) for name in _JSON_COLUMNS if row.get(name)}
+    return msgspec.convert(row, kind, strict=False)
+
+
+def _read_table(db: sqlite3.Connection, table: str, rest: str) -> list[dict[str, Any]]:
+    cursor = db.execute(f"SELECT * FROM {table} {rest}")
+    names = [column[0] for column in cursor.description]
+    return [dict(zip(names, row, strict=True)) for row in cursor]
+
+
 def settings_files(db: sqlite3.Connection) -> list[SettingsFileRecord]:
-    """Every settings file that is there, in the order of their paths."""
+    """Every settings file that exists, in the order of their paths."""
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
     hooks: dict[str, list[HookHandlerRecord]] = {}
-    for path, *row in db.execute(_HOOKS):
-        row[6] = bool(row[6])
-        hooks.setdefault(path, []).append(HookHandlerRecord(*row))
+    for row in _read_table(db, "hook", "ORDER BY path, position"):
+        hooks.setdefault(row["path"], []).append(read_record(HookHandlerRecord, row))
+    files = _read_records(db, SettingsFileRecord, config_records.SETTINGS_TABLE)
     return [
-        SettingsFileRecord(
-            path=row[0],
-            folder=row[1],
-            scope=ConfigScope(row[2]),
-            project=row[3],
-            mark=FileMark(*row[4:7]),
-            values=values.get(row[0], {}),
-            hooks=tuple(hooks.get(row[0], ())),
-            problem=row[7],
+        msgspec.structs.replace(
+            file, values=values.get(file.path, {}), hooks=tuple(hooks.get(file.path, ()))
         )
-        for row in db.execute(_SETTINGS)
+        for file in files
     ]
 
 
 def plugins(db: sqlite3.Connection) -> list[PluginRecord]:
     """Every installation of a plugin."""
-    rows = db.execute(
-        "SELECT plugin_id, scope, project, install_path, version FROM plugin ORDER BY 1, 2, 3"
-    )
-    return [PluginRecord(*row) for row in rows]
+    sql = f"SELECT {columns(PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
+    return fetch_records(PluginRecord, db, sql)
+
+
+def _read_records(
+    db: sqlite3.Connection,
+    kind: type[RecordT],
+    table: str,
+    rest: str = "WHERE gone = 0 ORDER BY path",
+) -> list[RecordT]:
+    return [read_record(kind, row) for row in _read_table(db, table, rest)]
 
 
 def definitions(db: sqlite3.Connection) -> list[DefinitionRecord]:
-    """Every definition that is there, in the order of their paths."""
-    return [
-        DefinitionRecord(
-            path=row["path"],
-            folder=row["folder"],
-            kind=DefinitionKind(row["kind"]),
-            scope=ConfigScope(row["scope"]),
-            project=row["project"],
-            plugin_id=row["plugin_id"],
-            mark=FileMark(row["size"], row["mtime_ns"], row["inode"]),
-            name=row["name"],
-            description=row["description"],
-            model=row["model"],
-            skills=tuple(msgspec.json.decode(row["skills"])),
-            tools=None if row["tools"] is None else tuple(msgspec.json.decode(row["tools"])),
-            color=row["color"],
-            background=None if row["background"] is None else bool(row["background"]),
-            auto_compact_window=row["auto_compact_window"],
-            body_bytes=row["body_bytes"],
-            body_estimated_tokens=row["body_estimated_tokens"],
-            sha256=row["sha256"],
-            problem=row["problem"],
-        )
-        for row in _fetch_dicts(db, "SELECT * FROM definition WHERE gone = 0 ORDER BY path")
-    ]
+    """Every definition that exists, in the order of their paths."""
+    return _read_records(db, DefinitionRecord, config_records.DEFINITIONS_TABLE)
 
 
 def staging_folders(db: sqlite3.Connection) -> list[StagingFolderRecord]:
-    """Every staging folder that is there."""
-    rows = db.execute(
-        "SELECT path, generation, project, mode, problem FROM save_place"
-        " WHERE gone = 0 ORDER BY path"
-    )
-    return [StagingFolderRecord(row[0], StagingLocation(row[1]), *row[2:]) for row in rows]
+    """Every staging folder that exists."""
+    return _read_records(db, StagingFolderRecord, config_records.STAGING_FOLDERS_TABLE)
 
 
 def current_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
     """Every file of the save flow as it stands."""
-    return _save_files(db, "gone = 0")
+    return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE)
 
 
 def earlier_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
-    """Versions of such files that are gone or replaced, oldest first."""
-    return _save_files(db, "gone = 1")
+    """Versions of such files that are gone or were replaced, oldest first."""
+    rest = "WHERE gone = 1 ORDER BY path, version"
+    return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE, rest)
 
 
 def memory_plugins(db: sqlite3.Connection) -> list[MemoryPluginRecord]:
     """What the files of each installation of claude-memory mention."""
-    rows = db.execute(
-        "SELECT install_path, plugin_id, version, mark, skill_takes_file, triage_writes_file,"
-        " has_orchestrator FROM save_plugin ORDER BY install_path"
-    )
-    return [
-        MemoryPluginRecord(
-            install_path=row[0],
-            plugin_id=row[1],
-            version=row[2],
-            mark=row[3],
-            skill_takes_file=_optional_bool(row[4]),
-            triage_writes_file=_optional_bool(row[5]),
-            has_orchestrator=bool(row[6]),
-        )
-        for row in rows
-    ]
+    rest = "ORDER BY install_path"
+    return _read_records(db, MemoryPluginRecord, config_records.MEMORY_PLUGINS_TABLE, rest)
 
 
 def save_log_files(db: sqlite3.Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
@@ -180,97 +151,29 @@ def save_log_files(db: sqlite3.Connection) -> dict[str, tuple[SaveLogFile, TailS
 
 
 def save_events(db: sqlite3.Connection, project: str) -> list[SaveEventRecord]:
-    """Events that one project's logs told, in the order of their times."""
-    rows = db.execute(_EVENTS, [project])
-    return [SaveEventRecord(*row) for row in rows]
+    """List the events of one project's logs, in the order of their times."""
+    sql = f"""SELECT {columns(SaveEventRecord)} FROM save_event
+        WHERE path IN (SELECT path FROM save_log WHERE project = ?) ORDER BY at, path, offset"""
+    return fetch_records(SaveEventRecord, db, sql, [project])
 
 
-def _save_files(db: sqlite3.Connection, where: str) -> list[SaveFileRecord]:
-    rows = db.execute(
-        "SELECT path, folder, kind, generation, project, size, mtime_ns, inode, content, problem"
-        f" FROM save_file WHERE {where} ORDER BY path, version"
-    )
-    return [
-        SaveFileRecord(
-            path=row[0],
-            folder=row[1],
-            kind=SaveFileKind(row[2]),
-            generation=StagingLocation(row[3]),
-            project=row[4],
-            mark=FileMark(*row[5:8]),
-            content=None if row[8] is None else msgspec.json.decode(row[8], type=SaveFileContent),
-            problem=row[9],
-        )
-        for row in rows
-    ]
-
-
-def _optional_bool(value: int | None) -> bool | None:
-    return None if value is None else bool(value)
-
-
-def _fetch_dicts(db: sqlite3.Connection, sql: str) -> list[dict[str, Any]]:
-    cursor = db.execute(sql)
-    names = [column[0] for column in cursor.description]
-    return [dict(zip(names, row, strict=True)) for row in cursor]
-
-
-_SETTINGS: Final = """
-SELECT path, folder, scope, project, size, mtime_ns, inode, problem
-FROM settings_file WHERE gone = 0 ORDER BY path
-"""
-
-_HOOKS: Final = """
-SELECT path, position, event, matcher, kind, command, timeout_s, in_background, mark
-FROM hook ORDER BY path, position
-"""
-
-_EVENTS: Final = """
-SELECT e.offset, e.event, e.at, e.level, e.hook, e.script, e.session_id, e.duration_ms,
-    e.data, e.error, e.problem
-FROM save_event e JOIN save_log l USING (path)
-WHERE l.project = ? ORDER BY e.at, e.path, e.offset
-"""
-
-
-class StopBlockRow(msgspec.Struct, frozen=True):
-    """A line in which a session was told what a Stop hook kept it for, with its noise."""
+class StopBlockRow(StopBlockRecord, frozen=True):
+    """A block of a Stop hook, with its session and its noise."""
 
     session_id: str
     path: str
     cwd: str | None
     client_version: str | None
-    offset: int
-    uuid: str
-    at: int | None
-    text: str
-    lines: int
-    chars: int
     noise: str | None
-    """As `encode_noise` writes it; None where it is not measured yet, or not claude-memory's."""
+    """As `encode_noise` writes it; None if it is not measured yet, or not claude-memory's."""
 
 
-class MemoryNoteRow(msgspec.Struct, frozen=True):
-    """What claude-memory told at a session's prompt."""
+class MemoryNoteRow(MemoryNoteRecord, frozen=True):
+    """A note of claude-memory, with its session."""
 
     session_id: str
     path: str
     cwd: str | None
-    offset: int
-    at: int | None
-    text: str
-
-
-class StopHookRow(msgspec.Struct, frozen=True):
-    """The Stop hooks of one end of a turn."""
-
-    session_id: str
-    offset: int
-    at: int | None
-    hooks: int
-    blocked: int
-    duration_ms: int | None
-    commands: str
 
 
 def stop_blocks(db: sqlite3.Connection) -> list[StopBlockRow]:
@@ -286,11 +189,6 @@ def memory_notes(db: sqlite3.Connection) -> list[MemoryNoteRow]:
     return fetch_records(MemoryNoteRow, db, _MEMORY_NOTES)
 
 
-def stop_hooks(db: sqlite3.Connection, session_id: str) -> list[StopHookRow]:
-    """The Stop hooks of a session, in the order of the lines."""
-    return fetch_records(StopHookRow, db, _STOP_HOOKS, [session_id])
-
-
 def saves_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
     """Return a value that changes when anything does that a save is judged by."""
     return tuple(db.execute(_FINGERPRINT).fetchone())
@@ -304,21 +202,15 @@ SELECT (SELECT COUNT(*) || ' ' || COALESCE(MAX(version), 0) || ' ' || TOTAL(gone
     (SELECT GROUP_CONCAT(mark) FROM save_plugin)
 """
 
-_STOP_BLOCKS: Final = """
-SELECT f.session_id, f.path, s.cwd, s.client_version, b.offset, b.uuid, b.at, b.text, b.lines,
-    b.chars, n.noise
+_STOP_BLOCKS: Final = f"""
+SELECT {columns(StopBlockRecord, "b.")}, f.session_id, f.path, s.cwd, s.client_version, n.noise
 FROM stop_block b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
 ORDER BY f.mtime_ns, f.session_id, f.path, b.offset
 """
 
-_MEMORY_NOTES: Final = """
-SELECT f.session_id, f.path, s.cwd, n.offset, n.at, n.text
+_MEMORY_NOTES: Final = f"""
+SELECT {columns(MemoryNoteRecord, "n.")}, f.session_id, f.path, s.cwd
 FROM memory_note n JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
 ORDER BY n.at, f.path, n.offset
-"""
-
-_STOP_HOOKS: Final = """
-SELECT f.session_id, h.offset, h.at, h.hooks, h.blocked, h.duration_ms, h.commands
-FROM stop_hook h JOIN file f USING (file_id) WHERE f.session_id = ? ORDER BY f.path, h.offset
 """

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-RecordT = TypeVar("RecordT")
+RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
 
 def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:
@@ -25,9 +25,9 @@ def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[s
     return f"{column} IN ({', '.join('?' * len(chosen))})", chosen
 
 
-def columns(record: type[msgspec.Struct]) -> str:
-    """List a record's fields: the columns of its table have their names."""
-    return ", ".join(record.__struct_fields__)
+def columns(record: type[msgspec.Struct], prefix: str = "") -> str:
+    """List a record's fields, which are the columns of its table."""
+    return ", ".join(f"{prefix}{name}" for name in record.__struct_fields__)
 
 
 def fetch_records(
@@ -38,6 +38,19 @@ def fetch_records(
 ) -> list[RecordT]:
     """Run a query whose columns are the fields of a record."""
     return [kind(*row) for row in db.execute(sql, values)]
+
+
+def convert_records(
+    kind: type[RecordT],
+    db: sqlite3.Connection,
+    sql: str,
+    values: Sequence[Any] | dict[str, Any] = (),
+) -> list[RecordT]:
+    """Like `fetch_records` for a record with enums or booleans, which SQLite does not have."""
+    return [
+        msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind, strict=False)
+        for row in db.execute(sql, values)
+    ]
 
 
 class SessionRow(msgspec.Struct, frozen=True):
