@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .demo_folder import make_demo, make_demo_history, make_demo_saves
-from .demo_transcript import DemoFolder, DemoSession
+from .demo_folder import DemoFolder, make_demo, make_demo_history, make_demo_saves
+from .demo_transcript import DemoSession
 from .demo_writer import DemoWriter
 
 __all__ = [

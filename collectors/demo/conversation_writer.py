@@ -1,33 +1,38 @@
-"""Write a conversation as 2.1.329 does: requests, answers, token counts and tool results."""
+"""Writes a conversation as 2.1.329 does: requests, attachments, answers and tool results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
+from functools import cache
+from typing import NamedTuple
 
-from . import client_attachments
-from .client_attachments import Attachments
-from .demo_data import MODEL_OF_ID, DemoModel, DemoToolCall, shape
+from .demo_data import CLIENT, MODEL_OF_ID, DemoJson, DemoModel, DemoToolCall, shape
 from .demo_transcript import (
     DemoClock,
-    DemoJson,
     TranscriptChain,
     content_digest,
+    encode_json,
     format_time,
     to_millis,
 )
 
 UNCACHED_TOKENS = 6  # input tokens that no cache holds: the client sends next to nothing uncached
 
+# About what the client really writes, in characters.
+SYSTEM_PART_CHARS = (8_200, 2_400, 3_600, 3_000, 4_200)
+TOOL_DESCRIPTION_CHARS = 2_600
+AGENT_LINE_CHARS = 80
+SKILL_LINE_CHARS = 90
+TOKEN_BUDGET = 15_000_000  # what the client counts down from in its reminder
 
-@dataclass(frozen=True)
-class AnswerUsage:
-    """The four counts of one answer; their first three are the context."""
 
-    uncached: int
-    written: int  # to the cache
-    read: int  # from the cache
-    output: int
+class AnswerUsage(NamedTuple):
+    """The four token counts of one answer; their first three are the context."""
+
+    uncached: int = 0
+    written: int = 0  # to the cache
+    read: int = 0  # from the cache
+    output: int = 0
 
     @property
     def context(self) -> int:
@@ -43,20 +48,11 @@ class AnswerUsage:
             usage["output_tokens"],
         )
 
-    def fields(self, kind: str = "usage") -> DemoJson:
-        """Return the usage object as the client of that shape writes it."""
-        return shape(kind, **asdict(self))
+    def fields(self, kind: str = "usage", **more: object) -> DemoJson:
+        return shape(kind, **self._asdict(), **more)
 
     def plus(self, other: AnswerUsage) -> AnswerUsage:
-        return AnswerUsage(
-            self.uncached + other.uncached,
-            self.written + other.written,
-            self.read + other.read,
-            self.output + other.output,
-        )
-
-
-NO_TOKENS = AnswerUsage(0, 0, 0, 0)
+        return AnswerUsage(*map(sum, zip(self, other, strict=True)))
 
 
 def split_usage(tokens: int, before: int, output: int) -> AnswerUsage:
@@ -72,8 +68,8 @@ class CostTotals:
     started_ms: int
     by_model: dict[str, AnswerUsage] = field(default_factory=dict)
 
-    def count(self, model: DemoModel, usage: AnswerUsage) -> None:
-        self.by_model[model.id] = self.by_model.get(model.id, NO_TOKENS).plus(usage)
+    def count(self, model_id: str, usage: AnswerUsage) -> None:
+        self.by_model[model_id] = self.by_model.get(model_id, AnswerUsage()).plus(usage)
 
     def line(self, session_id: str, clock: DemoClock) -> DemoJson:
         models = {name: _model_cost(name, usage) for name, usage in self.by_model.items()}
@@ -93,17 +89,46 @@ class CostTotals:
 def _model_cost(name: str, usage: AnswerUsage) -> DemoJson:
     weighted = usage.uncached + usage.output * 5 + usage.read / 10 + usage.written * 1.25
     cost = weighted * MODEL_OF_ID[name].usd_per_million / 1_000_000
-    return shape("cost of a model", usd=round(cost, 6), **asdict(usage))
+    return usage.fields("cost of a model", usd=round(cost, 6))
 
 
-def request_params(model: DemoModel) -> DemoJson:
-    """Return the parameters of a request; a model without effort thinks with a budget."""
-    thinking: DemoJson = {"type": "adaptive", "display": "omitted"}
-    if model.effort is None:
-        budget = model.max_output - 1
-        thinking = {"budget_tokens": budget, "type": "enabled", "display": "omitted"}
-    params = shape("request", model=model.id, max_tokens=model.max_output, thinking=thinking)
-    return params if model.effort is None else params | {"output_config": {"effort": model.effort}}
+def text_block(text: str) -> DemoJson:
+    return {"type": "text", "text": text}
+
+
+def thinking_block(size: int) -> DemoJson:
+    """Return a thought: its text is left out, its signature is there."""
+    signature = "EqQB" + "CkYICxgCKkDKK1b" * (size // 15)
+    return {"type": "thinking", "thinking": "", "signature": signature}
+
+
+def tool_use_block(tool_use_id: str, call: DemoToolCall) -> DemoJson:
+    return {"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}
+
+
+def tool_result_block(tool_use_id: str, output: str | list[DemoJson]) -> DemoJson:
+    return {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
+
+
+def stop_reason(blocks: list[DemoJson]) -> str:
+    return "tool_use" if any(block["type"] == "tool_use" for block in blocks) else "end_turn"
+
+
+@cache
+def filler_text(size: int) -> str:
+    """Return about `size` characters of instructions that nobody needs to read."""
+    sentence = ". ".join(words.capitalize() for words in CLIENT.instructions) + ". "
+    return (sentence * (size // len(sentence) + 1))[:size].rstrip() + "."
+
+
+def tool_schemas() -> list[DemoJson]:
+    """Return every tool as a request carries it."""
+    text = filler_text(TOOL_DESCRIPTION_CHARS)
+    return [shape("tool", name=name, description=f"{name}: {text}") for name in CLIENT.tools]
+
+
+def agent_lines() -> list[str]:
+    return [f"- {kind}: {filler_text(AGENT_LINE_CHARS)}" for kind in CLIENT.agent_types]
 
 
 @dataclass
@@ -120,8 +145,8 @@ class RequestLog:
     unstored: list[str] = field(default_factory=list)  # answers: sent again, never stored as blobs
     shape_hash: str = ""
 
-    def add_message(self, message: DemoJson) -> None:
-        self.pending.append(message)
+    def add_message(self, role: str, content: str | list[DemoJson]) -> None:
+        self.pending.append({"role": role, "content": content})
 
     def add_answer(self, blocks: list[DemoJson]) -> None:
         """Record an answer; the next request includes it."""
@@ -135,88 +160,179 @@ class RequestLog:
         """Write the lines of one request and return its id."""
         if not self.shape_hash:
             self._write_shape()
-        tail = [*self.unstored, *(content_digest(message) for message in self.pending)]
-        for message in self.pending:
-            self.chain.add_unchained(
-                self._head("api-request-blob")
-                | {"hash": content_digest(message), "message": message}
-            )
+        digests = [content_digest(message) for message in self.pending]
+        for digest, message in zip(digests, self.pending, strict=True):
+            self._write("api-request-blob", hash=digest, message=message)
+        tail = [*self.unstored, *digests]
         request_id = self.chain.ids.uuid()
-        line = self._head("api-request") | {
-            "id": request_id,
-            "timestamp": format_time(self.chain.clock.tick()),
-            "version": self.chain.origin.version,
-            "querySource": self.source,
-            "shapeHash": self.shape_hash,
-            "params": request_params(self.model),
-        }
-        if self.base is not None:
-            line["base"] = self.base
-        line |= {"keep": self.keep, "tail": tail}
-        line |= shape("cache control", last=self.keep + len(tail) - 1)
-        self.chain.add_unchained(line | {"requestDigest": content_digest([self.base, tail])})
+        base = {} if self.base is None else {"base": self.base}
+        self._write(
+            "api-request",
+            id=request_id,
+            **self._sent_at(),
+            querySource=self.source,
+            shapeHash=self.shape_hash,
+            params=self._params(),
+            **base,
+            keep=self.keep,
+            tail=tail,
+            **shape("cache control", last=self.keep + len(tail) - 1),
+            requestDigest=content_digest([self.base, tail]),
+        )
         self.base, self.keep = request_id, self.keep + len(tail)
         self.pending, self.unstored = [], []
         return request_id
 
-    def _head(self, kind: str) -> DemoJson:
+    def _write_shape(self) -> None:
+        opening = text_block("You are Claude Code, Anthropic's official CLI.")
+        system = [opening, text_block("\n\n".join(self.system))]
+        content: DemoJson = {"system": system, "tools": tool_schemas()}
+        self.shape_hash = content_digest(content)
+        self._write(
+            "api-request-shape", shapeHash=self.shape_hash, **self._sent_at(), shape=content
+        )
+
+    def _write(self, kind: str, **fields: object) -> None:
         head: DemoJson = {"type": kind, "sessionId": self.chain.origin.session_id}
         if self.chain.agent_id is not None:
             head["agentId"] = self.chain.agent_id
-        return head
+        self.chain.sink.add(head | fields)
 
-    def _write_shape(self) -> None:
-        shape: DemoJson = {
-            "system": [
-                {"type": "text", "text": "You are Claude Code, Anthropic's official CLI."},
-                {"type": "text", "text": "\n\n".join(self.system)},
-            ],
-            "tools": client_attachments.tool_schemas(),
-        }
-        self.shape_hash = content_digest(shape)
-        self.chain.add_unchained(
-            self._head("api-request-shape")
-            | {
-                "shapeHash": self.shape_hash,
-                "timestamp": format_time(self.chain.clock.tick()),
-                "version": self.chain.origin.version,
-                "shape": shape,
-            }
+    def _sent_at(self) -> DemoJson:
+        moment = format_time(self.chain.clock.tick())
+        return {"timestamp": moment, "version": self.chain.origin.version}
+
+    def _params(self) -> DemoJson:
+        """Return a request's parameters; a model without effort thinks with a budget."""
+        model = self.model
+        thinking: DemoJson = {"type": "adaptive", "display": "omitted"}
+        effort: DemoJson = {"output_config": {"effort": model.effort}}
+        if model.effort is None:
+            budget = model.max_output - 1
+            thinking = {"budget_tokens": budget, "type": "enabled", "display": "omitted"}
+            effort = {}
+        return shape("request", model=model.id, max_tokens=model.max_output, thinking=thinking) | (
+            effort
         )
+
+
+def _rendered(text: str) -> DemoJson:
+    """Return the fields that say how an attachment reached the model."""
+    return {"rendered": [{"content": text}], "renderedRole": "system"}
+
+
+def _reminder(text: str) -> DemoJson:
+    return _rendered(f"<system-reminder>\n{text}\n</system-reminder>")
+
+
+class Attachments:
+    """Writes the lines in which the client adds context of its own."""
+
+    def __init__(self, chain: TranscriptChain, model: DemoModel, lineage: DemoJson) -> None:
+        self._chain = chain
+        self._model = model
+        self._lineage = lineage  # later lines of a typed session name their session twice
+        self._common: DemoJson = {}  # the opening lines do so only after a compaction
+
+    def add_opening(self) -> None:
+        self.add_environment()
+        self.add_tools(pendingMcpServers=[], failedMcpServers=[])
+        self.add_agents()
+        self.add_skills()
+
+    def add_reopening(self) -> None:
+        """Write what comes back right after a compaction's summary."""
+        self._common = self._lineage
+        self.add_tools()
+        self.add_agents()
+        self.add_skills()
+        self.add_environment()
+
+    def add_environment(self) -> None:
+        """Write where the client runs and which model it uses."""
+        attachment = shape("attachment environment", cwd=self._chain.origin.cwd)
+        self._add(attachment, _rendered(filler_text(240)) | self._common)
+        model = self._model
+        text = f"You are powered by {model.name} ({model.id})."
+        attachment = shape(
+            "attachment model", id=model.id, name=model.name, cutoff=model.cutoff, text=text
+        )
+        self._add(attachment, _rendered(text) | self._common)
+
+    def add_tools(self, **servers: object) -> None:
+        """Write the tools whose schemas are loaded when they are needed."""
+        names = CLIENT.deferred_tools
+        text = "Deferred tools: " + ", ".join(names)
+        self._add(shape("attachment tools", names=names) | servers, _rendered(text) | self._common)
+
+    def add_agents(self) -> None:
+        lines = agent_lines()
+        attachment = shape(
+            "attachment agents",
+            names=CLIENT.agent_types,
+            lines=lines,
+            built_in=CLIENT.built_in_agents,
+        )
+        self._add(attachment, _rendered("\n".join(lines)) | self._common)
+
+    def add_skills(self) -> None:
+        names = CLIENT.skills
+        content = "\n".join(f"- {name}: {filler_text(SKILL_LINE_CHARS)}" for name in names)
+        digests = [content_digest(name)[:16] for name in names]
+        attachment = shape(
+            "attachment skills", content=content, count=len(names), names=names, digests=digests
+        )
+        self._add(attachment, _rendered(content) | self._common)
+
+    def add_session(self) -> None:
+        """Write what is added once the prompt is there."""
+        self._add({"type": "session_context", "context": {}}, self._lineage)
+        day = self._chain.clock.at.date().isoformat()
+        reminder = _reminder(f"Today's date is {day}.")
+        self._add({"type": "date", "date": day}, reminder | self._lineage)
+
+    def add_system(self, system: tuple[str, ...]) -> None:
+        """Write how commits are signed, and the system prompt as the conversation begins."""
+        commit = f"Co-Authored-By: Claude {self._model.name} <noreply@anthropic.com>"
+        after: DemoJson = {
+            "rendered": [{"content": filler_text(180)}],
+            "renderedRole": "user",
+            "renderedBesideToolResult": True,
+        }
+        self._add(shape("attachment signature", commit=commit), after | self._lineage)
+        self._add(shape("attachment snapshot", system=system), self._lineage)
+
+    def add_system_and_tools(self, system: tuple[str, ...]) -> None:
+        """Write the system prompt and the tools as they were after the first answer."""
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "schema": tool}
+            for tool in tool_schemas()
+        ]
+        attachment = shape("attachment snapshot with tools", system=system, tools=tools)
+        self._add(attachment, self._lineage)
+
+    def add_tokens_left(self, used: int, lineage: DemoJson) -> None:
+        text = f"<total_tokens>{TOKEN_BUDGET - used} tokens left</total_tokens>"
+        self._add({"type": "total_tokens_reminder", "text": text}, _reminder(text) | lineage)
+
+    def add_hook_context(self, agent_kind: str, text: str) -> None:
+        context = {"hookEventName": "SubagentStart", "additionalContext": text}
+        output = encode_json({"hookSpecificOutput": context}).decode()
+        name, ids = f"SubagentStart:{agent_kind}", self._chain.ids
+        self._add(shape("attachment hook success", name=name, id=ids.uuid(), output=output), {})
+        reminder = _reminder(f"SubagentStart hook additional context: {text}")
+        self._add(shape("attachment hook context", text=text, id=ids.uuid()), reminder)
+
+    def _add(self, attachment: DemoJson, after: DemoJson) -> None:
+        self._chain.add({"attachment": attachment, "type": "attachment"}, after)
 
 
 ACCEPTED_PERMISSION: DemoJson = {"decision": "accept", "source": "config", "reasonType": "mode"}
 
 
-def text_block(text: str) -> DemoJson:
-    return {"type": "text", "text": text}
-
-
-def thinking_block(size: int) -> DemoJson:
-    """Return a thought: its text is left out, its signature is there."""
-    return {
-        "type": "thinking",
-        "thinking": "",
-        "signature": "EqQB" + "CkYICxgCKkDKK1b" * (size // 15),
-    }
-
-
-def tool_use_block(tool_use_id: str, call: DemoToolCall) -> DemoJson:
-    return {"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}
-
-
-def tool_result_block(tool_use_id: str, output: str | list[DemoJson]) -> DemoJson:
-    return {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
-
-
-def stop_reason(blocks: list[DemoJson]) -> str:
-    asks = any(block["type"] == "tool_use" for block in blocks)
-    return "tool_use" if asks else "end_turn"
-
-
 @dataclass(frozen=True)
 class PendingToolCall:
-    """A tool call that has no result yet: who asked, under which id, for what."""
+    """A tool call that has no result yet."""
 
     line_id: str
     tool_use_id: str
@@ -224,28 +340,29 @@ class PendingToolCall:
 
 
 class ConversationWriter:
-    """Writes answers and tool results, and keeps count of the context."""
+    """Writes answers and tool results, and counts the context's tokens."""
 
     def __init__(
         self,
         chain: TranscriptChain,
         model: DemoModel,
-        requests: RequestLog,
+        source: str,
+        system: tuple[str, ...],
         totals: CostTotals,
-        attribution: DemoJson,
     ) -> None:
         self.chain = chain
         self.model = model
-        self.requests = requests
+        self.requests = RequestLog(chain, model, source, system)
         self.totals = totals
         self.tokens = 0
         self.spent_tokens = 0
         self.prompt_id = chain.ids.uuid()
         self.tools_used: list[str] = []
         self.has_tool_snapshot = False
-        self._attribution = attribution
-        typed = chain.origin.entrypoint == "cli" and chain.agent_id is None
-        self.lineage: DemoJson = {"session_id": chain.origin.session_id} if typed else {}
+        self.is_typed = chain.origin.entrypoint == "cli"  # else a program sends the prompts
+        self.attribution: DemoJson = {}
+        is_named = self.is_typed and chain.agent_id is None
+        self.lineage: DemoJson = {"session_id": chain.origin.session_id} if is_named else {}
         self.attachments = Attachments(chain, model, self.lineage)
 
     def answer(self, blocks: list[DemoJson], tokens: int, output: int) -> list[str]:
@@ -268,43 +385,53 @@ class ConversationWriter:
         self.requests.add_answer(blocks)
         self.tokens = usage.context
         self.spent_tokens += usage.written + usage.output
-        self.totals.count(self.model, usage)
+        self.totals.count(self.model.id, usage)
         return ids
 
+    def call_tool(
+        self, say: str, call: DemoToolCall, tokens: int, output: int, *before: DemoJson
+    ) -> PendingToolCall:
+        """Write an answer that calls a tool; `before` are blocks in front of the text."""
+        tool_use_id = self.chain.ids.tool_use()
+        blocks = [*before, text_block(say), tool_use_block(tool_use_id, call)]
+        return PendingToolCall(self.answer(blocks, tokens, output)[-1], tool_use_id, call)
+
     def tool_result(self, pending: PendingToolCall) -> None:
-        """Write what a tool gave back; its parent is the line that asked for it."""
+        """Write a tool's result; its parent is the line that asked for it."""
         call, self.chain.parent = pending.call, pending.line_id
         content = [tool_result_block(pending.tool_use_id, call.output) | {"is_error": False}]
-        after: DemoJson = dict(self.result_fields(call))
+        # Agents' files have no structured results.
+        after: DemoJson = {} if self.chain.agent_id else {"toolUseResult": call.result}
         if call.name == "Bash":
             after["sandboxed"] = False
-        after |= {
-            "sourceToolAssistantUUID": pending.line_id,
-            "permissionDecision": ACCEPTED_PERMISSION,
-        }
-        self._user(content, after | self.lineage)
-        self.requests.add_message({"role": "user", "content": content})
-        self.snapshot_once()
-        self.attachments.tokens_left(self.spent_tokens, self.lineage)
+        self._user_result(content, after, pending.line_id)
+        self.attachments.add_tokens_left(self.spent_tokens, self.lineage)
 
-    def result_fields(self, call: DemoToolCall) -> DemoJson:
-        """Return the structured result; agents' files do not have it."""
-        return {"toolUseResult": call.result}
+    def _user_result(self, content: list[DemoJson], after: DemoJson, asked_by: str) -> None:
+        source = {"sourceToolAssistantUUID": asked_by, "permissionDecision": ACCEPTED_PERMISSION}
+        self.add_user(content, after | source | self.lineage)
+        self.requests.add_message("user", content)
+        self.snapshot_once()
 
     def snapshot_once(self) -> None:
         """Write the snapshot that follows the first answer of a conversation."""
         if not self.has_tool_snapshot:
-            self.attachments.snapshot_with_tools(self.requests.system)
+            self.attachments.add_system_and_tools(self.requests.system)
             self.has_tool_snapshot = True
 
-    def _user(self, content: str | list[DemoJson], after: DemoJson) -> str:
-        return self.chain.add(
-            shape("turn prompt", prompt_id=self.prompt_id, content=content), after
-        )
+    def add_user(
+        self,
+        content: str | list[DemoJson],
+        after: DemoJson,
+        line_id: str | None = None,
+        **flags: object,
+    ) -> None:
+        head = shape("turn prompt", prompt_id=self.prompt_id, content=content)
+        self.chain.add(head | flags, after, line_id)
 
-    def _note_tools(self, blocks: Iterable[DemoJson]) -> None:
-        named = [block["name"] for block in blocks if block["type"] == "tool_use"]
-        new = [name for name in dict.fromkeys(named) if name not in self.tools_used]
+    def _note_tools(self, blocks: list[DemoJson]) -> None:
+        names = [block["name"] for block in blocks if block["type"] == "tool_use"]
+        new = [name for name in dict.fromkeys(names) if name not in self.tools_used]
         self.tools_used += new
         if new and self.chain.agent_id is None:
             self.chain.add_note("tools-used", tools=list(self.tools_used))
@@ -319,7 +446,7 @@ class ConversationWriter:
             "requestedModel": self.model.id,
             "promptCacheRequested": "5m",
         }
-        head |= self._attribution | {"type": "assistant"}
-        after: DemoJson = {} if self.model.effort is None else {"effort": self.model.effort}
-        after |= {"perTurnEffort": self.model.effort, "madeBy": "model"}
+        head |= self.attribution | {"type": "assistant"}
+        effort: DemoJson = {} if self.model.effort is None else {"effort": self.model.effort}
+        after = effort | {"perTurnEffort": self.model.effort, "madeBy": "model"}
         return self.chain.add(head, after | self.lineage)

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from .demo_transcript import DemoJson
+DemoJson = dict[str, Any]
 
 
 class DemoModel(msgspec.Struct, frozen=True):
@@ -27,17 +27,15 @@ class DemoModel(msgspec.Struct, frozen=True):
 
 
 class DemoProject(msgspec.Struct, frozen=True):
-    """An invented project: where it is, what is in it, how it is tested."""
-
     cwd: str
     branch: str
     files: tuple[str, ...]
-    names: tuple[str, ...]
-    test: str
+    names: tuple[str, ...]  # of functions in its files
+    test: str  # the command that runs its tests
 
 
 class AgentTask(msgspec.Struct, frozen=True):
-    """One agent's work: who does it, what for, and how it ends."""
+    """One agent's work and how it ends."""
 
     kind: str
     model_name: str = msgspec.field(name="model")
@@ -47,18 +45,13 @@ class AgentTask(msgspec.Struct, frozen=True):
     calls: int
     skill: str | None = None
     rejected_result: str | None = None  # the first result, when a hook did not accept it
-    replaced_result: str | None = None  # a result that its last words replaced
-    helper_names: tuple[str, ...] = msgspec.field(default=(), name="helpers")
-    status: str = "completed"  # as the client names how it ended
+    replaced_result: str | None = None  # a result that a later one replaced
+    helpers: tuple[str, ...] = ()  # the tasks of the agents that it starts itself
+    status: str = "completed"  # the client's name for how it ended
 
     @property
     def model(self) -> DemoModel:
         return MODELS[self.model_name]
-
-    @property
-    def helpers(self) -> tuple[AgentTask, ...]:
-        """The agents that it starts itself."""
-        return tuple(TASKS[name] for name in self.helper_names)
 
 
 class DemoTexts(msgspec.Struct, frozen=True):
@@ -72,7 +65,7 @@ class DemoTexts(msgspec.Struct, frozen=True):
 
 
 class DemoClient(msgspec.Struct, frozen=True):
-    """What the client itself has: its tools, agents, skills and instructions."""
+    """What the client itself has."""
 
     tools: list[str]
     deferred_tools: list[str]
@@ -83,30 +76,24 @@ class DemoClient(msgspec.Struct, frozen=True):
     hooks: list[str]
 
 
-RAW: dict[str, Any] = tomllib.loads(
-    Path(__file__).with_name("demo.toml").read_text(encoding="utf-8")
-)
+_FOLDER = Path(__file__).parent
+RAW: DemoJson = tomllib.loads((_FOLDER / "demo.toml").read_text(encoding="utf-8"))
 MODELS = msgspec.convert(RAW["models"], dict[str, DemoModel])
 PROJECTS = msgspec.convert(RAW["projects"], dict[str, DemoProject])
 TASKS = msgspec.convert(RAW["tasks"], dict[str, AgentTask])
 CLIENT = msgspec.convert(RAW["client"], DemoClient)
-CLIENT_TEXTS = msgspec.convert(RAW["client_texts"], dict[str, str])
 TEXTS = msgspec.convert(RAW["texts"], DemoTexts)
 SUMMARIES = msgspec.convert(RAW["summaries"], dict[str, str])
 FILES = msgspec.convert(RAW["files"], dict[str, str])
 MODEL_OF_ID = {model.id: model for model in MODELS.values()}
 
 CURRENT_VERSION = "2.1.329"
-CURRENT_MODEL = MODELS["haiku_200k"]
 
-
-SHAPES: dict[str, dict[str, object]] = json.loads(
-    Path(__file__).with_name("shapes.json").read_text(encoding="utf-8")
-)
+SHAPES: dict[str, DemoJson] = json.loads((_FOLDER / "shapes.json").read_text(encoding="utf-8"))
 """What the client writes, by name; a value "$name" is filled in. Key order is the client's."""
 
 
-def shape(kind: str, /, **values: object) -> dict[str, Any]:
+def shape(kind: str, /, **values: object) -> DemoJson:
     return {key: _fill(value, values) for key, value in SHAPES[kind].items()}
 
 
@@ -121,23 +108,18 @@ def _fill(template: object, values: dict[str, object]) -> object:
 
 
 def client_text(kind: str, /, **values: object) -> str:
-    """Return one of `CLIENT_TEXTS` with its values."""
-    return CLIENT_TEXTS[kind].format(**values)
-
-
-def skill_body(name: str) -> str:
-    """Return a skill's text without its front matter, as the client preloads it."""
-    return FILES[f"skills/{name}/SKILL.md"].partition("\n---\n")[2]
+    text: str = RAW["client_texts"][kind]
+    return text.format(**values)
 
 
 @dataclass(frozen=True)
 class DemoToolCall:
-    """One use of a tool and what came back, before it has an id."""
+    """One use of a tool and its result, before it has an id."""
 
     name: str
     input: DemoJson
     output: str
-    result: DemoJson
+    result: DemoJson  # the structured result
 
 
 READ_LINE = '{number}\texport function {name}{number}(input) {{ return check("{name}", input); }}'
@@ -146,15 +128,13 @@ TEST_LINE = "  ok {number} - {name} keeps what it was given ({millis} ms)"
 
 
 def read_call(rng: Random, project: DemoProject, size: int) -> DemoToolCall:
-    """Read a file of the project, about `size` characters of it."""
     path = f"{project.cwd}/{rng.choice(project.files)}"
     names = project.names
     count = max(4, size // 80)
-    rows = [
+    content = "\n".join(
         READ_LINE.format(number=number, name=names[number % len(names)])
         for number in range(1, count + 1)
-    ]
-    content = "\n".join(rows)
+    )
     result = shape("read", path=path, content=content, count=count)
     return DemoToolCall("Read", {"file_path": path}, content, result)
 
@@ -197,11 +177,8 @@ CALL_MAKERS = (read_call, search_call, edit_call, test_call)
 
 
 def make_tool_call(rng: Random, project: DemoProject, number: int, size: int) -> DemoToolCall:
-    """Return the `number`th call of a believable round: read, search, change, test."""
+    """Return the `number`th call of a round of reading, searching, changing and testing.
+
+    `size` is about how many characters its output has.
+    """
     return CALL_MAKERS[number % len(CALL_MAKERS)](rng, project, size)
-
-
-def permission_call() -> DemoToolCall:
-    """Return a command that nobody has allowed yet."""
-    output = "rotated: staging-main\n2 replicas follow\n0 connections dropped"
-    return bash_call("scripts/rotate.sh staging --apply", "Rotate the password", output)

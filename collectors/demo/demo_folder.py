@@ -6,7 +6,8 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 from random import Random
@@ -14,36 +15,41 @@ from typing import Final
 
 import msgspec
 
+from ...core.files.file_operations import make_private_folder
 from ...core.saves.save_status import SaveState
-from ...core.store.automation_records import (
-    AutomaticRunRecord,
-    begin_automatic_run,
-    end_automatic_run,
-)
+from ...core.store import automation_records
 from ...core.store.config_records import StagingLocation
 from ...core.store.log_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
-from .demo_data import CLIENT, CURRENT_MODEL, CURRENT_VERSION, FILES, RAW, shape
+from ..claude_code.registry import linux_stat_field
+from .conversation_writer import text_block
+from .demo_data import CLIENT, CURRENT_VERSION, FILES, MODELS, RAW, DemoJson, shape
 from .demo_transcript import (
     DemoClock,
-    DemoFolder,
-    DemoJson,
     DemoSession,
     FileBuffer,
     IdGenerator,
     LineOrigin,
+    SessionBuilder,
     TranscriptChain,
-    encode_line,
+    encode_json,
     format_time,
-    make_folder,
     project_slug,
+    replace_file,
     set_time,
     to_millis,
     write_file,
 )
-from .session_builder import SessionBuilder, open_session, write_registry
-from .stories import STORIES
+from .stories import STORIES, open_session, write_story
+
+
+@dataclass(frozen=True)
+class DemoFolder:
+    """A whole config folder and the truth about every session in it."""
+
+    root: Path
+    sessions: tuple[DemoSession, ...]
 
 
 def make_demo(
@@ -56,23 +62,80 @@ def make_demo(
 ) -> DemoFolder:
     """Write a config folder as of `now` and return the truth about it; no `pid` is this process."""
     rng = Random(seed)  # noqa: S311 - the demo must be the same every time, not secret
-    stages: list[SessionBuilder] = []
+    builders: dict[str, SessionBuilder] = {}
     sessions: list[DemoSession] = []
-    make_folder(root)
     for story in STORIES:
-        stage = open_session(story, root, now, rng)
-        sessions.append(story.write(stage, {each.spec.title: each for each in stages}))
-        stages.append(stage)
-    for stage in stages:
-        _save_files(stage)
-    write_registry(root / "sessions", stages, pid, proc_start)
-    _write_config(root, now)
+        builder = open_session(story, root, now, rng)
+        sessions.append(write_story(story, builder, builders))
+        builders[story.title] = builder
+    for builder in builders.values():
+        for file in (builder.chain.sink, *builder.agent_files):
+            file.save()
+    _write_registry(root / "sessions", list(builders.values()), pid, proc_start)
+    for name, content in (FILES | {"settings.json": json.dumps(SETTINGS, indent=1)}).items():
+        write_file(root / name, content.encode())
+        set_time(root / name, now)
     return DemoFolder(root, tuple(sessions))
 
 
-def _save_files(stage: SessionBuilder) -> None:
-    for sheet in (stage.buffer, *stage.agent_buffers):
-        sheet.save()
+START_TIME_FIELD: Final = 22  # of /proc/PID/stat: in the kernel's ticks
+
+
+def _write_registry(
+    folder: Path, builders: list[SessionBuilder], pid: int | None, proc_start: str | None
+) -> None:
+    if pid is None:
+        pid = os.getpid()
+        proc_start = linux_stat_field(pid, START_TIME_FIELD)
+    live = [builder for builder in builders if builder.spec.status is not None]
+    for number, builder in enumerate(live, start=1):
+        path = folder / f"{pid}-{number}.json"
+        write_file(path, encode_json(_registry_entry(builder, number, pid, proc_start)))
+        set_time(path, builder.chain.clock.at)
+
+
+def _registry_entry(
+    builder: SessionBuilder, number: int, pid: int, proc_start: str | None
+) -> DemoJson:
+    origin = builder.chain.origin
+    first = next(line["timestamp"] for line in builder.chain.sink.lines if "timestamp" in line)
+    entry = shape(
+        "registry entry",
+        pid=pid,
+        session=origin.session_id,
+        cwd=origin.cwd,
+        started=to_millis(datetime.fromisoformat(first)),
+        proc_start=proc_start,
+        version=origin.version,
+        entrypoint=origin.entrypoint,
+        tmux=f"work:@{number}.%{number}",
+        name=f"{origin.cwd.rpartition('/')[2]}-{origin.session_id[:2]}",
+    )
+    if proc_start is None:
+        del entry["procStart"]
+    return entry | _status_fields(builder.spec.status, builder.chain.clock.at)
+
+
+def _status_fields(status: str | None, at: datetime) -> DemoJson:
+    moment = to_millis(at)
+    fields: DemoJson = {"status": status, "updatedAt": moment, "statusUpdatedAt": moment}
+    return fields | {"waitingFor": "permission prompt"} if status == "waiting" else fields
+
+
+def find_entry(root: Path, session_id: str) -> Path | None:
+    """Return a session's file in the registry of a config folder."""
+    for path in sorted((root / "sessions").glob("*.json")):
+        if json.loads(path.read_bytes()).get("sessionId") == session_id:
+            return path
+    return None
+
+
+def set_status(path: Path, status: str, now: datetime) -> None:
+    """Set a live session's status in its registry file, unless it is already set."""
+    entry: DemoJson = json.loads(path.read_bytes())
+    if entry["status"] != status:
+        entry.pop("waitingFor", None)
+        replace_file(path, encode_json(entry | _status_fields(status, now)))
 
 
 SETTINGS: Final = {
@@ -84,17 +147,8 @@ SETTINGS: Final = {
 }
 
 
-def _write_config(root: Path, now: datetime) -> None:
-    files = FILES | {"settings.json": json.dumps(SETTINGS, indent=1)}
-    for name, content in files.items():
-        path = root / name
-        write_file(path, content.encode())
-        set_time(path, now)
-
-
 TORN_LINE: Final = b'{"type":"user","message":{"role":"user","content":"half of a li\n'
-UNKNOWN_TYPE_LINE: Final = {"type": "weather-report", "weather": "fine"}
-"""A type that no version of the client writes."""
+UNKNOWN_TYPE_LINE: Final = b'{"type":"weather-report","weather":"fine"}\n'
 
 _HOOK_EVENTS: Final = (
     ("SessionStart", 181),
@@ -106,75 +160,55 @@ _HOOK_EVENTS: Final = (
     ("MoonRise", 20),
     ("Stop", 12),
 )
-"""Events and how many minutes ago they were; one of them nobody knows."""
+"""Events and how many minutes ago they were; no client knows MoonRise."""
 
 
 def make_demo_history(folder: DemoFolder, store: Path, now: datetime) -> None:
     """Create a past for the demo: bad lines, hook calls, automatic runs and a set-aside store."""
-    sessions = {each.title: each for each in folder.sessions}
+    sessions = {session.title: session for session in folder.sessions}
     for title, lines in (
-        (
-            "Ledger rounding, cent by cent",
-            (TORN_LINE, encode_line(UNKNOWN_TYPE_LINE), encode_line(UNKNOWN_TYPE_LINE)),
-        ),
-        ("Show [/foo] and [bold red] as they are", (b"\x1b[31m[bold]no JSON at all[/bold]\n",)),
+        ("Ledger rounding, cent by cent", TORN_LINE + UNKNOWN_TYPE_LINE * 2),
+        ("Show [/foo] and [bold red] as they are", b"\x1b[31m[bold]no JSON at all[/bold]\n"),
     ):
-        _append_lines(sessions[title].transcript, lines)
-    make_folder(store.parent)
-    _write_hooks(store, sessions["Fix the flaky checkout tests"], now)
+        path = sessions[title].transcript
+        status = path.stat()
+        with path.open("ab") as file:
+            file.write(lines)
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    make_private_folder(store.parent)
+    _write_hooks(store, sessions["Fix the flaky checkout tests"].session_id, now)
     _store_automatic_runs(store, sessions, now)
     # An empty store that was set aside by an earlier version.
     at = now - timedelta(days=9, hours=2)
     write_file(store.with_name(f"{store.name}.aside-{at:%Y%m%d-%H%M%S}"), b"")
 
 
-def _append_lines(path: Path, lines: tuple[bytes, ...]) -> None:
-    status = path.stat()
-    with path.open("ab") as file:
-        file.writelines(lines)
-    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
-
-
-def _write_hooks(store: Path, session: DemoSession, now: datetime) -> None:
+def _write_hooks(store: Path, session_id: str, now: datetime) -> None:
     lines = []
     for event, minutes in _HOOK_EVENTS:
         at = to_millis(now - timedelta(minutes=minutes))
-        given = {"hook_event_name": event, "session_id": session.session_id}
-        said = {"v": 1, "at": at, "pid": 4711, "event": event, "given": given}
-        lines.append(b"\n" + json.dumps(said).encode() + b"\n")
+        given = {"hook_event_name": event, "session_id": session_id}
+        record = {"v": 1, "at": at, "pid": 4711, "event": event, "given": given}
+        lines.append(f"\n{json.dumps(record)}\n")
     path = own_log_folder(store) / LogKind.HOOKS
-    write_file(path, b"".join(lines))
+    write_file(path, "".join(lines).encode())
     set_time(path, now - timedelta(minutes=_HOOK_EVENTS[-1][1]))
 
 
-class DemoRun(msgspec.Struct, frozen=True):
-    """What was done to a session that nobody asked for by hand."""
-
-    session: str
-    minutes_ago: int
-    took_ms: int
-    reason: str
-    outcome: str
-    left_tokens: int | None = None
-
-
 def _store_automatic_runs(store: Path, sessions: dict[str, DemoSession], now: datetime) -> None:
-    writer = Writer(store)
-    try:
-        for each in msgspec.convert(RAW["automatic_runs"], tuple[DemoRun, ...]):
-            began = to_millis(now - timedelta(minutes=each.minutes_ago))
-            run = AutomaticRunRecord(
-                session_id=sessions[each.session].session_id,
+    with closing(Writer(store)) as writer:
+        for run in RAW["automatic_runs"]:
+            began = to_millis(now - timedelta(minutes=run["minutes_ago"]))
+            record = automation_records.AutomaticRunRecord(
+                session_id=sessions[run["session"]].session_id,
                 at=began,
-                reason=each.reason,
-                outcome=each.outcome,
-                ended_at=began + each.took_ms,
-                left_tokens=each.left_tokens,
+                reason=run["reason"],
+                outcome=run["outcome"],
+                ended_at=began + run["took_ms"],
+                left_tokens=run.get("left_tokens"),
             )
-            begin_automatic_run(writer.connection, run, 0)
-            end_automatic_run(writer.connection, run)
-    finally:
-        writer.close()
+            automation_records.begin_automatic_run(writer.connection, record, 0)
+            automation_records.end_automatic_run(writer.connection, record)
 
 
 RESULT_FILE, TRIAGE_FILE = "last-save-result.json", "triage-data.json"
@@ -189,10 +223,10 @@ class SaveStory(msgspec.Struct, frozen=True):
 
     name: str
     state: SaveState
-    ago: dict[str, int]  # in the words of timedelta
+    ago: dict[str, int]  # as timedelta's arguments
     files: dict[str, DemoJson | str]
     location: StagingLocation = StagingLocation.PROJECT
-    is_inline: bool = False  # the triage stands inline, and the session itself saves
+    is_inline: bool = False  # the triage data is in the transcript, and the session itself saves
     refires: int = 0
     has_reply: bool = True  # a person said something after it
 
@@ -202,7 +236,7 @@ SAVE_STORIES = msgspec.convert(RAW["saves"], tuple[SaveStory, ...])
 
 @dataclass(frozen=True)
 class DemoSave:
-    """What ctxtop must find out by itself of one project."""
+    """What ctxtop must find out by itself about one project."""
 
     project: Path
     state: SaveState
@@ -213,112 +247,68 @@ def make_demo_saves(
 ) -> tuple[DemoSave, ...]:
     """Write a session and the staged files of each story; return the truth about them.
 
-    `root` is Claude Code's folder, `work` a folder for the projects. Staging folders outside of
-    a project are made only below the `bases` that are given, else inside it.
+    `root` is Claude Code's folder, `work` a folder for the projects. A staging folder outside of
+    its project is made only below its location's folder in `bases`, else inside the project.
     """
-    rng = Random("saves")  # noqa: S311 - the same every time, not secret
+    ids = IdGenerator(Random("saves"))  # noqa: S311 - the same every time, not secret
     made = []
     for story in SAVE_STORIES:
-        project = work / story.name
-        make_folder(project)
-        _write_session(story, root, project, now, rng)
-        _write_staging_files(story, root, project, now, bases or {})
+        project, at = work / story.name, now - timedelta(**story.ago)
+        make_private_folder(project)
+        _write_save_session(story, root, project, at, ids)
+        folder = root
+        if story.location is not StagingLocation.GLOBAL:
+            folder = _staging_folder(story.location, project, bases or {})
+        _write_staged_files(story, folder, project, at)
         made.append(DemoSave(project, story.state))
     return tuple(made)
 
 
-def _write_staging_files(
-    story: SaveStory,
-    root: Path,
-    project: Path,
-    now: datetime,
-    bases: Mapping[StagingLocation, Path],
-) -> None:
-    place = _staging_folder(story.location, root, project, bases)
-    at = now - timedelta(**story.ago)
-    for number, (name, said) in enumerate(story.files.items()):
-        content = said
-        if name == RESULT_FILE and isinstance(content, dict):
-            content = {"saved_at": format_time(at), "project": str(project)} | content
-        text = content if isinstance(content, str) else json.dumps(content)
-        make_folder(place)
-        write_file(place / name, text.encode())
-        # The result is written after what was staged for it.
-        set_time(
-            place / name,
-            at if name in {RESULT_FILE, PENDING_FILE} else at - _RESULT_DELAY + number * _STEP,
-        )
-
-
 def _staging_folder(
-    generation: StagingLocation, root: Path, project: Path, bases: Mapping[StagingLocation, Path]
+    location: StagingLocation, project: Path, bases: Mapping[StagingLocation, Path]
 ) -> Path:
-    if generation is StagingLocation.GLOBAL:
-        return root
-    if generation not in bases:
+    if location not in bases:
         return project / ".claude" / "memory" / ".staging"
     seed = os.path.realpath(project)
-    if generation is not StagingLocation.TMP:
+    if location is not StagingLocation.TMP:
         seed = f"{os.geteuid()}:{seed}"
     mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
-    return bases[generation] / f".claude-memory-staging-{mark}"
+    return bases[location] / f".claude-memory-staging-{mark}"
 
 
-@dataclass
-class _SaveTranscript:
-    """Writes the session of one project, line by line."""
-
-    chain: TranscriptChain
-    tokens: int = 21_000
-    calls: list[str] = field(default_factory=list)
-
-    def user(self, content: str | list[DemoJson], after: DemoJson | None = None) -> None:
-        self.chain.clock.advance()
-        self.chain.add(shape("prompt", content=content), after)
-
-    def answer(self, block: DemoJson, grown: int) -> None:
-        self.tokens += grown
-        self.chain.clock.advance()
-        line = shape(
-            "save answer",
-            id=self.chain.ids.message(),
-            model=CURRENT_MODEL.id,
-            block=block,
-            written=grown,
-            read=self.tokens - grown - 4,
-        )
-        self.chain.add(line)
-
-    def say(self, words: str, grown: int) -> None:
-        self.answer({"type": "text", "text": words}, grown)
-
-    def call(self, name: str, asked: DemoJson, output: str, grown: int) -> None:
-        call_id = self.chain.ids.tool_use()
-        self.answer({"type": "tool_use", "id": call_id, "name": name, "input": asked}, grown)
-        block = {"type": "tool_result", "tool_use_id": call_id, "content": output}
-        self.user([block], {"toolUseResult": {"stdout": output}})
+def _write_staged_files(story: SaveStory, folder: Path, project: Path, at: datetime) -> None:
+    for number, (name, content) in enumerate(story.files.items()):
+        if name == RESULT_FILE and isinstance(content, dict):
+            content = {"saved_at": format_time(at), "project": str(project)} | content  # noqa: PLW2901
+        text = content if isinstance(content, str) else json.dumps(content)
+        write_file(folder / name, text.encode())
+        # The result is written after what was staged for it.
+        is_last = name in {RESULT_FILE, PENDING_FILE}
+        set_time(folder / name, at if is_last else at - _RESULT_DELAY + number * _STEP)
 
 
-def _write_session(story: SaveStory, root: Path, project: Path, now: datetime, rng: Random) -> None:
-    ids = IdGenerator(rng)
+def _write_save_session(
+    story: SaveStory, root: Path, project: Path, end: datetime, ids: IdGenerator
+) -> None:
     origin = LineOrigin(
         ids.uuid(), str(project), CURRENT_VERSION, "cli", "main", "calm-saving-heron"
     )
-    end = now - timedelta(**story.ago)
     clock = DemoClock(end - timedelta(minutes=4), timedelta(seconds=4), end)
-    sheet = FileBuffer(
-        root / "projects" / project_slug(str(project)) / f"{origin.session_id}.jsonl"
-    )
-    teller = _SaveTranscript(TranscriptChain(origin, ids, clock, sheet))
-    teller.user(f"Tidy up {story.name} before the release.")
-    teller.say("Done: the release notes are in CHANGELOG.md.", 600)
+    folder = root / "projects" / project_slug(str(project))
+    sink = FileBuffer(folder / f"{origin.session_id}.jsonl")
+    talk = _SaveConversation(TranscriptChain(origin, ids, clock, sink))
+    talk.user(f"Tidy up {story.name} before the release.")
+    talk.say("Done: the release notes are in CHANGELOG.md.", 600)
     for _ in range(story.refires + 1):
-        teller.user(_feedback(story), {"isMeta": True})
-        (_write_inline_save if story.is_inline else _write_agent_save)(teller, story)
+        talk.user(_feedback(story), {"isMeta": True})
+        if story.is_inline:
+            talk.save_inline(story.name)
+        else:
+            talk.save_by_agent(is_saved=story.state is SaveState.SAVED)
     if story.has_reply:
         clock.at = clock.end = end + timedelta(seconds=15)
-        teller.user("Thanks, that is all.")
-    sheet.save()
+        talk.user("Thanks, that is all.")
+    sink.save()
 
 
 def _feedback(story: SaveStory) -> str:
@@ -326,27 +316,67 @@ def _feedback(story: SaveStory) -> str:
     lines = [
         "Stop hook feedback:",
         "The following items should be saved as memories before stopping:",
+        *(f"- [{name.upper()}] score 0.72" for name in names),
+        "",
     ]
-    lines += [f"- [{name.upper()}] score 0.72" for name in names]
     if story.is_inline:
         categories = [{"category": name, "score": 0.7} for name in names]
         data = json.dumps({"categories": categories}, indent=2)
-        tag = f"<triage_data>\n{data}\n</triage_data>"
+        lines.append(f"<triage_data>\n{data}\n</triage_data>")
     else:
         path = f".claude/memory/.staging/{TRIAGE_FILE}"
-        tag = f"<triage_data_file>{path}</triage_data_file>"
-    return "\n".join([*lines, "", tag])
+        lines.append(f"<triage_data_file>{path}</triage_data_file>")
+    return "\n".join(lines)
 
 
-def _write_agent_save(teller: _SaveTranscript, story: SaveStory) -> None:
-    asked = {"subagent_type": "memory-drafter", "description": "Save memories", "prompt": "Save."}
-    teller.call("Agent", asked, "Saved 2 memories.", 900)
-    if story.state is SaveState.SAVED:
-        teller.say("Saved: decision (create), runbook (update)", 300)
+@dataclass
+class _SaveConversation:
+    """Writes the session of one project."""
 
+    chain: TranscriptChain
+    tokens: int = 21_000
 
-def _write_inline_save(teller: _SaveTranscript, story: SaveStory) -> None:
-    for script in ("candidate", "draft", "write", "write", "enforce"):
-        command = {"command": f"python3 memory_{script}.py --category decision"}
-        teller.call("Bash", command, "\n".join(f"step {n}" for n in range(9)), 1_400)
-    teller.say(f"All memories of {story.name} are saved.", 400)
+    def user(self, content: str | list[DemoJson], after: DemoJson | None = None) -> None:
+        self.chain.clock.advance()
+        self.chain.add(shape("prompt", content=content), after)
+
+    def say(self, text: str, added_tokens: int) -> None:
+        self._answer(text_block(text), added_tokens)
+
+    def save_by_agent(self, *, is_saved: bool) -> None:
+        arguments = {
+            "subagent_type": "memory-drafter",
+            "description": "Save memories",
+            "prompt": "Save.",
+        }
+        self._call("Agent", arguments, "Saved 2 memories.", 900)
+        if is_saved:
+            self.say("Saved: decision (create), runbook (update)", 300)
+
+    def save_inline(self, project: str) -> None:
+        output = "\n".join(f"step {number}" for number in range(9))
+        for script in ("candidate", "draft", "write", "write", "enforce"):
+            command = {"command": f"python3 memory_{script}.py --category decision"}
+            self._call("Bash", command, output, 1_400)
+        self.say(f"All memories of {project} are saved.", 400)
+
+    def _answer(self, block: DemoJson, added_tokens: int) -> None:
+        before = self.tokens
+        self.tokens += added_tokens
+        self.chain.clock.advance()
+        line = shape(
+            "save answer",
+            id=self.chain.ids.message(),
+            model=MODELS["haiku_200k"].id,
+            block=block,
+            written=added_tokens,
+            read=before - 4,
+        )
+        self.chain.add(line)
+
+    def _call(self, name: str, arguments: DemoJson, output: str, added_tokens: int) -> None:
+        call_id = self.chain.ids.tool_use()
+        block = {"type": "tool_use", "id": call_id, "name": name, "input": arguments}
+        self._answer(block, added_tokens)
+        result = {"type": "tool_result", "tool_use_id": call_id, "content": output}
+        self.user([result], {"toolUseResult": {"stdout": output}})

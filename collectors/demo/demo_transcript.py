@@ -1,46 +1,37 @@
-"""The base of the demo's transcripts: sessions, ids, clock, files and chained lines."""
+"""The base of the demo's sessions: ids, the clock, files, chained lines, and who is in it."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import os
+import re
 import string
 import uuid
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any, Literal
+from typing import Literal
 
-DemoJson = dict[str, Any]
-ExpectedState = Literal["measured", "estimated", "unknown"]
+import msgspec
 
+from ...core.files.file_operations import FILE_MODE, make_private_folder
+from .demo_data import (
+    CURRENT_VERSION,
+    MODELS,
+    PROJECTS,
+    TEXTS,
+    DemoJson,
+    DemoModel,
+    DemoProject,
+    DemoToolCall,
+    make_tool_call,
+    shape,
+)
 
-@dataclass(frozen=True)
-class DemoSession:
-    """One session as it was written: what ctxtop must find out by itself."""
-
-    session_id: str
-    title: str
-    transcript: Path
-    era: str
-    model: str
-    context_tokens: int | None
-    context_state: ExpectedState
-    window_tokens: int
-    compactions: int
-    agents: int
-    grows: bool
-
-
-@dataclass(frozen=True)
-class DemoFolder:
-    """A whole config folder and the truth about every session in it."""
-
-    root: Path
-    sessions: tuple[DemoSession, ...]
+LINE_GAP = timedelta(milliseconds=2)  # two lines of one answer never have the same time
+MAX_SLUG_CHARS = 200  # the client hashes longer paths; the demo has none
 
 
 @dataclass(frozen=True)
@@ -63,32 +54,19 @@ class LineOrigin:
         }
 
 
-FOLDER_MODE = 0o700  # Claude Code keeps its folders to its user
-FILE_MODE = 0o600  # and its transcripts too
-LINE_GAP = timedelta(milliseconds=2)  # two lines of one answer are never stamped alike
-ID_LETTERS = string.ascii_letters + string.digits
-MAX_SLUG = 200  # longer paths get a hash in the real client; the demo has none
-
-
-def encode_json(content: DemoJson) -> bytes:
+def encode_json(content: object) -> bytes:
     """Return JSON as the client writes it: compact, with no newline at its end."""
     return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def encode_line(line: DemoJson) -> bytes:
-    return encode_json(line) + b"\n"
-
-
 def content_digest(value: object) -> str:
     """Return the address of some content, as the client's request lines use it."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(encode_json(value)).hexdigest()
 
 
 def format_time(moment: datetime) -> str:
     """Return a moment as the client writes it: UTC, milliseconds, a Z."""
-    utc = moment.astimezone(UTC)
-    return f"{utc:%Y-%m-%dT%H:%M:%S}.{utc.microsecond // 1000:03d}Z"
+    return moment.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def to_millis(moment: datetime) -> int:
@@ -97,18 +75,18 @@ def to_millis(moment: datetime) -> int:
 
 
 def project_slug(cwd: str) -> str:
-    """Return the name of a project's folder; the demo's paths are short and plain."""
-    return "".join(char if char.isascii() and char.isalnum() else "-" for char in cwd)[:MAX_SLUG]
+    """Return the name of a project's folder."""
+    return re.sub("[^A-Za-z0-9]", "-", cwd)[:MAX_SLUG_CHARS]
 
 
 class IdGenerator:
     """Makes every id of the demo from one seeded source, so that the same seed repeats them."""
 
     def __init__(self, rng: Random) -> None:
-        self._rng = rng
+        self.rng = rng
 
     def uuid(self) -> str:
-        return str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
+        return str(uuid.UUID(int=self.rng.getrandbits(128), version=4))
 
     def message(self) -> str:
         return f"msg_01{self._letters(22)}"
@@ -117,105 +95,50 @@ class IdGenerator:
         return f"toolu_01{self._letters(22)}"
 
     def request(self) -> str:
-        """Return the id of a request, as eras before api-request lines have it."""
+        """Return a request's id, as eras before api-request lines have it."""
         return f"req_011C{self._letters(20)}"
 
     def agent(self) -> str:
-        return f"a{self._rng.getrandbits(64):016x}"
+        return f"a{self.rng.getrandbits(64):016x}"
 
     def short_agent(self) -> str:
-        """Return the id of an agent as the oldest era has it: 7 characters."""
-        return f"a{self._rng.getrandbits(24):06x}"
+        """Return an agent's id as the oldest era has it: 7 characters."""
+        return f"a{self.rng.getrandbits(24):06x}"
 
     def run(self) -> str:
-        return f"0{self._letters(8).lower()}-{self._rng.getrandbits(32):08x}"
+        return f"0{self._letters(8).lower()}-{self.rng.getrandbits(32):08x}"
 
     def _letters(self, count: int) -> str:
-        return "".join(self._rng.choices(ID_LETTERS, k=count))
+        return "".join(self.rng.choices(string.ascii_letters + string.digits, k=count))
 
 
 @dataclass
 class DemoClock:
-    """The time of a story: it moves when it is told to, and never past its end."""
+    """The time in a session: it moves only when asked to, and never past its end."""
 
     at: datetime
-    pace: timedelta
+    pace: timedelta  # between two answers
     end: datetime
 
-    def tick(self) -> datetime:
-        """Move by the gap between two lines."""
-        self.at = max(self.at, min(self.at + LINE_GAP, self.end))
+    def tick(self, step: timedelta = LINE_GAP) -> datetime:
+        self.at = max(self.at, min(self.at + step, self.end))
         return self.at
 
     def advance(self) -> datetime:
-        """Move by the time between two answers."""
-        self.at = max(self.at, min(self.at + self.pace, self.end))
-        return self.at
-
-
-@dataclass
-class FileBuffer:
-    """Keeps the lines of one file until they are written at once."""
-
-    path: Path
-    chunks: list[bytes] = field(default_factory=list)
-    lines: list[DemoJson] = field(default_factory=list)
-    last: datetime | None = None
-
-    def line(self, content: DemoJson) -> None:
-        self.lines.append(content)
-        self.chunks.append(encode_line(content))
-        if isinstance(written := content.get("timestamp"), str):
-            self.last = datetime.fromisoformat(written)
-
-    def cut(self, lines: int) -> None:
-        del self.lines[lines:], self.chunks[lines:]
-
-    def save(self) -> None:
-        write_file(self.path, b"".join(self.chunks))
-        if self.last is not None:
-            set_time(self.path, self.last)
-
-
-@dataclass(frozen=True)
-class LineAppender:
-    """Adds lines to a file that must be there: one write a line, so that readers see whole ones."""
-
-    path: Path
-
-    def line(self, content: DemoJson) -> None:
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        try:
-            os.write(handle, encode_line(content))
-        finally:
-            os.close(handle)
-
-
-LineSink = FileBuffer | LineAppender
-
-
-def make_folder(path: Path) -> None:
-    """Make a folder and what is missing above it, for its user alone."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    for folder in reversed(missing):
-        folder.mkdir(mode=FOLDER_MODE, exist_ok=True)
-        folder.chmod(FOLDER_MODE)  # a umask may have taken more away
+        return self.tick(self.pace)
 
 
 def write_file(path: Path, content: bytes) -> None:
-    make_folder(path.parent)
+    make_private_folder(path.parent)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
     with os.fdopen(handle, "wb") as file:
-        os.fchmod(file.fileno(), FILE_MODE)
         file.write(content)
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Put a new file in the place of an old one; a reader sees either, never a half."""
+    """Replace a file; a reader sees the old one or the new one, never half of it."""
     temporary = path.with_name(f"{path.name}.tmp")
-    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    with os.fdopen(handle, "wb") as file:
-        file.write(content)
+    write_file(temporary, content)
     temporary.replace(path)
 
 
@@ -224,58 +147,39 @@ def set_time(path: Path, moment: datetime) -> None:
     os.utime(path, ns=(nanos, nanos))
 
 
-# The lines that say when before they say who.
+@dataclass
+class FileBuffer:
+    """Keeps the lines of one file until all are written at once."""
+
+    path: Path
+    lines: list[DemoJson] = field(default_factory=list)
+    last: datetime | None = None  # the time that the file gets
+    line_end: bytes = b"\n"
+
+    def add(self, line: DemoJson) -> None:
+        self.lines.append(line)
+        if isinstance(written := line.get("timestamp"), str):
+            self.last = datetime.fromisoformat(written)
+
+    def save(self) -> None:
+        write_file(self.path, b"".join(encode_json(line) + self.line_end for line in self.lines))
+        if self.last is not None:
+            set_time(self.path, self.last)
+
+
+class LineAppender(FileBuffer):
+    """Appends to a file that must exist: one write a line, so that readers see whole lines."""
+
+    def add(self, line: DemoJson) -> None:
+        # The mode "ab" would make the file again once the folder was removed.
+        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+        with os.fdopen(handle, "wb", buffering=0) as file:
+            file.write(encode_json(line) + self.line_end)
+
+
+# The kinds of lines that have their time in front of their id.
 CURRENT_TIME_FIRST = frozenset({"stop_hook_summary", "turn_duration"})
 OLDER_TIME_FIRST = CURRENT_TIME_FIRST | {"compact_boundary", "hook_progress"}
-
-
-def id_and_time(head: DemoJson, uuid: str, moment: str, time_first: frozenset[str]) -> DemoJson:
-    """Return a line's id and time in the order that its kind has."""
-    kind = head.get("subtype") or head.get("data", {}).get("type")
-    if kind in time_first:
-        return {"timestamp": moment, "uuid": uuid}
-    return {"uuid": uuid, "timestamp": moment}
-
-
-LineWrapper = Callable[["TranscriptChain", DemoJson, str, DemoJson], DemoJson]
-"""How an era puts its own fields around what a line says."""
-
-
-def wrap_current_line(
-    chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson
-) -> DemoJson:
-    """Return a whole line as since 2.1.2xx: parent first, origin last."""
-    origin = chain.origin
-    line: DemoJson = {"parentUuid": chain.parent}
-    if "logicalParentUuid" in head:
-        line["logicalParentUuid"] = head["logicalParentUuid"]
-    line["isSidechain"] = chain.agent_id is not None
-    if "promptId" in head:
-        line["promptId"] = head["promptId"]
-    if chain.agent_id is not None:
-        line["agentId"] = chain.agent_id
-    line |= {key: value for key, value in head.items() if key not in line}
-    line |= id_and_time(head, uuid, format_time(chain.clock.tick()), CURRENT_TIME_FIRST)
-    line |= after | {"userType": "external", "entrypoint": origin.entrypoint}
-    line |= origin.fields()
-    if chain.has_nickname:
-        line["slug"] = origin.nickname
-    return line
-
-
-def wrap_older_line(chain: TranscriptChain, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
-    """Return a whole line as until 2.1.5x: origin first, no entrypoint, no prompt id."""
-    line: DemoJson = {"parentUuid": chain.parent}
-    if "logicalParentUuid" in head:
-        line["logicalParentUuid"] = head["logicalParentUuid"]
-    line |= {"isSidechain": chain.agent_id is not None, "userType": "external"}
-    line |= chain.origin.fields()
-    if chain.agent_id is not None:
-        line["agentId"] = chain.agent_id
-    line["slug"] = chain.origin.nickname
-    line |= {key: value for key, value in head.items() if key not in line}
-    line |= id_and_time(head, uuid, format_time(chain.clock.tick()), OLDER_TIME_FIRST)
-    return line | after
 
 
 @dataclass
@@ -285,43 +189,169 @@ class TranscriptChain:
     origin: LineOrigin
     ids: IdGenerator
     clock: DemoClock
-    sink: LineSink
-    wrap: LineWrapper = wrap_current_line
+    sink: FileBuffer
+    is_older: bool = False  # lines as until 2.1.5x
     agent_id: str | None = None
     parent: str | None = None
     has_nickname: bool = False  # the client gives a session its nickname at the first compaction
-    lines_since_prompt: list[str] = field(
-        default_factory=list
-    )  # the ids since the last prompt, oldest first
+    lines_since_prompt: list[str] = field(default_factory=list)  # ids, oldest first
+
+    def for_agent(self, agent_id: str, sink: FileBuffer, clock: DemoClock) -> TranscriptChain:
+        return TranscriptChain(
+            self.origin, self.ids, clock, sink, is_older=self.is_older, agent_id=agent_id
+        )
 
     def add(self, head: DemoJson, after: DemoJson | None = None, uuid: str | None = None) -> str:
+        """Write a line between what every line has: `head` in front, `after` near the end."""
         line_id = uuid or self.ids.uuid()
-        self.sink.line(self.wrap(self, head, line_id, after or {}))
+        line = self._older_line if self.is_older else self._current_line
+        self.sink.add(line(head, line_id, after or {}))
         self.parent = line_id
         self.lines_since_prompt.append(line_id)
         return line_id
 
+    def _current_line(self, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+        """Return a line as since 2.1.2xx: parent first, origin last."""
+        line = self._opening(head)
+        if "promptId" in head:
+            line["promptId"] = head["promptId"]
+        line |= self._agent() | head | self._stamp(head, uuid, CURRENT_TIME_FIRST)
+        line |= after | {"userType": "external", "entrypoint": self.origin.entrypoint}
+        line |= self.origin.fields()
+        return line | {"slug": self.origin.nickname} if self.has_nickname else line
+
+    def _older_line(self, head: DemoJson, uuid: str, after: DemoJson) -> DemoJson:
+        """Return a line as until 2.1.5x: origin first, no entrypoint, no prompt id."""
+        line = self._opening(head) | {"userType": "external"} | self.origin.fields()
+        line |= self._agent() | {"slug": self.origin.nickname} | head
+        return line | self._stamp(head, uuid, OLDER_TIME_FIRST) | after
+
+    def _opening(self, head: DemoJson) -> DemoJson:
+        line: DemoJson = {"parentUuid": self.parent}
+        if "logicalParentUuid" in head:
+            line["logicalParentUuid"] = head["logicalParentUuid"]
+        return line | {"isSidechain": self.agent_id is not None}
+
+    def _agent(self) -> DemoJson:
+        return {} if self.agent_id is None else {"agentId": self.agent_id}
+
+    def _stamp(self, head: DemoJson, uuid: str, time_first: frozenset[str]) -> DemoJson:
+        moment = format_time(self.clock.tick())
+        if (head.get("subtype") or head.get("data", {}).get("type")) in time_first:
+            return {"timestamp": moment, "uuid": uuid}
+        return {"uuid": uuid, "timestamp": moment}
+
     def add_note(self, kind: str, **values: object) -> None:
-        """Write one line that stands beside the chain, with the session's id at its end."""
-        self.sink.line({"type": kind, **values, "sessionId": self.origin.session_id})
+        """Write a line beside the chain, with the session's id at its end."""
+        self.sink.add({"type": kind, **values, "sessionId": self.origin.session_id})
 
-    def add_unchained(self, line: DemoJson) -> None:
-        """Write one line beside the chain that brings its own order of fields."""
-        self.sink.line(line)
+    def add_file_history(self, line_id: str) -> None:
+        moment = format_time(self.clock.tick())
+        self.sink.add(shape("file history", id=line_id, moment=moment))
 
-    def enqueue(self, content: str) -> None:
-        """Write that something waits for the model."""
-        self._add_queue_operation("enqueue", content=content)
+    def queue(self, content: str) -> None:
+        """Write that a text waited for the model and was taken."""
+        for operation, fields in (("enqueue", {"content": content}), ("dequeue", {})):
+            line = {"type": "queue-operation", "operation": operation}
+            line["timestamp"] = format_time(self.clock.tick())
+            self.sink.add(line | {"sessionId": self.origin.session_id} | fields)
 
-    def dequeue(self) -> None:
-        """Write that what waited is taken."""
-        self._add_queue_operation("dequeue")
 
-    def _add_queue_operation(self, operation: str, **content: str) -> None:
-        line: DemoJson = {
-            "type": "queue-operation",
-            "operation": operation,
-            "timestamp": format_time(self.clock.tick()),
-            "sessionId": self.origin.session_id,
-        }
-        self.sink.line(line | content)
+ExpectedState = Literal["measured", "estimated", "unknown"]
+
+
+@dataclass(frozen=True)
+class DemoSession:
+    """One session as it was written: what ctxtop must find out by itself."""
+
+    session_id: str
+    title: str
+    transcript: Path
+    era: str
+    model: str
+    context_tokens: int | None
+    context_state: ExpectedState
+    window_tokens: int
+    compactions: int
+    agents: int
+    grows: bool
+
+
+class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """What makes one session: its project, its model, its title, its place in time."""
+
+    title: str
+    project_name: str = msgspec.field(name="project")
+    model_name: str = msgspec.field(name="model")
+    era: str = CURRENT_VERSION
+    entrypoint: str = "cli"
+    ended: dict[str, int]  # how long ago, as timedelta's arguments
+    pace_s: int  # between two answers
+    answers: int  # about how many there will be: determines when the session began
+    status: str | None = None  # of the registry; none when no process has the session open
+    grows: bool = False
+
+    @property
+    def project(self) -> DemoProject:
+        return PROJECTS[self.project_name]
+
+    @property
+    def model(self) -> DemoModel:
+        return MODELS[self.model_name]
+
+
+CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
+MIN_OUTPUT_CHARS = 400
+MAX_OUTPUT_CHARS = 60_000  # about what the client lets one read bring
+
+
+@dataclass
+class SessionBuilder:
+    """One session while it is written."""
+
+    spec: SessionSpec
+    chain: TranscriptChain
+    agent_files: list[FileBuffer] = field(default_factory=list)
+    calls: int = 0
+    owed_chars: int = 0  # characters that the answers' tokens stand for and no tool has put out
+
+    @property
+    def rng(self) -> Random:
+        return self.chain.ids.rng
+
+    @property
+    def transcript(self) -> Path:
+        return self.chain.sink.path
+
+    def next_call(self, growth: int) -> DemoToolCall:
+        """Return the next tool call, sized by the tokens that it brings."""
+        self.calls += 1
+        self.owed_chars += int(growth * CHARS_PER_TOKEN)
+        size = min(MAX_OUTPUT_CHARS, max(MIN_OUTPUT_CHARS, self.owed_chars))
+        call = make_tool_call(self.rng, self.spec.project, self.calls, size)
+        self.owed_chars = max(0, self.owed_chars - len(call.output))
+        return call
+
+    def next_remark(self) -> str:
+        return TEXTS.remarks[(self.calls * 5 + len(self.spec.title)) % len(TEXTS.remarks)]
+
+    def closing(self) -> str:
+        return TEXTS.closings[(self.calls + len(self.spec.title)) % len(TEXTS.closings)]
+
+    def to_session(
+        self, tokens: int | None, state: ExpectedState, compactions: int, agents: int
+    ) -> DemoSession:
+        """Return the truth about the session; `tokens` is its context at its end."""
+        return DemoSession(
+            session_id=self.chain.origin.session_id,
+            title=self.spec.title,
+            transcript=self.transcript,
+            era=self.spec.era,
+            model=self.spec.model.id,
+            context_tokens=tokens,
+            context_state=state,
+            window_tokens=self.spec.model.window,
+            compactions=compactions,
+            agents=agents,
+            grows=self.spec.grows,
+        )

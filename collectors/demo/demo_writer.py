@@ -4,86 +4,51 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, takewhile
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
-from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall, text_block
+from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall
 from .demo_conversation import (
+    FIRST_TOKENS,
+    PERMISSION_CALL,
     AgentConversation,
-    DemoCompaction,
     LaunchedAgent,
     MainConversation,
-    acknowledge_launch,
-    agent_chain,
-    agent_sidecar,
     agent_transcript,
-    launch_agents,
-    notification_text,
 )
-from .demo_data import MODEL_OF_ID, SUMMARIES, TASKS, TEXTS, permission_call
+from .demo_data import TEXTS, DemoJson, client_text
+from .demo_folder import DemoFolder, find_entry, set_status
 from .demo_transcript import (
     LINE_GAP,
     DemoClock,
-    DemoFolder,
-    DemoJson,
     DemoSession,
-    FileBuffer,
     IdGenerator,
     LineAppender,
     LineOrigin,
+    SessionBuilder,
     TranscriptChain,
-    content_digest,
     encode_json,
     replace_file,
     to_millis,
     write_file,
 )
-from .session_builder import (
-    FIRST_TOKENS,
-    SessionBuilder,
-    SessionSpec,
-    find_entry,
-    set_status,
-    write_tool_request,
-)
-from .stories import (
-    LAUNCHES,
-    STORIES,
-    AgentLaunch,
-    comment_on_result,
-    write_permission_prompt,
-)
+from .stories import LAUNCHES, STORIES, AgentLaunch
 
 if TYPE_CHECKING:
     import threading
 
 
-@dataclass(frozen=True)
-class GrowingSession:
-    """One growing session: its stage, its conversation, its entry in the registry."""
+def resume_conversation(
+    session: DemoSession, rng: Random
+) -> tuple[MainConversation, PendingToolCall]:
+    """Return what appends to a session's file, and the call whose result is missing.
 
-    builder: SessionBuilder
-    conversation: MainConversation
-    entry: Path | None
-    pending: PendingToolCall
-
-    def update_status(self, status: str) -> None:
-        """Set the session's status in the registry, if it has an entry there."""
-        if self.entry is not None:
-            set_status(self.entry, status, self.builder.clock.at)
-
-
-def resume_session(
-    session: DemoSession, cast: SessionSpec, rng: Random, entry: Path | None
-) -> GrowingSession:
-    """Return what appends to a session's file; `entry` is of the registry."""
-    lines: list[DemoJson] = [
-        json.loads(row) for row in session.transcript.read_bytes().splitlines()
-    ]
+    The call has no id where the last line is no tool call.
+    """
+    lines = [json.loads(row) for row in session.transcript.read_bytes().splitlines()]
     chained = [line for line in lines if "uuid" in line]
     last = chained[-1]
     origin = LineOrigin(
@@ -96,19 +61,15 @@ def resume_session(
     )
     at = datetime.fromisoformat(last["timestamp"])
     clock = DemoClock(at, LINE_GAP, datetime.max.replace(tzinfo=UTC))
-    ids = IdGenerator(rng)
-    stage = SessionBuilder(
-        cast, origin, session.transcript.parents[2], rng, ids, clock, FileBuffer(session.transcript)
-    )
     chain = TranscriptChain(
-        origin, ids, clock, LineAppender(session.transcript), parent=last["uuid"]
+        origin, IdGenerator(rng), clock, LineAppender(session.transcript), parent=last["uuid"]
     )
     chain.lines_since_prompt = [line["uuid"] for line in chained[-8:]]
-    talk = MainConversation(chain, MODEL_OF_ID[session.model], _read_totals(lines), session.title)
+    spec = next(story for story in STORIES if story.title == session.title)
+    talk = MainConversation(SessionBuilder(spec, chain), _read_totals(lines))
     _restore_conversation(talk, session, lines)
-    calls = [block["id"] for block in _blocks(chained[-1:]) if block["type"] == "tool_use"]
-    asked = PendingToolCall(last["uuid"], calls[0] if calls else "", permission_call())
-    return GrowingSession(stage, talk, entry, asked)
+    calls = [block["id"] for block in _answer_blocks([last]) if block["type"] == "tool_use"]
+    return talk, PendingToolCall(last["uuid"], calls[0] if calls else "", PERMISSION_CALL)
 
 
 def _restore_conversation(
@@ -129,17 +90,15 @@ def _restore_conversation(
     requests.base, requests.shape_hash = request["id"], request["shapeHash"]
     requests.keep = request["keep"] + len(request["tail"])
     since = list(takewhile(lambda line: line["type"] != "api-request", reversed(lines)))[::-1]
-    blocks = _blocks(since)
+    blocks = _answer_blocks(since)
     if blocks:
-        requests.unstored = [content_digest({"role": "assistant", "content": blocks})]
-    requests.pending = [
-        {"role": "user", "content": line["message"]["content"]}
-        for line in since
-        if line["type"] == "user"
-    ]
+        requests.add_answer(blocks)
+    for line in since:
+        if line["type"] == "user":
+            requests.add_message("user", line["message"]["content"])
 
 
-def _blocks(lines: list[DemoJson]) -> list[DemoJson]:
+def _answer_blocks(lines: list[DemoJson]) -> list[DemoJson]:
     return [
         block
         for line in lines
@@ -159,168 +118,134 @@ def _read_totals(lines: list[DemoJson]) -> CostTotals:
         line["message"]["id"]: line["message"] for line in lines if line["type"] == "assistant"
     }
     for message in answers.values():
-        usage = AnswerUsage.of_fields(message["usage"])
-        totals.count(MODEL_OF_ID[message["model"]], usage)
+        totals.count(message["model"], AnswerUsage.of_fields(message["usage"]))
     return totals
 
 
-TOKENS_PER_EXCHANGE = (
-    3_100  # tokens an exchange: from 64 % of 200k to the trigger in a minute and a half
-)
+TOKENS_PER_EXCHANGE = 3_100  # from 64 % of 200k to the trigger in a minute and a half
 COMPACT_AT = 0.835  # of the window: as the client does, where 200k are the window
-TOKENS_AFTER_COMPACTION = 8_240  # tokens that are left of a long conversation
+TOKENS_AFTER_COMPACTION = 8_240
 CALLS_PER_TURN = 6
 
 
-Track = Callable[[GrowingSession], Iterator[None]]
+class GrowingSession:
+    """One growing session: its conversation and its entry in the registry, if it has one."""
 
+    def __init__(self, session: DemoSession, rng: Random, entry: Path | None) -> None:
+        self.talk, self._pending = resume_conversation(session, rng)
+        self._entry = entry
 
-def fill_window(part: GrowingSession) -> Iterator[None]:
-    """Fill the window step by step, compact at its end, go on."""
-    talk = part.conversation
-    if part.pending.tool_use_id:
-        talk.tool_result(part.pending)
-        yield
-    for prompt in cycle(TEXTS.tax_prompts):
-        for _ in range(CALLS_PER_TURN):
-            if talk.tokens >= COMPACT_AT * talk.model.window:
-                how = DemoCompaction("auto", SUMMARIES["tax"], TOKENS_AFTER_COMPACTION)
-                talk.compact(how, part.builder.display_path)
+    def fill_window(self) -> Iterator[None]:
+        """Fill the window step by step, compact at its end, continue."""
+        talk = self.talk
+        if self._pending.tool_use_id:
+            talk.tool_result(self._pending)
+            yield
+        for prompt in cycle(TEXTS.tax_prompts):
+            for _ in range(CALLS_PER_TURN):
+                if talk.tokens >= COMPACT_AT * talk.model.window:
+                    talk.compact("auto", "tax", TOKENS_AFTER_COMPACTION)
+                    yield
+                # The first request after a compaction carries the system prompt again.
+                base = max(talk.tokens, FIRST_TOKENS)
+                pending = talk.request_tool(base + TOKENS_PER_EXCHANGE)
                 yield
-            yield from _exchange(part)
-        talk.answer([text_block(part.builder.closing())], talk.tokens + TOKENS_PER_EXCHANGE, 220)
-        talk.finish_turn(24.0)
-        talk.write_cost()
-        part.update_status("idle")
-        yield
-        talk.prompt(prompt)
-        part.update_status("busy")
-        yield
-
-
-def _exchange(part: GrowingSession) -> Iterator[None]:
-    talk = part.conversation
-    # The first request after a compaction carries the system prompt again.
-    base = max(talk.tokens, FIRST_TOKENS)
-    pending = write_tool_request(part.builder, talk, base + TOKENS_PER_EXCHANGE)
-    yield
-    talk.tool_result(pending)
-    yield
-
-
-def run_agents(part: GrowingSession) -> Iterator[None]:
-    """Launch agents, let them work, take their results, launch the next ones."""
-    for number in cycle(range(len(LAUNCHES))):
-        yield from _agent_round(part, LAUNCHES[number])
-        part.conversation.prompt(LAUNCHES[(number + 1) % len(LAUNCHES)].prompt)
-        part.update_status("busy")
-        yield
-
-
-def _agent_round(part: GrowingSession, what: AgentLaunch) -> Iterator[None]:
-    talk = part.conversation
-    started = launch_agents(
-        talk, tuple(TASKS[name] for name in what.tasks), what.say, talk.tokens + 1_700
-    )
-    yield
-    runs: list[WorkingAgent] = []
-    for one in started:
-        acknowledge_launch(talk, one)
-        runs.append(begin_agent(part, one))
-    yield
-    text = "Both are at work." if len(runs) > 1 else "It is at work."
-    talk.answer([text_block(text)], talk.tokens + 900, 12)
-    talk.finish_turn(6.0)
-    part.update_status("idle")
-    yield
-    for _ in range(max(work.conversation.task.calls for work in runs)):
-        for work in runs:
-            if work.conversation.calls < work.conversation.task.calls:
-                work.conversation.write_tool_use(
-                    part.builder.next_remark(), part.builder.next_call(1_800)
-                )
+                talk.tool_result(pending)
                 yield
-    for work in runs:
-        yield from _return_agent(part, work)
+            talk.reply(talk.builder.closing(), talk.tokens + TOKENS_PER_EXCHANGE, 220, 24.0)
+            talk.write_cost()
+            self._set_status("idle")
+            yield
+            self._prompt(prompt)
+            yield
 
+    def run_agents(self) -> Iterator[None]:
+        """Launch agents, let them work, take their results, launch the next ones."""
+        for launch, following in cycle(zip(LAUNCHES, (*LAUNCHES[1:], LAUNCHES[0]), strict=True)):
+            yield from self._launch(launch)
+            self._prompt(following.prompt)
+            yield
 
-def _return_agent(part: GrowingSession, work: WorkingAgent) -> Iterator[None]:
-    talk, run = part.conversation, work.conversation
-    if run.task.rejected_result is not None:
-        run.write_rejected_result(run.task.rejected_result)
+    def _launch(self, launch: AgentLaunch) -> Iterator[None]:
+        talk, builder = self.talk, self.talk.builder
+        started = talk.launch_agents(launch.tasks, launch.say, talk.tokens + 1_700)
         yield
-    run.finish()
-    replace_file(work.sidecar, encode_json(run.meta(talk.model.id) | {"finished": True}))
-    yield
-    talk.write_notification(notification_text(talk, run), ", ".join(run.tools_used))
-    part.update_status("busy")
-    yield
-    reply = f"{run.task.description}: back. {comment_on_result(run.task)}"
-    talk.answer([text_block(reply)], talk.tokens + 1_500, 60)
-    talk.finish_turn(5.0)
-    part.update_status("idle")
-    yield
-
-
-@dataclass(frozen=True)
-class WorkingAgent:
-    """An agent at work, and its file of facts."""
-
-    conversation: AgentConversation
-    sidecar: Path
-
-
-def begin_agent(part: GrowingSession, one: LaunchedAgent) -> WorkingAgent:
-    talk = part.conversation
-    path = agent_transcript(part.builder.transcript, one.agent_id)
-    part.builder.transcript.stat()  # a folder that somebody removed must not come back
-    write_file(path, b"")
-    chain = agent_chain(talk, one.agent_id, LineAppender(path), part.builder.clock)
-    run = AgentConversation(one.task, chain, one.tool_use_id, talk.totals)
-    write_file(agent_sidecar(path), encode_json(run.meta(talk.model.id)))
-    run.begin(talk.prompt_id)
-    return WorkingAgent(run, agent_sidecar(path))
-
-
-def ask_permissions(part: GrowingSession) -> Iterator[None]:
-    """Get a permission, use it, and ask for the next one."""
-    talk, stage = part.conversation, part.builder
-    asked = part.pending
-    for prompt in cycle(TEXTS.password_prompts):
-        part.update_status("busy")
-        talk.tool_result(asked)
+        runs: list[AgentConversation] = []
+        for agent in started:
+            talk.acknowledge(agent)
+            runs.append(self._begin_agent(agent))
         yield
-        talk.answer([text_block("Rotated, nothing was dropped.")], talk.tokens + 1_300, 40)
-        talk.finish_turn(12.0)
-        part.update_status("idle")
+        text = "Both are at work." if len(runs) > 1 else "It is at work."
+        self._end_turn(text, 900, 12, 6.0)
         yield
-        talk.prompt(prompt)
-        part.update_status("busy")
+        for _ in range(max(run.task.calls for run in runs)):
+            for run in runs:
+                if run.calls < run.task.calls:
+                    run.use_tool(builder.next_remark(), builder.next_call(1_800))
+                    yield
+        for run in runs:
+            yield from self._return_agent(run)
+
+    def _begin_agent(self, agent: LaunchedAgent) -> AgentConversation:
+        talk = self.talk
+        path = agent_transcript(talk.builder.transcript, agent.agent_id)
+        talk.builder.transcript.stat()  # a folder that somebody removed must not come back
+        write_file(path, b"")
+        run = AgentConversation(talk, agent, LineAppender(path), talk.chain.clock)
+        write_file(run.sidecar, encode_json(run.meta()))
+        run.begin(talk.prompt_id)
+        return run
+
+    def _return_agent(self, run: AgentConversation) -> Iterator[None]:
+        if run.task.rejected_result is not None:
+            run.write_blocked_result(run.task.rejected_result, client_text("no_marker"))
+            yield
+        run.finish()
+        replace_file(run.sidecar, encode_json(run.meta() | {"finished": True}))
         yield
-        asked = write_permission_prompt(stage, talk, talk.tokens + 2_200)
-        part.update_status("waiting")
+        self.talk.notify(run)
+        self._set_status("busy")
+        yield
+        self._end_turn(run.reply(), 1_500, 60, 5.0)
         yield
 
+    def ask_permissions(self) -> Iterator[None]:
+        """Get a permission, use it, and ask for the next one."""
+        talk, pending = self.talk, self._pending
+        for prompt in cycle(TEXTS.password_prompts):
+            self._set_status("busy")
+            talk.tool_result(pending)
+            yield
+            self._end_turn("Rotated, nothing was dropped.", 1_300, 40, 12.0)
+            yield
+            self._prompt(prompt)
+            yield
+            pending = talk.ask_permission(talk.tokens + 2_200)
+            self._set_status("waiting")
+            yield
 
-EVENT_SPAN = timedelta(
-    milliseconds=120
-)  # one event's lines are stamped within so much before its end
+    def _prompt(self, text: str) -> None:
+        self.talk.prompt(text)
+        self._set_status("busy")
+
+    def _end_turn(self, text: str, added_tokens: int, output: int, seconds: float) -> None:
+        self.talk.reply(text, self.talk.tokens + added_tokens, output, seconds)
+        self._set_status("idle")
+
+    def _set_status(self, status: str) -> None:
+        if self._entry is not None:
+            set_status(self._entry, status, self.talk.chain.clock.at)
+
+
+EVENT_SPAN = timedelta(milliseconds=120)  # one event's lines have times up to this long ago
 WAIT_TURNS = (41, 45, 49, 53)  # the steps of a round in which the waiting session moves
-ROUND_STEPS = 60  # steps; the waiting session waits for most of them
-TRACKS: dict[str, Track] = {
-    "Move checkout to the new tax API": fill_window,
-    "Search p95 below 120 ms": run_agents,
-    "Rotate the database password": ask_permissions,
+ROUND_STEPS = 60  # the waiting session waits for most of them
+TRACKS: dict[str, Callable[[GrowingSession], Iterator[None]]] = {
+    "Move checkout to the new tax API": GrowingSession.fill_window,
+    "Search p95 below 120 ms": GrowingSession.run_agents,
+    "Rotate the database password": GrowingSession.ask_permissions,
 }
 """What happens in each of the growing sessions, by title."""
-
-
-@dataclass(frozen=True)
-class PlayedSession:
-    """A session in play: its clock and what comes next."""
-
-    clock: DemoClock
-    events: Iterator[None]
 
 
 class DemoWriter:
@@ -330,7 +255,7 @@ class DemoWriter:
         self._folder = folder
         self._rng = Random(f"writer {seed}")  # noqa: S311 - repeatable on purpose
         self._interval = interval_s
-        self._playing: list[PlayedSession] = []
+        self._playing: list[tuple[DemoClock, Iterator[None]]] = []
         self._steps = 0
         self._gone = False
 
@@ -353,20 +278,14 @@ class DemoWriter:
         if not self._playing:
             growing = {session.title: session for session in self._folder.sessions if session.grows}
             self._playing = [self._open(growing[title]) for title in TRACKS]
-        playing = self._playing[self._whose_turn()]
-        self._steps += 1
-        playing.clock.at = max(playing.clock.at, now - EVENT_SPAN)
-        playing.clock.end = now
-        next(playing.events)
-
-    def _whose_turn(self) -> int:
         place = self._steps % ROUND_STEPS
-        if place in WAIT_TURNS:
-            return 2
-        return place % 2
+        clock, events = self._playing[2 if place in WAIT_TURNS else place % 2]
+        self._steps += 1
+        clock.at = max(clock.at, now - EVENT_SPAN)
+        clock.end = now
+        next(events)
 
-    def _open(self, session: DemoSession) -> PlayedSession:
-        spec = next(story for story in STORIES if story.title == session.title)
-        entry = find_entry(self._folder.root / "sessions", session.session_id)
-        part = resume_session(session, spec, self._rng, entry)
-        return PlayedSession(part.builder.clock, TRACKS[session.title](part))
+    def _open(self, session: DemoSession) -> tuple[DemoClock, Iterator[None]]:
+        entry = find_entry(self._folder.root, session.session_id)
+        growing = GrowingSession(session, self._rng, entry)
+        return growing.talk.chain.clock, TRACKS[session.title](growing)
