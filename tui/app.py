@@ -1,10 +1,11 @@
-"""The dashboard: its first frame, its life, and what the feed and a person set off in it."""
+"""The dashboard app: its first frame, its settings, and what it does with the feed's messages."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -16,24 +17,14 @@ from textual.binding import Binding, BindingType
 from textual.color import Color
 from textual.filter import LineFilter
 from textual.screen import Screen
-from textual.theme import Theme
 
 from ..core.transcript.sanitize import one_line
-from .app_base import TOAST_S
+from . import messages
 from .background_queries import WorkerThread
+from .dashboard import TOAST_S, SessionActions
 from .feed import Feed
-from .messages import (
-    FeedStopped,
-    LevelReached,
-    NoticeReported,
-    ProblemReported,
-    ProblemResolved,
-    ScanProgressed,
-    ViewChanged,
-)
+from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
-from .session_actions import SessionActions
-from .signals import ExitHandler
 from .text.ascii_signs import to_ascii
 from .theme import DARK, THEMES, fallback_colours
 from .ui_state import (
@@ -49,6 +40,7 @@ from .widgets.header_footer import FleetStatus, StatusLine
 if TYPE_CHECKING:
     from ..collectors.places import Places, PolicySources
     from ..core.model.problem import Problem
+    from .notifier import Notifier
     from .screens.fleet.fleet_screen import FleetScreen
 
 
@@ -61,19 +53,19 @@ class AsciiFilter(LineFilter):
 
 
 FULL_COLLECTION_FACTOR: Final = 3
-"""Full collections come so many times rarer: each stops the screen for 40 to 80 ms, and most of
-what it looks through is what Textual keeps of drawn lines. What is left waits that long in memory:
-ten times rarer cost 8 MB over five hours of lines, and answered no key sooner."""
+"""How many times rarer full garbage collections become: each stops the screen for 40 to 80 ms, and
+most of what it looks through is Textual's cache of drawn lines. Garbage stays in memory that much
+longer: a factor of ten cost 8 MB over five hours, and answered no key sooner."""
 
 _DEFAULT_GC_THRESHOLDS: Final = gc.get_threshold()
 
 
 def freeze_long_lived_objects() -> None:
-    """Leave out of later collections all that there is now, and let full ones be rare.
+    """Exclude all existing objects from garbage collection, and make full collections rare.
 
     Modules, styles and widgets are some 80,000 objects: looking through them took 60 to 80 ms
-    once a second while somebody typed. What dies of them is still freed where nothing refers
-    to it any more; of cycles only those are kept that were there now.
+    once a second while somebody typed. Those that nothing refers to any more are still freed;
+    only reference cycles among them are kept.
     """
     gc.collect()
     gc.freeze()
@@ -81,26 +73,18 @@ def freeze_long_lived_objects() -> None:
     gc.set_threshold(young, middle, old * FULL_COLLECTION_FACTOR)
 
 
-def restore_garbage_collection() -> None:
-    """Undo `freeze_long_lived_objects`."""
-    gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
-    gc.unfreeze()
-
-
-MAX_HELD_KEYS: Final = 32  # keys; more than that is a key that was held down
+MAX_HELD_KEYS: Final = 32  # more than that is a key that was held down
 
 
 class OpeningScreen(Screen[None]):
-    """Lies below the fleet and is seen for a moment."""
+    """The first frame, until the fleet lies above it."""
 
     def __init__(self, source: str) -> None:
         super().__init__()
         self._source: Final = source
-        self.held_keys: Final[list[events.Key]] = []
-        """What was typed ahead: it is pressed again once the sessions' screen is there."""
+        self.held_keys: Final[list[events.Key]] = []  # pressed again once the fleet is open
 
     def compose(self) -> ComposeResult:
-        """Show the same line as the fleet does."""
         line = StatusLine(id="status")
         line.set_reactive(StatusLine.status, FleetStatus(source=self._source, scan="opening"))
         yield line
@@ -118,28 +102,22 @@ class OpeningScreen(Screen[None]):
 ACTIONS_BEFORE_OPENING: Final = frozenset({"quit", "suspend_process"})
 """Actions that need neither the sessions nor the settings."""
 
-COPIED_PREVIEW_CHARS: Final = 60
-"""Characters of what was copied that the toast shows: not every terminal's clipboard takes it."""
+COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
 
 
 class CtxtopApp(NavigationApp):
-    """Shows what the feed reads; all work is done outside its thread."""
+    """Shows what the feed reads; all other work is done outside its thread."""
 
     CSS_PATH = Path(__file__).with_name("app.tcss")
     TITLE = "ctxtop"
     ENABLE_COMMAND_PALETTE = True
     PAUSE_GC_ON_SCROLL = True
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "t",
-            "next_theme",
-            "Theme",
-            show=False,
-            tooltip="dark, light, colour-blind-safe, high contrast",
-            id="theme",
+        bind_hidden(
+            "t", "next_theme", "Theme", "dark, light, colour-blind-safe, high contrast", "theme"
         ),
-        Binding("u", "undo", "Undo", show=False, tooltip="take back what was done last", id="undo"),
-        Binding("q,ctrl+c", "quit", "Quit", tooltip="leave", id="quit"),
+        bind_hidden("u", "undo", "Undo", "take back what was done last", "undo"),
+        bind("q,ctrl+c", "quit", "Quit", "leave", "quit"),
     ]
 
     def __init__(
@@ -147,15 +125,12 @@ class CtxtopApp(NavigationApp):
         places: Places,
         source: str = "ctxtop",
         notice: str = "",
-        cleanup: Callable[[], None] = lambda: None,
         settings: PolicySources | None = None,
         *,
         welcomes: bool = False,
     ) -> None:
-        """`settings` says how it looks and which keys it has; the policy's sources, if None."""
+        """`settings` sets appearance and keys, by default the policy of `places`."""
         super().__init__()
-        self._tidy: Final = cleanup
-        self.exit_handler: Final = ExitHandler(self, self._clean_up)
         self.places = places
         self.feed = Feed(places, self.post_message, self.now_ms)
         self._source: Final = source
@@ -164,46 +139,50 @@ class CtxtopApp(NavigationApp):
         self.lookup_worker = WorkerThread("ctxtop lookup", self)
         self.quick_worker = WorkerThread("ctxtop quick lookup", self)
         self.session_actions = SessionActions(self)
-        """What changes sessions; it goes on when the page is left."""
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
-        """What says how it looks, and which keys it has."""
         self._welcomes = welcomes
         self._is_leaving = False
-        self.is_left_for_demo = False
-        """The demo is to be opened now, and then this again."""
-        self._kept_file: Final = UiStateFile(places.store)
-        self._keeper: Final = UiStateManager(self._kept_file, self.file_worker, self._toast_problem)
-        self._plain_signs: Final = AsciiFilter(enabled=asks_for_ascii(self.settings))
-        self._filters.append(self._plain_signs)
+        self.before_first_frame: Callable[[], None] = lambda: None  # called where there is a screen
+        self._state_file: Final = UiStateFile(places.store)
+        self._state: Final = UiStateManager(
+            self._state_file, self.file_worker, lambda problem: self._toast(str(problem))
+        )
+        self._ascii_filter: Final = AsciiFilter(enabled=asks_for_ascii(self.settings))
+        self._filters.append(self._ascii_filter)
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = DARK.name
+
+    @cached_property
+    def notifier(self) -> Notifier:
+        from .notifier import Notifier  # after the first paint
+
+        return Notifier(self, self.write_sequence)
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         """Name our colours in themes that are not ours."""
         return fallback_colours(self.current_theme)
 
     def get_default_screen(self) -> Screen[None]:
-        """Show something at once."""
         return OpeningScreen(self._source)
 
     def on_mount(self) -> None:
         """Open the fleet and start to read once the first frame is on the screen."""
         if not self.is_headless:
-            self.exit_handler.start()
+            self.before_first_frame()
         self.call_after_refresh(
             self.file_worker.submit, self._read_state_and_settings, self._apply_state_and_settings
         )
 
     def _read_state_and_settings(self) -> tuple[UiState, DashboardSettings]:
-        return self._kept_file.read(), read_dashboard_settings(self.settings)
+        return self._state_file.read(), read_dashboard_settings(self.settings)
 
     def _apply_state_and_settings(self, found: tuple[UiState, DashboardSettings] | Problem) -> None:
         """Apply the saved state and the settings before the fleet opens, so nothing shifts."""
         if isinstance(found, tuple):
-            self._keeper.state, settings = found
-            self._plain_signs.enabled = settings.ascii
+            self._state.state, settings = found
+            self._ascii_filter.enabled = settings.ascii
             self.set_keymap(dict(settings.keymap))
             theme = settings.theme or self.ui_state.theme
             if theme in self.available_themes:
@@ -212,44 +191,23 @@ class CtxtopApp(NavigationApp):
             for notice in settings.notices:
                 self._toast(notice)
         else:
-            self._toast_problem(found)
-        self.theme_changed_signal.subscribe(self, self._keep_theme)
+            self._toast(str(found))
+        self.theme_changed_signal.subscribe(
+            self, lambda theme: self.update_ui_state(theme=theme.name)
+        )
         self.call_later(self._open_fleet)
-
-    def _keep_theme(self, theme: Theme) -> None:
-        self.update_ui_state(theme=theme.name)
-
-    def exit(
-        self,
-        result: None = None,
-        return_code: int = 0,
-        message: RenderableType | None = None,
-    ) -> None:
-        """Leave; what the feed says from now on finds no panes any more."""
-        self._is_leaving = True
-        super().exit(result, return_code, message)
-
-    def _clean_up(self) -> None:
-        self.feed.stop()
-        self._tidy()
-
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Allow only `ACTIONS_BEFORE_OPENING` until the sessions' screen is there."""
-        if self._fleet is None and action not in ACTIONS_BEFORE_OPENING:
-            return False
-        return super().check_action(action, parameters)
 
     async def _open_fleet(self) -> None:
         from .screens.fleet.fleet_screen import FleetScreen
 
         opening = self.screen
         fleet = FleetScreen(self._source)
-        # What the feed says needs the panes, which are there only after this.
+        # The feed's messages need its panes, which exist only after this.
         await self.push_screen(fleet)
         self._fleet = fleet
         self.call_after_refresh(self.feed.start)
         if self._welcomes:
-            # The keys were not meant for this page, which may be answered only once.
+            # The keys were not meant for the welcome page, which may be answered only once.
             self.action_welcome()
         else:
             self.feed.may_act.set()
@@ -258,18 +216,31 @@ class CtxtopApp(NavigationApp):
         if self._notice:
             self._toast(self._notice)
 
+    def exit(
+        self,
+        result: None = None,
+        return_code: int = 0,
+        message: RenderableType | None = None,
+    ) -> None:
+        """Leave; messages of the feed are ignored from now on, because the panes go."""
+        self._is_leaving = True
+        super().exit(result, return_code, message)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Allow only `ACTIONS_BEFORE_OPENING` until the fleet is open."""
+        if self._fleet is None and action not in ACTIONS_BEFORE_OPENING:
+            return False
+        return super().check_action(action, parameters)
+
     @property
     def ui_state(self) -> UiState:
-        """What a person arranged, and finds again."""
-        return self._keeper.state
+        return self._state.state
 
     def update_ui_state(self, **changes: object) -> None:
-        """Change fields of what is kept; it is written behind the screen's back."""
-        self._keeper.update(**changes)
+        self._state.update(**changes)
 
     @property
     def fleet(self) -> FleetScreen:
-        """The main screen, which is there before the feed says anything."""
         if self._fleet is None:
             raise RuntimeError("the fleet is not open yet")
         return self._fleet
@@ -280,21 +251,21 @@ class CtxtopApp(NavigationApp):
         return self._fleet is not None and self._fleet.has_read_all
 
     def on_unmount(self) -> None:
-        """End the threads."""
+        """End the threads, and undo `freeze_long_lived_objects`."""
         self.notifier.stop()
         for worker in (self.file_worker, self.lookup_worker, self.quick_worker):
             worker.stop()
         self.feed.stop()
-        restore_garbage_collection()
+        gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
+        gc.unfreeze()
 
     def now_ms(self) -> int:
-        """Return the time in milliseconds since 1970."""
         return time.time_ns() // 1_000_000
 
-    # What the feed says.
+    # The feed's messages.
 
-    @on(ViewChanged)
-    def _show_view(self, event: ViewChanged) -> None:
+    @on(messages.ViewChanged)
+    def _show_view(self, event: messages.ViewChanged) -> None:
         from .screens.page import Page
 
         self.feed.view_received()
@@ -305,67 +276,59 @@ class CtxtopApp(NavigationApp):
         self.view = event.view
         self.notifier.compare_view(event.view)
         self.fleet.show_view(event.view)
-        # One that is being laid out takes the view when it is there.
+        # A page that is being laid out reads the view once it is mounted.
         if isinstance(self.screen, Page) and self.screen.is_mounted:
             self.screen.show_view(event.view)
         self.screen.call_after_refresh(self.feed.view_drawn)
 
-    @on(ScanProgressed)
-    def _show_progress(self, event: ScanProgressed) -> None:
+    @on(messages.ScanProgressed)
+    def _show_progress(self, event: messages.ScanProgressed) -> None:
         self.notifier.note_progress(event.progress)
         self.fleet.show_progress(event.progress)
 
-    @on(ProblemReported)
-    def _show_problem(self, event: ProblemReported) -> None:
+    @on(messages.ProblemReported)
+    def _show_problem(self, event: messages.ProblemReported) -> None:
         self.notifier.log_problem(event.problem)
-        self.fleet.show_trouble(event.problem)
+        self.fleet.show_problem(event.problem)
 
-    @on(NoticeReported)
-    def _handle_notice(self, event: NoticeReported) -> None:
+    @on(messages.NoticeReported)
+    def _handle_notice(self, event: messages.NoticeReported) -> None:
         self.notifier.handle_notice(event.problem)
 
-    @on(ProblemResolved)
-    def _resolve_problem(self, event: ProblemResolved) -> None:
+    @on(messages.ProblemResolved)
+    def _resolve_problem(self, event: messages.ProblemResolved) -> None:
         self.notifier.log_resolved(event.place)
-        self.fleet.end_trouble(event.place)
+        self.fleet.resolve_problem(event.place)
 
-    @on(FeedStopped)
+    @on(messages.FeedStopped)
     def _show_stop(self) -> None:
         self.notifier.log_feed_stopped()
         self.fleet.show_stop()
 
-    @on(LevelReached)
-    def _notify_level(self, event: LevelReached) -> None:
+    @on(messages.LevelReached)
+    def _notify_level(self, event: messages.LevelReached) -> None:
         self.notifier.notify_level(event.title, event.warning)
 
     def _toast(self, notice: str) -> None:
         self.notify(one_line(notice), timeout=TOAST_S * 2, markup=False)
 
-    def _toast_problem(self, trouble: Problem) -> None:
-        self._toast(str(trouble))
+    # What the user does.
 
     def get_key_display(self, binding: Binding) -> str:
-        """Write a key; where there is no ⏎ to draw, its name."""
+        """Return the name of a key whose sign, as ⏎, cannot be drawn in ASCII."""
         shown = super().get_key_display(binding)
-        named = self._plain_signs.enabled and not shown.isascii()
-        return binding.key if named else shown
-
-    # What a person does.
+        return binding.key if self._ascii_filter.enabled and not shown.isascii() else shown
 
     def action_undo(self) -> None:
-        """Offer to take back what was done last."""
         self.session_actions.undo_last()
 
     def action_next_theme(self) -> None:
-        """Change to the next of our themes."""
         names = [theme.name for theme in THEMES]
         place = names.index(self.theme) if self.theme in names else -1
         self.theme = names[(place + 1) % len(names)]
 
-    def other_commands(self) -> Iterator[SystemCommand]:
-        """Offer in the palette what has no key."""
-        from textual.app import SystemCommand
-
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """Return the palette's commands that have no key."""
         yield SystemCommand("Choose a theme", "all there are, shown as you go", self.search_themes)
         yield SystemCommand(
             "First steps", "what ctxtop does, and what it never touches", self.action_welcome
@@ -378,13 +341,7 @@ class CtxtopApp(NavigationApp):
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
 
-    def leave_for_demo(self) -> None:
-        """End, for the demo to be opened."""
-        self.is_left_for_demo = True
-        self.exit()
-
     def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        """Log that something a person began has ended, and notify outside of the page."""
         self.notifier.log_end(title, words, failed=failed)
 
     def write_sequence(self, sequence: str) -> None:
@@ -393,10 +350,8 @@ class CtxtopApp(NavigationApp):
             self._driver.write(sequence)
 
     def copy(self, text: str, what: str) -> None:
-        """Copy to the clipboard and say what; the words are shown where the terminal cannot."""
+        """Copy to the clipboard, and show what was copied: not every terminal supports it."""
         self.copy_to_clipboard(text)
-        start, title = (
-            one_line(text)[:COPIED_PREVIEW_CHARS],
-            one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS],
-        )
-        self.notify(start, title=title, timeout=TOAST_S, markup=False)
+        preview = one_line(text)[:COPIED_PREVIEW_CHARS]
+        title = one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS]
+        self.notify(preview, title=title, timeout=TOAST_S, markup=False)

@@ -1,46 +1,84 @@
-"""What screens use of the dashboard.
-
-It names no screen, so that screens can name it.
-"""
+"""What screens use of the app: its places and workers, pages to open, and actions on sessions."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from textual.app import SystemCommand
+from textual.app import App
+from textual.content import Content
 
-from .app_base import AppBase
+from ..core.transcript.sanitize import one_line
+from .background_queries import WorkerThread
+from .text.formats import shorten_middle, tokens
 
 if TYPE_CHECKING:
+    from ..collectors.places import Places
+    from ..core.actions.session_access import ActionFailure, ClientCompactResult, ResumeResult
+    from ..core.actions.session_recovery import Recovery
+    from ..core.compaction.apply import ApplyStage
+    from ..core.compaction.plan import CompactionPlan
+    from ..core.compaction.receipts import ApplyMode, CompactionReceipt
+    from ..core.compaction.recovery.recovery_settings import RecoveryStep
+    from ..core.compaction.undo import UndoResult
     from ..core.model.agent import Agent
+    from ..core.model.problem import Problem
     from ..core.model.session import Session
     from ..core.store.queries.query_rows import SummaryRow
-    from .notifier import Notifier
-    from .session_actions import SessionActions
+    from .feed import Feed
+    from .messages import FleetView
+    from .screens.log.event_log import EventLog
     from .ui_state import UiState
 
 
-class Dashboard(AppBase):
-    """Opens pages, and holds what they share."""
+TOAST_S: Final = 6.0
 
-    session_actions: SessionActions  # what changes sessions; it goes on when the page is left
+
+class Dashboard(App[None]):
+    """The app as its screens see it; it names no screen, so that screens can name it."""
+
+    places: Places
+    feed: Feed
+    file_worker: WorkerThread  # changes files, one change after the other
+    lookup_worker: WorkerThread  # reads what takes longer than a frame
+    quick_worker: WorkerThread  # asks the store what it answers within a frame
+    view: FleetView | None = None  # the newest
+    session_actions: SessionActions
+    is_left_for_demo = False  # the demo is opened next, and then the dashboard again
 
     @cached_property
-    def notifier(self) -> Notifier:
-        """The notifier, which keeps the log of this run."""
-        from .notifier import Notifier  # after the first paint
+    def event_log(self) -> EventLog:
+        """The log of this run."""
+        from .screens.log.event_log import EventLog  # after the first paint
 
-        return Notifier(self)
+        return EventLog()
+
+    def now_ms(self) -> int:
+        """Return milliseconds since 1970."""
+        raise NotImplementedError
+
+    def copy(self, text: str, what: str) -> None:
+        """Copy to the clipboard, and show what was copied."""
+        raise NotImplementedError
+
+    def confirm(
+        self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
+    ) -> None:
+        """Ask the user, and call `on_yes` if they agree."""
+        raise NotImplementedError
+
+    def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        """Log that an action of the user has ended, and notify outside of the page."""
+        raise NotImplementedError
 
     @property
     def ui_state(self) -> UiState:
-        """What is found again at the next start."""
+        """What is restored at the next start."""
         raise NotImplementedError
 
     def update_ui_state(self, **changes: object) -> None:
-        """Change fields of it; it is written in the background."""
+        """Change fields of the state; the file is written in the background."""
         raise NotImplementedError
 
     @property
@@ -49,25 +87,246 @@ class Dashboard(AppBase):
         raise NotImplementedError
 
     def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
-        """Go back to the page of a breadcrumb."""
+        """Go back to the page of a breadcrumb; to the session or the fleet if it is not open."""
         raise NotImplementedError
 
     def open_session(self, session: Session) -> None:
-        """Open a session's page."""
         raise NotImplementedError
 
     def open_agent(self, agent: Agent, title: str) -> None:
-        """Open an agent's page."""
         raise NotImplementedError
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
-        """Open a summary."""
         raise NotImplementedError
 
-    def other_commands(self) -> Iterator[SystemCommand]:
-        """Return what the palette offers and has no key."""
-        raise NotImplementedError
 
-    def leave_for_demo(self) -> None:
-        """Exit, for the demo to be opened."""
-        raise NotImplementedError
+RESULT_TOAST_S: Final = 10.0  # how it ended is worth more time than a notice
+TITLE_CELLS: Final = 40
+
+Result = TypeVar("Result")
+
+
+class SessionActions:
+    """Starts each act once, and tells how it ended wherever a person is by then."""
+
+    def __init__(self, app: Dashboard) -> None:
+        self._app: Final = app
+        self._running: Final[dict[str, str]] = {}
+        # The client takes minutes: what else is to be written does not wait for it.
+        self._client_worker: Final = WorkerThread("ctxtop asks", app)
+
+    def running(self, session_id: str) -> str | None:
+        """Return the action that is running on a session; None if there is none."""
+        return self._running.get(session_id)
+
+    def apply(
+        self,
+        session: Session,
+        plan: CompactionPlan,
+        mode: ApplyMode,
+        on_stage: Callable[[ApplyStage], None],
+        on_done: Callable[[CompactionReceipt | ActionFailure | Problem], None],
+    ) -> None:
+        """Carry a plan out; `on_stage` receives each stage, `on_done` how it ended."""
+        from ..collectors.session_target import session_target
+        from ..core.actions.session_compaction import apply_compaction
+        from .screens.history.receipt_history import MODE_NAMES
+
+        app = self._app
+
+        def tell(stage: ApplyStage) -> None:
+            app.call_later(on_stage, stage)
+
+        def freed_text(receipt: CompactionReceipt) -> str:
+            freed = receipt.plan.tokens_saved
+            checks = f"{len(receipt.verified)} checks passed; u takes it back"
+            return f"{MODE_NAMES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
+
+        target = session_target(app.places.folder, app.places.store, session)
+        self._start(
+            session,
+            "it is being written",
+            lambda: apply_compaction(target, plan, mode, tell),
+            freed_text,
+            on_done,
+        )
+
+    def ask_client(
+        self,
+        session: Session,
+        instructions: str,
+        on_done: Callable[[ClientCompactResult | ActionFailure | Problem], None],
+    ) -> None:
+        """Compact a session with the client; it may take minutes."""
+        app = self._app
+
+        def work() -> ClientCompactResult | ActionFailure:
+            from ..collectors.session_target import open_session_at
+            from ..core.actions import session_compaction
+            from ..core.actions.session_access import Via
+
+            access = open_session_at(app.places, session)
+            return session_compaction.compact_with_client(access, Via.AUTO, instructions)
+
+        def sizes_text(result: ClientCompactResult) -> str:
+            sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
+            return f"compacted by Claude Code via {result.via.value}: {sizes}"
+
+        what = "Claude Code was asked to /compact"
+        if self._start(session, what, work, sizes_text, on_done, self._client_worker):
+            self._notify(_short_title(session), f"{what}; it may take minutes")
+
+    def recover(
+        self,
+        session: Session,
+        confirmed: frozenset[RecoveryStep],
+        on_done: Callable[[tuple[Recovery, ResumeResult | None] | ActionFailure | Problem], None],
+    ) -> None:
+        """Mend a session in a fork."""
+        app = self._app
+
+        def work() -> tuple[Recovery, ResumeResult | None] | ActionFailure:
+            from ..collectors.session_target import open_session_at
+            from ..core.actions.session_recovery import try_run_recovery
+
+            return try_run_recovery(open_session_at(app.places, session), confirmed)
+
+        def step_text(found: tuple[Recovery, ResumeResult | None]) -> str:
+            chosen = found[0].choice.chosen
+            step = chosen.step if chosen else "a step"
+            return f"mended by {step} in a fork; u takes it back"
+
+        self._start(session, "it is being mended", work, step_text, on_done)
+
+    def undo_last(self) -> None:
+        """Offer to take back the newest receipt that stands."""
+        from ..core.actions.session_compaction import newest_undoable
+
+        def take(found: CompactionReceipt | Problem | None) -> None:
+            from ..core.model.problem import Problem
+
+            if isinstance(found, Problem):
+                self._notify_end("undo", str(found), failed=True)
+            elif found is None:
+                self._notify("nothing to undo", "no receipt stands; R shows all")
+            else:
+                self.undo(found, None, lambda _: None)
+
+        store = self._app.places.store
+
+        self._app.lookup_worker.submit(lambda: newest_undoable(store), take)
+
+    def undo(
+        self,
+        receipt: CompactionReceipt,
+        numbers: Collection[int] | None,
+        on_done: Callable[[UndoResult | ActionFailure | Problem], None],
+    ) -> None:
+        """Show what would be undone, and undo it once the user confirms."""
+        from ..core.actions.session_compaction import undo_obstacle
+        from ..core.store.database import state_folder
+        from .screens.history.receipt_history import undo_question
+
+        app = self._app
+        title = self._title_of(receipt.session_id)
+
+        def ask(why_not: str | Problem | None) -> None:
+            if why_not is not None:
+                self._notify("cannot be undone", str(why_not), failed=True)
+                return
+            app.confirm(
+                "Undo",
+                Content(undo_question(receipt, numbers, title)),
+                "Take it back",
+                lambda: self._undo(receipt, numbers, title, on_done),
+            )
+
+        state = state_folder(app.places.store)
+        app.lookup_worker.submit(lambda: undo_obstacle(receipt, state), ask)
+
+    def _undo(
+        self,
+        receipt: CompactionReceipt,
+        numbers: Collection[int] | None,
+        title: str,
+        on_done: Callable[[UndoResult | ActionFailure | Problem], None],
+    ) -> None:
+        from ..collectors.session_target import receipt_target
+        from ..core.actions.session_compaction import undo_receipt
+
+        app = self._app
+        target = receipt_target(app.places.folder, app.places.store, receipt)
+
+        def count_text(result: UndoResult) -> str:
+            count = f"{len(result.undone)} of {len(receipt.plan.operations)} operations"
+            return f"took back {count}; receipt {receipt.receipt_id}"
+
+        def take(found: UndoResult | ActionFailure | Problem) -> None:
+            self._notify_result(title, found, count_text)
+            on_done(found)
+
+        app.file_worker.submit(lambda: undo_receipt(target, receipt, numbers), take)
+
+    def _title_of(self, session_id: str) -> str:
+        sessions = self._app.view.sessions if self._app.view else ()
+        titles = (each.title for each in sessions if each.session_id == session_id)
+        return shorten_middle(next(titles, session_id[:8]), TITLE_CELLS)
+
+    def _start(
+        self,
+        session: Session,
+        what: str,
+        work: Callable[[], Result | ActionFailure],
+        success_text: Callable[[Result], str],
+        on_done: Callable[[Result | ActionFailure | Problem], None],
+        worker: WorkerThread | None = None,
+    ) -> bool:
+        """Do one thing at a time to a session, and report how it ended.
+
+        Returns False where something else is being done to it.
+        """
+        title, running = _short_title(session), self.running(session.session_id)
+        if running is not None:
+            self._notify(title, f"wait: {running}", failed=True)
+            return False
+        self._running[session.session_id] = what
+
+        def take(found: Result | ActionFailure | Problem) -> None:
+            self._running.pop(session.session_id, None)
+            self._notify_result(title, found, success_text)
+            on_done(found)
+
+        (worker or self._app.file_worker).submit(work, take)
+        return True
+
+    def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
+        self._app.notify(
+            one_line(words),
+            title=one_line(title),
+            severity="error" if failed else "information",
+            timeout=RESULT_TOAST_S,
+            markup=False,
+        )
+
+    def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
+        self._notify(title, words, failed=failed)
+        # Who looks elsewhere meanwhile is told there.
+        self._app.report_end(title, words, failed=failed)
+
+    def _notify_result(
+        self,
+        title: str,
+        found: Result | ActionFailure | Problem,
+        success_text: Callable[[Result], str],
+    ) -> None:
+        from ..core.actions.session_access import ActionFailure
+        from ..core.model.problem import Problem
+
+        if isinstance(found, (ActionFailure, Problem)):
+            self._notify_end(title, str(found), failed=True)
+        else:
+            self._notify_end(title, success_text(found))
+
+
+def _short_title(session: Session) -> str:
+    return shorten_middle(session.title, TITLE_CELLS)

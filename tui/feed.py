@@ -95,13 +95,11 @@ class Feed:
         ]
 
     def start(self) -> None:
-        """Start both threads; returns at once."""
         sys.setswitchinterval(SWITCH_INTERVAL_S)
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End both threads."""
         self._stop.set()
         self._opened.set()
         self._shown.set()
@@ -138,11 +136,9 @@ class Feed:
     # The collector's listener.
 
     def on_progress(self, progress: ScanProgress) -> None:
-        """Pass it on."""
         self._post(ScanProgressed(progress))
 
     def on_change(self, change: StoredChange) -> None:
-        """Note what to read again."""
         with self._lock:
             if self._changed is not None:
                 self._changed |= change.session_ids
@@ -152,21 +148,17 @@ class Feed:
         self._wake.set()
 
     def on_scan_finished(self) -> None:
-        """Note that the first scan is over."""
         with self._lock:
             self._scanned = True
         self._wake.set()
 
     def on_problem(self, problem: Problem) -> None:
-        """Pass it on."""
         self._post(ProblemReported(problem))
 
     def on_resolved(self, where: str) -> None:
-        """Pass it on."""
         self._post(ProblemResolved(where))
 
     def on_notice(self, notice: Problem) -> None:
-        """Pass it on."""
         self._post(NoticeReported(notice))
 
     def _guard(self, work: Callable[[], None]) -> None:

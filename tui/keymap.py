@@ -1,13 +1,12 @@
-"""Every binding of the dashboard, and the keys that a person gave to them."""
+"""Key bindings: how screens declare them, the list of all, and the user's own keys for them."""
 
 from __future__ import annotations
 
-import pkgutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from importlib import import_module
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from textual.app import App
 from textual.binding import Binding
@@ -15,56 +14,75 @@ from textual.dom import DOMNode
 from textual.keys import Keys, key_to_character
 from textual.screen import ModalScreen, Screen
 
-from ..core.policy.policy import Policy, PolicyNotice, ResolvedValue
-from ..core.policy.schema import KEY_BINDING_PREFIX
+if TYPE_CHECKING:
+    from ..core.policy.policy import Policy, PolicyNotice
+
+# The policy is imported by the functions that read it: every widget imports this module.
+
+
+def bind(
+    keys: str,
+    action: str,
+    title: str,
+    tooltip: str,
+    id: str,  # noqa: A002 -- Textual's
+    *,
+    show: bool = True,
+    key_display: str | None = None,
+    priority: bool = False,
+) -> Binding:
+    """Declare a binding: `tooltip` is its help, and `id` its name in the `keys.ID` of a policy."""
+    return Binding(keys, action, title, show, key_display, priority, tooltip, id)
+
+
+bind_hidden = partial(bind, show=False)  # not shown in the key line, only in the help
 
 
 @dataclass(frozen=True, slots=True)
 class DeclaredBinding:
-    """One binding as a class declares it."""
+    """A binding and the class that declares it."""
 
     binding: Binding
     declared_in: type[DOMNode]
 
     @property
     def id(self) -> str:
-        """What a person names it by."""
         return self.binding.id or ""
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys that it has unless a person gives it others."""
+        """The default keys."""
         return tuple(key.strip() for key in self.binding.key.split(","))
 
     def conflicts_with(self, other: DeclaredBinding) -> bool:
         """Whether the same key could trigger both bindings at the same time."""
-        if issubclass(self.declared_in, other.declared_in) or issubclass(
-            other.declared_in, self.declared_in
-        ):
-            return True
         places = (self.declared_in, other.declared_in)
+        if issubclass(*places) or issubclass(*reversed(places)):
+            return True
         if any(issubclass(place, App) for place in places):
-            # A question that lies above all takes every key.
+            # A modal screen takes every key.
             return not any(issubclass(place, ModalScreen) for place in places)
         # Two screens are never on top at once, and two widgets never have the focus.
-        return issubclass(self.declared_in, Screen) is not issubclass(other.declared_in, Screen)
+        return issubclass(places[0], Screen) is not issubclass(places[1], Screen)
 
 
 def all_bindings() -> tuple[DeclaredBinding, ...]:
-    """Import every screen and widget, and give their bindings; takes long, never at the start."""
+    """Return the bindings of the app and of every screen and widget; imports all of them."""
+    import pkgutil
+    from importlib import import_module
+
     from . import screens, widgets
 
-    # By name: the app itself reads the keymap, and imports this.
-    found: list[type[DOMNode]] = []
-    for name in ("app", "navigation"):
-        found += _declared_classes(import_module(f"{__package__}.{name}").__dict__)
+    # By name, because the app imports this module.
+    names = [f"{__package__}.app", f"{__package__}.navigation"]
     for package in (screens, widgets):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            found += _declared_classes(import_module(module.name).__dict__)
+        modules = pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        names += [module.name for module in modules]
+    classes = [each for name in names for each in _declared_classes(import_module(name).__dict__)]
     return tuple(
-        DeclaredBinding(binding, where)
-        for where in dict.fromkeys(found)
-        for binding in where.__dict__.get("BINDINGS", ())
+        DeclaredBinding(binding, declared_in)
+        for declared_in in classes
+        for binding in declared_in.__dict__.get("BINDINGS", ())
         if isinstance(binding, Binding)
     )
 
@@ -83,7 +101,7 @@ _KEY_NAMES: Final = frozenset(key.value.rpartition("+")[2] for key in Keys)
 
 @dataclass(frozen=True, slots=True)
 class Keymap:
-    """What holds, by the binding's id, and what was said beside."""
+    """The user's valid keys by binding id, and a notice for each setting that was rejected."""
 
     keys: Mapping[str, str]
     notices: tuple[PolicyNotice, ...] = ()
@@ -94,21 +112,28 @@ def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
 
     An unknown id, an unknown key or a conflict is dropped and gives one notice.
     """
-    said = policy.with_prefix(KEY_BINDING_PREFIX)
+    from ..core.policy.policy import PolicyNotice
+    from ..core.policy.schema import KEY_BINDING_PREFIX
+
+    settings = policy.with_prefix(KEY_BINDING_PREFIX)
     by_id: dict[str, list[DeclaredBinding]] = {}
     for each in bindings:
         by_id.setdefault(each.id, []).append(each)
-    keys = {name: _normalize_keys(str(resolved.value)) for name, resolved in said.items()}
+    keys = {name: _normalize_keys(str(setting.value)) for name, setting in settings.items()}
     notices: list[PolicyNotice] = []
-    for name, resolved in said.items():
-        notice = _unknown_id(name, resolved, by_id) or _unknown_key(name, resolved, keys[name])
-        if notice:
-            notices.append(notice)
-            del keys[name]
-    # One that is refused keeps its own keys, which may refuse another: till all of them hold.
-    while notice := _first_clash(said, keys, by_id):
-        notices.append(notice)
-        del keys[notice.key.removeprefix(KEY_BINDING_PREFIX)]
+
+    def reject(name: str, error: tuple[str, str]) -> None:
+        setting = settings[name]
+        key = f"{KEY_BINDING_PREFIX}{name}"
+        notices.append(PolicyNotice(key, setting.where, setting.origin, *error))
+        del keys[name]
+
+    for name in settings:
+        if error := _find_unknown(name, keys[name], by_id):
+            reject(name, error)
+    # A rejected binding keeps its default keys, which may conflict with another setting.
+    while conflict := next(_conflicts(keys, by_id), None):
+        reject(*conflict)
     return Keymap({name: ",".join(each) for name, each in keys.items()}, tuple(notices))
 
 
@@ -118,72 +143,45 @@ def _normalize_keys(keys: str) -> list[str]:
     return normal[""].split(",")
 
 
-def _unknown_id(
-    name: str, resolved: ResolvedValue, by_id: Mapping[str, object]
-) -> PolicyNotice | None:
-    if name in by_id:
-        return None
-    near = get_close_matches(name, by_id, 1)
-    remedy = f"did you mean {KEY_BINDING_PREFIX}{near[0]}?" if near else "`ctxtop keys` lists them"
-    return _notice(name, resolved, "no binding has this id", remedy)
-
-
-def _unknown_key(name: str, resolved: ResolvedValue, keys: Sequence[str]) -> PolicyNotice | None:
+def _find_unknown(
+    name: str, keys: Sequence[str], by_id: Mapping[str, object]
+) -> tuple[str, str] | None:
+    """Return what is wrong with a setting by itself, and what to do."""
+    if name not in by_id:
+        near = get_close_matches(name, by_id, 1)
+        fix = f"did you mean keys.{near[0]}?" if near else "`ctxtop keys` lists them"
+        return "no binding has this id", fix
     for key in keys:
         *modifiers, last = key.split("+")
         known = last in _KEY_NAMES or len(last) == 1 or key_to_character(last) is not None
         if not known or not set(modifiers) <= MODIFIERS:
-            return _notice(name, resolved, f"there is no key {key!r}", "give e.g. o, ctrl+o or f5")
+            return f"there is no key {key!r}", "give e.g. o, ctrl+o or f5"
     return None
 
 
-def _first_clash(
-    said: Mapping[str, ResolvedValue],
-    changed: Mapping[str, Sequence[str]],
-    by_id: Mapping[str, Sequence[DeclaredBinding]],
-) -> PolicyNotice | None:
-    found = (_find_clash(name, said[name], changed, by_id) for name in changed)
-    return next((notice for notice in found if notice), None)
+def _conflicts(
+    keys: Mapping[str, Sequence[str]], by_id: Mapping[str, Sequence[DeclaredBinding]]
+) -> Iterator[tuple[str, tuple[str, str]]]:
+    for name, wanted in keys.items():
+        for other, bindings in by_id.items():
+            if other == name or not any(a.conflicts_with(b) for a in by_id[name] for b in bindings):
+                continue
+            taken = keys.get(other) or [key for each in bindings for key in each.keys]
+            if shared := [key for key in wanted if key in taken]:
+                fix = f"give keys.{other} another key too"
+                yield name, (f"{shared[0]} is the key of {other}", fix)
 
 
-def _find_clash(
-    name: str,
-    resolved: ResolvedValue,
-    changed: Mapping[str, Sequence[str]],
-    by_id: Mapping[str, Sequence[DeclaredBinding]],
-) -> PolicyNotice | None:
-    for other, there in by_id.items():
-        if other == name or not any(a.conflicts_with(b) for a in by_id[name] for b in there):
-            continue
-        own = changed.get(other) or [key for each in there for key in each.keys]
-        both = [key for key in changed[name] if key in own]
-        if both:
-            what = f"{both[0]} is the key of {other}"
-            return _notice(
-                name, resolved, what, f"give {KEY_BINDING_PREFIX}{other} another key too"
-            )
-    return None
-
-
-def _notice(name: str, resolved: ResolvedValue, what: str, remedy: str) -> PolicyNotice:
-    return PolicyNotice(
-        f"{KEY_BINDING_PREFIX}{name}", resolved.where, resolved.origin, what, remedy
-    )
-
-
-EVERYWHERE = "everywhere"
-
-PRINTED_NAMES = {
+PRINTED_NAMES: Final = {
     "ActionPage": "actingpage",
     "CompactionDetailScreen": "lens",
     "CoverageScreen": "replaced",
-}
-"""`ctxtop keys --json` names these as before."""
+}  # `ctxtop keys --json` names these as in earlier versions
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A binding of the dashboard."""
+    """A binding id as `ctxtop keys` lists it."""
 
     id: str
     keys: tuple[str, ...]
@@ -195,25 +193,24 @@ class KeyRow:
 
 def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
     """Return one row for each binding id, in the order of declaration."""
-    rows: dict[str, KeyRow] = {}
+    by_id: dict[str, list[DeclaredBinding]] = {}
     for each in bindings:
-        before = rows.get(each.id)
-        where = (*(before.where if before else ()), _where_name(each.declared_in))
-        own = tuple(dict.fromkeys((*(before.default_keys if before else ()), *each.keys)))
-        changed = keymap.get(each.id)
-        keys = tuple(changed.split(",")) if changed else own
-        binding = each.binding
-        what = before.what if before else binding.tooltip or binding.description.lower()
-        title = before.title if before else binding.description
-        rows[each.id] = KeyRow(each.id, keys, own, title, what, tuple(dict.fromkeys(where)))
-    return tuple(rows.values())
+        by_id.setdefault(each.id, []).append(each)
+    rows = []
+    for name, same in by_id.items():
+        first = same[0].binding
+        default_keys = tuple(dict.fromkeys(key for each in same for key in each.keys))
+        keys = tuple(keymap[name].split(",")) if name in keymap else default_keys
+        where = tuple(dict.fromkeys(_where_name(each.declared_in) for each in same))
+        what = first.tooltip or first.description.lower()
+        rows.append(KeyRow(name, keys, default_keys, first.description, what, where))
+    return tuple(rows)
 
 
-def _where_name(where: type[DOMNode]) -> str:
-    """Name a place as a person would: HelpScreen is help."""
-    if issubclass(where, App):
-        return EVERYWHERE
-    if where.__name__ in PRINTED_NAMES:
-        return PRINTED_NAMES[where.__name__]
-    name = where.__name__.removesuffix("Screen" if issubclass(where, Screen) else "Pane")
-    return name.lower()
+def _where_name(declared_in: type[DOMNode]) -> str:
+    """Return a name for users, as "help" for HelpScreen."""
+    if issubclass(declared_in, App):
+        return "everywhere"
+    name = declared_in.__name__
+    suffix = "Screen" if issubclass(declared_in, Screen) else "Pane"
+    return PRINTED_NAMES.get(name) or name.removesuffix(suffix).lower()

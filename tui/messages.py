@@ -63,21 +63,16 @@ class WidgetMessage(Message, Generic[Sender]):
 
     @property
     def control(self) -> Sender:
-        """The widget, for selectors."""
         return self.widget
 
 
 @dataclass
 class ViewChanged(CoalescingMessage):
-    """There is a newer view of the store."""
-
     view: FleetView
 
 
 @dataclass
 class ScanProgressed(CoalescingMessage):
-    """The scan has come further."""
-
     progress: ScanProgress
 
 
@@ -98,8 +93,6 @@ class ProblemReported(Message):
 
 @dataclass
 class NoticeReported(Message):
-    """Something happened that is worth a line and needs nothing."""
-
     problem: Problem
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual._styles_cache import StylesCache
 from textual.await_complete import AwaitComplete
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.command import Provider
+from textual.content import Content
 from textual.screen import Screen
 
 from .dashboard import Dashboard
+from .keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
     from ..core.model.agent import Agent
@@ -24,60 +26,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page, the key that opens it, and how it is made."""
+    """A page, and the key that opens it."""
 
-    name: str  # the binding's id, by which a person can give it other keys
+    name: str  # the binding's id
     key: str
     title: str
     tooltip: str
     make: Callable[[NavigationApp], Page | None]
-    """Its module is imported only now; None where there is nothing that it could show."""
+    """Imports the page's module; returns None where the page has nothing to show."""
 
 
-def _make_saves_page(app: NavigationApp) -> Page:
-    from .screens.memory_saves.saves_screen import SavesScreen
-
-    saves = app.view.saves if app.view else None
-    return SavesScreen(saves, app.now_ms())
-
-
-def _make_policy_page(app: NavigationApp) -> Page:
-    from .screens.settings.policy_screen import PolicyScreen
-
-    session = app.current_session
-    return PolicyScreen(session.project_root if session else None)
-
-
-def _make_log_page(app: NavigationApp) -> Page:
-    from .screens.log.log_screen import LogScreen
-
-    return LogScreen()
-
-
-def _make_doctor_page(app: NavigationApp) -> Page:
-    from .screens.doctor_screen import DoctorScreen
-
-    return DoctorScreen()
-
-
-def _make_agents_page(app: NavigationApp) -> Page:
+def _agents_page(app: NavigationApp) -> Page:
     from .screens.agents.agents_screen import AgentsScreen
 
     return AgentsScreen(app.current_session)
 
 
-def _make_summaries_page(app: NavigationApp) -> Page:
+def _summaries_page(app: NavigationApp) -> Page:
     from .screens.summaries.summaries_screen import SummariesScreen
     from .screens.summaries.summary_source import SummarySource
 
     return SummariesScreen(SummarySource(app.places.store), app.current_session)
 
 
-def _make_compact_page(app: NavigationApp) -> Page | None:
+def _compact_page(app: NavigationApp) -> Page | None:
     from .screens.compact.compact_screen import CompactScreen
 
-    session = app.current_session
-    if session and app.screen is app.fleet and len(app.fleet.arrangement.selected) > 1:
+    session, fleet = app.current_session, app.fleet
+    if session and app.screen == fleet and len(fleet.arrangement.selected) > 1:
         app.notify("one session at a time is compacted: the one under the cursor", markup=False)
     if session and not session.path:
         app.notify("nothing was said in it yet: there is nothing to compact", markup=False)
@@ -85,78 +61,91 @@ def _make_compact_page(app: NavigationApp) -> Page | None:
     return CompactScreen(session) if session else None
 
 
-def _make_recover_page(app: NavigationApp) -> Page | None:
+def _recover_page(app: NavigationApp) -> Page | None:
     from .screens.recover_screen import RecoverScreen
 
     session = app.current_session
-    if session is None:
-        return None
-    if session.too_long is None:
+    if session is not None and session.too_long is None:
         words = "only a session that is too long is recovered; c makes any smaller"
         app.notify(words, markup=False)
         return None
-    return RecoverScreen(session)
+    return RecoverScreen(session) if session else None
 
 
-def _make_history_page(app: NavigationApp) -> Page:
+def _receipts_page(_app: NavigationApp) -> Page:
     from .screens.history.history_screen import ReceiptsScreen
 
     return ReceiptsScreen()
 
 
+def _saves_page(app: NavigationApp) -> Page:
+    from .screens.memory_saves.saves_screen import SavesScreen
+
+    return SavesScreen(app.view.saves if app.view else None, app.now_ms())
+
+
+def _policy_page(app: NavigationApp) -> Page:
+    from .screens.settings.policy_screen import PolicyScreen
+
+    session = app.current_session
+    return PolicyScreen(session.project_root if session else None)
+
+
+def _log_page(_app: NavigationApp) -> Page:
+    from .screens.log.log_screen import LogScreen
+
+    return LogScreen()
+
+
+def _doctor_page(_app: NavigationApp) -> Page:
+    from .screens.doctor_screen import DoctorScreen
+
+    return DoctorScreen()
+
+
 ROUTES: Final = (
+    Route("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents_page),
     Route(
-        "agents_page", "A", "Agents", "agents, their types, reviewers' findings", _make_agents_page
+        "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries_page
     ),
+    Route("compact", "c", "Compact", "plan how to make this session smaller", _compact_page),
+    Route("recover", "r", "Recover", "mend a session that is too long", _recover_page),
+    Route("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts_page),
+    Route("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves_page),
     Route(
-        "summaries",
-        "S",
-        "Summaries",
-        "search what was returned, kept and planned",
-        _make_summaries_page,
+        "policy", "P", "Policy", "what is set, where it was said, and to change it", _policy_page
     ),
-    Route("compact", "c", "Compact", "plan how to make this session smaller", _make_compact_page),
-    Route("recover", "r", "Recover", "mend a session that is too long", _make_recover_page),
-    Route("receipts", "R", "Receipts", "every action ever taken, and undo", _make_history_page),
-    Route("saves", "M,m", "Saves", "how the saves of claude-memory stand", _make_saves_page),
-    Route(
-        "policy",
-        "P",
-        "Policy",
-        "what is set, where it was said, and to change it",
-        _make_policy_page,
-    ),
-    Route("log", "L", "Log", "what was read, set aside and told", _make_log_page),
-    Route("doctor", "D", "Doctor", "whether ctxtop can do its work here", _make_doctor_page),
+    Route("log", "L", "Log", "what was read, set aside and told", _log_page),
+    Route("doctor", "D", "Doctor", "whether ctxtop can do its work here", _doctor_page),
 )
 
 
 def clear_styles_cache() -> None:
-    """Drop what was drawn of every widget but those on the screen, which draw on.
+    """Drop the cached drawings of widgets; those on the screen are drawn again.
 
-    A cache of 1,024 calls holds each widget's drawn lines as long as the call is in it (seen in
+    The cache of 1,024 calls holds each widget's drawn lines as long as the call is in it (seen in
     Textual 8.2.8): an open dashboard would grow by what every page has shown.
     """
-    # Where another version has no such cache there is nothing to let go.
+    # Another version of Textual may have no such cache.
     clear = getattr(StylesCache.get_inner_outer, "cache_clear", None)
     if clear is not None:
         clear()
 
 
 def _command_provider() -> type[Provider]:
-    from .command_palette import CommandProvider
+    from .screens.help_and_commands import CommandProvider
 
     return CommandProvider
 
 
 def _session_provider() -> type[Provider]:
-    from .command_palette import SessionProvider
+    from .screens.help_and_commands import SessionProvider
 
     return SessionProvider
 
 
 class NavigationApp(Dashboard):
-    """Opens pages; the dashboard has the fleet and the newest view."""
+    """Opens pages and goes back to them."""
 
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
         _command_provider,
@@ -164,128 +153,114 @@ class NavigationApp(Dashboard):
     }
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("question_mark", "help", "Help", key_display="?", tooltip="these keys", id="help"),
-        Binding(
+        bind("question_mark", "help", "Help", "these keys", "help", key_display="?"),
+        bind(
             "colon,ctrl+p",
             "command_palette",
             "Commands",
+            "everything else, by name",
+            "commands",
             key_display=":",
-            tooltip="everything else, by name",
-            id="commands",
         ),
-        Binding(
-            "J", "jump", "Go to session", show=False, tooltip="go to a session by title", id="jump"
-        ),
+        bind_hidden("J", "jump", "Go to session", "go to a session by title", "jump"),
         *(
-            Binding(
-                each.key,
-                f"go('{each.name}')",
-                each.title,
-                show=False,
-                tooltip=each.tooltip,
-                id=each.name,
-            )
+            bind_hidden(each.key, f"go('{each.name}')", each.title, each.tooltip, each.name)
             for each in ROUTES
         ),
     ]
 
     @property
     def fleet(self) -> FleetScreen:
-        """The main screen, which is there before the feed says anything."""
+        """The main screen; it is open before the feed posts anything."""
         raise NotImplementedError
 
-    def action_help(self) -> None:
-        """Show the keys of what is on the screen."""
-        from .screens.help_screen import HelpScreen, explain_keys
-
-        keys = explain_keys(self.screen.active_bindings, self.get_key_display)
-        self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
+    @property
+    def current_session(self) -> Session | None:
+        session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
+        sessions = self.view.sessions if self.view else ()
+        return next((each for each in sessions if each.session_id == session_id), None)
 
     def action_go(self, name: str) -> None:
-        """Open a page, or go back to it where it lies below."""
-        destination = next(each for each in ROUTES if each.name == name)
-        page = destination.make(self)
+        """Open the page of a route, or go back to it if it is open below."""
+        page = next(each for each in ROUTES if each.name == name).make(self)
         if page is None:
             return
-        for below in self.screen_stack:
-            if type(below) is type(page) and below.session_id == page.session_id:
-                self._go_back_to(below)
+        for screen in self.screen_stack:
+            if type(screen) is type(page) and screen.session_id == page.session_id:
+                self._go_back_to(screen)
                 return
         self.push_screen(page)
 
     def go_back(self, crumbs: tuple[str, ...], session_id: str | None) -> None:
-        """Go back to the page of a crumb; where none is open, to the session's or the fleet."""
         from .screens.page import Page
 
-        for below in reversed(self.screen_stack[:-1]):
-            if isinstance(below, Page) and below.crumbs == crumbs:
-                self._go_back_to(below)
+        for screen in reversed(self.screen_stack[:-1]):
+            if isinstance(screen, Page) and screen.crumbs == crumbs:
+                self._go_back_to(screen)
                 return
         session = self.current_session
         self._go_back_to(self.fleet)
         if len(crumbs) > 1 and session and session.session_id == session_id:
             self.open_session(session)
 
-    def pop_screen(self) -> AwaitComplete:
-        """Leave a screen; what Textual keeps of its drawing goes too."""
-        left = super().pop_screen()
-        self.call_later(clear_styles_cache)
-        return left
-
-    def _go_back_to(self, below: Screen[None]) -> None:
-        while self.screen is not below:
+    def _go_back_to(self, screen: Screen[None]) -> None:
+        while self.screen is not screen:
             self.pop_screen()
 
-    @property
-    def current_session(self) -> Session | None:
-        """The session whose page is open, else the one that is marked."""
-        session_id = getattr(self.screen, "session_id", None) or self.fleet.marked
-        sessions = self.view.sessions if self.view else ()
-        return next((each for each in sessions if each.session_id == session_id), None)
+    def pop_screen(self) -> AwaitComplete:
+        popped = super().pop_screen()
+        self.call_later(clear_styles_cache)
+        return popped
+
+    def action_help(self) -> None:
+        from .screens.help_and_commands import HelpScreen, explain_keys
+
+        keys = explain_keys(self.screen.active_bindings, self.get_key_display)
+        self.push_screen(HelpScreen(getattr(self.screen, "crumbs", ("sessions",))[-1], keys))
 
     def action_welcome(self) -> None:
-        """Show what ctxtop is and where to begin."""
         from .screens.welcome_screen import WelcomeScreen
 
         if not any(isinstance(screen, WelcomeScreen) for screen in self.screen_stack):
             self.push_screen(WelcomeScreen())
 
     def action_command_palette(self) -> None:
-        """Show what can be done, by name."""
         from textual.command import CommandPalette
 
         if not isinstance(self.screen, CommandPalette):
             self.push_screen(CommandPalette(placeholder="What to do, or a session's title …"))
 
     def search_themes(self) -> None:
-        """Show themes while one chooses."""
-        from .command_palette import ThemeChooser
+        from .screens.help_and_commands import ThemeChooser
 
         self.push_screen(ThemeChooser())
 
     def action_jump(self) -> None:
-        """Go to a session by its title."""
         from textual.command import CommandPalette
 
-        from .command_palette import SessionJumpProvider
+        from .screens.help_and_commands import SessionJumpProvider
 
         self.push_screen(CommandPalette([SessionJumpProvider], placeholder="Go to a session …"))
 
+    def confirm(
+        self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
+    ) -> None:
+        from .screens.dialogs import confirm
+
+        confirm(self, title, what, action_label, on_yes)
+
     def open_summary(self, row: SummaryRow, title: str) -> None:
-        """Show a summary whole."""
         from .screens.summaries.summary_report import SummaryDetails
         from .screens.summaries.summary_screen import SummaryScreen
 
         self.push_screen(SummaryScreen(row, SummaryDetails(title), crumbs=(title,)))
 
     def open_agent(self, agent: Agent, title: str) -> None:
-        """Show what an agent returned, whether that complies, and what it was given."""
         from .screens.agents.agent_screen import AgentScreen
 
         self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
 
     def open_session(self, session: Session) -> None:
-        """Show what is known of a session, and how."""
         from .screens.session.session_screen import SessionScreen
 
         self.push_screen(SessionScreen(session))

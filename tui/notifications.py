@@ -1,45 +1,46 @@
-"""What a person is notified of: found between two views, grouped, filtered by the policy."""
+"""Notifications: found between two views, grouped, and written for terminals and desktops.
+
+Imports no Textual: `ctxtop notify` needs none.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import html
+import os
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import time
+from datetime import datetime
 from enum import IntEnum, StrEnum
 from typing import TYPE_CHECKING, Final
 
+from ..core.host import find_program
 from ..core.measure.activity import ActivityKind
 from ..core.measure.levels import Level, ThresholdBase
 from ..core.model.session import Session, SessionStatus
 from ..core.policy.policy import Policy
-from ..core.policy.schema import OFF
+from ..core.policy.schema import AUTO, OFF
 from ..core.policy.value_types import QuietHours, parse_quiet_hours
 from ..core.transcript.sanitize import one_line
-from .text.formats import percent, tokens
+from .text.formats import percent, shorten_middle, tokens
 
 if TYPE_CHECKING:
-    from ..core.model.problem import Problem
     from ..core.store.readers.warning_reader import ContextWarning
     from .messages import FleetView
 
 
-MAX_SEPARATE: Final = 2
-"""Notices of a kind that are told one by one; more at once are one notice with their number."""
-
-MAX_NAMED_SESSIONS: Final = 3  # sessions that such a notice names
+MAX_SEPARATE: Final = 2  # of one kind; more at once become one notification with their number
+MAX_NAMED_SESSIONS: Final = 3  # in such a notification
 
 
 class EventSeverity(IntEnum):
-    """How much something matters, rising."""
-
     NOTE = 0
     WARNING = 1
     TROUBLE = 2
 
 
 class NotificationKind(StrEnum):
-    """What happened; a person can switch each off."""
-
     LEVEL = "level"
     WAITING = "waiting"
     COMPACTION = "compaction"
@@ -70,53 +71,54 @@ LEVEL_SEVERITIES: Final = {
     Level.EMERGENCY: EventSeverity.TROUBLE,
     Level.OVERFLOW: EventSeverity.TROUBLE,
 }
-"""How much a level matters, by what its colour shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notification:
-    """One thing to tell; its words hold nothing that a terminal could obey."""
+    """A message without control characters: a terminal cannot obey it."""
 
     kind: NotificationKind
-    key: str  # the event: it is told once
+    key: str  # names the event, which is sent once
     title: str
     body: str
     severity: EventSeverity = EventSeverity.NOTE
-    subject: str = ""  # whose it is, where several are told as one
-    level: Level | None = None  # the one that was reached
+    subject: str = ""  # the session's title, which a group lists
+    level: Level | None = None  # the level that was reached
 
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """What a person wants to be told of, and how."""
+    """The policy's `notify.*`."""
 
     toast: bool
     bell: bool
     desktop: str
-    level: Level | None  # the lowest one; None for none
+    level: Level | None  # the lowest one to report; None for none
     waiting: bool
     compactions: bool
     agents: bool
     quiet_hours: QuietHours | None
 
-    def includes(self, notice: Notification) -> bool:
-        """Whether these settings ask for the notification."""
-        if notice.level is not None:
-            return self.level is not None and not _is_lower_level(notice.level, self.level)
+    def includes(self, notification: Notification) -> bool:
+        if notification.level is not None:
+            rising = list(Level)
+            lowest = self.level
+            return lowest is not None and rising.index(notification.level) >= rising.index(lowest)
         switches = {
             NotificationKind.WAITING: self.waiting,
             NotificationKind.COMPACTION: self.compactions,
             NotificationKind.AGENT: self.agents,
         }
-        return switches.get(notice.kind, True)
+        return switches.get(notification.kind, True)
 
-    def is_quiet(self, now: time) -> bool:
+    @property
+    def is_quiet_now(self) -> bool:
         """Whether bell and desktop notifications are silenced at this time of day."""
+        now = datetime.now().astimezone().time()
         return self.quiet_hours is not None and self.quiet_hours.contains(now)
 
 
 def notification_settings(policy: Policy) -> NotificationSettings:
-    """Read what a policy says of notices."""
     level = policy.text("notify.level")
     return NotificationSettings(
         toast=policy.flag("notify.toast"),
@@ -130,19 +132,13 @@ def notification_settings(policy: Policy) -> NotificationSettings:
     )
 
 
-def _is_lower_level(level: Level, than: Level) -> bool:
-    rising = list(Level)
-    return rising.index(level) < rising.index(than)
-
-
 def level_notification(title: str, found: ContextWarning) -> Notification:
     warning = found.warning
-    in_use = warning.point.tokens or 0
-    whose = "an agent of " if found.agent_id else ""
     reached = percent(warning.threshold)
     if warning.placed_threshold.of is ThresholdBase.TOKENS and warning.ratio:
+        in_use = warning.point.tokens or 0
         reached = f"{tokens(round(warning.threshold / warning.ratio * in_use))} tokens"
-    name = f"{whose}{one_line(title)}"
+    name = f"{'an agent of ' if found.agent_id else ''}{one_line(title)}"
     return Notification(
         NotificationKind.LEVEL,
         f"level {found.log_id}",
@@ -154,26 +150,8 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
     )
 
 
-def notice_notification(problem: Problem, kind: NotificationKind) -> Notification:
-    words = one_line(str(problem))
-    return Notification(
-        kind, words, one_line(problem.where), words, subject=one_line(problem.where)
-    )
-
-
-def action_notification(
-    title: str, words: str, now_ms: int, severity: EventSeverity
-) -> Notification:
-    """Create the notification that an action the user started has ended.
-
-    `now_ms` (since 1970) makes its key unique.
-    """
-    name, said = one_line(title), one_line(words)
-    return Notification(NotificationKind.DONE, f"end {now_ms} {name}", name, said, severity, name)
-
-
 def test_notification(now_ms: int) -> Notification:
-    """Make one for trying the ways; `now_ms` (since 1970) makes it another each time."""
+    """Create a notification to try the channels; `now_ms` (since 1970) makes its key unique."""
     return Notification(
         NotificationKind.TEST, f"test {now_ms}", "a test", "this is how ctxtop tells you of things"
     )
@@ -184,120 +162,223 @@ def channels_text(settings: NotificationSettings, desktop: str, hint: str) -> st
 
     `desktop` is the channel that was chosen, `hint` the condition under which it works.
     """
-    ways = [name for name, is_on in (("toast", settings.toast), ("bell", settings.bell)) if is_on]
+    channels = [name for name in ("toast", "bell") if getattr(settings, name)]
     if desktop != OFF:
-        ways.append(f"{desktop} ({hint})" if hint else desktop)
-    if not ways:
+        channels.append(f"{desktop} ({hint})" if hint else desktop)
+    if not channels:
         return "every way is off: see notify.toast, notify.bell and notify.desktop"
-    return f"told by {', '.join(ways)}"
+    return f"told by {', '.join(channels)}"
 
 
 def find_notifications(
     before: FleetView, after: FleetView, since_ms: int
 ) -> Iterator[Notification]:
-    """Find what happened between two views; what is older than `since_ms` is not new.
+    """Find what happened between two views, both after the first scan.
 
-    Times are milliseconds since 1970. Nothing is found before the first scan is over.
+    A session that is new in `after` counts if it was active since `since_ms` (since 1970).
     """
     if not before.scanned or after.sessions is before.sessions:
         return
     known = {each.session_id: each for each in before.sessions}
     for session in after.sessions:
         earlier = known.get(session.session_id)
-        if earlier is not session:
-            yield from _session_notifications(earlier, session, since_ms)
+        if earlier is not None and earlier is not session:
+            yield from _state_notifications(earlier, session)
+            yield from _count_notifications(earlier, session)
+        elif earlier is None and (session.last_activity_at or 0) >= since_ms:
+            yield from _state_notifications(None, session)
 
 
-def _session_notifications(
-    before: Session | None, now: Session, since_ms: int
-) -> Iterator[Notification]:
-    if before is None and (now.last_activity_at or 0) < since_ms:
-        return
-    name, started = one_line(now.title), now.session_id[:8]
+def _state_notifications(before: Session | None, now: Session) -> Iterator[Notification]:
+    name = one_line(now.title)
     if _is_waiting(now) and not (before and _is_waiting(before)):
         what = f"\n{one_line(now.activity.what)}" if now.activity and now.activity.what else ""
-        key = f"waiting {now.session_id} {now.last_activity_at}"
         yield Notification(
             NotificationKind.WAITING,
-            key,
+            f"waiting {now.session_id} {now.last_activity_at}",
             "waits for you",
             f"{name}{what}",
             EventSeverity.WARNING,
             name,
         )
     if now.too_long and (before is None or before.too_long is None):
-        key = f"too long {now.session_id} {now.last_activity_at}"
-        words = f"{name}\nr recovers it, or `ctxtop recover {started}`"
         yield Notification(
             NotificationKind.TOO_LONG,
-            key,
+            f"too long {now.session_id} {now.last_activity_at}",
             "the prompt is too long",
-            words,
+            f"{name}\nr recovers it, or `ctxtop recover {now.session_id[:8]}`",
             EventSeverity.TROUBLE,
             name,
         )
-    if before is None:
-        return
+
+
+def _count_notifications(before: Session, now: Session) -> Iterator[Notification]:
+    name = one_line(now.title)
     if now.compactions > before.compactions:
-        left = now.context.tokens
-        words = f"{name}\n{tokens(before.context.tokens)} → {tokens(left)} tokens"
+        sizes = f"{tokens(before.context.tokens)} → {tokens(now.context.tokens)} tokens"
         key = f"compaction {now.session_id} {now.compactions}"
-        yield Notification(NotificationKind.COMPACTION, key, "compacted", words, subject=name)
-    failed, earlier = now.agents_noncompliant or 0, before.agents_noncompliant or 0
-    if failed > earlier:
-        count = "an agent" if failed - earlier == 1 else f"{failed - earlier} agents"
-        words = f"{name}\n{count} did not compress the result"
-        key = f"agents {now.session_id} {failed}"
         yield Notification(
-            NotificationKind.AGENT, key, "a rule was broken", words, EventSeverity.WARNING, name
+            NotificationKind.COMPACTION, key, "compacted", f"{name}\n{sizes}", subject=name
+        )
+    failed = now.agents_noncompliant or 0
+    more = failed - (before.agents_noncompliant or 0)
+    if more > 0:
+        yield Notification(
+            NotificationKind.AGENT,
+            f"agents {now.session_id} {failed}",
+            "a rule was broken",
+            f"{name}\n{'an agent' if more == 1 else f'{more} agents'} did not compress the result",
+            EventSeverity.WARNING,
+            name,
         )
 
 
 def _is_waiting(session: Session) -> bool:
     if session.status is SessionStatus.WAITING:
         return True
-    # Clients before the registry do not say so; what is in flight does.
-    return (
-        session.live
-        and session.activity is not None
-        and session.activity.kind is ActivityKind.PERSON
-    )
+    # Clients that keep no registry do not record the status, but a pending question shows it.
+    activity = session.activity
+    return session.live and activity is not None and activity.kind is ActivityKind.PERSON
 
 
-def group_notifications(notices: Sequence[Notification]) -> list[Notification]:
-    """Make one notice of many of a kind that came together; their order stays."""
+def group_notifications(notifications: Sequence[Notification]) -> list[Notification]:
+    """Replace many of one kind by one; keeps the order of the kinds."""
     by_kind: dict[NotificationKind, list[Notification]] = {}
-    for each in notices:
+    for each in notifications:
         by_kind.setdefault(each.kind, []).append(each)
-    found: list[Notification] = []
+    grouped: list[Notification] = []
     for kind, same in by_kind.items():
-        found += same if len(same) <= MAX_SEPARATE else [_group(kind, same)]
-    return found
+        grouped += same if len(same) <= MAX_SEPARATE else [_group(kind, same)]
+    return grouped
 
 
-def _group(kind: NotificationKind, notices: list[Notification]) -> Notification:
-    named = list(dict.fromkeys(each.subject or each.title for each in notices))
-    more = len(named) - MAX_NAMED_SESSIONS
-    words = ", ".join(named[:MAX_NAMED_SESSIONS]) + (f" and {more} more" if more > 0 else "")
-    weight = max(each.severity for each in notices)
-    key = " ".join(each.key for each in notices)
-    return Notification(kind, key, f"{len(notices)} {_GROUP_TITLES[kind]}", words, weight)
+def _group(kind: NotificationKind, same: list[Notification]) -> Notification:
+    subjects = list(dict.fromkeys(each.subject or each.title for each in same))
+    more = len(subjects) - MAX_NAMED_SESSIONS
+    body = ", ".join(subjects[:MAX_NAMED_SESSIONS]) + (f" and {more} more" if more > 0 else "")
+    severity = max(each.severity for each in same)
+    key = " ".join(each.key for each in same)
+    return Notification(kind, key, f"{len(same)} {_GROUP_TITLES[kind]}", body, severity)
 
 
 class SentNotifications:
-    """What was told: an event that is told again is left out."""
+    """The keys of the newest notifications that were sent."""
 
     def __init__(self, most: int) -> None:
         self._most: Final = most
         self._keys: dict[str, None] = {}
 
-    def take_new(self, notices: Iterable[Notification]) -> list[Notification]:
-        """Return the notifications not sent before, and remember them; the oldest are dropped."""
-        found = []
-        for each in notices:
+    def take_new(self, notifications: Iterable[Notification]) -> list[Notification]:
+        """Return those not sent before, and remember them; the oldest keys are dropped."""
+        new = []
+        for each in notifications:
             if each.key not in self._keys:
                 self._keys[each.key] = None
-                found.append(each)
+                new.append(each)
         while len(self._keys) > self._most:
             self._keys.pop(next(iter(self._keys)))
-        return found
+        return new
+
+
+TITLE_CELLS: Final = 60
+BODY_CELLS: Final = 200  # a notification shows no more
+PROGRAM_TIMEOUT_S: Final = 5.0
+"""A program that runs longer hangs: there is no session bus, or nobody listens."""
+
+TMUX_PASSTHROUGH_HINT: Final = "tmux passes it on with `set -g allow-passthrough on`"
+
+_ESC: Final = "\x1b"
+_ST: Final = f"{_ESC}\\"
+_BEL: Final = "\x07"
+
+_OSC9_TERMINALS: Final = frozenset({"iTerm.app", "WezTerm", "ghostty"})
+"""TERM_PROGRAM of terminals that show OSC 9 (their own documentation)."""
+
+_APPLE_SCRIPT: Final = (
+    "on run argv",
+    "display notification (item 2 of argv) with title (item 1 of argv)",
+    "end run",
+)
+"""The text is passed as arguments, so that none of it is run as a script."""
+
+
+def choose_channel(setting: str, environ: Mapping[str, str], platform: str = sys.platform) -> str:
+    """Return the channel of a `notify.desktop`; for `auto` what this terminal shows, or OFF."""
+    if setting != AUTO:
+        return setting
+    if "KITTY_WINDOW_ID" in environ or environ.get("TERM") == "xterm-kitty":
+        return "osc99"
+    if environ.get("TERM_PROGRAM") in _OSC9_TERMINALS or environ.get("LC_TERMINAL") == "iTerm2":
+        return "osc9"
+    if environ.get("TERM", "").startswith(("foot", "rxvt-unicode")):
+        return "osc777"
+    if "SSH_CONNECTION" in environ:
+        # A program would notify the user of the other machine.
+        return OFF
+    if platform == "darwin":
+        return "osascript"
+    has_screen = any(each in environ for each in ("DISPLAY", "WAYLAND_DISPLAY"))
+    return "notify-send" if has_screen and find_program("notify-send") else OFF
+
+
+def desktop_notification(
+    notification: Notification, channel: str, environ: Mapping[str, str]
+) -> str | tuple[str, ...] | None:
+    """Return an escape sequence for the terminal or a program's arguments; None for OFF."""
+    title = _safe_text(f"ctxtop: {notification.title}", TITLE_CELLS)
+    body = _safe_text(notification.body, BODY_CELLS)
+    sequences = {
+        "osc9": f"{_ESC}]9;{title}: {body}{_BEL}",
+        "osc777": f"{_ESC}]777;notify;{title};{body}{_ST}",
+        "osc99": f"{_ESC}]99;i=ctxtop:d=0;{title}{_ST}{_ESC}]99;i=ctxtop:p=body;{body}{_ST}",
+    }
+    if (sequence := sequences.get(channel)) is not None:
+        escaped = sequence.replace(_ESC, _ESC * 2)
+        return f"{_ESC}Ptmux;{escaped}{_ST}" if "TMUX" in environ else sequence
+    if channel == "notify-send":
+        urgency = ("low", "normal", "critical")[notification.severity]
+        # Most notification servers read the body as markup.
+        body = html.escape(body, quote=False)
+        return ("notify-send", "--app-name=ctxtop", f"--urgency={urgency}", "--", title, body)
+    if channel == "osascript":
+        script = [part for line in _APPLE_SCRIPT for part in ("-e", line)]
+        return ("osascript", *script, "--", title, body)
+    return None
+
+
+def run_program(arguments: Sequence[str]) -> str:
+    """Run a program without a shell; returns an error message, empty if it succeeded."""
+    name = arguments[0]
+    path = find_program(name)
+    if path is None:
+        return f"{name} is not installed: choose another notify.desktop"
+    try:
+        ended = subprocess.run(  # noqa: S603 -- a list of words, no shell
+            [path, *arguments[1:]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=PROGRAM_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"{name} did not end within {PROGRAM_TIMEOUT_S:.0f} s: choose another notify.desktop"
+    except OSError as error:
+        return f"{name} cannot be run ({error.strerror}): choose another notify.desktop"
+    if ended.returncode:
+        return f"{name} ended with code {ended.returncode}: is there a desktop that shows it?"
+    return ""
+
+
+def channel_hint(channel: str, environ: Mapping[str, str]) -> str:
+    """Return what the user needs to know about a channel; empty if there is nothing."""
+    return TMUX_PASSTHROUGH_HINT if channel.startswith("osc") and "TMUX" in environ else ""
+
+
+def terminal_environment() -> Mapping[str, str]:
+    return os.environ
+
+
+def _safe_text(text: str, cells: int) -> str:
+    # A semicolon would begin the next field of a sequence; one_line removes control characters.
+    return shorten_middle(one_line(text).replace(";", ","), cells)

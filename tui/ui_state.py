@@ -105,7 +105,6 @@ class CycleEnum(Enum):
 
     @property
     def next(self) -> Self:
-        """The one that the next press leads to."""
         members = list(type(self))
         return members[(members.index(self) + 1) % len(members)]
 

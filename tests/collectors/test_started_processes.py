@@ -22,7 +22,7 @@ from ctxtop.collectors.plugin.installed_commands import hook_command, statusline
 from ctxtop.core.host import client_environment, find_program, python_command
 from ctxtop.core.summaries.model_providers import ClaudeCli
 from ctxtop.core.summaries.model_summary import ProviderError, SummaryRequest
-from ctxtop.tui import desktop_notifications
+from ctxtop.tui import notifications
 
 from ..transcripts import SESSION
 
@@ -43,7 +43,7 @@ STARTS: Final = {
     # Our own reader, by python_command.
     ("collectors/claude_code/reader_pool.py", "subprocess.Popen"),
     # notify-send or osascript, by its absolute path.
-    ("tui/desktop_notifications.py", "subprocess.run"),
+    ("tui/notifications.py", "subprocess.run"),
     # Our own dashboard for a page, by python_command.
     ("tui/web/web_server.py", "asyncio.create_subprocess_exec"),
 }
@@ -192,9 +192,7 @@ def test_a_program_of_the_current_folder_is_not_run(
         prepare_run(str(hostile), None)
     with pytest.raises(ProviderError, match="no `claude`"):
         ClaudeCli({"PATH": path}).generate(SummaryRequest("x"), 5)
-    assert "not installed" in desktop_notifications.run_program(
-        desktop_notifications.NotificationProgram(("notify-send", "x"))
-    )
+    assert "not installed" in notifications.run_program(("notify-send", "x"))
     assert via_tmux.find_pane(1) is None
     assert not ran.exists()
 

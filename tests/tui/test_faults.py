@@ -280,13 +280,13 @@ async def test_two_troubles_are_told_one_after_the_other(stage: Stage) -> None:
 
     async with opened(stage, ROOMY) as it:
         fleet = it.app.fleet
-        fleet.show_trouble(Problem("a", "first", "do this"))
-        fleet.show_trouble(Problem("b", "second", "do that"))
+        fleet.show_problem(Problem("a", "first", "do this"))
+        fleet.show_problem(Problem("b", "second", "do that"))
         await it.calm()
         assert it.trouble == "✗ b: second; do that (and 1 more)"
-        fleet.end_trouble("b")
+        fleet.resolve_problem("b")
         await it.calm()
         assert it.trouble == "✗ a: first; do this"
-        fleet.end_trouble("a")
+        fleet.resolve_problem("a")
         await it.calm()
         assert it.trouble == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.screens.help_screen import (
+from ctxtop.tui.screens.help_and_commands import (
     GLOBAL_GROUP,
     MOVEMENT_GROUP,
     PAGE_GROUP,

@@ -8,11 +8,11 @@ import pytest
 from ctxtop.collectors.places import PolicySources
 from ctxtop.core.actions.automation import AUTOMATIC_SUFFIX
 from ctxtop.core.model.problem import Problem
-from ctxtop.tui import desktop_notifications, notifier
+from ctxtop.tui import notifications, notifier
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.desktop_notifications import BellLock
 from ctxtop.tui.messages import NoticeReported
 from ctxtop.tui.notifications import Notification, NotificationKind
+from ctxtop.tui.notifier import BellLock
 from msgspec.structs import replace
 
 from .support import Stage, opened
@@ -30,14 +30,14 @@ class Heard(list[str]):
 def heard(monkeypatch: pytest.MonkeyPatch) -> Heard:
     said = Heard()
 
-    def run(program: desktop_notifications.NotificationProgram) -> str:
-        said.append(program.arguments[0])
+    def run(program: tuple[str, ...]) -> str:
+        said.append(program[0])
         return "no bus"
 
     monkeypatch.setattr(CtxtopApp, "bell", lambda _: said.append("bell"))
     monkeypatch.setattr(CtxtopApp, "write_sequence", lambda _, text: said.append(text))
-    monkeypatch.setattr(desktop_notifications, "run_program", run)
-    monkeypatch.setattr(desktop_notifications, "terminal_environment", dict)
+    monkeypatch.setattr(notifications, "run_program", run)
+    monkeypatch.setattr(notifications, "terminal_environment", dict)
     return said
 
 
@@ -121,7 +121,7 @@ async def test_a_program_that_fails_stands_in_the_log(stage: Stage, heard: Heard
     async with opened(stage) as it:
         tell(it, "a")
         await it.until(lambda: heard == ["notify-send"])
-        happened = it.app.notifier.event_log
+        happened = it.app.event_log
         await it.until(lambda: any(each.text == "no bus" for each in happened.all))
 
 
@@ -147,7 +147,7 @@ async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> 
         await it.until(lambda: it.toasts)
         assert "undo: x" in it.toasts[0]
         # Its run is in the store, which the log reads.
-        assert it.app.notifier.event_log.all == ()
+        assert it.app.event_log.all == ()
 
 
 async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard) -> None:
@@ -158,5 +158,5 @@ async def test_the_end_of_an_act_is_told_outside_too(stage: Stage, heard: Heard)
         assert heard == ["\x1b]9;ctxtop: Fix the tests: in a fork: 90 k tokens freed\x07"]
         # The page itself has said so.
         assert it.toasts == []
-        (entry,) = it.app.notifier.event_log.all
+        (entry,) = it.app.event_log.all
         assert (entry.source, entry.where) == ("you", "Fix the tests")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.fleet.session_arrangement import SessionOrder
-from ctxtop.tui.screens.help_screen import HelpScreen
+from ctxtop.tui.screens.help_and_commands import HelpScreen
 from ctxtop.tui.theme import THEMES
 from ctxtop.tui.widgets.filter_bar import FilterBar
 from ctxtop.tui.widgets.row_list import RowList

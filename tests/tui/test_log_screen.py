@@ -154,11 +154,11 @@ async def test_it_fits_any_terminal(past: Stage) -> None:
 async def test_how_it_looks(past: Stage) -> None:
     async with opened(past) as it:
         await counted(it)
-        it.app.notifier.event_log._events.clear()
-        it.app.notifier.event_log.add(
+        it.app.event_log._events.clear()
+        it.app.event_log.add(
             NOW_MS - 9_000, EventSeverity.NOTE, "scan", "27 files", "read, 1.4 MB in 0.3 s"
         )
-        it.app.notifier.event_log.add_problem(NOW_MS - 5_000, WRONG)
-        it.app.notifier.event_log.resolve_problem(NOW_MS - 1_000, WRONG.where)
+        it.app.event_log.add_problem(NOW_MS - 5_000, WRONG)
+        it.app.event_log.resolve_problem(NOW_MS - 1_000, WRONG.where)
         await open_log(it)
         await compare_sizes(it, "log")

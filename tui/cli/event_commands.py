@@ -80,25 +80,23 @@ def _event_table(entries: Sequence[LogEvent]) -> list[str]:
 @click.pass_context
 def notify(context: click.Context, *, test: bool) -> int:
     """Say how ctxtop tells you of things, by the policy's notify.*; --test tries it."""
-    from .. import desktop_notifications, notifications
+    from .. import notifications
 
     policy, _ = read_policy(options_of(context), None)
-    wanted, environ = (
-        notifications.notification_settings(policy),
-        desktop_notifications.terminal_environment(),
-    )
-    how = desktop_notifications.choose_channel(wanted.desktop, environ)
-    said = desktop_notifications.channel_hint(how, environ)
+    wanted = notifications.notification_settings(policy)
+    environ = notifications.terminal_environment()
+    how = notifications.choose_channel(wanted.desktop, environ)
+    said = notifications.channel_hint(how, environ)
     failure = ""
     if test:
         notice = notifications.test_notification(time.time_ns() // 1_000_000)
-        way = desktop_notifications.desktop_notification(notice, how, environ)
-        if isinstance(way, desktop_notifications.NotificationProgram):
-            failure = desktop_notifications.run_program(way)
+        desktop = notifications.desktop_notification(notice, how, environ)
+        if isinstance(desktop, tuple):
+            failure = notifications.run_program(desktop)
         elif sys.stderr.isatty():
             bell = "\a" if wanted.bell else ""
             # Beside the output, which a program may read.
-            print(bell + (way.text if way else ""), end="", file=sys.stderr, flush=True)
+            print(bell + (desktop or ""), end="", file=sys.stderr, flush=True)
     if failure:
         raise RefusedError(failure)
     record = {

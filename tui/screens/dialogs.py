@@ -18,10 +18,11 @@ from textual.widgets import Button, Input, Static
 
 from ...core.transcript.sanitize import one_line
 from ..export.documents import ExportError, FileThereError, parse_path, write_export
+from ..keymap import bind, bind_hidden
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
-    from ..app_base import AppBase
+    from ..dashboard import Dashboard
 
 
 CANCEL_LABEL: Final = "Leave it alone"
@@ -31,11 +32,9 @@ def dialog_bindings(leave: str) -> tuple[Binding, ...]:
     """Bind the safe way out, and the arrows from one answer to the other."""
     words = CANCEL_LABEL.casefold()
     return (
-        Binding(leave, "leave", CANCEL_LABEL, key_display="Esc", tooltip=words, id="leave"),
-        Binding(
-            "left,up", "app.focus_previous", "Other", show=False, tooltip="before", id="previous"
-        ),
-        Binding("right,down", "app.focus_next", "Other", show=False, tooltip="the next", id="next"),
+        bind(leave, "leave", CANCEL_LABEL, words, "leave", key_display="Esc"),
+        bind_hidden("left,up", "app.focus_previous", "Other", "before", "previous"),
+        bind_hidden("right,down", "app.focus_next", "Other", "the next", "next"),
     )
 
 
@@ -51,22 +50,8 @@ class ConfirmScreen(ModalScreen[bool]):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         *dialog_bindings("escape,q"),
-        Binding(
-            "pagedown,ctrl+d",
-            "scroll('down')",
-            "Page down",
-            show=False,
-            tooltip="a page down",
-            id="page_down",
-        ),
-        Binding(
-            "pageup,ctrl+u",
-            "scroll('up')",
-            "Page up",
-            show=False,
-            tooltip="a page up",
-            id="page_up",
-        ),
+        bind_hidden("pagedown,ctrl+d", "scroll('down')", "Page down", "a page down", "page_down"),
+        bind_hidden("pageup,ctrl+u", "scroll('up')", "Page up", "a page up", "page_up"),
     ]
 
     def __init__(self, title: str, what: Content, action_label: str) -> None:
@@ -77,7 +62,6 @@ class ConfirmScreen(ModalScreen[bool]):
         self._action: Final = action_label
 
     def compose(self) -> ComposeResult:
-        """Lay out the words above two buttons."""
         with Vertical(id="confirm"):
             # What will happen can be long; the answers stay in sight.
             with VerticalScroll(id="what", can_focus=False):
@@ -97,11 +81,9 @@ class ConfirmScreen(ModalScreen[bool]):
         self.dismiss(event.button.id == "action")
 
     def action_scroll(self, where: str) -> None:
-        """Read on, or back."""
         getattr(self.query_one("#what"), f"scroll_page_{where}")(animate=False)
 
     def action_leave(self) -> None:
-        """Change nothing."""
         self.dismiss(False)  # noqa: FBT003 -- the answer
 
 
@@ -127,24 +109,14 @@ class ExportChoice:
 class ExportScreen(ModalScreen[None]):
     """Asks; what is there already is replaced only where a person says so once more."""
 
-    app: AppBase
+    app: Dashboard
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape", "leave", "Leave it", key_display="Esc", tooltip="write nothing", id="back"
-        ),
-        Binding(
-            "down,tab",
-            "scope(1)",
-            "What",
-            show=False,
-            tooltip="what to export",
-            priority=True,
-            id="down",
-        ),
-        Binding("up,shift+tab", "scope(-1)", "What", show=False, priority=True, id="up"),
-        Binding("ctrl+y", "copy", "Copy", tooltip="into the clipboard instead", id="copy"),
+        bind("escape", "leave", "Leave it", "write nothing", "back", key_display="Esc"),
+        bind_hidden("down,tab", "scope(1)", "What", "what to export", "down", priority=True),
+        bind_hidden("up,shift+tab", "scope(-1)", "What", "", "up", priority=True),
+        bind("ctrl+y", "copy", "Copy", "into the clipboard instead", "copy"),
     ]
 
     def __init__(self, title: str, choices: Sequence[ExportChoice], name: str, now_ms: int) -> None:
@@ -157,7 +129,6 @@ class ExportScreen(ModalScreen[None]):
         self._chosen = 0
 
     def compose(self) -> ComposeResult:
-        """Lay out what is exported above the file's name."""
         with Vertical(id="export"):
             yield Static(id="scopes", markup=False)
             yield Static("into the file", classes="label", markup=False)
@@ -190,7 +161,6 @@ class ExportScreen(ModalScreen[None]):
         self.query_one("#said", Static).update(one_line(words))
 
     def action_scope(self, by: int) -> None:
-        """Choose what to export."""
         self._chosen = (self._chosen + by) % len(self._choices)
         self._draw()
 
@@ -269,5 +239,4 @@ class ExportScreen(ModalScreen[None]):
         self.app.file_worker.submit(lambda: "".join(choice.make_parts()), take)
 
     def action_leave(self) -> None:
-        """Write nothing."""
         self.dismiss()

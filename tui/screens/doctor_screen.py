@@ -7,12 +7,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
 from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread
+from ..keymap import bind
 from ..text.formats import fit_left, shorten_middle
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page, ReadingScreen
@@ -82,13 +83,9 @@ class DoctorScreen(Page):
     CSS_PATH = "doctor.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "full_stop", "again", "Again", key_display=".", tooltip="check again", id="check_again"
-        ),
-        Binding("y", "copy", "Copy", tooltip="copy what to do, or what was found", id="copy"),
-        Binding(
-            "n", "next_wrong", "Next ✗", tooltip="to the next check that failed", id="next_wrong"
-        ),
+        bind("full_stop", "again", "Again", "check again", "check_again", key_display="."),
+        bind("y", "copy", "Copy", "copy what to do, or what was found", "copy"),
+        bind("n", "next_wrong", "Next ✗", "to the next check that failed", "next_wrong"),
     ]
 
     def __init__(self) -> None:

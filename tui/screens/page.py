@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.reactive import reactive
 from textual.screen import Screen
@@ -18,6 +18,7 @@ from textual.widgets import Static
 
 from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread, query_store
+from ..keymap import bind, bind_hidden
 from ..messages import FleetView
 from ..widgets.filter_bar import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
@@ -92,7 +93,7 @@ class Page(Screen[None]):
     app: Dashboard
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Back", key_display="Esc", tooltip="back", id="back"),
+        bind("escape", "leave", "Back", "back", "back", key_display="Esc"),
     ]
 
     def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
@@ -103,17 +104,14 @@ class Page(Screen[None]):
 
     @property
     def crumbs(self) -> tuple[str, ...]:
-        """The way to this page, itself at the end."""
         return self._crumbs
 
     def compose(self) -> ComposeResult:
-        """Lay out the crumbs, the page, and the keys."""
         yield Crumbs(self.crumbs)
         yield from self.compose_page()
         yield KeyLine()
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out what the page shows."""
         return ()
 
     def on_screen_resume(self) -> None:
@@ -157,7 +155,6 @@ class Page(Screen[None]):
         )
 
     def show_problem(self, words: str) -> None:
-        """Notify why a query has no answer."""
         self.notify(words, markup=False)
 
     def look_up(
@@ -195,7 +192,6 @@ class Page(Screen[None]):
         worker.submit(work, take_here, replaces=replaces)
 
     def action_leave(self) -> None:
-        """Go back."""
         self.app.pop_screen()
 
 
@@ -212,8 +208,8 @@ class ReadingScreen(Page):
     """Shows a text; Esc goes back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "leave", "Back", show=False, tooltip="back", id="done"),
-        Binding("y", "copy", "Copy", tooltip="copy the whole text", id="copy"),
+        bind_hidden("enter", "leave", "Back", "back", "done"),
+        bind("y", "copy", "Copy", "copy the whole text", "copy"),
     ]
 
     def __init__(self, *crumbs: str, content: Content, session_id: str | None = None) -> None:
@@ -221,11 +217,9 @@ class ReadingScreen(Page):
         self._content = content
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the text."""
         yield Reader(Static(self._content, id="text"), id="page")
 
     def on_mount(self) -> None:
-        """Focus the page, so that the keys scroll it."""
         self.query_one("#page").focus()
 
     def show(self, content: Content) -> None:
@@ -235,7 +229,6 @@ class ReadingScreen(Page):
             self.query_one("#text", Static).update(content)
 
     def action_copy(self) -> None:
-        """Copy the whole text."""
         self.app.copy(self._content.plain, "the whole text")
 
 
@@ -243,20 +236,13 @@ class FilteredPage(Page):
     """`/` filters, Esc shows all again and then goes back; a subclass draws what matches."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "slash",
-            "filter",
-            "Filter",
-            key_display="/",
-            tooltip="show what has these words",
-            id="filter",
-        ),
+        bind("slash", "filter", "Filter", "show what has these words", "filter", key_display="/"),
     ]
 
     words: reactive[str] = reactive("")
 
     def draw(self) -> None:
-        """Draw what matches, where the page is there already."""
+        pass
 
     @property
     def is_filtered(self) -> bool:
@@ -264,11 +250,9 @@ class FilteredPage(Page):
         return bool(self.words)
 
     def clear_filters(self) -> None:
-        """Show all."""
         self.words = ""
 
     def action_filter(self) -> None:
-        """Type what is looked for."""
         self.query_one(FilterBar).open(self.words)
 
     def action_leave(self) -> None:
@@ -284,7 +268,6 @@ class FilteredPage(Page):
         self.words = one_line(event.words)
 
     def focus_list(self) -> None:
-        """Go to the list."""
         self.query_one(Rows).focus()
 
     @on(FilterBar.Done)
@@ -302,5 +285,4 @@ class FilteredPage(Page):
         self.draw()
 
     def watch_words(self) -> None:
-        """Draw what matches."""
         self.draw()

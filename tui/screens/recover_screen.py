@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
@@ -17,6 +17,7 @@ from textual.widgets import Button, Static
 from ...core.compaction.recovery.recovery_settings import RecoveryStep
 from ...core.model.session import Session
 from ...core.transcript.sanitize import one_line
+from ..keymap import bind, bind_hidden
 from ..messages import FleetView
 from ..text.formats import fit_left, fit_right, shorten_middle, tokens
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
@@ -112,9 +113,9 @@ class RecoverScreen(Page):
 
     CSS_PATH = "recover.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "mend", "Mend in a fork", tooltip="do it, in a session of its own", id="mend"),
-        Binding("a", "allow", "Allow", tooltip="allow the step that asks first", id="allow"),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy what stands here", id="copy"),
+        bind("f", "mend", "Mend in a fork", "do it, in a session of its own", "mend"),
+        bind("a", "allow", "Allow", "allow the step that asks first", "allow"),
+        bind_hidden("y", "copy", "Copy", "copy what stands here", "copy"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -125,7 +126,6 @@ class RecoverScreen(Page):
         self._message = READING_TEXT
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the steps above the buttons."""
         yield Reader(Static(id="steps"), id="page")
         with Horizontal(id="do"):
             yield Button("Mend in a fork", id="mend", variant="primary", compact=True)
@@ -133,7 +133,6 @@ class RecoverScreen(Page):
             yield Button("Leave it alone", id="leave", compact=True)
 
     def on_mount(self) -> None:
-        """Ask what could be done."""
         self._draw()
         self.query_one("#page").focus()
         self._plan()
@@ -205,7 +204,6 @@ class RecoverScreen(Page):
         confirm(self.app, "Allow a step", Content(what), f"Allow {step}", allow)
 
     def action_mend(self) -> None:
-        """Carry the plan out in a fork."""
         if self._recovery is None or self._recovery.choice.plan is None:
             self.app.notify("no step suffices yet", markup=False)
             return
@@ -229,7 +227,6 @@ class RecoverScreen(Page):
             self._draw()
 
     def action_copy(self) -> None:
-        """Copy what stands here."""
         self.app.copy(self._content().plain, "the recovery")
 
     # Drawing.
@@ -270,5 +267,4 @@ class RecoverScreen(Page):
             allow.label = Content(f"Allow {self._step_to_confirm}")
 
     def on_resize(self) -> None:
-        """Draw for the new width."""
         self._draw()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
@@ -16,6 +16,7 @@ from textual.widgets import Button, Static
 
 from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
+from ..keymap import bind, bind_hidden
 from ..widgets.header_footer import KeyLine
 from .dialogs import confirm, diff_content
 
@@ -124,13 +125,11 @@ class WelcomeScreen(Screen[None]):
     CSS_PATH = "welcome.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "escape", "go_on", "Go on", key_display="Esc", tooltip="to the sessions", id="go_on"
-        ),
-        Binding("d", "demo", "Demo", tooltip=WELCOME_CHOICES["demo"].what, id="demo"),
-        Binding("i", "install", "Install", tooltip=WELCOME_CHOICES["install"].what, id="install"),
-        Binding("up,k", "app.focus_previous", "Up", show=False, tooltip="up", id="up"),
-        Binding("down,j", "app.focus_next", "Down", show=False, tooltip="down", id="down"),
+        bind("escape", "go_on", "Go on", "to the sessions", "go_on", key_display="Esc"),
+        bind("d", "demo", "Demo", WELCOME_CHOICES["demo"].what, "demo"),
+        bind("i", "install", "Install", WELCOME_CHOICES["install"].what, "install"),
+        bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
+        bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
 
     def compose(self) -> ComposeResult:
@@ -164,7 +163,8 @@ class WelcomeScreen(Screen[None]):
     def action_demo(self) -> None:
         """Leave for the demo, which comes back here."""
         self.app.update_ui_state(welcomed=True)
-        self.app.leave_for_demo()
+        self.app.is_left_for_demo = True
+        self.app.exit()
 
     def action_install(self) -> None:
         """Work out what an installation would write, then ask."""

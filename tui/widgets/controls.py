@@ -8,12 +8,13 @@ from typing import ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten_middle
 
@@ -22,23 +23,14 @@ class Choice(Widget, can_focus=True):
     """Shows its name and the words in one line; the chosen one stands in brackets."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "left,h",
-            "step(-1)",
-            "Before",
-            show=False,
-            tooltip="the one before",
-            id="choice_previous",
-        ),
-        Binding("right,l", "step(1)", "Next", show=False, tooltip="the next one", id="choice_next"),
+        bind_hidden("left,h", "step(-1)", "Before", "the one before", "choice_previous"),
+        bind_hidden("right,l", "step(1)", "Next", "the next one", "choice_next"),
     ]
 
     value: reactive[str] = reactive("", init=False)
 
     @dataclass
     class Changed(WidgetMessage["Choice"]):
-        """A person chose another one."""
-
         value: str
 
     def __init__(self, values: Sequence[str], *, id: str, name: str) -> None:  # noqa: A002
@@ -47,7 +39,6 @@ class Choice(Widget, can_focus=True):
         self.set_reactive(Choice.value, self._values[0])
 
     def render(self) -> Content:
-        """Draw the words."""
         focused = "bold $accent" if self.has_focus else "bold $level-calm"
         parts = [Content.styled(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")]
         for value in self._values:
@@ -58,7 +49,6 @@ class Choice(Widget, can_focus=True):
         return Content("").join(parts)
 
     def action_step(self, steps: int) -> None:
-        """Choose the one that stands some places on."""
         place = self._values.index(self.value) + steps
         self.choose(self._values[min(max(place, 0), len(self._values) - 1)])
 
@@ -69,7 +59,6 @@ class Choice(Widget, can_focus=True):
             self.post_message(self.Changed(self, value))
 
     def on_click(self, event: events.Click) -> None:
-        """Choose the word under the mouse."""
         for start, end, value in self._places():
             if start <= event.x < end:
                 self.choose(value)
@@ -108,36 +97,16 @@ class Chips(Widget, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"chips--chip", "chips--set", "chips--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "left", "move(-1)", "Left", show=False, tooltip="the filter to the left", id="left"
-        ),
-        Binding(
-            "right", "move(1)", "Right", show=False, tooltip="the filter to the right", id="right"
-        ),
-        Binding(
-            "down,j,space",
-            "turn(1)",
-            "Change",
-            key_display="↑↓",
-            tooltip="the next value",
-            id="down",
-        ),
-        Binding("up,k", "turn(-1)", "Change back", show=False, tooltip="the value before", id="up"),
-        Binding(
-            "backspace,delete",
-            "clear",
-            "All",
-            show=False,
-            tooltip="filter nothing",
-            id="filter_nothing",
-        ),
-        Binding("enter", "done", "Done", key_display="⏎", tooltip="back to the list", id="open"),
+        bind_hidden("left", "move(-1)", "Left", "the filter to the left", "left"),
+        bind_hidden("right", "move(1)", "Right", "the filter to the right", "right"),
+        bind("down,j,space", "turn(1)", "Change", "the next value", "down", key_display="↑↓"),
+        bind_hidden("up,k", "turn(-1)", "Change back", "the value before", "up"),
+        bind_hidden("backspace,delete", "clear", "All", "filter nothing", "filter_nothing"),
+        bind("enter", "done", "Done", "back to the list", "open", key_display="⏎"),
     ]
 
     @dataclass
     class Changed(Message):
-        """Another value was chosen."""
-
         chips: tuple[FilterChip, ...] = field(default_factory=tuple)
 
     class Done(Message):
@@ -149,13 +118,11 @@ class Chips(Widget, can_focus=True):
         self._at = 0
 
     def show(self, chips: Sequence[FilterChip]) -> None:
-        """Show these filters."""
         if list(chips) != self._chips:
             self._chips = list(chips)
             self.refresh()
 
     def render(self) -> Content:
-        """Draw the line."""
         parts: list[tuple[str, str]] = []
         for number, (chip, text) in enumerate(zip(self._chips, self._texts(), strict=True)):
             style = "bold $accent" if chip.chosen else "$quiet"
@@ -171,13 +138,11 @@ class Chips(Widget, can_focus=True):
         return texts
 
     def action_move(self, by: int) -> None:
-        """Go to another filter."""
         if self._chips:
             self._at = (self._at + by) % len(self._chips)
             self.refresh()
 
     def action_turn(self, by: int) -> None:
-        """Choose another value."""
         self._turn(self._at, by)
 
     def action_clear(self) -> None:
@@ -186,7 +151,6 @@ class Chips(Widget, can_focus=True):
         self._turn(self._at, -chip.chosen)
 
     def action_done(self) -> None:
-        """Go back to the list."""
         self.post_message(self.Done())
 
     def _turn(self, number: int, by: int) -> None:
@@ -197,7 +161,6 @@ class Chips(Widget, can_focus=True):
         self.post_message(self.Changed(tuple(self._chips)))
 
     def on_click(self, event: events.Click) -> None:
-        """Change the filter that was clicked."""
         start = 0
         for number, text in enumerate(self._texts()):
             end = start + Content(text).cell_length + 3
@@ -224,12 +187,10 @@ class SliderScale:
 
     @property
     def count(self) -> int:
-        """How many there are."""
         return (self.highest - self.lowest) // self.step + 1
 
     @property
     def is_dotted(self) -> bool:
-        """Whether each value is drawn as a dot."""
         return self.count <= MAX_DOTS
 
     def nearest(self, value: int) -> int:
@@ -275,34 +236,20 @@ class Slider(Widget, can_focus=True):
     """Shows its name, its track and its value in words, in one line."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left,h", "slide(-1)", "Less", show=False, tooltip="less", id="lower"),
-        Binding("right,l", "slide(1)", "More", show=False, tooltip="more", id="higher"),
-        Binding(
-            "shift+left,H",
-            f"slide({-LARGE_STEP})",
-            "Much less",
-            show=False,
-            tooltip="much less",
-            id="much_lower",
+        bind_hidden("left,h", "slide(-1)", "Less", "less", "lower"),
+        bind_hidden("right,l", "slide(1)", "More", "more", "higher"),
+        bind_hidden(
+            "shift+left,H", f"slide({-LARGE_STEP})", "Much less", "much less", "much_lower"
         ),
-        Binding(
-            "shift+right",
-            f"slide({LARGE_STEP})",
-            "Much more",
-            show=False,
-            tooltip="much more",
-            id="much_higher",
-        ),
-        Binding("home", "slide(-1000)", "Least", show=False, tooltip="least", id="slider_least"),
-        Binding("end", "slide(1000)", "Most", show=False, tooltip="most", id="slider_most"),
+        bind_hidden("shift+right", f"slide({LARGE_STEP})", "Much more", "much more", "much_higher"),
+        bind_hidden("home", "slide(-1000)", "Least", "least", "slider_least"),
+        bind_hidden("end", "slide(1000)", "Most", "most", "slider_most"),
     ]
 
     value: reactive[int] = reactive(0, init=False)
 
     @dataclass
     class Changed(WidgetMessage["Slider"]):
-        """A person chose another value."""
-
         value: int
 
     def __init__(
@@ -327,7 +274,6 @@ class Slider(Widget, can_focus=True):
         self.refresh(layout=True)
 
     def render(self) -> Content:
-        """Draw the name, the track and the value."""
         style = "bold $accent" if self.has_focus else "$level-calm"
         label = Content.styled(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")
         cells = self._cells
@@ -347,7 +293,6 @@ class Slider(Widget, can_focus=True):
         return self.scale.track_cells(min(max(room, MIN_TRACK_CELLS), MAX_TRACK_CELLS))
 
     def action_slide(self, steps: int) -> None:
-        """Go some steps on."""
         self.choose(self.value + steps * self.scale.step)
 
     def choose(self, value: int) -> None:
@@ -369,12 +314,10 @@ class Slider(Widget, can_focus=True):
         self.release_mouse()
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
-        """Go a step on."""
         event.stop()
         self.action_slide(1)
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
-        """Go a step back."""
         event.stop()
         self.action_slide(-1)
 

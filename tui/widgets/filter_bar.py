@@ -36,11 +36,11 @@ class FilterInput(Input):
 
     @dataclass
     class Done(Message):
-        """A person is done typing."""
+        pass
 
     @dataclass
     class Cleared(Message):
-        """A person wants to see everything again."""
+        pass
 
     def _on_paste(self, event: events.Paste) -> None:
         event.stop()
@@ -73,11 +73,11 @@ class FilterBar(Horizontal):
 
     @dataclass
     class Done(Message):
-        """A person is done typing; the words stay."""
+        pass
 
     @dataclass
     class Cleared(Message):
-        """A person wants to see everything again."""
+        pass
 
     def __init__(self, placeholder: str = "") -> None:
         """`placeholder` says what can be typed."""
@@ -88,14 +88,12 @@ class FilterBar(Horizontal):
         self._wrong = ""
 
     def compose(self) -> ComposeResult:
-        """Lay out the sign, the words, and what is wrong with them."""
         yield Static(FILTER_SIGN, classes="sign", markup=False)
         yield FilterInput(select_on_focus=False, compact=True, suggester=self._completion)
         yield Static(classes="wrong", markup=False)
 
     @property
     def value(self) -> str:
-        """What stands in it."""
         return self.query_one(FilterInput).value
 
     def open(

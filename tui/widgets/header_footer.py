@@ -38,8 +38,6 @@ class Crumbs(Widget):
 
     @dataclass
     class Chosen(Message):
-        """A person wants to go back to a crumb's page."""
-
         place: int  # of the crumb, from 0
 
     def __init__(self, path: tuple[str, ...]) -> None:
@@ -61,7 +59,6 @@ class Crumbs(Widget):
         return Content(" ") + Content.styled(SEPARATOR, "$quiet").join(parts)
 
     def on_click(self, event: events.Click) -> None:
-        """Ask for the crumb's page, but for the one that one is on."""
         place = event.style.meta.get(_CRUMB_META)
         if isinstance(place, int) and place < len(self.path) - 1:
             self.post_message(self.Chosen(place))
@@ -106,7 +103,6 @@ class FooterKey:
 
     @property
     def width(self) -> int:
-        """Cells that it takes."""
         return Content(f"{self.key_text}{self.description} ").cell_length
 
 
@@ -149,7 +145,6 @@ class KeyLine(Widget):
         self.keys = tuple(found.values())
 
     def render(self) -> Content:
-        """Write all keys into one line."""
         return Content("").join(map(self._drawn, self.keys))
 
     def _drawn(self, shown: FooterKey) -> Content:
@@ -169,7 +164,6 @@ class KeyLine(Widget):
         return next(found, None)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        """Press the key under the mouse."""
         shown = self.key_at(event.x)
         if shown is None:
             return
@@ -179,11 +173,9 @@ class KeyLine(Widget):
             self.app.bell()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Show what the key under the mouse does."""
         self.hovered = self.key_at(event.x)
 
     def on_leave(self) -> None:
-        """No key is under the mouse any more."""
         self.hovered = None
 
     def watch_hovered(self, hovered: FooterKey | None) -> None:
@@ -222,8 +214,6 @@ class FleetStatus:
 
 
 class StatusLine(Widget):
-    """The line at the top."""
-
     status: reactive[FleetStatus] = reactive(FleetStatus())
 
     def render(self) -> RenderResult:
@@ -289,13 +279,11 @@ class ProblemLine(Static):
         self.display = False
 
     def show_problem(self, trouble: Problem) -> None:
-        """Show a trouble."""
         self._troubles.pop(trouble.where, None)
         self._troubles[trouble.where] = trouble
         self._draw()
 
     def resolve(self, place: str) -> None:
-        """Forget a trouble."""
         if self._troubles.pop(place, None):
             self._draw()
 
@@ -321,8 +309,6 @@ class TabBar(Widget):
 
     @dataclass
     class Chosen(Message):
-        """A person wants to see a tab."""
-
         place: int
 
     def __init__(self, keys: Sequence[str] = (), *, id: str) -> None:  # noqa: A002 -- Textual's
@@ -339,7 +325,6 @@ class TabBar(Widget):
             self.refresh()
 
     def render(self) -> Content:
-        """Draw the line."""
         _, names, note = self._shown
         tabs, width = Content(""), self.size.width
         for each in names:
@@ -362,7 +347,6 @@ class TabBar(Widget):
         )
 
     def on_click(self, event: events.Click) -> None:
-        """Open the tab under the mouse."""
         place = event.style.meta.get(_TAB_META)
         if isinstance(place, int):
             self.post_message(self.Chosen(place))

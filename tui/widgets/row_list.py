@@ -10,7 +10,7 @@ from typing import ClassVar, Final
 
 from textual import events, on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -21,6 +21,7 @@ from textual.strip import Strip
 from textual.visual import Visual
 from textual.widgets import Static
 
+from ..keymap import bind
 from ..messages import CoalescingMessage, WidgetMessage
 from .text_pane import movement_bindings
 
@@ -37,11 +38,9 @@ class Row:
 
     @property
     def height(self) -> int:
-        """Lines that it takes."""
         return self.content.plain.count("\n") + 1
 
     def looks_like(self, other: Row | LazyRow) -> bool:
-        """Whether another row would be drawn the same."""
         return isinstance(other, Row) and self.content.is_same(other.content)
 
 
@@ -71,13 +70,11 @@ class LazyRow:
 
     @property
     def content(self) -> Content:
-        """Its words."""
         if self._content is None:
             self._content = self._write()
         return self._content
 
     def looks_like(self, other: Row | LazyRow) -> bool:
-        """Whether another row would be drawn the same."""
         return self is other or (isinstance(other, LazyRow) and self.appearance == other.appearance)
 
 
@@ -90,7 +87,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {_ROW_CLASS, _CURRENT_ROW_CLASS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "Open", key_display="⏎", tooltip="show it whole", id="open"),
+        bind("enter", "select", "Open", "show it whole", "open", key_display="⏎"),
         *movement_bindings(),
     ]
 
@@ -100,7 +97,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         """Rows may be longer now, or must be shorter; it is drawn once for all panes."""
 
     class Highlighted(Message):
-        """Another row is marked."""
+        pass
 
     class Opened(Message):
         """A person wants to see the marked row whole."""
@@ -114,7 +111,6 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
     @property
     def shown(self) -> Sequence[AnyRow]:
-        """All rows, in order."""
         return self._rows
 
     def show(self, rows: Sequence[AnyRow]) -> None:
@@ -163,7 +159,6 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     # What a person does.
 
     def action_select(self) -> None:
-        """Open the marked row."""
         if self.highlighted is not None:
             self.post_message(self.Opened())
 
@@ -172,11 +167,9 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         self._go(0 if self.highlighted is None else self.highlighted + by)
 
     def action_edge(self, place: int) -> None:
-        """Mark the first row or the last one."""
         self._go(place)
 
     def action_page(self, by: int) -> None:
-        """Go a page down or up."""
         line = self._starts[self.highlighted or 0] + by * self._height
         self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0)
 
@@ -185,7 +178,6 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
             self.highlighted = index % len(self._rows)
 
     def watch_highlighted(self, before: int | None, now: int | None) -> None:
-        """Draw both rows, keep the mark in sight, and tell of it."""
         for index in (before, now):
             if index is not None:
                 self._refresh_row(index)
@@ -211,7 +203,6 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         self.post_message(self.RoomChanged())
 
     def notify_style_update(self) -> None:
-        """Draw in other colours."""
         self._strips.clear()
         self.refresh()
         super().notify_style_update()
@@ -228,7 +219,6 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         return bisect_right(self._starts, line) - 1
 
     def render_line(self, y: int) -> Strip:
-        """Draw a line of a row that is seen."""
         line = y + self.scroll_offset.y
         index = self.row_at(line)
         if index is None:
@@ -320,7 +310,6 @@ class RowList(Vertical):
         self._titles: tuple[Content | None, Content | None] = (None, None)
 
     def compose(self) -> ComposeResult:
-        """Lay out the head, the rows and the empty words."""
         yield Static(classes="head", markup=False)
         yield Rows()
         yield Static(classes="empty", markup=False)
@@ -332,7 +321,6 @@ class RowList(Vertical):
 
     @property
     def shown(self) -> Sequence[AnyRow]:
-        """All rows, in order."""
         return self.rows.shown
 
     def clicked(self, event: events.Click) -> tuple[str, int] | None:
@@ -349,12 +337,10 @@ class RowList(Vertical):
 
     @property
     def key(self) -> str | None:
-        """The marked row's key."""
         rows = self.rows
         return None if rows.highlighted is None else rows.shown[rows.highlighted].key
 
     def watch_empty(self, words: str) -> None:
-        """Show the words where there are no rows."""
         if self.is_mounted:
             self.query_one(".empty", Static).update(words)
 
@@ -368,7 +354,6 @@ class RowList(Vertical):
         self._titles = (title or before[0], subtitle if subtitle is not None else before[1])
 
     def show_header(self, head: Content) -> None:
-        """Write the line above the rows."""
         if self._head is None or not head.is_same(self._head):
             self._head = head
             self.query_one(".head", Static).update(head)
@@ -382,7 +367,6 @@ class RowList(Vertical):
             self.post_message(self.Highlighted(self, self.key))
 
     def highlight(self, key: str | None) -> None:
-        """Mark the row of this key, where there is one."""
         found = next((n for n, row in enumerate(self.rows.shown) if row.key == key), None)
         if found is not None:
             self.rows.highlighted = found
@@ -426,7 +410,6 @@ class FoldList(RowList):
         self._fold_cells = cells
 
     def on_click(self, event: events.Click) -> None:
-        """Fold where the sign was clicked."""
         found = self.clicked(event)
         cell = self._fold_cells.get(found[0]) if found else None
         if found and cell is not None and cell <= found[1] <= cell + 1:

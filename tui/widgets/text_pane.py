@@ -15,6 +15,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.visual import Visual
 
+from ..keymap import bind_hidden
 from ..messages import WidgetMessage
 from ..text.text_lines import Passage
 
@@ -22,16 +23,12 @@ from ..text.text_lines import Passage
 def movement_bindings(page_down: str = "ctrl+d,pagedown") -> tuple[Binding, ...]:
     """Bind the actions move(rows), page(pages) and edge(0 or -1); a pager's space may be added."""
     return (
-        Binding("j,down", "move(1)", "Down", show=False, tooltip="down", id="down"),
-        Binding("k,up", "move(-1)", "Up", show=False, tooltip="up", id="up"),
-        Binding("g,home", "edge(0)", "First", show=False, tooltip="first", id="first"),
-        Binding("G,end", "edge(-1)", "Last", show=False, tooltip="last", id="last"),
-        Binding(
-            page_down, "page(1)", "Page down", show=False, tooltip="a page down", id="page_down"
-        ),
-        Binding(
-            "ctrl+u,pageup", "page(-1)", "Page up", show=False, tooltip="a page up", id="page_up"
-        ),
+        bind_hidden("j,down", "move(1)", "Down", "down", "down"),
+        bind_hidden("k,up", "move(-1)", "Up", "up", "up"),
+        bind_hidden("g,home", "edge(0)", "First", "first", "first"),
+        bind_hidden("G,end", "edge(-1)", "Last", "last", "last"),
+        bind_hidden(page_down, "page(1)", "Page down", "a page down", "page_down"),
+        bind_hidden("ctrl+u,pageup", "page(-1)", "Page up", "a page up", "page_up"),
     )
 
 
@@ -82,12 +79,10 @@ class TextPane(ScrollView, can_focus=True):
 
     @property
     def line_width(self) -> int:
-        """Cells that a line may take."""
         return self.scrollable_content_region.width
 
     @property
     def lines(self) -> Sequence[Content]:
-        """What is shown."""
         return self._lines
 
     def show(
@@ -132,19 +127,15 @@ class TextPane(ScrollView, can_focus=True):
         self.scroll_to(y=line, animate=False, immediate=True)
 
     def action_move(self, by: int) -> None:
-        """Scroll by a line."""
         self.jump(round(self.scroll_offset.y) + by)
 
     def action_page(self, by: int) -> None:
-        """Scroll by a page."""
         self.jump(round(self.scroll_offset.y) + by * self.scrollable_content_region.height)
 
     def action_edge(self, place: int) -> None:
-        """Scroll to an end."""
         self.jump(len(self._lines) if place else 0)
 
     def render_line(self, y: int) -> Strip:
-        """Draw one line of what is in sight."""
         number = self.scroll_offset.y + y
         if not 0 <= number < len(self._lines):
             return Strip.blank(self.size.width, self.visual_style.rich_style)
@@ -165,7 +156,6 @@ class TextPane(ScrollView, can_focus=True):
         return strip.crop_extend(0, width, style.rich_style)
 
     def on_resize(self) -> None:
-        """Ask for lines of another width."""
         if self.line_width != self._width:
             self._width = self.line_width
             self.post_message(self.Resized(self))
@@ -177,7 +167,6 @@ class TextPane(ScrollView, can_focus=True):
             self.post_message(self.Scrolled(self, round(new_value)))
 
     def notify_style_update(self) -> None:
-        """Draw in the colours of another theme."""
         self._strips.clear()
         self.refresh()
         super().notify_style_update()
@@ -189,15 +178,12 @@ class Pager(VerticalScroll, inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings()]
 
     def action_move(self, by: int) -> None:
-        """Scroll by a line."""
         self.scroll_relative(y=by, animate=False)
 
     def action_page(self, by: int) -> None:
-        """Scroll by a page."""
         self.scroll_relative(y=by * self.scrollable_content_region.height, animate=False)
 
     def action_edge(self, place: int) -> None:
-        """Scroll to an end."""
         if place:
             self.scroll_end(animate=False)
         else:

@@ -104,18 +104,15 @@ class TimelineView(Widget):
         self.refresh()
 
     def render(self) -> Content:
-        """Draw it."""
         width, height = self.size
         if self._timeline is None or not self._timeline.turns:
             return Content.styled(READING if self._timeline is None else EMPTY, "$quiet")
         return Content("\n").join(timeline_lines(self._timeline, self._scope, width, height))
 
     def action_move(self, move: str) -> None:
-        """Move along it, or see more or less of it."""
         self.move(TimelineMove(move))
 
     def move(self, move: TimelineMove) -> None:
-        """Move along it, or see more or less of it."""
         if self._timeline is None or not self._timeline.turns:
             return
         if move in {TimelineMove.PREVIOUS_EVENT, TimelineMove.NEXT_EVENT}:
@@ -124,7 +121,6 @@ class TimelineView(Widget):
             self._look(self._scope.after_move(move))
 
     def move_to(self, turn: int) -> None:
-        """Look at a turn."""
         self._look(self._scope.moved_to(turn))
 
     def _happening(self, move: TimelineMove) -> int:
@@ -156,7 +152,6 @@ class TimelineView(Widget):
         self._look_at(event)
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
-        """Scrub."""
         if self._dragged:
             self._look_at(event)
 
@@ -173,11 +168,9 @@ class TimelineView(Widget):
         self._wheel(event, TimelineMove.ZOOM_OUT, 1)
 
     def on_mouse_scroll_left(self, event: events.MouseScrollLeft) -> None:
-        """Go back."""
         self._wheel(event, None, -1)
 
     def on_mouse_scroll_right(self, event: events.MouseScrollRight) -> None:
-        """Go on."""
         self._wheel(event, None, 1)
 
     def _wheel(self, event: events.MouseEvent, zoom: TimelineMove | None, side: int) -> None:

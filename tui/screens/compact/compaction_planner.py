@@ -22,7 +22,7 @@ from ...background_queries import WorkerThread
 
 if TYPE_CHECKING:
     from ....core.model.problem import Problem
-    from ...app_base import AppBase
+    from ...dashboard import Dashboard
     from ...text.plan_text import OperationChange
 
 
@@ -88,7 +88,7 @@ class _OpenDraft:
 class CompactionPlanner:
     """Reads a transcript as often as it must; nothing is written."""
 
-    def __init__(self, app: AppBase) -> None:
+    def __init__(self, app: Dashboard) -> None:
         self._app: Final = app
         self._places: Final = app.places
         self._worker: Final = WorkerThread("ctxtop planner", app)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual.binding import Binding
 from textual.css.types import Display
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
 
+from ...keymap import bind, bind_hidden
 from .session_arrangement import SessionArrangement, SessionOrder
 
 if TYPE_CHECKING:
@@ -36,76 +36,41 @@ def _display_of(each: Widget, pane: Widget) -> Display:
 
 
 FLEET_KEYS: Final = (
-    Binding(
-        "c",
-        "app.go('compact')",
-        "Compact",
-        tooltip="plan how to make this session smaller",
-        id="compact",
-    ),
-    Binding(
+    bind("c", "app.go('compact')", "Compact", "plan how to make this session smaller", "compact"),
+    bind(
         "slash",
         "filter",
         "Filter",
+        "filter sessions; in the summaries: search all",
+        "filter",
         key_display="/",
-        tooltip="filter sessions; in the summaries: search all",
-        id="filter",
     ),
-    Binding(
-        "p",
-        "pause",
-        "Pause",
-        show=False,
-        tooltip="stand still, or go on; nothing is missed",
-        id="pause",
-    ),
-    Binding(
-        "y",
-        "copy",
-        "Copy",
-        show=False,
-        tooltip="copy: ids of sessions, a result, a summary",
-        id="copy",
-    ),
-    Binding("z", "zoom", "Zoom", show=False, tooltip="this pane alone, or all", id="zoom"),
-    Binding("1", "pane('sessions')", "Sessions", show=False, tooltip="sessions", id="pane_1"),
-    Binding("2", "pane('agents')", "Agents", show=False, tooltip="agents", id="pane_2"),
-    Binding("3", "pane('summaries')", "Summaries", show=False, tooltip="summaries", id="pane_3"),
-    Binding("4", "pane('fills')", "Fills", show=False, tooltip="what fills it", id="pane_4"),
-    Binding("u", "app.undo", "Undo", tooltip="take back what was done last", id="undo"),
-    Binding(
+    bind_hidden("p", "pause", "Pause", "stand still, or go on; nothing is missed", "pause"),
+    bind_hidden("y", "copy", "Copy", "copy: ids of sessions, a result, a summary", "copy"),
+    bind_hidden("z", "zoom", "Zoom", "this pane alone, or all", "zoom"),
+    bind_hidden("1", "pane('sessions')", "Sessions", "sessions", "pane_1"),
+    bind_hidden("2", "pane('agents')", "Agents", "agents", "pane_2"),
+    bind_hidden("3", "pane('summaries')", "Summaries", "summaries", "pane_3"),
+    bind_hidden("4", "pane('fills')", "Fills", "what fills it", "pane_4"),
+    bind("u", "app.undo", "Undo", "take back what was done last", "undo"),
+    bind_hidden(
         "escape",
         "back",
         "Back",
-        show=False,
+        "back: zoom, filter, marks, then to the sessions",
+        "back",
         key_display="Esc",
-        tooltip="back: zoom, filter, marks, then to the sessions",
-        id="back",
     ),
 )
 
 
 ARRANGEMENT_KEYS: Final = (
-    Binding("s", "sort", "Sort", tooltip="sort in another way; or click on a head", id="sort"),
-    Binding(
-        "o",
-        "group",
-        "Group",
-        show=False,
-        tooltip="organise: by project, or in one list",
-        id="group",
-    ),
-    Binding(
-        "space",
-        "pick",
-        "Mark",
-        show=False,
-        tooltip="mark with others: y copies all their ids",
-        id="pick",
-    ),
-    Binding("b", "pin", "Pin", show=False, tooltip="bookmark: stays on top", id="pin"),
-    Binding("left", "fold(True)", "Fold", show=False, tooltip="fold a project", id="fold"),
-    Binding("right", "fold(False)", "Unfold", show=False, tooltip="unfold it", id="unfold"),
+    bind("s", "sort", "Sort", "sort in another way; or click on a head", "sort"),
+    bind_hidden("o", "group", "Group", "organise: by project, or in one list", "group"),
+    bind_hidden("space", "pick", "Mark", "mark with others: y copies all their ids", "pick"),
+    bind_hidden("b", "pin", "Pin", "bookmark: stays on top", "pin"),
+    bind_hidden("left", "fold(True)", "Fold", "fold a project", "fold"),
+    bind_hidden("right", "fold(False)", "Unfold", "unfold it", "unfold"),
 )
 
 
@@ -118,7 +83,6 @@ class ArrangementActions(Screen[None]):
 
     @property
     def marked(self) -> str | None:
-        """The id of the session that is marked."""
         return None
 
     @property
@@ -127,10 +91,9 @@ class ArrangementActions(Screen[None]):
         return None
 
     def draw(self) -> None:
-        """Draw what has changed."""
+        pass
 
     def restore_arrangement(self) -> None:
-        """Arrange as at the last time."""
         kept = self.app.ui_state
         how = SessionArrangement(
             order=SessionOrder.from_word(kept.order), grouped=kept.grouped, pins=kept.pins
@@ -151,15 +114,12 @@ class ArrangementActions(Screen[None]):
         )
 
     def action_sort(self) -> None:
-        """Sort the sessions in another way."""
         self.arrangement = replace(self.arrangement, order=self.arrangement.order.next)
 
     def action_group(self) -> None:
-        """Put the sessions under their projects, or into one list."""
         self.arrangement = replace(self.arrangement, grouped=not self.arrangement.grouped)
 
     def action_fold(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
-        """Fold the project of the marked row, or unfold it."""
         if self.arrangement.grouped and self.marked_project is not None:
             self.arrangement = self.arrangement.with_folded(self.marked_project, folded=folded)
 

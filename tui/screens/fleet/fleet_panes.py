@@ -63,8 +63,6 @@ _NO_FLAGS: Final = SessionFlags()
 
 
 class SessionPane(RowList):
-    """Pane 1."""
-
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
         self._drawn: dict[str, LazyRow] = {}
@@ -78,7 +76,6 @@ class SessionPane(RowList):
 
     @property
     def project(self) -> str | None:
-        """The project whose heading is marked."""
         key = self.key
         is_heading = key is not None and key.startswith(HEADING_PREFIX) and key != MORE_KEY
         return key.removeprefix(HEADING_PREFIX) if key and is_heading else None
@@ -88,7 +85,6 @@ class SessionPane(RowList):
         self._most += ROWS_PER_PAGE
 
     def mark_heading(self, project: str) -> None:
-        """Mark a project's heading."""
         self.highlight(f"{HEADING_PREFIX}{project}")
 
     def show(
@@ -159,8 +155,6 @@ SESSION_ROW_KEY: Final = "/"
 
 
 class AgentPane(RowList):
-    """Pane 2."""
-
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
         self._drawn: tuple[object, ...] = ()
@@ -193,8 +187,6 @@ SUMMARY_ROW_LINES: Final = 2  # of a row
 
 
 class SummaryPane(RowList):
-    """Pane 3."""
-
     def show(self, rows: Sequence[SummaryRow], titles: Mapping[str, str], now_ms: int) -> None:
         """Draw these summaries in this order; `titles` names their sessions."""
         self.show_header(Content(""))
@@ -272,8 +264,6 @@ SessionState = tuple[str, int | None, int | None]
 
 
 class ContextPane(RowList):
-    """Pane 4."""
-
     @dataclass
     class CompositionRequested(Message):
         """The marked session is to be taken apart."""
@@ -367,7 +357,6 @@ class LowerPanes(Horizontal):
         self._summaries: tuple[SummaryRow, ...] = ()
 
     def compose(self) -> ComposeResult:
-        """Lay out the panes."""
         yield AgentPane(id="agents", number="²", name="Agents")
         yield SummaryPane(id="summaries", number="³", name="Summaries")
         yield ContextPane(id="fills", number="⁴", name="What fills it")
@@ -377,7 +366,6 @@ class LowerPanes(Horizontal):
         self.query_one(SummaryPane).empty = "nothing was returned or kept yet"
 
     def show_session(self, session: Session | None, view: FleetView, now_ms: int) -> None:
-        """Show the marked session's agents, and what fills it."""
         if view.request.session_id == (session.session_id if session else None):
             self._agents = view.agents
             self.query_one(AgentPane).show(session, view.agents, now_ms)
@@ -411,11 +399,9 @@ class LowerPanes(Horizontal):
             pane.set_titles(subtitle=tabs if narrow or short else Content(""))
 
     def agent(self, key: str) -> Agent | None:
-        """Find the agent of a row."""
         return next((agent for agent in self._agents if agent.agent_id == key), None)
 
     def summary(self, key: str | None) -> SummaryRow | None:
-        """Find the summary of a row."""
         return next((row for row in self._summaries if str(row.summary_id) == key), None)
 
     def copy_text(self, pane: str, key: str) -> tuple[str, str]:

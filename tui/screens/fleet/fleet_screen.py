@@ -102,8 +102,6 @@ SMALL_SCREEN: Final = (60, 18)
 
 
 class FleetScreen(ArrangementActions, ZoomableScreen):
-    """Panes over one view."""
-
     ZOOMED_PANES = "RowList, LowerPanes"
 
     CSS_PATH = Path(__file__).with_name("fleet.tcss")
@@ -135,7 +133,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         self._pane = "sessions"
 
     def compose(self) -> ComposeResult:
-        """Lay out the panes."""
         yield StatusLine(id="status")
         yield ProblemLine()
         yield SessionPane(id="sessions", number="¹", name="Sessions")
@@ -153,7 +150,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
 
     @property
     def marked(self) -> str | None:
-        """The id of the session that is marked."""
         return self.query_one(SessionPane).session_id if self.is_attached else None
 
     @property
@@ -211,13 +207,12 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         )
         self._draw_status()
 
-    def show_trouble(self, trouble: Problem) -> None:
+    def show_problem(self, trouble: Problem) -> None:
         """Keep a trouble in sight until it has ended."""
         if self.is_attached:
             self.query_one(ProblemLine).show_problem(trouble)
 
-    def end_trouble(self, place: str) -> None:
-        """Forget a trouble."""
+    def resolve_problem(self, place: str) -> None:
         if self.is_attached:
             self.query_one(ProblemLine).resolve(place)
 
@@ -266,7 +261,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         return any(isinstance(screen, Page) for screen in self.app.screen_stack)
 
     def on_screen_resume(self) -> None:
-        """Draw what came while a page lay above."""
         self.draw()
 
     def _rooms(self) -> tuple[int, ...]:
@@ -470,7 +464,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
             self.query_one(FilterBar).display = False
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        """Remember which pane has the focus."""
         for pane in event.widget.ancestors:
             if isinstance(pane, RowList) and pane.id:
                 self._pane = pane.id
@@ -480,7 +473,6 @@ class FleetScreen(ArrangementActions, ZoomableScreen):
         self.draw()
 
     def watch_search(self) -> None:
-        """Ask for what matches."""
         if self._view:
             self._wish()
 

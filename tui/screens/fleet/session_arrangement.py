@@ -32,7 +32,6 @@ class SessionOrder(CycleEnum):
 
     @property
     def column(self) -> str:
-        """The column that it sorts by."""
         return _COLUMNS.get(self, "")
 
     @classmethod
@@ -67,17 +66,14 @@ class ProjectHeading:
 
     @property
     def live(self) -> int:
-        """How many are live."""
         return sum(each.live for each in self.sessions)
 
     @property
     def waiting(self) -> int:
-        """How many wait for a person."""
         return sum(each.status is SessionStatus.WAITING for each in self.sessions)
 
     @property
     def fullest(self) -> Session:
-        """The one whose context is the fullest."""
         return max(self.sessions, key=fill_ratio)
 
     @property
@@ -116,7 +112,6 @@ class SessionArrangement:
     filter: SessionFilter = field(default=NO_FILTER, compare=False)  # what the words mean
 
     def with_filter(self, words: str) -> SessionArrangement:
-        """Filter by other words."""
         return replace(self, filter_text=words, filter=parse_filter(words))
 
     def toggle_pinned(self, session_id: str) -> SessionArrangement:
@@ -129,7 +124,6 @@ class SessionArrangement:
         return replace(self, selected=self.selected ^ {session_id})
 
     def with_folded(self, project: str, *, folded: bool) -> SessionArrangement:
-        """Hide the sessions of a project, or show them."""
         now = self.folded | {project} if folded else self.folded - {project}
         return replace(self, folded=now)
 

@@ -74,7 +74,6 @@ class SessionTableLayout:
 
     @property
     def width(self) -> int:
-        """Cells of a row."""
         return total_cells(self.columns, COLUMN_GAP)
 
     @property
@@ -205,7 +204,6 @@ def session_line(
     now_ms: int,
     flags: SessionFlags = SessionFlags(),
 ) -> Content:
-    """Write a session's line."""
     columns = layout.columns_when_refused if session.too_long else layout.columns
     return item_line(columns, SessionLine(session, now_ms, flags), " " * COLUMN_GAP)
 
@@ -255,7 +253,6 @@ def _title(line: SessionLine) -> Cell:
 
 
 def _doing(line: SessionLine) -> Drawing:
-    """Draw the activity, with its duration at the right edge."""
     session = line.session
 
     def draw(cells: int) -> Content:

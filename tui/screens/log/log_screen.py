@@ -80,7 +80,7 @@ class LogScreen(FilteredPage):
         return marked is None or marked >= count - 1
 
     def _look(self) -> None:
-        view, count = self.app.view, self.app.notifier.event_log.count
+        view, count = self.app.view, self.app.event_log.count
         # Views come when the store has more.
         if not self.paused and (self._seen is not view or self._count != count):
             self._seen = view
@@ -88,7 +88,7 @@ class LogScreen(FilteredPage):
             self.look_up(lambda db: read_event_history(db, store), self._take)
 
     def _take(self, found: tuple[LogEvent, ...] | Problem) -> None:
-        happened = self.app.notifier.event_log
+        happened = self.app.event_log
         if not isinstance(found, tuple):
             self._trouble = one_line(str(found))
             self._past = self._past or ()
@@ -102,7 +102,7 @@ class LogScreen(FilteredPage):
     def _entries(self) -> list[LogEvent]:
         if self._frozen is not None:
             return self._frozen
-        now = self.app.notifier.event_log.all
+        now = self.app.event_log.all
         # Of a trouble that was heard of the store has the same words.
         heard = {f"trouble {each.where}" for each in now if each.source == "trouble"}
         past = [each for each in self._past or () if each.key not in heard]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
@@ -22,6 +22,7 @@ from ....core.measure.compaction_report import (
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import CompactionRow
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...text.compaction_text import CONTENT_UNKNOWN, forgotten_prompt
 from ...text.formats import month_day_time
 from ...text.text_lines import heading, join_lines, quiet
@@ -54,22 +55,9 @@ class CompactionDetailScreen(Page):
     CSS_PATH = "compaction_detail.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "y",
-            "copy",
-            "Copy as prompt",
-            tooltip="copy what was forgotten as a prompt",
-            id="copy",
-        ),
-        Binding(
-            "1",
-            "rows",
-            "Kept, forgotten",
-            show=False,
-            tooltip="what was kept and forgotten",
-            id="lens_rows",
-        ),
-        Binding("2", "summary", "Summary", tooltip="read the summary", id="lens_summary"),
+        bind("y", "copy", "Copy as prompt", "copy what was forgotten as a prompt", "copy"),
+        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and forgotten", "lens_rows"),
+        bind("2", "summary", "Summary", "read the summary", "lens_summary"),
     ]
 
     def __init__(
@@ -89,7 +77,6 @@ class CompactionDetailScreen(Page):
         self._note = READING_RETAINED
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the bars, the list, and the summary beside it."""
         yield Static(id="sizes", markup=False)
         yield Static(id="how", markup=False)
         with Horizontal(id="body"):
@@ -98,7 +85,6 @@ class CompactionDetailScreen(Page):
                 yield Static(id="detail", markup=False)
 
     def on_mount(self) -> None:
-        """Ask what was kept."""
         self.query_one("#beside").border_title = "² The summary"
         self.query_one("#rows", RowList).rows.focus()
         self.draw()
@@ -124,7 +110,6 @@ class CompactionDetailScreen(Page):
             rows.highlight_first()
 
     def on_resize(self) -> None:
-        """Draw for another width."""
         self.call_after_refresh(self.draw)
 
     @on(Rows.RoomChanged)
@@ -132,7 +117,6 @@ class CompactionDetailScreen(Page):
         self.draw()
 
     def draw(self) -> None:
-        """Draw all of it from what is known."""
         if not self.is_attached:
             return
         row, told = self._row, self._told
@@ -168,7 +152,6 @@ class CompactionDetailScreen(Page):
         self._read(join_lines(heading(said), Content(thing.text), quiet(where)))
 
     def action_rows(self) -> None:
-        """Go to the list."""
         self.query_one("#rows", RowList).rows.focus()
 
     def action_summary(self) -> None:
@@ -180,7 +163,6 @@ class CompactionDetailScreen(Page):
             self._read(self._summary)
 
     def action_copy(self) -> None:
-        """Copy what was forgotten as a prompt."""
         prompt = forgotten_prompt(self._told.forgotten) if self._told else ""
         if prompt:
             self.app.copy(prompt, "what was forgotten, as a prompt")

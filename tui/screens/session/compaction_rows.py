@@ -73,7 +73,6 @@ def compactions_listing(known: SessionDetails, width: int, now_ms: int) -> Listi
 def find_compaction(
     known: SessionDetails, key: str
 ) -> tuple[CompactionRow, CompactionReport | None] | None:
-    """Find the compaction that a row is of."""
     return next((pair for pair in known.compactions if pair[0].uuid == key), None)
 
 
@@ -129,7 +128,6 @@ def age_text(row: CompactionRow, now_ms: int) -> str:
 
 
 def lost_counts_text(report: CompactionReport | None) -> str:
-    """Count what a compaction forgot."""
     if report is None:
         return "being worked out …"
     if not report.is_known:
@@ -275,7 +273,6 @@ def _file_text(use: FileUse) -> str:
 def retained_and_lost_listing(
     kinds: Sequence[CompactionItemGroup], width: int, empty: str
 ) -> Listing:
-    """List them as a difference: what was forgotten, then what was kept."""
     rows: list[Row] = []
     for kind in kinds:
         rows.append(Row(kind.name, _group_line(kind)))
@@ -288,7 +285,6 @@ def retained_and_lost_listing(
 
 
 def find_compaction_item(kinds: Sequence[CompactionItemGroup], key: str) -> CompactionItem | None:
-    """Find the thing that a row is of; None for the line above a kind."""
     for kind in kinds:
         for place, thing in enumerate(kind.items):
             if f"{kind.name} {place} {thing.text}" == key:

@@ -128,7 +128,6 @@ def category_detail(found: Composition, key: str, width: int) -> Content:
 
 
 def items_listing(found: Composition, width: int) -> Listing:
-    """List the largest items by name."""
     rows = tuple(
         Row(key, _item(item, found.largest[0].tokens, width)) for key, item in _keyed(found)
     )
@@ -141,7 +140,6 @@ def items_listing(found: Composition, width: int) -> Listing:
 
 
 def find_item(found: Composition, key: str) -> ContextItem | None:
-    """Find the item that a row is of."""
     return next((item for known, item in _keyed(found) if known == key), None)
 
 
@@ -261,7 +259,6 @@ class NumberSource:
 
 
 def standing_sign(standing: ClaimStatus) -> tuple[str, str]:
-    """Return the sign and the style of the status of a claim."""
     return _SIGNS[standing]
 
 

@@ -83,7 +83,6 @@ class TurnDetailsCache:
         self._found: dict[int | None, TurnDetails] = {}
 
     def clear(self) -> None:
-        """Forget all of them."""
         self._found.clear()
 
     def get(self, turn: TimelineTurn | None) -> TurnDetails | None:

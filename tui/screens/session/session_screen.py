@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.timer import Timer
@@ -17,6 +17,7 @@ from ....core.measure.composition import ContextItem
 from ....core.measure.timeline import Timeline, TimelineTurn
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.text_lines import SHORT_TAB_NAMES, SessionTab
 from ...text.timeline_text import turn_events_line, turn_line
@@ -61,39 +62,19 @@ class SessionScreen(Page):
     BINDINGS: ClassVar[list[BindingType]] = [
         *timeline_keys("timeline", priority=True),
         *(
-            Binding(
-                str(place),
-                f"part({place - 1})",
-                part,
-                show=False,
-                tooltip=f"show: {part}",
-                id=f"part_{part.lower()}",
+            bind_hidden(
+                str(place), f"part({place - 1})", part, f"show: {part}", f"part_{part.lower()}"
             )
             for place, part in enumerate(TABS, 1)
         ),
-        Binding(
-            "tab",
-            "next_part(1)",
-            "Next",
-            show=False,
-            key_display="⇥",
-            tooltip="the next part",
-            id="next_part",
-        ),
-        Binding(
-            "shift+tab",
-            "next_part(-1)",
-            "Before",
-            show=False,
-            tooltip="the part before",
-            id="part_before",
-        ),
-        Binding(
+        bind_hidden("tab", "next_part(1)", "Next", "the next part", "next_part", key_display="⇥"),
+        bind_hidden("shift+tab", "next_part(-1)", "Before", "the part before", "part_before"),
+        bind(
             "y",
             "copy",
             "Copy",
-            tooltip="copy what is marked; of a compaction what was forgotten, as a prompt",
-            id="copy",
+            "copy what is marked; of a compaction what was forgotten, as a prompt",
+            "copy",
         ),
     ]
 
@@ -116,7 +97,6 @@ class SessionScreen(Page):
         self._is_stale = False
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the gauge, the timeline, and the parts below it."""
         yield Static(id="head", markup=False)
         yield TimelineView(id="timeline")
         yield Static(id="turn", markup=False)
@@ -128,7 +108,6 @@ class SessionScreen(Page):
                 yield Static(id="detail", markup=False)
 
     def on_mount(self) -> None:
-        """Ask for what the store has, then for what the file tells."""
         self._graph.can_focus = False
         self._rows.rows.focus()
         self.draw()
@@ -147,12 +126,10 @@ class SessionScreen(Page):
 
     @property
     def details(self) -> SessionDetails:
-        """What the store has."""
         return self._known or SessionDetails()
 
     @property
     def tab(self) -> SessionTab:
-        """The part that is open."""
         return self._part
 
     @property
@@ -215,7 +192,6 @@ class SessionScreen(Page):
         self._rest()
 
     def action_timeline(self, move: str) -> None:
-        """Move along the timeline."""
         self._graph.move(TimelineMove(move))
 
     def _rest(self) -> None:
@@ -262,7 +238,6 @@ class SessionScreen(Page):
     # Drawing.
 
     def on_resize(self) -> None:
-        """Draw for another width."""
         self.call_after_refresh(self.draw)
 
     @on(RowList.Highlighted)
@@ -282,7 +257,6 @@ class SessionScreen(Page):
         self.query_one("#beside").scroll_home(animate=False)
 
     def draw(self) -> None:
-        """Draw all of it from what is known."""
         if not self.is_attached:
             return
         timeline, turn = self._graph.timeline, self._graph.turn
@@ -342,11 +316,9 @@ class SessionScreen(Page):
         self.action_part(event.place)
 
     def action_next_part(self, step: int) -> None:
-        """Open the next part, or the one before."""
         self.action_part((TABS.index(self._part) + step) % len(TABS))
 
     def action_part(self, place: int) -> None:
-        """Open a part; the mark is where it was there."""
         self._open_part(TABS[place])
 
     def _mark(self, key: str | None) -> None:
@@ -451,7 +423,6 @@ class SessionScreen(Page):
         self._draw_detail()
 
     def action_copy(self) -> None:
-        """Copy what the marked row stands for."""
         key = self._rows.key
         if key is not None:
             text, what = sections.tab_copy_text(self._part, self._shown(), key)

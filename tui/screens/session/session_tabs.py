@@ -73,7 +73,6 @@ def warnings_listing(found: Sequence[ContextWarning], width: int, now_ms: int) -
 
 
 def find_warning(found: Sequence[ContextWarning], key: str) -> ContextWarning | None:
-    """Find the warning that a row is of."""
     return next((one for one in found if str(one.log_id) == key), None)
 
 
@@ -95,7 +94,6 @@ def warning_detail(one: ContextWarning, now_ms: int) -> Content:
 
 
 def info_listing(session: Session, width: int, now_ms: int) -> Listing:
-    """List what is known of a session."""
     facts = session_facts(session, now_ms)
     rows = tuple(
         Row(
@@ -116,7 +114,6 @@ def info_value(session: Session, key: str, now_ms: int) -> str:
 
 
 def info_detail(session: Session, key: str, now_ms: int) -> Content:
-    """Show a value whole, however long it is."""
     return join_lines(heading(key), Content(info_value(session, key, now_ms)))
 
 
@@ -228,7 +225,6 @@ class SessionTabData:
 
 
 def tab_title(part: SessionTab, shown: SessionTabData) -> str:
-    """Name what is listed."""
     when = " then" if shown.is_past else ""
     names = {
         SessionTab.BREAKDOWN: f"What filled it{when}" if shown.is_past else "What fills it",
