@@ -121,9 +121,7 @@ class Automation:
         self._store_ended_runs()
 
     def _is_enabled(self) -> bool:
-        from ..compaction.automation_rules import (
-            check_automation_enabled,  # with all that it needs
-        )
+        from ..compaction.automation_rules import check_automation_enabled  # with all that it needs
 
         return any(check_automation_enabled(each).allowed for each in self._policies().all)
 

@@ -259,9 +259,7 @@ def _write_verified(
     report_stage(ApplyStage.WRITE)
     origin = target.transcript.stat()
     temporary = write_temporary(
-        target.transcript,
-        lines_after(_rewritten_lines(plan, target, transform)),
-        origin,
+        target.transcript, lines_after(_rewritten_lines(plan, target, transform)), origin
     )
     report_stage(ApplyStage.VERIFY)
     try:

@@ -86,10 +86,7 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
     """
     stored = target.state_folder / "locks" / f"{session_id}.lock"
     try:
-        with (
-            file_lock(stored),
-            user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id),
-        ):
+        with file_lock(stored), user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id):
             yield
     except LockHeldError:
         raise refusal_error(

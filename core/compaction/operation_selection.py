@@ -23,7 +23,7 @@ from .plan import (
     changed_lines,
 )
 from .protection import mark_protected
-from .strategies import files, inputs, lossless, masked, reasoning, superseded
+from .strategies import files, masked, reasoning, redundant
 from .strategies.reasoning import (
     binds_thinking,
     drop_thinking_after,
@@ -55,28 +55,28 @@ STRATEGIES: Final = (
         "before-boundary", Severity.FILE_ONLY, files.find_before_boundary, is_opt_in=True
     ),
     CompactionStrategy("second-images", Severity.FILE_ONLY, files.find_second_images),
-    CompactionStrategy("duplicate-results", Severity.LOSSLESS, lossless.find_duplicate_results),
-    CompactionStrategy("unchanged-reads", Severity.LOSSLESS, lossless.find_unchanged_reads),
+    CompactionStrategy("duplicate-results", Severity.LOSSLESS, redundant.find_duplicate_results),
+    CompactionStrategy("unchanged-reads", Severity.LOSSLESS, redundant.find_unchanged_reads),
     CompactionStrategy(
-        "repeated-attachments", Severity.LOSSLESS, lossless.find_repeated_attachments
+        "repeated-attachments", Severity.LOSSLESS, redundant.find_repeated_attachments
     ),
-    CompactionStrategy("plain-output", Severity.LOSSLESS, lossless.find_plain_output),
-    CompactionStrategy("covered-reads", Severity.SUPERSEDED, superseded.find_covered_reads),
-    CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, superseded.find_overwritten_reads),
-    CompactionStrategy("reread-edits", Severity.SUPERSEDED, superseded.find_reread_edits),
-    CompactionStrategy("old-todos", Severity.SUPERSEDED, superseded.find_old_todos),
-    CompactionStrategy("failed-inputs", Severity.SUPERSEDED, superseded.find_failed_inputs),
-    CompactionStrategy("repeated-calls", Severity.SUPERSEDED, superseded.find_repeated_calls),
+    CompactionStrategy("plain-output", Severity.LOSSLESS, redundant.find_plain_output),
+    CompactionStrategy("covered-reads", Severity.SUPERSEDED, redundant.find_covered_reads),
+    CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, redundant.find_overwritten_reads),
+    CompactionStrategy("reread-edits", Severity.SUPERSEDED, redundant.find_reread_edits),
+    CompactionStrategy("old-todos", Severity.SUPERSEDED, redundant.find_old_todos),
+    CompactionStrategy("failed-inputs", Severity.SUPERSEDED, redundant.find_failed_inputs),
+    CompactionStrategy("repeated-calls", Severity.SUPERSEDED, redundant.find_repeated_calls),
     CompactionStrategy("edited-reads", Severity.MASKED, masked.find_edited_reads),
     CompactionStrategy("old-listings", Severity.MASKED, masked.find_old_listings),
     CompactionStrategy("old-shell-output", Severity.MASKED, masked.find_old_shell_output),
     CompactionStrategy("old-web-pages", Severity.MASKED, masked.find_old_web_pages),
     CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
     CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
-    CompactionStrategy("write-contents", Severity.INPUTS, inputs.find_write_contents),
-    CompactionStrategy("edit-inputs", Severity.INPUTS, inputs.find_edit_inputs),
-    CompactionStrategy("heredocs", Severity.INPUTS, inputs.find_heredocs),
-    CompactionStrategy("agent-prompts", Severity.INPUTS, inputs.find_agent_prompts),
+    CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),
+    CompactionStrategy("edit-inputs", Severity.INPUTS, masked.find_edit_inputs),
+    CompactionStrategy("heredocs", Severity.INPUTS, masked.find_heredocs),
+    CompactionStrategy("agent-prompts", Severity.INPUTS, masked.find_agent_prompts),
     CompactionStrategy(
         reasoning.THINKING_AFTER, Severity.REASONING, reasoning.find_thinking_after_change
     ),

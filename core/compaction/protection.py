@@ -49,9 +49,7 @@ SESSION_STATE_TYPES: Final = frozenset(
 
 
 def mark_protected(
-    blocks: Sequence[VisibleBlock],
-    retained_uuids: set[str],
-    options: PlanOptions = DEFAULT_OPTIONS,
+    blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions = DEFAULT_OPTIONS
 ) -> list[VisibleBlock]:
     """Return the blocks with the reason why each is protected, None for the others.
 

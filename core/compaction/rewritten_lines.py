@@ -63,9 +63,7 @@ NO_TRANSFORM: Final = LineTransform()
 
 
 def rewrite_lines(
-    lines: Iterable[bytes],
-    operations: Sequence[Operation],
-    transform: LineTransform = NO_TRANSFORM,
+    lines: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform = NO_TRANSFORM
 ) -> Iterator[RewrittenLine]:
     r"""Yield every line before and after the operations. Raises EditMismatchError.
 

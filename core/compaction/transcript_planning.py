@@ -35,11 +35,7 @@ from .operation_selection import (
     suggest_options,
 )
 from .plan import DEFAULT_OPTIONS, CompactionPlan, PlanOptions, Refusal, Severity, make_plan
-from .protection import (
-    find_protected_lines,
-    mark_protected,
-    sum_protected_tokens,
-)
+from .protection import find_protected_lines, mark_protected, sum_protected_tokens
 from .recorded_usage import add_lowered_usage, estimate_overhead, lines_for_overhead
 from .transcript_file import (
     OpenTranscript,

@@ -18,15 +18,7 @@ from ..transcript.conversation import (
     remembered_leaf,
 )
 from ..transcript.visible_messages import is_call, is_result, visible_entries, waits_for_model
-from .plan import (
-    AppendLine,
-    Operation,
-    RemoveLine,
-    ReplaceValue,
-    Severity,
-    changed_lines,
-    edits_of,
-)
+from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, Severity, changed_lines, edits_of
 
 _SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")
 """How the ids of calls begin that the API itself answers, in the same message."""

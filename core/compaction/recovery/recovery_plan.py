@@ -239,9 +239,7 @@ def _make_recovery_plan(
 
 
 _BOUND_THINKING: Final = Refusal(
-    "thinking",
-    "the model's newest thoughts hold only behind an unchanged conversation",
-    "go on",
+    "thinking", "the model's newest thoughts hold only behind an unchanged conversation", "go on"
 )
 
 

@@ -16,11 +16,7 @@ from msgspec.structs import replace
 from ...host import is_running, process_start_time
 from ...transcript.conversation import Entry, Role
 from ..plan import Refusal
-from .limit_errors import (
-    LimitErrorType,
-    TokenLimitRefusal,
-    parse_limit_error,
-)
+from .limit_errors import LimitErrorType, TokenLimitRefusal, parse_limit_error
 from .recovery_settings import RecoveryRetry, RecoverySettings, RecoveryStep
 
 COUNTER_RESET_MS: Final = 300_000

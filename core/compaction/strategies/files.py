@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Any, Final
 
 from ..edit_builder import (
     CONTENT_POINTER,
@@ -19,46 +19,42 @@ from ..transcript_view import FileLine, TranscriptView
 from .stubs import MIN_STUBBED_CHARS, has_stub, make_short_stub
 
 MIN_LINE_BYTES: Final = 8_192  # of a line that is worth an edit (compaction.md 7.5; codeArbiter)
-_RESULT_POINTER: Final = "/toolUseResult"  # what the client keeps of a result beside the message
+_RESULT_POINTER: Final = "/toolUseResult"  # the client's copy of a result beside the message
 _IMAGE_SUFFIXES: Final = ("/base64", "/data")
 
 
 def long_lines(view: TranscriptView, *types: str) -> Iterator[FileLine]:
-    """Yield the long lines of the given types, of all types if none is given.
+    """Yield the long lines of some types, or of all types if none is named.
 
     Protected lines and those of the newest turns are left out.
     """
-    newest = {each.line for each in view.blocks if each.protected_reason == NEWEST_TURNS}
+    newest = {block.line for block in view.blocks if block.protected_reason == NEWEST_TURNS}
     for line in view.lines:
-        if (
-            line.content_bytes < MIN_LINE_BYTES
-            or line.number in view.protected_lines
-            or line.number in newest
-        ):
-            continue
-        if not types or line.type in types:
+        is_kept = line.number in view.protected_lines or line.number in newest
+        is_wanted = not types or line.type in types
+        if is_wanted and not is_kept and line.content_bytes >= MIN_LINE_BYTES:
             yield line
 
 
-def stub_long_strings(value: object, roots: Sequence[str]) -> dict[str, str]:
-    """Return a stub for every long string below some pointers of a line, by its own pointer."""
+def stub_long_strings(value: object, *roots: str) -> dict[str, str]:
+    """Map the pointer of every long string below some pointers of a line to its stub."""
     return {
-        place: make_short_stub(text, "left out of the file")
+        pointer: make_short_stub(text, "left out of the file")
         for root in roots
-        for place, text in iter_strings(resolve_pointer(value, root), root)
+        for pointer, text in iter_strings(resolve_pointer(value, root), root)
         if len(text) >= MIN_STUBBED_CHARS and not has_stub(text)
     }
 
 
 def payload_finder(types: Sequence[str], roots: Sequence[str], why: str) -> FindOperations:
-    """Return what finds the long texts below some pointers of some types of lines.
+    """Return what stubs the long texts below some pointers of some types of lines.
 
-    The lines stay, for others hang on them.
+    The lines themselves stay, because others are their children.
     """
 
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
         for line in long_lines(view, *types):
-            changes = stub_long_strings(view.decoded_line(line.number), roots)
+            changes = stub_long_strings(view.decoded_line(line.number), *roots)
             yield replace_unsent_values(view, line.number, because(why), line.type, changes)
 
     return find
@@ -67,12 +63,10 @@ def payload_finder(types: Sequence[str], roots: Sequence[str], why: str) -> Find
 find_progress_payloads: Final = payload_finder(
     ("progress",), ("/data",), "the result says what came of it"
 )
-
+# A rewind across these lines is no longer possible.
 find_file_history: Final = payload_finder(
     ("file-history-snapshot", "file-history-delta"), ("/snapshot",), "an old copy of a file"
 )
-"""Rewinding over them is lost."""
-
 find_attribution: Final = payload_finder(
     ("attribution-snapshot", "queue-operation"),
     ("/snapshot", "/fileStates", "/content"),
@@ -80,24 +74,29 @@ find_attribution: Final = payload_finder(
 )
 
 
+def _lines_with_result(view: TranscriptView) -> Iterator[tuple[FileLine, Any]]:
+    for line in long_lines(view):
+        if line.has_result:
+            yield line, view.decoded_line(line.number)
+
+
 _STATE_FIELDS: Final = frozenset(
     {"agentId", "newTodos", "oldTodos", "plan", "filePlan", "task", "tasks"}
 )
-"""Fields of results that the client goes on from: an agent's, the todos', a plan's (2.6)."""
+"""Fields of results that the client resumes from: an agent's, the todos', a plan's (2.6)."""
 
 
 def find_tool_details(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find long texts in what the client keeps of a result; its shape stays, and its keys."""
+    """Find long texts in the client's copy of a result; its shape and keys stay."""
     reason = because("the model reads the result itself, not this copy")
-    for line in long_lines(view):
-        value = view.decoded_line(line.number) if line.has_result else None
+    for line, value in _lines_with_result(view):
         details = resolve_pointer(value, _RESULT_POINTER)
         if not isinstance(details, dict) or _STATE_FIELDS & details.keys():
             continue
         changes = {
-            place: note
-            for place, note in stub_long_strings(value, (_RESULT_POINTER,)).items()
-            if not place.endswith(_IMAGE_SUFFIXES)
+            pointer: stub
+            for pointer, stub in stub_long_strings(value, _RESULT_POINTER).items()
+            if not pointer.endswith(_IMAGE_SUFFIXES)
         }
         yield replace_unsent_values(view, line.number, reason, line.type, changes)
 
@@ -105,56 +104,53 @@ def find_tool_details(view: TranscriptView, because: Because) -> Iterator[Operat
 def find_before_boundary(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find long texts before the last boundary; a person's words stay, and every line."""
     boundary = max((n for n, why in view.protected_lines.items() if why == "boundary"), default=0)
-    sent = {each.line for each in view.blocks}
+    sent = {block.line for block in view.blocks}
     reason = because("a compaction took it out of the context")
     for line in long_lines(view, "user", "assistant"):
         if line.number >= boundary or line.number in sent:
             continue
         value = view.decoded_line(line.number)
         changes = {
-            place: note
-            for place, note in stub_long_strings(value, (CONTENT_POINTER, _RESULT_POINTER)).items()
-            if not _must_stay(value, place)
+            pointer: stub
+            for pointer, stub in stub_long_strings(value, CONTENT_POINTER, _RESULT_POINTER).items()
+            if not _must_stay(value, pointer)
         }
         yield replace_unsent_values(view, line.number, reason, line.type, changes)
 
 
-def _must_stay(value: object, place: str) -> bool:
+def _must_stay(value: object, pointer: str) -> bool:
     """Whether a text is a user's, thinking, a signature or an image."""
-    if not place.startswith(CONTENT_POINTER):
+    if not pointer.startswith(CONTENT_POINTER):
         return False
-    if place == CONTENT_POINTER:
+    if pointer == CONTENT_POINTER:
         return True
-    block = resolve_pointer(value, "/".join(place.split("/")[:4]))
+    block = resolve_pointer(value, "/".join(pointer.split("/")[:4]))
     type_ = block.get("type") if isinstance(block, dict) else None
-    said = type_ == "text" and resolve_pointer(value, "/type") == "user"
-    return said or type_ not in {"text", "tool_use", "tool_result"} or place.endswith("/data")
+    is_users = type_ == "text" and resolve_pointer(value, "/type") == "user"
+    is_other = type_ not in {"text", "tool_use", "tool_result"}
+    return is_users or is_other or pointer.endswith("/data")
 
 
 BLANK_PNG: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR4"
     "2mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
 )
-"""A picture of one dot: what stands in a picture's place must be one (V19)."""
+"""An image of one pixel: an image may only be replaced by an image (V19)."""
 
 
 def find_second_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find pictures in what the client keeps of a result; the message keeps its own copy."""
+    """Find images in the client's copy of a result; the message keeps its own copy."""
     reason = because("the message holds the same picture")
-    for line in long_lines(view):
-        value = view.decoded_line(line.number) if line.has_result else None
-        sent = {
-            text
-            for _, text in iter_strings(resolve_pointer(value, CONTENT_POINTER), "")
-            if len(text) > len(BLANK_PNG)
-        }
+    for line, value in _lines_with_result(view):
+        content = iter_strings(resolve_pointer(value, CONTENT_POINTER), "")
+        sent = {text for _, text in content if len(text) > len(BLANK_PNG)}
         changes: dict[str, str] = {}
-        for place, text in iter_strings(resolve_pointer(value, _RESULT_POINTER), _RESULT_POINTER):
-            if text not in sent or not place.endswith(_IMAGE_SUFFIXES):
+        for pointer, text in iter_strings(resolve_pointer(value, _RESULT_POINTER), _RESULT_POINTER):
+            if text not in sent or not pointer.endswith(_IMAGE_SUFFIXES):
                 continue
-            changes[place] = BLANK_PNG
-            folder = place.rpartition("/")[0]
+            changes[pointer] = BLANK_PNG
+            parent = pointer.rpartition("/")[0]
             for name in ("type", "media_type", "mediaType"):
-                if str(resolve_pointer(value, f"{folder}/{name}")).startswith("image/"):
-                    changes[f"{folder}/{name}"] = "image/png"
+                if str(resolve_pointer(value, f"{parent}/{name}")).startswith("image/"):
+                    changes[f"{parent}/{name}"] = "image/png"
         yield replace_unsent_values(view, line.number, reason, line.type, changes)

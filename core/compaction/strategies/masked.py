@@ -1,63 +1,45 @@
-"""Levels 3 and 6: replace old results and old prose with a stub that names what only they held."""
+"""Levels 3, 4 and 6: stubs for old results, call inputs and prose, naming what only they held."""
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
+from functools import partial
 from typing import Final
 
 from ...summaries.decision_patterns import DECISION_PATTERN, REASON_PATTERN, RULE_PATTERN
 from ...transcript.conversation import PartKind
-from ...transcript.line_types import EDIT_TOOLS
-from ..edit_builder import (
-    Because,
-    FindOperations,
-    OperationReason,
-    describe_call,
-    read_text,
-    read_tool_input,
-    replace_images,
-    replace_result,
-    replace_text,
-)
+from ...transcript.line_types import AGENT_TOOLS, EDIT_TOOLS
+from .. import edit_builder
+from ..edit_builder import Because, FindOperations, OperationReason, read_text
 from ..plan import Operation
 from ..transcript_view import TranscriptView, VisibleBlock
-from .stubs import (
-    LISTING_TOOLS,
-    READ_TOOLS,
-    SHELL_TOOLS,
-    WEB_TOOLS,
-    changeable_file_calls,
-    changeable_results,
-    is_worth_stubbing,
-    long_blocks,
-    stub_result,
-    stub_with_unique_names,
-)
+from . import stubs
+from .stubs import is_worth_stubbing, stub_with_unique_names
 
 
 def mask_result(
     view: TranscriptView, block: VisibleBlock, reason: OperationReason, restore_hint: str
 ) -> Operation | None:
-    """Put a stub with a digest in a result's place; None where it is not worth it."""
+    """Replace a result by a stub; None if it is not worth it."""
     text = read_text(view, block)
     if text is None:
         return None
-    said = f"{_describe_result(view, block)}, ok"
-    short = stub_with_unique_names(view, text, said, restore_hint)
-    return stub_result(view, block, reason, text, short)
+    description = f"{_describe_result(view, block)}, ok"
+    stub = stub_with_unique_names(view, text, description, restore_hint)
+    return stubs.stub_result(view, block, reason, text, stub)
 
 
 def _describe_result(view: TranscriptView, block: VisibleBlock) -> str:
     call = view.call_of(block)
-    return describe_call(block, read_tool_input(view, call) if call else {})
+    tool_input = edit_builder.read_tool_input(view, call) if call else {}
+    return edit_builder.describe_call(block, tool_input)
 
 
 def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find Reads whose text is not the file's any more, though nothing read it again."""
-    for old, later in changeable_file_calls(view, READ_TOOLS):
-        edit = next((each for each in later if each.tool in EDIT_TOOLS), None)
+    """Find Reads of files that were edited since and not read again."""
+    for old, later in stubs.changeable_file_calls(view, stubs.READ_TOOLS):
+        edit = next((call for call in later if call.tool in EDIT_TOOLS), None)
         if edit:
             reason = because(f"edited at line {edit.result.line}")
             hint = "The file was edited since: read it again."
@@ -65,20 +47,20 @@ def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operat
 
 
 def result_masker(tools: frozenset[str], why: str, restore_hint: str) -> FindOperations:
-    """Return what finds old results of some tools; a digest of their names stays."""
+    """Return what masks old results of some tools."""
 
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-        for block in changeable_results(view, tools):
+        for block in stubs.changeable_results(view, tools):
             yield mask_result(view, block, because(why), restore_hint)
 
     return find
 
 
 find_old_listings: Final = result_masker(
-    LISTING_TOOLS, "a listing that is old", "Search again for more."
+    stubs.LISTING_TOOLS, "a listing that is old", "Search again for more."
 )
 find_old_web_pages: Final = result_masker(
-    WEB_TOOLS, "a page that is old", "Fetch it again for more."
+    stubs.WEB_TOOLS, "a page that is old", "Fetch it again for more."
 )
 
 
@@ -86,9 +68,9 @@ HEAD_LINES: Final = 20
 TAIL_LINES: Final = 30
 ERROR_LINES: Final = 20  # all three: compaction.md 7.5 (gemini-cli, codeArbiter)
 SHORT_TAIL_LINES: Final = 5
-"""Of a shorter output: there a test says how it went, and a command what it made."""
+"""Tail of a shorter version: it has a test's outcome, and what a command made."""
 
-MAX_TEXT_LINE_CHARS: Final = 400  # a longer line is data, and makes the whole be masked
+MAX_TEXT_LINE_CHARS: Final = 400  # an output with a longer line is data, and masked as a whole
 _ERROR_WORD: Final = re.compile(
     r"\b(?:error|errors|failed|failure|fatal|panic|exception|traceback|denied|exit code)\b",
     re.IGNORECASE,
@@ -96,14 +78,16 @@ _ERROR_WORD: Final = re.compile(
 
 
 def find_old_shell_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find output of shells that is old; of lines that are data, only names stay."""
+    """Find old shell output; of data only names stay."""
     reason = because("output that is old: its end and errors stay")
-    for block in changeable_results(view, SHELL_TOOLS):
+    for block in stubs.changeable_results(view, stubs.SHELL_TOOLS):
         text = read_text(view, block) or ""
-        shorter = _shorter_outputs(view, text, _describe_result(view, block))
-        short = next((each for each in shorter if is_worth_stubbing(text, each)), None)
-        made = None if short is None else replace_result(view, block, reason, short)
-        yield made or mask_result(view, block, reason, "Run it again for more.")
+        versions = _shorter_outputs(view, text, _describe_result(view, block))
+        shorter = next((each for each in versions if is_worth_stubbing(text, each)), None)
+        operation = None
+        if shorter is not None:
+            operation = edit_builder.replace_result(view, block, reason, shorter)
+        yield operation or mask_result(view, block, reason, "Run it again for more.")
 
 
 def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str]:
@@ -114,42 +98,111 @@ def _shorter_outputs(view: TranscriptView, text: str, what: str) -> Iterator[str
 
 
 def shorten_output(view: TranscriptView, text: str, what: str, first: int, last: int) -> str:
-    """Keep the first and last lines of an output, and the lines between that tell of errors."""
+    """Keep the first and last lines of an output, and the lines between that report errors."""
     lines = text.split("\n")
     head, between, tail = lines[:first], lines[first:-last], lines[max(first, len(lines) - last) :]
     errors = [line for line in between if _ERROR_WORD.search(line)][:ERROR_LINES]
-    left_out = "\n".join(line for line in between if line not in errors)
+    removed = "\n".join(line for line in between if line not in errors)
     kept = "\n".join([*head, *errors, *tail])
-    told = stub_with_unique_names(
-        view, left_out, f"{what}, the rest", "Run it again for more.", kept
+    stub = stub_with_unique_names(
+        view, removed, f"{what}, the rest", "Run it again for more.", kept
     )
-    return "\n".join([*head, told, *errors, *tail])
+    return "\n".join([*head, stub, *errors, *tail])
 
 
 def find_old_images(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find results with pictures or documents; a line of text stands in each one's place."""
+    """Find results with images or documents; each is replaced by a line of text."""
     reason = because("a picture that is old")
     for block in view.changeable_blocks():
         if block.part.kind is PartKind.TOOL_RESULT and block.part.media:
-            yield replace_images(view, block, reason, _image_stub)
+            yield edit_builder.replace_images(view, block, reason, _image_stub)
 
 
 def _image_stub(data: str, kind: str) -> str:
-    mark = hashlib.sha256(data.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-    return f"[ctxtop {mark}: {kind} left out. Read it again to see it.]"
+    return f"[ctxtop {stubs.text_mark(data)}: {kind} left out. Read it again to see it.]"
 
 
-_TOOLS_HANDLED_ELSEWHERE: Final = LISTING_TOOLS | SHELL_TOOLS | WEB_TOOLS
-"""Of these other strategies know more."""
+_TOOLS_HANDLED_ELSEWHERE: Final = stubs.LISTING_TOOLS | stubs.SHELL_TOOLS | stubs.WEB_TOOLS
 
 
 def find_old_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find results that no other strategy knows better; a digest of their names stays."""
+    """Find old results of tools that have no strategy of their own."""
     reason = because("a result that is old")
-    for block in changeable_results(view):
+    for block in stubs.changeable_results(view):
         if block.part.name not in _TOOLS_HANDLED_ELSEWHERE:
             verb = "Read" if block.part.name == "Read" else "Call"
             yield mask_result(view, block, reason, f"{verb} it again for more.")
+
+
+def find_write_contents(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find the contents of files that were written; the path stays."""
+    reason = because("the file holds what was written")
+    for block in stubs.changeable_calls(view, frozenset({"Write"})):
+        text = edit_builder.read_tool_input(view, block).get("content")
+        if not isinstance(text, str):
+            continue
+        path = block.part.path or "a file"
+        what = f"content written to {path}"
+        stub = stub_with_unique_names(view, text, what, "Read the file.", path)
+        if is_worth_stubbing(text, stub):
+            yield edit_builder.replace_inputs(view, block, reason, {"/content": stub})
+
+
+def find_edit_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find the old and new texts of Edits; the path stays."""
+    reason = because("the file holds the outcome")
+    for block in stubs.changeable_calls(view, EDIT_TOOLS):
+        changes: dict[str, str] = {}
+        for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, block)):
+            what = f"{name.rpartition('/')[2]} in {block.part.path or 'a file'}"
+            kept = "\n".join([what, *changes.values()])
+            stub = stub_with_unique_names(view, text, what, "Read the file.", kept)
+            if is_worth_stubbing(text, stub):
+                changes[name] = stub
+        yield edit_builder.replace_inputs(view, block, reason, changes)
+
+
+_HEREDOC: Final = re.compile(
+    r"(<<-?[ \t]*(?P<quote>['\"]?)(?P<end>\w+)(?P=quote)[^\n]*\n)"
+    r"(?P<body>.*?)(?=\n[ \t]*(?P=end)(?:\n|$))",
+    re.DOTALL,
+)
+
+
+def find_heredocs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find long here-documents in shell commands; the rest of the command stays."""
+    reason = because("the command has written what stood in it")
+    for block in stubs.changeable_calls(view, frozenset({"Bash"})):
+        command = edit_builder.read_tool_input(view, block).get("command")
+        if not isinstance(command, str):
+            continue
+        shorter = _HEREDOC.sub(partial(_shorten_heredoc, view), command)
+        if shorter != command:
+            yield edit_builder.replace_inputs(view, block, reason, {"/command": shorter})
+
+
+def _shorten_heredoc(view: TranscriptView, match: re.Match[str]) -> str:
+    body = match["body"]
+    what, hint = "a text given to this command", "Read what it wrote."
+    stub = stub_with_unique_names(view, body, what, hint)
+    return match[1] + (stub if is_worth_stubbing(body, stub) else body)
+
+
+KEPT_PROMPT_CHARS: Final = 2_000  # of a prompt (compaction.md 7.4)
+
+
+def find_agent_prompts(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find agents' prompts beyond the first KEPT_PROMPT_CHARS."""
+    reason = because("the agent has done it: its result stays")
+    for block in stubs.changeable_calls(view, AGENT_TOOLS):
+        prompt = edit_builder.read_tool_input(view, block).get("prompt")
+        if not isinstance(prompt, str):
+            continue
+        kept, rest = prompt[:KEPT_PROMPT_CHARS], prompt[KEPT_PROMPT_CHARS:]
+        what, hint = "the rest of this prompt", "Its result stands below."
+        stub = stub_with_unique_names(view, rest, what, hint, kept)
+        if is_worth_stubbing(rest, stub):
+            yield edit_builder.replace_inputs(view, block, reason, {"/prompt": f"{kept}\n{stub}"})
 
 
 _SENTENCE: Final = re.compile(r"[^\n]+?(?:[.!?](?=\s)|$)", re.MULTILINE)
@@ -159,25 +212,22 @@ _KEY_PATTERNS: Final = (DECISION_PATTERN, RULE_PATTERN, REASON_PATTERN)
 def find_old_prose(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find long answers; sentences that decide, forbid or give a reason stay as they are."""
     reason = because("words that are old: decisions and names stay")
-    for block in long_blocks(view, PartKind.TEXT):
+    for block in stubs.long_blocks(view, PartKind.TEXT):
         text = read_text(view, block) or ""
         kept = extract_key_sentences(text)
-        short = f"{kept}\n{stub_with_unique_names(view, text, 'the rest of this answer', '', kept)}"
-        if is_worth_stubbing(text, short):
-            yield replace_text(view, block, reason, short)
+        stub = stub_with_unique_names(view, text, "the rest of this answer", "", kept)
+        if is_worth_stubbing(text, f"{kept}\n{stub}"):
+            yield edit_builder.replace_text(view, block, reason, f"{kept}\n{stub}")
 
 
 def extract_key_sentences(text: str) -> str:
-    """Keep the first sentence and those with a cue."""
-    sentences = [found[0].strip() for found in _SENTENCE.finditer(text) if found[0].strip()]
-    return "\n".join(
-        each
-        for number, each in enumerate(sentences)
-        if number == 0 or any(cue.search(each) for cue in _KEY_PATTERNS)
-    )
+    """Keep the first sentence and those that decide, forbid or give a reason."""
+    sentences = [match[0].strip() for match in _SENTENCE.finditer(text) if match[0].strip()]
+    key = [each for each in sentences[1:] if any(cue.search(each) for cue in _KEY_PATTERNS)]
+    return "\n".join([*sentences[:1], *key])
 
 
-KEPT_PASTE_CHARS: Final = 200  # of its beginning, which says what it is
+KEPT_PASTE_CHARS: Final = 200  # its beginning, which says what it is
 _CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
 """The tag around an output; what follows it is the person's again."""
 
@@ -185,12 +235,12 @@ _CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
 def find_long_pastes(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
     """Find what commands of the client and of its shell printed into the conversation."""
     reason = because("output that is old")
-    for block in long_blocks(view, PartKind.META):
+    for block in stubs.long_blocks(view, PartKind.META):
         text = read_text(view, block) or ""
         closing = _CLOSING_TAG.search(text)
         end = closing.start() if closing else len(text)
         kept, rest = text[:KEPT_PASTE_CHARS], text[KEPT_PASTE_CHARS:end]
-        said = stub_with_unique_names(view, rest, "the rest of this output", "Ask for it.", kept)
-        short = f"{kept}\n{said}{text[end:]}"
-        if is_worth_stubbing(text, short):
-            yield replace_text(view, block, reason, short)
+        stub = stub_with_unique_names(view, rest, "the rest of this output", "Ask for it.", kept)
+        shorter = f"{kept}\n{stub}{text[end:]}"
+        if is_worth_stubbing(text, shorter):
+            yield edit_builder.replace_text(view, block, reason, shorter)

@@ -24,36 +24,37 @@ from ..transcript_view import TranscriptView, VisibleBlock
 
 
 def list_thinking_after(view: TranscriptView, index: int) -> list[VisibleBlock]:
-    """List the thoughts that stand behind a place."""
-    return [
-        each for each in view.blocks if each.index > index and each.part.kind is PartKind.THINKING
-    ]
+    """List the thinking blocks after a block's index."""
+    return [each for each in view.blocks[index + 1 :] if each.part.kind is PartKind.THINKING]
 
 
 def has_open_call(view: TranscriptView) -> bool:
     """Whether the newest call's results wait for the model, so that its thinking must stay."""
-    return waits_for_model(each.entry for each in view.blocks)
+    return waits_for_model(block.entry for block in view.blocks)
 
 
 def drop_thinking(
     view: TranscriptView, blocks: Sequence[VisibleBlock], reason: OperationReason
 ) -> Operation | None:
-    """Drop the thoughts of some lines, all of them in one operation: they go together or not.
+    """Drop thinking blocks in one operation: all of them or none.
 
-    A line of nothing else goes, and its children are hung behind its parent: no client takes
-    a message without content for sure. The other blocks of a line keep their bytes. None where
-    a line must stay for another reason.
+    A line that holds nothing else is removed and its children are attached to its parent,
+    because no client is sure to accept a message without content. The other blocks of a line
+    keep their bytes. None if a line must stay for another reason.
     """
     numbers = sorted({line for each in blocks for line in (each.line, *view.copies_of(each.line))})
     if not numbers or any(
         line in view.protected_lines or line in view.leaf_lines for line in numbers
     ):
         return None
-    alone = {line for line in numbers if _is_only_thinking(view, line)}
+    only_thinking = {line for line in numbers if all(map(_is_thinking, _content(view, line)))}
     edits: list[Edit] = []
     for line in numbers:
-        edits += [remove_line(view, line)] if line in alone else _without_thinking(view, line)
-    edits += _reparent_children(view, alone)
+        if line in only_thinking:
+            edits.append(remove_line(view, line))
+        else:
+            edits += _without_thinking(view, line)
+    edits += _reparent_children(view, only_thinking)
     return Operation(
         strategy=reason.strategy,
         level=reason.level,
@@ -61,13 +62,13 @@ def drop_thinking(
         kind=PartKind.THINKING.value,
         what=f"{len(blocks)} thoughts from line {numbers[0]} on",
         why=reason.why,
-        tokens_saved=sum(each.tokens for each in blocks),
+        tokens_saved=sum(block.tokens for block in blocks),
         bytes_saved=count_saved_bytes(view, edits),
         edits=tuple(edits),
     )
 
 
-def _content_blocks(view: TranscriptView, number: int) -> list[Any]:
+def _content(view: TranscriptView, number: int) -> list[Any]:
     content = resolve_pointer(view.decoded_line(number), CONTENT_POINTER)
     return content if isinstance(content, list) else []
 
@@ -76,17 +77,13 @@ def _is_thinking(block: object) -> bool:
     return isinstance(block, dict) and block.get("type") in THINKING_BLOCKS
 
 
-def _is_only_thinking(view: TranscriptView, number: int) -> bool:
-    return all(map(_is_thinking, _content_blocks(view, number)))
-
-
 def _without_thinking(view: TranscriptView, number: int) -> Iterator[Edit]:
-    blocks = _content_blocks(view, number)
-    left = [place for place, block in enumerate(blocks) if not _is_thinking(block)]
+    blocks = _content(view, number)
+    left = [index for index, block in enumerate(blocks) if not _is_thinking(block)]
     if len(left) == len(blocks):
         return
     data = view.line_bytes(number)
-    spans = [view.value_span(number, f"{CONTENT_POINTER}/{place}") for place in left]
+    spans = [view.value_span(number, f"{CONTENT_POINTER}/{index}") for index in left]
     value = b"[" + b",".join(data[span.start : span.end] for span in spans) + b"]"
     text = value.decode("utf-8", "replace")
     offset, sha256 = view.line(number).offset, view.line_sha256(number)
@@ -94,21 +91,22 @@ def _without_thinking(view: TranscriptView, number: int) -> Iterator[Edit]:
 
 
 def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit]:
-    """Hang the children of lines that go behind the next parent that stays."""
-    gone = {each.uuid: each.parent for each in view.entries if each.line in removed and each.uuid}
+    """Attach the children of removed lines to the next parent that stays."""
+    parents = {
+        each.uuid: each.parent for each in view.entries if each.line in removed and each.uuid
+    }
     for entry in view.entries:
-        if entry.parent not in gone or entry.line in removed:
-            continue
-        parent = nearest_remaining(entry.parent, gone)
-        yield from make_replacements(view, entry.line, {"/parentUuid": parent})
+        if entry.parent in parents and entry.line not in removed:
+            parent = nearest_remaining(entry.parent, parents)
+            yield from make_replacements(view, entry.line, {"/parentUuid": parent})
 
 
 THINKING_AFTER: Final = "thinking-after"
 
 _UNBOUND_MODELS: Final = re.compile(r"claude-(?:3-|(?:opus|sonnet|haiku)-4(?:\D|$))")
-"""Models known to take thoughts behind a changed text: all before the fifth generation. What
-is not known binds them (compaction.md 2.5: the preserved-thinking pages name Fable 5.1 and
-later, Opus, Sonnet and Haiku 5.5)."""
+"""Models known to accept their thinking after a changed text: all before the fifth generation.
+Unknown models are taken to bind it (compaction.md 2.5: the preserved-thinking pages name Fable
+5.1 and later, Opus, Sonnet and Haiku 5.5)."""
 
 
 def binds_thinking(model: str | None) -> bool:
@@ -119,22 +117,23 @@ def binds_thinking(model: str | None) -> bool:
 def find_thinking_after_change(
     view: TranscriptView, _because: Because
 ) -> Iterator[Operation | None]:
-    """Find nothing of its own: it follows from what others change."""
+    """Find nothing by itself: what is dropped follows from other strategies' changes."""
     yield drop_thinking_after(view, len(view.blocks))
 
 
 def drop_thinking_after(view: TranscriptView, index: int) -> Operation | None:
-    """Drop every thought behind a place, whole: also the newest ones, or none would hold."""
+    """Drop all thinking after a block's index, the newest too: none of it would be accepted."""
     why = "bound to what stands before it, which is changed"
     reason = OperationReason(THINKING_AFTER, Severity.REASONING, why)
     return drop_thinking(view, list_thinking_after(view, index), reason)
 
 
 def find_all_thinking(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
-    """Find all thoughts; none while calls wait for the model (compaction.md 2.5, rule 2)."""
+    """Find all thinking; none while calls wait for the model (compaction.md 2.5, rule 2)."""
     if has_open_call(view):
         return
-    made = drop_thinking(view, list_thinking_after(view, -1), because("thoughts of earlier turns"))
-    # A model that sees no earlier turn's thoughts gains nothing.
-    if made and made.tokens_saved:
-        yield made
+    reason = because("thoughts of earlier turns")
+    operation = drop_thinking(view, list_thinking_after(view, -1), reason)
+    # A model that does not see earlier turns' thinking gains nothing.
+    if operation and operation.tokens_saved:
+        yield operation

@@ -15,20 +15,12 @@ from ..edit_builder import OperationReason, read_text, replace_result
 from ..plan import Operation
 from ..transcript_view import TranscriptView, VisibleBlock, hash_text
 
-MIN_STUBBED_CHARS: Final = 500
-"""A shorter text stays (compaction.md 7.5; claude-code-tools has the same)."""
-
-MAX_NAMES_CHARS: Final = 700  # of the identifiers in a stub, at most (compaction.md 1.4b)
-SHORT_STUB_BYTES: Final = 80
-"""Of a stub for what stands elsewhere in the same context (compaction.md 7.5)."""
-
-MIN_STUB_RATIO: Final = 2
-"""A text that is not longer than so many of its stubs stays (compaction.md 7.2)."""
-
+MIN_STUBBED_CHARS: Final = 500  # of a text (compaction.md 7.5; claude-code-tools has the same)
+MAX_NAMES_CHARS: Final = 700  # of the names in a stub (compaction.md 1.4b)
+SHORT_STUB_BYTES: Final = 80  # for what the same context repeats elsewhere (compaction.md 7.5)
+MIN_STUB_RATIO: Final = 2  # a text that is not longer than so many stubs stays (compaction.md 7.2)
 MARK_HEX_CHARS: Final = 8
-
 _WHAT_CHARS: Final = 160
-_LINE_END: Final = "\n"
 _STUB_START: Final = re.compile(rf"\[ctxtop [0-9a-f]{{{MARK_HEX_CHARS}}}: ")
 
 
@@ -42,6 +34,12 @@ def text_mark(text: str) -> str:
     return hash_text(text, MARK_HEX_CHARS)
 
 
+def is_worth_stubbing(text: str, replacement: str) -> bool:
+    """Whether a text is long enough to be replaced and contains no stub yet."""
+    is_long = len(text) >= MIN_STUBBED_CHARS and len(text) > MIN_STUB_RATIO * len(replacement)
+    return is_long and not has_stub(text)
+
+
 def make_stub(text: str, description: str, restore_hint: str, names: Iterable[str] = ()) -> str:
     """Write a stub: what a text was, how to restore it, and which names it held.
 
@@ -52,32 +50,29 @@ def make_stub(text: str, description: str, restore_hint: str, names: Iterable[st
 
 
 def make_stubs(text: str, description: str, restore_hint: str, names: Iterable[str]) -> str:
-    """Write a stub for each part of a long text, so that all names are in one of the digests.
+    """Write a stub for each part of a long text, so that all names are in one of the stubs.
 
     A part begins at the line of its first name; MAX_NAMES_CHARS hold for each.
     """
-    at = sorted((text.find(name), name) for name in names)
-    parts = [f"{_stub_head(text, description, restore_hint)}"]
+    heads = [_stub_head(text, description, restore_hint)]
+    parts: list[list[str]] = [[]]
     left = MAX_NAMES_CHARS
-    held: list[str] = []
-    for place, name in at:
-        if held and len(name) + 2 > left:
-            parts[-1] += f"{_names_suffix(held)}]"
-            parts.append(
-                f"[ctxtop {text_mark(text)}: from line {text.count(_LINE_END, 0, place) + 1}."
-            )
-            held, left = [], MAX_NAMES_CHARS
-        held.append(name)
+    for place, name in sorted((text.find(name), name) for name in names):
+        if parts[-1] and len(name) + 2 > left:
+            line = text.count("\n", 0, place) + 1
+            heads.append(f"[ctxtop {text_mark(text)}: from line {line}.")
+            parts.append([])
+            left = MAX_NAMES_CHARS
+        parts[-1].append(name)
         left -= len(name) + 2
-    return "\n".join([*parts[:-1], f"{parts[-1]}{_names_suffix(held)}]"])
+    return "\n".join(
+        f"{head}{_names_suffix(held)}]" for head, held in zip(heads, parts, strict=True)
+    )
 
 
 def _stub_head(text: str, description: str, restore_hint: str) -> str:
-    said = (
-        f"[ctxtop {text_mark(text)}: {quote_line(description, _WHAT_CHARS)}; {len(text):,}"
-        f" chars left out. {restore_hint}"
-    )
-    return said.rstrip()
+    what = f"{quote_line(description, _WHAT_CHARS)}; {len(text):,} chars left out."
+    return f"[ctxtop {text_mark(text)}: {what} {restore_hint}".rstrip()
 
 
 def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
@@ -91,27 +86,14 @@ def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
 
 
 def _names_suffix(names: Iterable[str]) -> str:
-    found = ", ".join(_names_that_fit(names, MAX_NAMES_CHARS))
-    return f" It names: {found}" if found else ""
-
-
-def is_worth_stubbing(text: str, replacement: str) -> bool:
-    """Whether a text is long enough to be replaced and contains no stub yet."""
-    return (
-        len(text) >= MIN_STUBBED_CHARS
-        and len(text) > MIN_STUB_RATIO * len(replacement)
-        and not has_stub(text)
-    )
-
-
-def _names_that_fit(names: Iterable[str], chars: int) -> list[str]:
-    found: list[str] = []
-    left = chars
+    """List the names that fit into MAX_NAMES_CHARS."""
+    fitting: list[str] = []
+    left = MAX_NAMES_CHARS
     for name in names:
         if len(name) + 2 <= left:
-            found.append(name)
+            fitting.append(name)
             left -= len(name) + 2
-    return found
+    return f" It names: {', '.join(fitting)}" if fitting else ""
 
 
 def stub_with_unique_names(
@@ -121,9 +103,9 @@ def stub_with_unique_names(
     restore_hint: str,
     kept_text: str = "",
 ) -> str:
-    """Write a stub for a part of a piece; it names what no other piece does, nor `kept`.
+    """Write a stub for a part of a block, with the names that neither others nor the rest hold.
 
-    What one digest does not hold gets several, if the text is long enough for that.
+    Names that do not fit into one stub get several, if the text is long enough for that.
     """
     names = view.name_index.unique_names(removed_text, kept_text)
     if sum(len(name) + 2 for name in names) > MAX_NAMES_CHARS:
@@ -134,7 +116,7 @@ def stub_with_unique_names(
 
 
 def superseded_stub(view: TranscriptView, removed_text: str, reason: str) -> str:
-    """Write a pointer for a part of a piece, with what no other piece names."""
+    """Write a short stub for a part of a block, with the names that no other block holds."""
     return make_short_stub(removed_text, reason, view.name_index.unique_names(removed_text))
 
 
@@ -146,11 +128,11 @@ def stub_result(
 
 
 def stub_superseded_result(
-    view: TranscriptView, block: VisibleBlock, reason: OperationReason, said: str
+    view: TranscriptView, block: VisibleBlock, reason: OperationReason, note: str
 ) -> Operation | None:
-    """Replace a result by a pointer to what supersedes it, if it is long enough for that."""
+    """Replace a result by a short stub, if it is long enough for that."""
     text = read_text(view, block) or ""
-    return stub_result(view, block, reason, text, superseded_stub(view, text, said))
+    return stub_result(view, block, reason, text, superseded_stub(view, text, note))
 
 
 READ_TOOLS: Final = frozenset({"Read"})
@@ -166,12 +148,12 @@ _ALREADY_READ_PREFIXES: Final = (
     "Wasted call",
     "<system-reminder>This file is already in your context",
 )
-"""How a Read's result begins that shows nothing and names an earlier one: what the client itself
+"""Beginnings of a Read's result that only refers to an earlier one: what the client itself
 compares with (2.1.329)."""
 
 
 class FileCall(msgspec.Struct, frozen=True):
-    """A call that touched a file, and succeeded."""
+    """A call that touched a file and succeeded."""
 
     result: VisibleBlock
     call: VisibleBlock
@@ -183,71 +165,68 @@ class FileCall(msgspec.Struct, frozen=True):
 
     @property
     def text_block(self) -> VisibleBlock:
-        """What holds the file's text: the result of a Read, the call of an Edit."""
+        """The block with the file's text: the result of a Read, the call of an Edit."""
         return self.result if self.tool in READ_TOOLS else self.call
 
     def covers_read(self, other: FileCall) -> bool:
         """Whether it is a Read that is certain to hold all lines of the other Read."""
-        if self.tool != "Read" or not self.read_range.covers(other.read_range):
+        own, old = self.read_range, other.read_range
+        if self.tool != "Read" or not own.covers(old):
             return False
-        if self.read_range == other.read_range or self.read_range.limit is not None:
+        if own == old or own.limit is not None:
             return True
-        last = (other.read_range.offset or 1) + (other.read_range.limit or DEFAULT_READ_LINES)
-        return last <= (self.read_range.offset or 1) + DEFAULT_READ_LINES
+        last = (old.offset or 1) + (old.limit or DEFAULT_READ_LINES)
+        return last <= (own.offset or 1) + DEFAULT_READ_LINES
 
 
-def long_blocks(view: TranscriptView, kind: PartKind) -> Iterator[VisibleBlock]:
-    """Yield the changeable blocks of one kind that have MIN_STUBBED_CHARS or more."""
-    return (
-        block
-        for block in view.changeable_blocks()
-        if block.part.kind is kind and block.chars >= MIN_STUBBED_CHARS
-    )
+def long_blocks(
+    view: TranscriptView, kind: PartKind, tools: frozenset[str] | None = None
+) -> Iterator[VisibleBlock]:
+    """Yield the changeable blocks of one kind and some tools, of MIN_STUBBED_CHARS or more."""
+    for block in view.changeable_blocks():
+        is_wanted = block.part.kind is kind and (tools is None or block.part.name in tools)
+        if is_wanted and block.chars >= MIN_STUBBED_CHARS:
+            yield block
 
 
 def changeable_results(
     view: TranscriptView, tools: frozenset[str] | None = None
 ) -> Iterator[VisibleBlock]:
-    """Yield the changeable results of MIN_STUBBED_CHARS or more; of all tools for None."""
-    for block in long_blocks(view, PartKind.TOOL_RESULT):
-        if not block.part.media and (tools is None or block.part.name in tools):
-            yield block
+    """Yield the long changeable results without images; of all tools for None."""
+    return (each for each in long_blocks(view, PartKind.TOOL_RESULT, tools) if not each.part.media)
 
 
 def changeable_calls(
     view: TranscriptView, tools: frozenset[str] | None = None
 ) -> Iterator[VisibleBlock]:
-    """Yield the changeable calls of MIN_STUBBED_CHARS or more; of all tools for None."""
-    for block in long_blocks(view, PartKind.TOOL_INPUT):
-        if tools is None or block.part.name in tools:
-            yield block
+    """Yield the long changeable calls; of all tools for None."""
+    return long_blocks(view, PartKind.TOOL_INPUT, tools)
 
 
 def changeable_file_calls(
     view: TranscriptView, tools: frozenset[str]
 ) -> Iterator[tuple[FileCall, list[FileCall]]]:
-    """Yield the calls of some tools whose text may be changed, and what touched the file later."""
+    """Yield the calls of some tools whose text may be changed, each with the file's later calls."""
     for calls in _calls_by_file(view).values():
-        for number, call in enumerate(calls):
-            if call.tool in tools and _is_changeable(view, call.text_block):
-                yield call, calls[number + 1 :]
+        for number, call in enumerate(calls, 1):
+            is_long = call.text_block.chars >= MIN_STUBBED_CHARS
+            if call.tool in tools and is_long and view.is_changeable(call.text_block):
+                yield call, calls[number:]
 
 
 def _calls_by_file(view: TranscriptView) -> dict[str, list[FileCall]]:
-    """List who touched each file, oldest first; protected ones too, for they overtake others."""
-    found: dict[str, list[FileCall]] = {}
-    for slot in view.blocks:
-        call = view.call_of(slot)
-        if call is None or call is slot or slot.part.path is None or slot.part.failed:
+    """Group the calls by file, oldest first; protected ones too, because they supersede others."""
+    calls: dict[str, list[FileCall]] = {}
+    for block in view.blocks:
+        call, path = view.call_of(block), block.part.path
+        if call is None or call is block or path is None or block.part.failed:
             continue
-        if (
-            slot.part.kind is PartKind.TOOL_RESULT
-            and not slot.is_replaced
-            and has_own_content(slot)
-        ):
-            touch = FileCall(slot, call, parse_read_range(call.part.text))
-            found.setdefault(slot.part.path, []).append(touch)
-    return found
+        is_result = block.part.kind is PartKind.TOOL_RESULT and not block.is_replaced
+        if is_result and has_own_content(block):
+            calls.setdefault(path, []).append(
+                FileCall(block, call, parse_read_range(call.part.text))
+            )
+    return calls
 
 
 def has_own_content(block: VisibleBlock) -> bool:
@@ -255,22 +234,14 @@ def has_own_content(block: VisibleBlock) -> bool:
     return block.part.name != "Read" or not block.part.text.startswith(_ALREADY_READ_PREFIXES)
 
 
-def _is_changeable(view: TranscriptView, block: VisibleBlock) -> bool:
-    """Whether a block may be changed and has MIN_STUBBED_CHARS or more."""
-    return view.is_changeable(block) and block.chars >= MIN_STUBBED_CHARS
-
-
 _EDIT_FIELDS: Final = ("old_string", "new_string", "new_source")
 
 
 def edit_texts(tool_input: dict[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the old and new texts of an Edit, MultiEdit or NotebookEdit by their pointers."""
-    for name in _EDIT_FIELDS:
-        if isinstance(tool_input.get(name), str):
-            yield f"/{name}", tool_input[name]
     edits = tool_input.get("edits")
-    for number, edit in enumerate(edits if isinstance(edits, list) else []):
-        if isinstance(edit, dict):
-            for name in _EDIT_FIELDS:
-                if isinstance(edit.get(name), str):
-                    yield f"/edits/{number}/{name}", edit[name]
+    numbered = enumerate(edits if isinstance(edits, list) else [])
+    for parent, edit in (("", tool_input), *((f"/edits/{n}", edit) for n, edit in numbered)):
+        for name in _EDIT_FIELDS:
+            if isinstance(edit, dict) and isinstance(edit.get(name), str):
+                yield f"{parent}/{name}", edit[name]

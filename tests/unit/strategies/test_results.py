@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.strategies.lossless import simplify_output
+from ctxtop.core.compaction.strategies.redundant import simplify_output
 from ctxtop.core.compaction.strategies.stubs import SHORT_STUB_BYTES, has_stub
 
 from tests.planned import carried_out, found_by

@@ -1,0 +1,245 @@
+"""Levels 1 and 2: remove what the context repeats elsewhere, or what something newer supersedes."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from ...transcript.conversation import PartKind
+from ...transcript.line_types import EDIT_TOOLS
+from .. import edit_builder
+from ..edit_builder import Because, FindOperations, read_text
+from ..plan import Operation
+from ..transcript_view import TranscriptView, VisibleBlock
+from . import stubs
+from .stubs import READ_TOOLS, FileCall, is_worth_stubbing, make_short_stub
+
+
+def find_duplicate_results(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find results whose whole text is also in another result that stays."""
+    retained = _retained_results(view)
+    for block in stubs.changeable_results(view):
+        twin = retained[block.digest]
+        if twin is block:
+            continue
+        text = read_text(view, block) or ""
+        where = "later" if twin.index > block.index else "earlier"
+        stub = make_short_stub(text, f"same text as the {where} {twin.part.name} result")
+        reason = because(f"the same text stands at line {twin.line}")
+        yield stubs.stub_result(view, block, reason, text, stub)
+
+
+def _retained_results(view: TranscriptView) -> dict[str, VisibleBlock]:
+    """Choose which of equal results stays: a protected one, or else the newest."""
+    retained: dict[str, VisibleBlock] = {}
+    for block in view.blocks:
+        if block.is_replaced or not block.call_id or block.part.kind is PartKind.TOOL_INPUT:
+            continue
+        known = retained.get(block.digest)
+        if known is None or known.protected_reason is None or block.protected_reason is not None:
+            retained[block.digest] = block
+    return retained
+
+
+COMPARED_READS: Final = 2  # newest Reads to compare: a file may be read hundreds of times
+
+
+def find_unchanged_reads(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find Reads that a later Read of the same lines repeats unchanged."""
+    for old, later in stubs.changeable_file_calls(view, READ_TOOLS):
+        text = read_text(view, old.result) or ""
+        stub = make_short_stub(text, "unchanged in a later Read of this file")
+        if not is_worth_stubbing(text, stub):
+            continue
+        # The newest Read is the one that stays.
+        newest = [call for call in later if call.covers_read(old)][: -COMPARED_READS - 1 : -1]
+        for call in newest:
+            if text.rstrip() in (read_text(view, call.result) or ""):
+                reason = because(f"read again unchanged at line {call.result.line}")
+                yield edit_builder.replace_result(view, old.result, reason, stub)
+                break
+
+
+_REMINDER_TAGS: Final = "<system-reminder>", "</system-reminder>"
+
+
+def find_repeated_attachments(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find attachments that occur again; of those that may change, the newest stays."""
+    retained: dict[str, VisibleBlock] = {}
+    for block in view.blocks:
+        if block.part.kind is PartKind.ATTACHMENT and not block.is_replaced:
+            known = retained.get(block.digest)
+            if known is None or known.protected_reason is None:
+                retained[block.digest] = block
+    for block in stubs.long_blocks(view, PartKind.ATTACHMENT):
+        twin = retained[block.digest]
+        text = read_text(view, block) if twin is not block else None
+        if text is None:
+            continue
+        stub = make_short_stub(text, "the same text is attached elsewhere here")
+        start, end = _REMINDER_TAGS
+        if text.strip().startswith(start) and text.strip().endswith(end):
+            # Without its tags a reminder reads as the words of a tool or a person.
+            stub = f"{start}\n{stub}\n{end}"
+        if is_worth_stubbing(text, stub):
+            reason = because(f"the same text stands at line {twin.line}")
+            yield edit_builder.replace_text(view, block, reason, stub)
+
+
+MIN_CHARS_REMOVED: Final = 200  # an edit that removes less costs more than it frees
+_ANSI_SEQUENCE: Final = re.compile(
+    r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])"
+)
+_OVERWRITTEN: Final = re.compile(r"^[^\n]*\r(?=[^\r\n])", re.MULTILINE)
+_TRAILING: Final = re.compile(r"[ \t\r]+$", re.MULTILINE)
+_BLANK_LINES: Final = re.compile(r"\n{3,}")
+_JSON_SPACE: Final = re.compile(r'("(?:[^"\\]|\\.)*")|\s+', re.DOTALL)
+
+
+def find_plain_output(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find shell and web output that can be written in fewer characters."""
+    reason = because("colours, overwritten lines and blanks say nothing")
+    for block in stubs.changeable_results(view, stubs.SHELL_TOOLS | stubs.WEB_TOOLS):
+        text = read_text(view, block) or ""
+        plain = simplify_output(text)
+        if len(text) - len(plain) >= MIN_CHARS_REMOVED and not stubs.has_stub(text):
+            yield edit_builder.replace_result(view, block, reason, plain)
+
+
+def simplify_output(text: str) -> str:
+    """Return a text as a terminal would show it, and JSON without indentation."""
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            json.loads(text)
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return _JSON_SPACE.sub(lambda match: match[1] or "", text)
+    text = _OVERWRITTEN.sub("", _ANSI_SEQUENCE.sub("", text))
+    return _BLANK_LINES.sub("\n\n", _TRAILING.sub("", text)).strip("\n") or text
+
+
+def _read_finder(
+    supersedes: Callable[[FileCall, FileCall], bool], how: str, note: str
+) -> FindOperations:
+    """Return what finds Reads that a later call supersedes, given the later call and the Read."""
+
+    def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+        for old, later in stubs.changeable_file_calls(view, READ_TOOLS):
+            newer = next((call for call in later if supersedes(call, old)), None)
+            if newer:
+                reason = because(f"{how} at line {newer.result.line}")
+                yield stubs.stub_superseded_result(view, old.result, reason, note)
+
+    return find
+
+
+find_covered_reads: Final = _read_finder(
+    FileCall.covers_read, "read again", "old: these lines were read again later"
+)
+find_overwritten_reads: Final = _read_finder(
+    lambda newer, _: newer.tool == "Write",
+    "written anew",
+    "old: this file was written anew later",
+)
+
+
+def find_reread_edits(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find Edits whose outcome a later Read of the whole file shows, or a Write replaced."""
+    for old, later in stubs.changeable_file_calls(view, EDIT_TOOLS):
+        newer = next((call for call in later if _shows_whole_file(call)), None)
+        if newer is None:
+            continue
+        changes = {
+            name: stub
+            for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, old.call))
+            if is_worth_stubbing(
+                text,
+                stub := stubs.superseded_stub(view, text, "old: this file was read again later"),
+            )
+        }
+        reason = because(f"its outcome stands at line {newer.result.line}")
+        yield edit_builder.replace_inputs(view, old.call, reason, changes)
+
+
+def _shows_whole_file(call: FileCall) -> bool:
+    lines = call.read_range
+    whole = call.tool == "Read" and lines.offset in {None, 0, 1} and lines.limit is None
+    return whole or call.tool == "Write"
+
+
+def find_old_todos(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find every TodoWrite but the last, which is protected."""
+    for block in stubs.changeable_calls(view, frozenset({"TodoWrite"})):
+        todos = edit_builder.read_tool_input(view, block).get("todos")
+        if not isinstance(todos, list):
+            continue
+        text = edit_builder.to_json(todos)
+        stub = stubs.superseded_stub(view, text, "old: a newer list of todos follows")
+        items = [{"content": stub, "status": "completed", "activeForm": "old"}]
+        if is_worth_stubbing(text, edit_builder.to_json(items)) and not stubs.has_stub(text):
+            reason = because("a newer list follows")
+            yield edit_builder.replace_inputs(view, block, reason, {"/todos": items})
+
+
+MIN_TURNS_SINCE_FAILURE: Final = 4
+"""Answers since a call failed: by then it was tried in another way (DCP purgeErrors)."""
+
+_KEPT_FIELD_SUFFIXES: Final = ("path", "url")
+"""Fields whose names end so stay: the client reads files' paths when it loads."""
+
+
+def find_failed_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find the long texts in the inputs of calls that failed; the error itself stays."""
+    turns = _answer_numbers(view)
+    newest = max(turns.values(), default=0)
+    for block in stubs.changeable_calls(view):
+        result = view.result_of(block)
+        if result is None or not result.part.failed:
+            continue
+        if newest - turns[block.index] < MIN_TURNS_SINCE_FAILURE:
+            continue
+        changes = {
+            name: stub
+            for name, text in edit_builder.iter_strings(
+                edit_builder.read_tool_input(view, block), ""
+            )
+            if not name.endswith(_KEPT_FIELD_SUFFIXES)
+            and is_worth_stubbing(
+                text, stub := stubs.superseded_stub(view, text, "this call failed, see its result")
+            )
+        }
+        reason = because(f"the call failed at line {result.line}")
+        yield edit_builder.replace_inputs(view, block, reason, changes)
+
+
+def _answer_numbers(view: TranscriptView) -> dict[int, int]:
+    """Number the answers from 0, by the index of each of their blocks."""
+    numbers: dict[str, int] = {}
+    return {
+        block.index: numbers.setdefault(block.entry.message_id, len(numbers))
+        for block in view.blocks
+        if block.entry.message_id is not None
+    }
+
+
+_WRITE_TOOLS: Final = EDIT_TOOLS | {"Write"}
+
+
+def find_repeated_calls(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
+    """Find results of calls that were later repeated with the same input and succeeded."""
+    last: dict[tuple[str, str], VisibleBlock] = {}
+    for block in view.blocks:
+        call = view.call_of(block)
+        succeeded = block.part.kind is PartKind.TOOL_RESULT and not block.part.failed
+        if call and succeeded and stubs.has_own_content(block):
+            last[block.part.name, call.digest] = block
+    for block in stubs.changeable_results(view):
+        call = view.call_of(block)
+        later = last.get((block.part.name, call.digest)) if call else None
+        if later and later.index > block.index and block.part.name not in _WRITE_TOOLS:
+            reason = because(f"same call again at line {later.line}")
+            note = "old: the same call was made again later"
+            yield stubs.stub_superseded_result(view, block, reason, note)
