@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.operation_selection import STRATEGIES
 from ctxtop.core.compaction.plan import (
     PlanOptions,
     RemoveLine,
@@ -13,12 +12,9 @@ from ctxtop.core.compaction.plan import (
     Severity,
     effective_window,
 )
-from ctxtop.core.compaction.transcript_file import open_transcript
-from ctxtop.core.compaction.transcript_planning import (
-    PlanSource,
-    plan_transcript,
-    read_transcript_view,
-)
+from ctxtop.core.compaction.transcript_planning import STRATEGIES, plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
+from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.files.json_spans import replace_value
 from ctxtop.core.measure.models import LARGE_WINDOW
 from ctxtop.core.measure.token_estimate import Estimator

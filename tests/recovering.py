@@ -41,14 +41,6 @@ class Chars4:
         return len(part.text) // 4
 
 
-class _Source:
-    def __init__(self, path: Path) -> None:
-        self._data = path.read_bytes()
-
-    def read_line(self, line: FileLine) -> bytes:
-        return self._data[line.offset : line.offset + line.content_bytes]
-
-
 def chain(*lines: made.JsonLine) -> list[made.JsonLine]:
     """Hang each line behind the one before it."""
     before = None
@@ -83,8 +75,12 @@ def view_of(path: Path, model: str | None = made.MODEL) -> TranscriptView:
                     len(slots), entry, piece, position, tokens, chars, text_digest(piece.text)
                 )
             )
-    entries = read_entries(path)
-    return TranscriptView(slots, lines, _Source(path), Chars4(), model=model, entries=entries)
+    entries, data = read_entries(path), path.read_bytes()
+
+    def read_line(line: FileLine) -> bytes:
+        return data[line.offset : line.offset + line.content_bytes]
+
+    return TranscriptView(slots, lines, read_line, Chars4().tokens, model=model, entries=entries)
 
 
 def ground(

@@ -34,15 +34,9 @@ from ..compaction.strategies.summary_and_cut import (
     summarise_with_model,
 )
 from ..compaction.summary_boundary import Conversation, newest_entry, read_common_fields
-from ..compaction.transcript_file import open_transcript
-from ..compaction.transcript_planning import (
-    PlanSource,
-    read_as_scanned,
-    read_transcript_view,
-    refusals_after_reading,
-    refusals_before_planning,
-)
-from ..compaction.transcript_view import TranscriptView, VisibleBlock, shorten_part
+from ..compaction.transcript_planning import refusals_after_reading, refusals_before_planning
+from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
+from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..store.database import summary_cache_folder
 from ..summaries.model_providers import make_provider
 from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry, SummaryCache

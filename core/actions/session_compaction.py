@@ -25,9 +25,9 @@ from ..compaction.receipts import (
     ReceiptState,
     ReceiptStore,
 )
-from ..compaction.transcript_file import check_transcript_size, open_transcript
-from ..compaction.transcript_planning import EntryReader, PlanDraft, PlanSource, draft_plan
-from ..compaction.transcript_view import TranscriptView
+from ..compaction.transcript_planning import PlanDraft, draft_plan
+from ..compaction.transcript_reading import EntryReader, PlanSource
+from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
 from ..compaction.undo import UndoResult, find_undo_obstacle, undo
 from ..store.database import state_folder
 from ..store.token_samples import read_estimator

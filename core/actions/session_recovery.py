@@ -14,7 +14,6 @@ import msgspec
 
 from ..compaction.apply import apply_plan
 from ..compaction.compaction_target import CompactionTarget
-from ..compaction.operation_selection import STRATEGIES
 from ..compaction.plan import CompactionRefusedError, Operation, Refusal, Severity
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
 from ..compaction.recovery.recovery_plan import (
@@ -39,9 +38,9 @@ from ..compaction.recovery.recovery_settings import (
     recovery_steps_for,
 )
 from ..compaction.recovery.recovery_steps import RecoveryContext, summarise_until_it_fits
-from ..compaction.transcript_file import open_transcript
-from ..compaction.transcript_planning import CounterOf, PlanSource, read_transcript_view
-from ..compaction.transcript_view import TranscriptView
+from ..compaction.transcript_planning import STRATEGIES
+from ..compaction.transcript_reading import CounterOf, PlanSource, read_transcript_view
+from ..compaction.transcript_view import TranscriptView, open_transcript
 from ..measure.window import ClaimSource
 from ..model.session import SessionStatus
 from ..store.automation_records import clean_up_runs, read_recovery, update_recovery

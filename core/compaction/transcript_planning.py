@@ -1,102 +1,316 @@
-"""Plans strategies for a transcript, streamed so that its texts are never all in memory."""
+"""All strategies, which of their operations a plan gets, and plans for a transcript."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cached_property
-from pathlib import Path
-from sys import intern
-from typing import Final, Protocol
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace as replace_field
+from functools import cached_property, partial
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.context_parts import measure_thinking
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    drops_thinking,
-    has_prompt,
-    is_from_other_model,
-    last_boundary,
-    newest_model,
-)
-from ..transcript.entry_decoder import iter_entries
+from ..measure.models import SMALL_WINDOW
+from ..transcript.conversation import Role, last_boundary
 from ..transcript.parent_chain import retained_uuids
-from ..transcript.visible_messages import is_call, visible_entries
-from .operation_selection import (
-    LET_SESSION_GROW,
-    OperationSelection,
-    check_saving,
-    choose_operations,
-    complete_selection,
-    suggest_options,
+from .edit_builder import FindOperations, OperationReason
+from .plan import (
+    DEFAULT_MAX_SEVERITY,
+    DEFAULT_OPTIONS,
+    AppendLine,
+    CompactionPlan,
+    Operation,
+    PlanOptions,
+    Refusal,
+    ReplaceValue,
+    Severity,
+    changed_lines,
+    make_plan,
 )
-from .plan import DEFAULT_OPTIONS, CompactionPlan, PlanOptions, Refusal, Severity, make_plan
-from .protection import find_protected_lines, mark_protected, sum_protected_tokens
-from .recorded_usage import add_lowered_usage, estimate_overhead, lines_for_overhead
-from .transcript_file import (
+from .protection import mark_protected, sum_protected_tokens
+from .strategies import files, masked, reasoning, redundant
+from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
+from .transcript_view import (
     OpenTranscript,
     TranscriptScan,
+    TranscriptView,
     check_line_size,
     check_transcript_size,
     open_transcript,
 )
-from .transcript_view import TokenCounter, TranscriptView, VisibleBlock, shorten_part, text_digest
-
-CounterOf = Callable[[str | None], TokenCounter]
 
 
-class EntryReader(Protocol):
-    """Reads the entries of a transcript."""
+class CompactionStrategy(msgspec.Struct, frozen=True):
+    name: str
+    level: Severity
+    find: FindOperations
+    is_opt_in: bool = False  # only if it is named
 
-    def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
-        """Read entries in file order from a line's byte offset on; that line has number 1."""
-        ...
-
-
-class TranscriptRewrittenError(OSError):
-    """The transcript was rewritten or replaced while it was read; to try again can help."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(0, "it was rewritten while it was read: try again", str(path))
+    def find_operations(self, view: TranscriptView) -> Iterator[Operation]:
+        because = partial(OperationReason, self.name, self.level)
+        return (each for each in self.find(view, because) if each)
 
 
-class BlockMeasure(msgspec.Struct, frozen=True):
-    """What is kept of a part whose text is not."""
+STRATEGIES: Final = (
+    CompactionStrategy("progress-payloads", Severity.FILE_ONLY, files.find_progress_payloads),
+    # Opt-in: what it removes is a way back.
+    CompactionStrategy("file-history", Severity.FILE_ONLY, files.find_file_history, is_opt_in=True),
+    CompactionStrategy("attribution", Severity.FILE_ONLY, files.find_attribution),
+    CompactionStrategy("tool-details", Severity.FILE_ONLY, files.find_tool_details),
+    # Opt-in: the summary points the model to these lines.
+    CompactionStrategy(
+        "before-boundary", Severity.FILE_ONLY, files.find_before_boundary, is_opt_in=True
+    ),
+    CompactionStrategy("second-images", Severity.FILE_ONLY, files.find_second_images),
+    CompactionStrategy("duplicate-results", Severity.LOSSLESS, redundant.find_duplicate_results),
+    CompactionStrategy("unchanged-reads", Severity.LOSSLESS, redundant.find_unchanged_reads),
+    CompactionStrategy(
+        "repeated-attachments", Severity.LOSSLESS, redundant.find_repeated_attachments
+    ),
+    CompactionStrategy("plain-output", Severity.LOSSLESS, redundant.find_plain_output),
+    CompactionStrategy("covered-reads", Severity.SUPERSEDED, redundant.find_covered_reads),
+    CompactionStrategy("overwritten-reads", Severity.SUPERSEDED, redundant.find_overwritten_reads),
+    CompactionStrategy("reread-edits", Severity.SUPERSEDED, redundant.find_reread_edits),
+    CompactionStrategy("old-todos", Severity.SUPERSEDED, redundant.find_old_todos),
+    CompactionStrategy("failed-inputs", Severity.SUPERSEDED, redundant.find_failed_inputs),
+    CompactionStrategy("repeated-calls", Severity.SUPERSEDED, redundant.find_repeated_calls),
+    CompactionStrategy("edited-reads", Severity.MASKED, masked.find_edited_reads),
+    CompactionStrategy("old-listings", Severity.MASKED, masked.find_old_listings),
+    CompactionStrategy("old-shell-output", Severity.MASKED, masked.find_old_shell_output),
+    CompactionStrategy("old-web-pages", Severity.MASKED, masked.find_old_web_pages),
+    CompactionStrategy("old-images", Severity.MASKED, masked.find_old_images),
+    CompactionStrategy("old-results", Severity.MASKED, masked.find_old_results),
+    CompactionStrategy("write-contents", Severity.INPUTS, masked.find_write_contents),
+    CompactionStrategy("edit-inputs", Severity.INPUTS, masked.find_edit_inputs),
+    CompactionStrategy("heredocs", Severity.INPUTS, masked.find_heredocs),
+    CompactionStrategy("agent-prompts", Severity.INPUTS, masked.find_agent_prompts),
+    CompactionStrategy(
+        reasoning.THINKING_AFTER, Severity.REASONING, reasoning.find_thinking_after_change
+    ),
+    CompactionStrategy("all-thinking", Severity.REASONING, reasoning.find_all_thinking),
+    CompactionStrategy("old-prose", Severity.PROSE, masked.find_old_prose),
+    CompactionStrategy("long-pastes", Severity.PROSE, masked.find_long_pastes),
+)
+"""Least severe first; within a level in the order in which they are asked."""
 
-    tokens: int
-    chars: int
-    digest: str
+MIN_SAVED_OF_WINDOW: Final = 0.05
+"""What frees less is not worth a cold cache: 10,000 tokens of a window of 200,000. The 20,000
+that others ask for (opencode) refused every fourth session near its trigger."""
+
+MIN_SAVED_OF_CONTEXT: Final = 0.1
+"""Enough for a context that fills little of a large window (compaction.md 7.5)."""
+
+LET_SESSION_GROW: Final = "let the session grow"
+"""The advice if nothing that could be allowed frees enough."""
 
 
-class PlanSource(msgspec.Struct, frozen=True):
-    """The transcript that is planned for, and what measures it."""
+class OperationSelection(msgspec.Struct, frozen=True):
+    """The operations of one plan, in the order of their lines."""
 
-    session_id: str
-    path: Path
-    counter_of: CounterOf  # returns what counts tokens for a model
-    window_tokens: int | None = None  # of the session's model; None where it is not known
-    open_in: str | None = None  # what has the session open, where that forbids a plan
-    read_entries: EntryReader = iter_entries
-    """Called twice: for all entries, then for those that are sent."""
+    operations: tuple[Operation, ...]
+    tokens_before: int
+    """Tokens before the first change of the context; the whole context if there is none."""
+    refusals: tuple[Refusal, ...] = ()
+
+
+def choose_operations(view: TranscriptView, options: PlanOptions) -> list[Operation]:
+    """Choose the operations that reach the target, least severe first.
+
+    Within a level late and large ones come first: they keep most of the prompt cache.
+    """
+    chosen: list[Operation] = []
+    claimed = _ClaimedValues()
+    target = options.target_tokens(view.window_tokens)
+    left = None if target is None else view.tokens - target
+    enabled = _enabled_strategies(options)
+    for level in sorted({each.level for each in enabled}):
+        if left is not None and left <= 0 and level is not Severity.FILE_ONLY:
+            break
+        strategies = [each for each in enabled if each.level is level]
+        if level is Severity.REASONING:
+            thoughts = [op for each in strategies for op in each.find_operations(view)]
+            chosen = _put_first(thoughts, chosen)
+            claimed = _ClaimedValues(chosen)
+            left = None if left is None else left - sum(each.tokens_saved for each in thoughts)
+            continue
+        candidates: list[Operation] = []
+        for strategy in strategies:
+            operations = list(claimed.unclaimed(strategy.find_operations(view)))
+            candidates += operations
+            for operation in operations:
+                view.mark_line_changed(operation.line or 0)
+        for operation in _best_first(candidates, view):
+            if left is not None and left <= 0 and operation.tokens_saved:
+                break
+            chosen.append(operation)
+            left = None if left is None else left - operation.tokens_saved
+    return chosen
+
+
+def complete_selection(view: TranscriptView, chosen: list[Operation]) -> OperationSelection:
+    """Put operations in order, and add the drop of thinking that they make invalid (rule T)."""
+    operations, refusals = _add_bound_thinking(chosen, view)
+    places = [_tokens_before(each, view) for each in operations if each.tokens_saved]
+    ordered = tuple(sorted(operations, key=lambda each: each.line or 0))
+    return OperationSelection(ordered, min(places, default=view.tokens), tuple(refusals))
+
+
+def min_saved_tokens(context_tokens: int, window_tokens: int) -> int:
+    """Return the fewest tokens that a plan for a context of this size must free."""
+    enough = max(MIN_SAVED_OF_CONTEXT * context_tokens, MIN_SAVED_OF_WINDOW * SMALL_WINDOW)
+    return round(min(MIN_SAVED_OF_WINDOW * window_tokens, enough))
+
+
+def check_saving(view: TranscriptView, operations: Iterable[Operation]) -> Refusal | None:
+    """Refuse operations that free too little."""
+    saved = sum(each.tokens_saved for each in operations)
+    least = min_saved_tokens(view.tokens, view.window_tokens)
+    if saved >= least:
+        return None
+    return Refusal(
+        "futile",
+        f"it would free {saved:,} tokens, and less than {least:,} do not pay for a cold cache",
+        LET_SESSION_GROW,
+    )
+
+
+class _ClaimedValues:
+    """The values that are changed already: no two operations change the same one."""
+
+    def __init__(self, operations: Iterable[Operation] = ()) -> None:
+        self._claimed: dict[int, list[str]] = {}
+        for _ in self.unclaimed(operations):
+            pass
+
+    def unclaimed(self, operations: Iterable[Operation]) -> Iterator[Operation]:
+        """Yield and claim the operations whose values are free."""
+        for operation in operations:
+            values = list(_changed_values(operation))
+            if any(
+                f"{claimed}/".startswith(f"{value}/") or f"{value}/".startswith(f"{claimed}/")
+                for line, value in values
+                for claimed in self._claimed.get(line, ())
+            ):
+                continue
+            for line, value in values:
+                self._claimed.setdefault(line, []).append(value)
+            yield operation
+
+
+def _changed_values(operation: Operation) -> Iterator[tuple[int, str]]:
+    """Yield the lines and pointers of the blocks that an operation changes, or of other values."""
+    for edit in operation.edits:
+        if not isinstance(edit, AppendLine):
+            pointer = edit.pointer if isinstance(edit, ReplaceValue) else ""
+            yield edit.line, "/".join(pointer.split("/")[:4])
+
+
+def _enabled_strategies(options: PlanOptions) -> list[CompactionStrategy]:
+    if options.strategies:
+        return [each for each in STRATEGIES if each.name in options.strategies]
+    # A plan for the context changes nothing that the model never sees, and the reverse.
+    is_file_only = options.max_level is Severity.FILE_ONLY
+    return [
+        each
+        for each in STRATEGIES
+        if each.level <= options.max_level
+        and not each.is_opt_in
+        and (each.level is Severity.FILE_ONLY) == is_file_only
+    ]
+
+
+def _best_first(operations: Sequence[Operation], view: TranscriptView) -> list[Operation]:
+    return sorted(
+        operations,
+        key=lambda each: each.tokens_saved / max(1, view.tokens - _tokens_before(each, view)),
+        reverse=True,
+    )
+
+
+def _tokens_before(operation: Operation, view: TranscriptView) -> int:
+    return view.overhead_tokens + view.tokens_before_line.get(operation.line or 0, 0)
+
+
+def _add_bound_thinking(
+    chosen: list[Operation], view: TranscriptView
+) -> tuple[list[Operation], list[Refusal]]:
+    """Drop the thinking that is bound to what the first change alters (compaction.md 2.5)."""
+    lines = changed_lines(each for each in chosen if each.tokens_saved)
+    if not lines or not reasoning.binds_thinking(view.model):
+        return chosen, []
+    if any(each.level is Severity.REASONING for each in chosen):
+        return chosen, []
+    first = min(each.index for each in view.blocks if each.line in lines)
+    if not reasoning.list_thinking_after(view, first):
+        return chosen, []
+    dropped = reasoning.drop_thinking_after(view, first)
+    if dropped is None or reasoning.has_open_call(view):
+        return chosen, [_BOUND_THINKING]
+    return _put_first([dropped], chosen), []
+
+
+def _put_first(first: list[Operation], others: list[Operation]) -> list[Operation]:
+    """Put some operations first; others that change the same values are dropped."""
+    claimed = _ClaimedValues()
+    return [*claimed.unclaimed(first), *claimed.unclaimed(others)]
+
+
+_BOUND_THINKING: Final = Refusal(
+    "thinking",
+    "the model's newest thoughts hold only behind an unchanged conversation, and they must stay",
+    "let the session finish its turn first, or make only the file smaller: --level 0",
+)
+
+MIN_ADVISED_TURNS: Final = 3  # fewer leave the model no notion of what it is doing
+
+
+def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
+    """Return what to allow so that a plan frees enough, least harm first.
+
+    Each way is planned for that, so it takes as long as a plan. Raises OSError.
+    """
+    least = min_saved_tokens(view.tokens, view.window_tokens)
+    for advice, wider in _wider_options(options, view.window_tokens):
+        blocks = mark_protected(view.blocks, retained_uuids(view.entries), wider)
+        fresh = replace_field(view, blocks=blocks)
+        selection = complete_selection(fresh, choose_operations(fresh, wider))
+        freed = sum(each.tokens_saved for each in selection.operations)
+        if not selection.refusals and freed >= max(1, least):
+            return f"{advice}: frees ≈ {freed:,} tokens"
+    return LET_SESSION_GROW
+
+
+def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[str, PlanOptions]]:
+    whole = replace(options, level=options.max_level, target=None)
+    if options.target_tokens(window_tokens) is not None:
+        yield "stop later (a smaller --target)", whole
+    # Never level 0, which is below every maximum.
+    levels = [each for each in Severity if options.max_level < each < Severity.SUMMARY]
+    ways = [
+        (f"allow level {each.value} (--level {each.value})", replace(whole, level=each.value))
+        for each in (() if options.strategies else levels)
+    ]
+    mild = sum(each <= DEFAULT_MAX_SEVERITY for each in levels)
+    yield from ways[:mild]
+    if options.min_turns > MIN_ADVISED_TURNS:
+        advice = f"keep {MIN_ADVISED_TURNS} turns (--keep {MIN_ADVISED_TURNS})"
+        yield advice, replace(whole, keep=MIN_ADVISED_TURNS)
+    yield from ways[mild:]
 
 
 def plan_transcript(source: PlanSource, options: PlanOptions = DEFAULT_OPTIONS) -> CompactionPlan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError if the file cannot be read.
     """
     with open_transcript(source.path) as file:
         return draft_plan(source, file, options).plan()
 
 
 class PlanDraft:
-    """A plan that can be asked for again without some of its operations.
+    """A plan that can be requested again without some of its operations.
 
-    It reads its file as long as it is asked, and belongs to the thread that made it.
+    It reads its file until it is closed, and belongs to the thread that made it.
     """
 
     def __init__(
@@ -117,19 +331,19 @@ class PlanDraft:
         chosen = [] if self._refusals else choose_operations(view, options)
         self.offered_operations: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
         """What may be left out, one by one, in the order of the lines. What follows from it,
-        as bound thoughts and the recorded usage, is not among them."""
+        as bound thinking and the recorded usage, is not among them."""
 
     def plan(self, left_out: Collection[int] = ()) -> CompactionPlan:
-        """Plan all that is offered but some, numbered from 0; what follows is worked out anew.
+        """Plan all offered operations but some, numbered from 0, and what follows from them.
 
-        Raises OSError where the file cannot be read.
+        Raises OSError if the file cannot be read.
         """
         view, refused = self._view, list(self._refusals)
         selection = OperationSelection((), view.tokens)
         if not refused:
             kept = [each for n, each in enumerate(self.offered_operations) if n not in left_out]
             selection = complete_selection(view, kept)
-            refused += [*selection.refusals, *self._too_little(selection, left_out)]
+            refused += [*selection.refusals, *self._check_savings(selection, left_out)]
         operations = add_lowered_usage(view, selection.operations)
         refused += refusals_after_reading(self._file, self._scan, self._options.max_bytes)
         return make_plan(
@@ -144,16 +358,25 @@ class PlanDraft:
             protected=sum_protected_tokens(view.blocks),
         )
 
-    def _too_little(
+    def _check_savings(
         self, selection: OperationSelection, left_out: Collection[int]
     ) -> Iterator[Refusal]:
-        for each in _check_savings(self._view, selection, self._options):
-            if each.check == "target":
-                yield each
-            elif left_out:
-                yield replace(each, what_to_do="leave less of it out")
-            else:
-                yield replace(each, what_to_do=self._advice)
+        view, operations = self._view, selection.operations
+        target = self._options.target_tokens(view.window_tokens)
+        if target is not None and view.tokens <= target:
+            yield Refusal(
+                "target",
+                f"the context has {view.tokens:,} tokens, and {target:,} were to be reached",
+                "name a smaller --target, or a --level to take all that it allows",
+            )
+            return
+        refusal: Refusal | None = None
+        if not operations:
+            refusal = Refusal("nothing", "nothing was found that may go", LET_SESSION_GROW)
+        elif any(each.level is not Severity.FILE_ONLY for each in operations):
+            refusal = check_saving(view, operations)
+        if refusal:
+            yield replace(refusal, what_to_do="leave less of it out" if left_out else self._advice)
 
     @cached_property
     def _advice(self) -> str:
@@ -168,255 +391,6 @@ def draft_plan(source: PlanSource, file: OpenTranscript, options: PlanOptions) -
     return PlanDraft(source.session_id, file, scan, view, options, refused)
 
 
-def read_transcript_view(
-    source: PlanSource,
-    file: OpenTranscript,
-    scan: TranscriptScan,
-    options: PlanOptions = DEFAULT_OPTIONS,
-) -> TranscriptView:
-    """Make the view of a transcript: all of it is read, then what is sent, to count it.
-
-    It is of the moment of the scan, whoever writes meanwhile. Raises OSError and
-    TranscriptRewrittenError.
-    """
-    path, read_entries = source.path, read_as_scanned(source.read_entries, file, scan)
-    entries = list(_shorten_entries(read_entries(path)))
-    sent = visible_entries(entries)
-    model = newest_model(sent)
-    counter = source.counter_of(model)
-    measured = _measure_entries(
-        path, read_entries, [*lines_for_overhead(entries, sent), *sent], counter
-    )
-    types = {entry.line: entry.type for entry in entries}
-    lines = tuple(
-        line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
-    )
-    slots = mark_protected(
-        _make_blocks(sent, measured, counter, _thinking_tokens(sent, measured, counter), model),
-        retained_uuids(entries),
-        options,
-    )
-    return TranscriptView(
-        slots,
-        lines,
-        file,
-        counter,
-        model=model,
-        protected_lines=find_protected_lines(entries, ((line.number, line.type) for line in lines)),
-        entries=entries,
-        overhead_tokens=estimate_overhead(
-            slots, entries, _EntryTokens(path, read_entries, entries, measured, counter)
-        ),
-        torn_line=scan.torn_line,
-        window_tokens=source.window_tokens,
-    )
-
-
-def read_as_scanned(
-    read_entries: EntryReader, file: OpenTranscript, scan: TranscriptScan
-) -> EntryReader:
-    """Read a transcript again as a scan found it: not a line that was written since.
-
-    The reading raises TranscriptRewrittenError where those lines are other ones by now.
-    """
-    lengths = {line.offset: line.content_bytes for line in scan.lines}
-    # Of a line that is too long others may see more; nothing is planned there.
-    is_read = check_line_size(scan) is None
-
-    def entries(path: Path, start: int = 0, /) -> Iterator[Entry]:
-        for entry in read_entries(path, start):
-            if entry.offset >= scan.end_offset:
-                break
-            if is_read and lengths.get(entry.offset) != entry.length:
-                raise TranscriptRewrittenError(path)
-            yield entry
-            del entry
-        if not file.is_same_file(path, scan):
-            raise TranscriptRewrittenError(path)
-
-    return entries
-
-
-class _EntryTokens:
-    """Counts lines that were measured, and the session's first ones when they are asked for."""
-
-    def __init__(
-        self,
-        path: Path,
-        read: EntryReader,
-        entries: Sequence[Entry],
-        measured: dict[tuple[int, MessagePart], BlockMeasure],
-        counter: TokenCounter,
-    ) -> None:
-        self._file: Final = path, read, counter
-        self._entries: Final = entries
-        self._measured = measured
-
-    def __call__(self, entry: Entry) -> int:
-        """Estimate the tokens of a line; raises OSError."""
-        if any((entry.line, piece) not in self._measured for piece in entry.parts):
-            path, read, counter = self._file
-            self._measured |= _measure_entries(
-                path, read, lines_for_overhead(self._entries, ()), counter
-            )
-        return sum(self._measured[entry.line, piece].tokens for piece in entry.parts)
-
-
-def _shorten_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Leave long texts out, and hold a name once that two lines say one after the other."""
-    before: Entry | None = None
-    for entry in entries:
-        if before is None:
-            before = _shorten_entry(entry)
-        else:
-            before = replace(
-                _shorten_entry(entry),
-                type=intern(entry.type),
-                parent=_share_string(entry.parent, before.uuid),
-                message_id=_share_string(entry.message_id, before.message_id),
-            )
-        # The next line is read while this one's texts are not held any more.
-        del entry
-        yield before
-
-
-def _share_string(name: str | None, before: str | None) -> str | None:
-    return before if name == before else name
-
-
-def _shorten_entry(entry: Entry) -> Entry:
-    return replace(entry, parts=tuple(map(shorten_part, entry.parts)), snapshot=None)
-
-
-def _measure_entries(
-    path: Path, read: EntryReader, sent: Sequence[Entry], counter: TokenCounter
-) -> dict[tuple[int, MessagePart], BlockMeasure]:
-    """Count what is sent: no line before its first one is read, and none behind its last."""
-    if not sent:
-        return {}
-    wanted = {entry.offset: entry.line for entry in sent}
-    start, end = min(wanted), max(wanted)
-    measured = {}
-    for entry in read(path, start):
-        if entry.offset in wanted:
-            for piece in entry.parts:
-                known = BlockMeasure(
-                    counter.tokens(piece), len(piece.text), text_digest(piece.text)
-                )
-                measured[wanted[entry.offset], shorten_part(piece)] = known
-        if entry.offset >= end:
-            break
-        del entry
-    return measured
-
-
-class _MeasuredCounter:
-    """Counts pieces that were measured already by what is left of them."""
-
-    def __init__(
-        self, measured: dict[tuple[int, MessagePart], BlockMeasure], counter: TokenCounter
-    ) -> None:
-        self._tokens: Final = {piece: each.tokens for (_, piece), each in measured.items()}
-        self._counter: Final = counter
-
-    def tokens(self, part: MessagePart) -> int:
-        known = self._tokens.get(part)
-        return self._counter.tokens(part) if known is None else known
-
-
-def _thinking_tokens(
-    sent: Sequence[Entry],
-    measured: dict[tuple[int, MessagePart], BlockMeasure],
-    counter: TokenCounter,
-) -> dict[str | None, int]:
-    found = measure_thinking(sent, _MeasuredCounter(measured, counter))
-    return {answer: thought.tokens for answer, thought in found.items()}
-
-
-def _make_blocks(
-    sent: Sequence[Entry],
-    measured: dict[tuple[int, MessagePart], BlockMeasure],
-    counter: TokenCounter,
-    thoughts: dict[str | None, int],
-    model: str | None,
-) -> list[VisibleBlock]:
-    seen_from = _first_visible_thinking(sent) if drops_thinking(model) else 0
-    slots: list[VisibleBlock] = []
-    position = 0
-    for number, entry in enumerate(sent):
-        for piece in entry.parts:
-            measure = measured.get((entry.line, piece))
-            replaced = measure is None
-            if measure is None:
-                measure = BlockMeasure(
-                    counter.tokens(piece), len(piece.text), text_digest(piece.text)
-                )
-            tokens = measure.tokens
-            if piece.kind is PartKind.THINKING:
-                is_seen = number >= seen_from and not is_from_other_model(entry, model)
-                tokens = thoughts.get(entry.message_id, tokens) if is_seen else 0
-            slots.append(
-                VisibleBlock(
-                    index=len(slots),
-                    entry=entry,
-                    part=piece,
-                    tokens_before=position,
-                    tokens=tokens,
-                    chars=measure.chars,
-                    digest=measure.digest,
-                    is_replaced=replaced,
-                )
-            )
-            position += tokens
-    return slots
-
-
-def _first_visible_thinking(sent: Sequence[Entry]) -> int:
-    """Return the first entry whose thinking is visible to a model that drops earlier turns'.
-
-    A turn that is over counts as an earlier one for the next request.
-    """
-    said = [each for each in sent if each.type in {"user", "assistant"}]
-    if said and said[-1].role is Role.ASSISTANT and not any(map(is_call, said[-1].parts)):
-        return len(sent)
-    return max((n for n, each in enumerate(sent) if has_prompt(each)), default=0)
-
-
-TRANSCRIPT_CHANGED: Final = Refusal(
-    "changed",
-    "somebody wrote to the transcript while it was read",
-    "wait until the session is idle, and plan again",
-)
-
-
-def refusals_after_reading(
-    file: OpenTranscript, scan: TranscriptScan, max_bytes: int
-) -> Iterator[Refusal]:
-    """Yield the reasons for not applying a finished plan."""
-    too_large = check_transcript_size(scan.size, max_bytes)
-    if too_large:
-        yield too_large
-    if file.has_changed(scan):
-        yield TRANSCRIPT_CHANGED
-
-
-def _unread_entry(entries: Sequence[Entry]) -> Entry | None:
-    """Return an entry with a field that cannot be read, if it may be part of the context.
-
-    What stands before the last compaction is no longer sent, unless that kept it.
-    """
-    last, kept = last_boundary(entries), retained_uuids(entries)
-    start = last.line if last else 0
-    return next(
-        (
-            each
-            for each in entries
-            if each.unread_fields and (each.line >= start or each.uuid in kept)
-        ),
-        None,
-    )
-
-
 def refusals_before_planning(
     view: TranscriptView, scan: TranscriptScan, open_in: str | None
 ) -> Iterator[Refusal]:
@@ -429,13 +403,7 @@ def refusals_before_planning(
         yield too_long
     if open_in:
         yield Refusal("live", open_in, "close the session, or use `ctxtop trigger`")
-    unread = _unread_entry(view.entries)
-    if unread:
-        yield Refusal(
-            "shape",
-            f"line {unread.line} has a field that ctxtop cannot read: {unread.unread_fields[0]}",
-            "look for a newer ctxtop: nothing is changed around what is not understood",
-        )
+    yield from _refuse_unread_entry(view)
     if not view.blocks:
         yield Refusal(
             "shape", "no message of it would be sent", "check that it is a session's transcript"
@@ -448,19 +416,33 @@ def refusals_before_planning(
         )
 
 
-def _check_savings(
-    view: TranscriptView, selection: OperationSelection, options: PlanOptions
+def _refuse_unread_entry(view: TranscriptView) -> Iterator[Refusal]:
+    """Refuse a line of the context with a field that cannot be read.
+
+    What stands before the last compaction is no longer sent, unless that kept it.
+    """
+    last, kept = last_boundary(view.entries), retained_uuids(view.entries)
+    start = last.line if last else 0
+    for entry in view.entries:
+        if entry.unread_fields and (entry.line >= start or entry.uuid in kept):
+            yield Refusal(
+                "shape",
+                f"line {entry.line} has a field that ctxtop cannot read: {entry.unread_fields[0]}",
+                "look for a newer ctxtop: nothing is changed around what is not understood",
+            )
+            return
+
+
+def refusals_after_reading(
+    file: OpenTranscript, scan: TranscriptScan, max_bytes: int
 ) -> Iterator[Refusal]:
-    target = options.target_tokens(view.window_tokens)
-    if target is not None and view.tokens <= target:
+    """Yield the reasons for not applying a finished plan."""
+    too_large = check_transcript_size(scan.size, max_bytes)
+    if too_large:
+        yield too_large
+    if file.has_changed(scan):
         yield Refusal(
-            "target",
-            f"the context has {view.tokens:,} tokens, and {target:,} were to be reached",
-            "name a smaller --target, or a --level to take all that it allows",
+            "changed",
+            "somebody wrote to the transcript while it was read",
+            "wait until the session is idle, and plan again",
         )
-    elif not selection.operations:
-        yield Refusal("nothing", "nothing was found that may go", LET_SESSION_GROW)
-    elif any(each.level is not Severity.FILE_ONLY for each in selection.operations):
-        too_little = check_saving(view, selection.operations)
-        if too_little:
-            yield too_little

@@ -1,43 +1,55 @@
-"""What a strategy reads: the blocks that the model sees, and the lines that hold them."""
+"""A transcript opened for planning: its lines, and the blocks of it that the model sees."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import os
+import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, Final, Protocol
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ..files.json_spans import JsonSpan, find_span
+from ..files.safe_open import open_regular
 from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
 from ..summaries.name_index import NameIndex, decoded_text
 from ..transcript.conversation import Entry, MessagePart, remembered_leaf
+from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
+from .plan import MAX_TRANSCRIPT_BYTES, Refusal
 
-HASH_CHUNK_CHARS: Final = 1 << 16
-"""Characters that are written as bytes at once: a text of many MB is not there twice."""
+HASH_CHUNK_CHARS: Final = 1 << 16  # encoded at once: a text of many MB is not held twice
 
 
 def hash_text(text: str, hex_digits: int) -> str:
     """Return the first hex digits of a text's SHA-256 (UTF-8, lone surrogates as they are)."""
-    hashed = hashlib.sha256()
+    digest = hashlib.sha256()
     for start in range(0, len(text), HASH_CHUNK_CHARS):
-        hashed.update(text[start : start + HASH_CHUNK_CHARS].encode("utf-8", "surrogatepass"))
-    return hashed.hexdigest()[:hex_digits]
+        digest.update(text[start : start + HASH_CHUNK_CHARS].encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()[:hex_digits]
+
+
+def text_digest(text: str) -> str:
+    """Return the hash that identifies equal texts."""
+    return hash_text(text, 16)
 
 
 INDEXED_CHARS: Final = 400
-"""Of a text that is kept: what a Read asks for, a short command, the start of a result."""
+"""Of a text that is held: what a Read asks for, a short command, the start of a result."""
 
-CACHED_LINES: Final = 8
-CACHED_BYTES: Final = 1 << 20
-"""Lines that are held while a strategy goes back and forth between them, and their bytes
-together; of longer ones the last is held besides."""
 
-DIGEST_HEX_CHARS: Final = 16  # of a text's hash, by which equal texts are known
+def shorten_part(part: MessagePart, chars: int = INDEXED_CHARS) -> MessagePart:
+    """Cut a part's text for holding it; equal parts stay equal, others different."""
+    if len(part.text) <= chars:
+        return part
+    return replace(part, text=f"{part.text[:chars]}\n{text_digest(part.text)}")
 
 
 class FileLine(msgspec.Struct, frozen=True):
@@ -45,34 +57,33 @@ class FileLine(msgspec.Struct, frozen=True):
 
     number: int  # counted from 1
     offset: int
-    content_bytes: int  # bytes, without the line end
-    type: str = ""  # as it says itself; empty where it could not be read
+    content_bytes: int  # without the line end
+    type: str = ""  # its own; empty if it could not be read
     has_result: bool = False  # it may hold a `toolUseResult`
     is_ended: bool = True  # false for a last line without a line end
 
     @property
     def total_bytes(self) -> int:
-        """Bytes with the line end, where it has one."""
+        """Bytes with the line end, if it has one."""
         return self.content_bytes + self.is_ended
 
 
 class VisibleBlock(msgspec.Struct, frozen=True):
-    """A piece of what the model sees, and its place."""
+    """A part of what the model sees, and its place."""
 
-    index: int  # among all pieces that are sent, from 0
+    index: int  # among all blocks that are sent, from 0
     entry: Entry
     part: MessagePart  # its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it
-    tokens_before: int  # tokens that stand before it
-    tokens: int  # estimated, with what stands around it
+    tokens_before: int  # tokens of the blocks before it
+    tokens: int  # estimated, with the JSON around it
     chars: int
     digest: str  # of its whole text
-
     is_replaced: bool = False  # the client sends another text than the line holds
-    protected_reason: str | None = None  # why it stays as it is; None for what may be changed
+    protected_reason: str | None = None  # why it stays as it is; None if it may be changed
 
     @property
     def line(self) -> int:
-        """The line that holds it, from 1."""
+        """The number of its line, from 1."""
         return self.entry.line
 
     @property
@@ -81,209 +92,289 @@ class VisibleBlock(msgspec.Struct, frozen=True):
         return self.part.tool_use_id
 
 
-class LineReader(Protocol):
-    """Reads lines of the transcript again."""
+class TranscriptScan(msgspec.Struct, frozen=True):
+    """A file from end to end, as it was while it was read."""
+
+    lines: tuple[FileLine, ...]  # all complete lines
+    torn_line: FileLine | None  # an incomplete line at the end of the file, which nobody reads
+    sha256: str
+    size: int
+    longest_line_bytes: int  # with its line end, also of a line that is too long for `lines`
+    size_and_mtime: tuple[int, int]  # when the scan began
+
+    @property
+    def end_offset(self) -> int:
+        """Byte behind the last complete line and its line end."""
+        return self.lines[-1].offset + self.lines[-1].total_bytes if self.lines else 0
+
+
+_TYPE: Final = re.compile(rb'\A\s*\{"type":\s*"([\w-]{1,60})"')
+
+
+class OpenTranscript:
+    def __init__(self, file: BinaryIO) -> None:
+        self._file: Final = file
+
+    def scan(self) -> TranscriptScan:
+        """Read all lines once, as they are at this moment; only their places are kept.
+
+        Raises OSError.
+        """
+        before = self._state()
+        left = before[0]
+        digest = hashlib.sha256()
+        lines: list[FileLine] = []
+        torn: FileLine | None = None
+        self._file.seek(0)
+        offset = longest = line_bytes = 0
+        while data := self._file.readline(min(MAX_LINE_BYTES, left)):
+            left -= len(data)
+            digest.update(data)
+            line_bytes += len(data)
+            longest = max(longest, line_bytes)
+            if data.endswith(b"\n"):
+                lines.append(_scan_line(len(lines) + 1, offset, data))
+                line_bytes = 0
+            elif line_bytes == len(data) < MAX_LINE_BYTES:
+                # The last of the file: only there a line is cut off before its end.
+                last = _scan_line(len(lines) + 1, offset, data)
+                if complete_line_length(data):
+                    lines.append(last)
+                else:
+                    torn = last
+            offset += len(data)
+        return TranscriptScan(tuple(lines), torn, digest.hexdigest(), offset, longest, before)
 
     def read_line(self, line: FileLine) -> bytes:
         """Read a line's bytes without the line end; raises OSError."""
-        ...
+        # Not through the buffer, which would be refilled for each line.
+        return os.pread(self._file.fileno(), line.content_bytes, line.offset)
+
+    def is_same_file(self, path: Path, scan: TranscriptScan) -> bool:
+        """Return whether a path still names this file, uncut since the scan. Raises OSError."""
+        own = os.fstat(self._file.fileno())
+        return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
+
+    def has_changed(self, scan: TranscriptScan) -> bool:
+        """Whether the file was written since a scan of it began."""
+        return self._state() != scan.size_and_mtime
+
+    def _state(self) -> tuple[int, int]:
+        now = os.fstat(self._file.fileno())
+        return now.st_size, now.st_mtime_ns
 
 
-class TokenCounter(Protocol):
-    """Counts tokens: `Estimator.for_model(model)`."""
+def _scan_line(number: int, offset: int, data: bytes) -> FileLine:
+    type_ = _TYPE.match(data[:200])
+    return FileLine(
+        number=number,
+        offset=offset,
+        content_bytes=len(data.removesuffix(b"\n")),
+        type=type_[1].decode() if type_ else "",
+        has_result=b'"toolUseResult"' in data,
+        is_ended=data.endswith(b"\n"),
+    )
 
-    def tokens(self, part: MessagePart) -> int:
-        """Estimate the tokens of one piece, and of what stands around it."""
-        ...
+
+@contextmanager
+def open_transcript(path: Path) -> Iterator[OpenTranscript]:
+    """Open a transcript to plan for it; no link is followed. Raises OSError."""
+    with open_regular(path, 1 << 20) as file:
+        yield OpenTranscript(file)
 
 
+LARGE_TRANSCRIPT_BYTES: Final = 50_000_000
+"""A person is warned from here on: planning and applying take a second for every 10 MB."""
+
+_MB: Final = 1_000_000
+
+
+def large_transcript_note(size: int) -> str | None:
+    """Return a one-line note for a large transcript, else None. `size` is in bytes."""
+    if size <= LARGE_TRANSCRIPT_BYTES:
+        return None
+    return f"the transcript has {size / _MB:,.0f} MB: planning and applying take a while"
+
+
+def check_transcript_size(size: int, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> Refusal | None:
+    if size <= max_bytes:
+        return None
+    return Refusal(
+        "file-size",
+        f"the transcript has {size / _MB:,.0f} MB, more than the {max_bytes / _MB:,.0f} MB that"
+        " are changed unasked",
+        "say --force, with three times as much room on the disk",
+    )
+
+
+def check_line_size(scan: TranscriptScan) -> Refusal | None:
+    """Refuse a line that is longer than any that is read."""
+    if scan.longest_line_bytes <= MAX_LINE_BYTES:
+        return None
+    return Refusal(
+        "line-size",
+        f"a line of it has {scan.longest_line_bytes / _MB:,.0f} MB, and none of more than"
+        f" {MAX_LINE_BYTES / _MB:,.0f} MB is read",
+        "look into the file: no client writes such a line",
+    )
+
+
+CACHED_LINES: Final = 8
+CACHED_BYTES: Final = 1 << 20
+"""Lines that are held while a strategy goes back and forth between them, and their bytes
+together; of longer lines the last one is held besides."""
+
+
+@dataclass(eq=False)
 class TranscriptView:
     """A transcript as strategies see it, and which of its lines and blocks are changed already."""
 
-    def __init__(
-        self,
-        blocks: Sequence[VisibleBlock],
-        lines: Sequence[FileLine],
-        source: LineReader,
-        counter: TokenCounter,
-        *,
-        model: str | None = None,
-        protected_lines: Mapping[int, str] | None = None,
-        entries: Sequence[Entry] = (),
-        overhead_tokens: int = 0,
-        torn_line: FileLine | None = None,
-        window_tokens: int | None = None,
-    ) -> None:
-        self.blocks: Final = tuple(blocks)
-        self.lines: Final = tuple(lines)
-        self.model: Final = model
-        self.protected_lines: Final = protected_lines or {}
-        """Lines that no strategy touches, each with the reason."""
-        self.overhead_tokens: Final = overhead_tokens
-        """Tokens of the system prompt and the tools."""
-        self.torn_line: Final = torn_line
-        """Half a line at the end of the file."""
-        common = SMALL_WINDOW if self.tokens <= SMALL_WINDOW else LARGE_WINDOW
-        self.window_tokens: Final = window_tokens or common
-        """Of the session's model; where it is not known, of the smallest that holds the context."""
-        self._source: Final = source
-        self._counter: Final = counter
-        self.entries: Final = tuple(entries)
-        """All of the file's, whether they are sent or not; their texts are cut."""
-        self.leaf_lines: Final = _leaf_lines(self.entries)
-        """The line that the client goes on from (`last-prompt`)."""
-        self._copies: Final = _lines_of_same_uuid(self.entries)
-        self._calls: Final = {
-            each.call_id: each
-            for each in self.blocks
-            if each.call_id and each.part.kind == "tool_input"
-        }
-        self._results: Final = {
-            each.call_id: each
-            for each in self.blocks
-            if each.call_id and each.part.kind != "tool_input"
-        }
-        self.tokens_before_line: Final = {
-            each.line: each.tokens_before for each in reversed(self.blocks)
-        }
-        """Tokens of the conversation that stand before a line's first piece."""
-        counted = Counter(each.line for each in self.blocks)
-        self._single_block_lines: Final = {
-            number for number, pieces in counted.items() if pieces == 1
-        }
-        self._lines_changed: Final[set[int]] = set()
-        self._blocks_changed: Final[set[int]] = set()
-        self._line_cache: Final[dict[int, tuple[bytes, Any]]] = {}
-        self._long_line_number, self._long_line_content = 0, (b"", None)
-        self._spans: Final[dict[tuple[int, str], JsonSpan]] = {}
+    blocks: Sequence[VisibleBlock]
+    lines: Sequence[FileLine]
+    read_line: Callable[[FileLine], bytes]  # reads a line's bytes; raises OSError
+    count_tokens: Callable[[MessagePart], int]  # estimates a part, with the JSON around it
+    _: KW_ONLY
+    model: str | None = None
+    protected_lines: Mapping[int, str] = field(default_factory=dict)
+    """Lines that no strategy touches, each with the reason."""
+    entries: Sequence[Entry] = ()  # of the whole file, whether sent or not; their texts are cut
+    overhead_tokens: int = 0  # of the system prompt and the tools
+    torn_line: FileLine | None = None  # an incomplete line at the end of the file
+    window_tokens: int = 0
+    """Of the session's model; if 0 is passed, of the smallest model that holds the context."""
 
-    def with_blocks(self, blocks: Sequence[VisibleBlock]) -> TranscriptView:
-        """Return a fresh view of the same transcript, without changes."""
-        return TranscriptView(
-            blocks,
-            self.lines,
-            self._source,
-            self._counter,
-            model=self.model,
-            protected_lines=self.protected_lines,
-            entries=self.entries,
-            overhead_tokens=self.overhead_tokens,
-            torn_line=self.torn_line,
-            window_tokens=self.window_tokens,
-        )
+    def __post_init__(self) -> None:
+        if not self.window_tokens:
+            self.window_tokens = SMALL_WINDOW if self.tokens <= SMALL_WINDOW else LARGE_WINDOW
+        calls = [each for each in self.blocks if each.call_id]
+        self._calls = {each.call_id: each for each in calls if each.part.kind == "tool_input"}
+        self._results = {each.call_id: each for each in calls if each.part.kind != "tool_input"}
+        self.tokens_before_line = {each.line: each.tokens_before for each in reversed(self.blocks)}
+        """Tokens of the conversation before a line's first block."""
+        leaf = remembered_leaf(self.entries)
+        self.leaf_lines = {each.line for each in self.entries if leaf and each.uuid == leaf}
+        """The line that the client resumes from (`last-prompt`)."""
+        self._copies = _lines_of_same_uuid(self.entries)
+        self._block_counts = Counter(each.line for each in self.blocks)
+        self._changed_lines: set[int] = set()
+        self._changed_blocks: set[int] = set()
+        self._line_cache: dict[int, tuple[bytes, Any]] = {}
+        self._long_line: tuple[int, tuple[bytes, Any]] = (0, (b"", None))
+        self._spans: dict[tuple[int, str], JsonSpan] = {}
 
-    @property
+    @cached_property
     def tokens(self) -> int:
-        """What the conversation and what stands before it takes now, estimated."""
+        """Tokens of the conversation with the system prompt and the tools, estimated."""
         return self.overhead_tokens + sum(each.tokens for each in self.blocks)
 
     @cached_property
     def name_index(self) -> NameIndex:
-        """Count which pieces hold a name; the texts are read for it, once."""
+        """Counts which blocks hold a name; the texts are read for it, once."""
         return NameIndex(self._texts())
 
     def call_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        return self._calls.get(block.call_id or "")
+        return self._calls.get(block.call_id)
 
     def result_of(self, block: VisibleBlock) -> VisibleBlock | None:
-        return self._results.get(block.call_id or "")
+        return self._results.get(block.call_id)
 
     def copies_of(self, number: int) -> tuple[int, ...]:
-        """Return the other lines with the same uuid: they are stubbed alike."""
+        """Return the other lines with the same uuid: they are changed alike."""
         return self._copies.get(number, ())
 
     def changeable_blocks(self) -> Iterator[VisibleBlock]:
-        """Yield the blocks that are unprotected and sent exactly as their line holds them."""
         return (each for each in self.blocks if self.is_changeable(each))
 
     def is_changeable(self, block: VisibleBlock) -> bool:
-        """Whether a block may be changed and its line has no operation yet."""
-        free = block.protected_reason is None and not block.is_replaced
-        return free and block.line not in self._lines_changed
+        """Whether a block is unprotected, sent as its line holds it, and not changed yet."""
+        is_free = block.protected_reason is None and not block.is_replaced
+        return is_free and block.line not in self._changed_lines
 
     def is_changed(self, block: VisibleBlock) -> bool:
         """Whether an operation changes a block already; no second one may."""
-        return block.index in self._blocks_changed
+        return block.index in self._changed_blocks
 
     def record_change(self, block: VisibleBlock, before: str, after: str) -> None:
         """Note that an operation changes a block, and its text before and after."""
-        self._blocks_changed.add(block.index)
+        self._changed_blocks.add(block.index)
         self.name_index.replace_text(before, after)
 
     def mark_line_changed(self, number: int) -> None:
         """Note that an operation changes a line; if it holds one block, others pass it over."""
-        if number in self._single_block_lines:
-            self._lines_changed.add(number)
+        if self._block_counts[number] == 1:
+            self._changed_lines.add(number)
 
     def line(self, number: int) -> FileLine:
-        """Return a line of the file, or the half one at its end; raises IndexError."""
+        """Return a line of the file, or the incomplete one at its end; raises IndexError."""
         if self.torn_line and number == self.torn_line.number:
             return self.torn_line
         return self.lines[number - 1]
 
     def line_bytes(self, number: int) -> bytes:
-        """Read a line's bytes without the line end; raises OSError."""
+        """Read a complete line's bytes without the line end; raises OSError."""
         return self._load(number)[0]
 
     def line_sha256(self, number: int) -> str:
-        """Hash a line's bytes without the line end, or the half one's; raises OSError."""
-        torn = self.torn_line
-        is_torn = torn is not None and torn.number == number
-        data = self._source.read_line(self.line(number)) if is_torn else self.line_bytes(number)
+        """Hash a line's bytes without the line end, or the incomplete one's; raises OSError."""
+        is_torn = self.torn_line is not None and self.torn_line.number == number
+        data = self.read_line(self.line(number)) if is_torn else self.line_bytes(number)
         return hashlib.sha256(data).hexdigest()
 
     def decoded_line(self, number: int) -> Any:  # noqa: ANN401 -- any JSON
-        """Decode a line; None for what is no JSON. It is not to be changed."""
+        """Decode a line; None if it is no JSON. It is not to be changed."""
         return self._load(number)[1]
 
     def value_span(self, number: int, pointer: str) -> JsonSpan:
-        """Find where a value stands in a line; raises JsonPointerError."""
+        """Find the place of a value in a line; raises JsonPointerError."""
         data = self.line_bytes(number)
-        found = self._spans.get((number, pointer))
-        if found is None:
-            found = self._spans[number, pointer] = find_span(data, pointer)
-        return found
-
-    def count_tokens(self, part: MessagePart) -> int:
-        """Estimate the tokens of a piece, with what stands around it."""
-        return self._counter.tokens(part)
+        span = self._spans.get((number, pointer))
+        if span is None:
+            span = self._spans[number, pointer] = find_span(data, pointer)
+        return span
 
     def count_tokens_with_text(self, block: VisibleBlock, text: str) -> int:
-        """Estimate what a block would take with another text and no picture."""
+        """Estimate what a block would take with another text and no image."""
         return self.count_tokens(replace(block.part, text=text, media=0))
 
     def _texts(self) -> Iterator[str]:
         counted: set[tuple[int, str | None]] = set()
-        for slot in self.blocks:
-            if slot.is_replaced:
-                yield slot.part.text
-            elif (slot.line, slot.call_id) not in counted:
-                counted.add((slot.line, slot.call_id))
-                yield decoded_text(self.decoded_line(slot.line), slot.call_id)
+        for block in self.blocks:
+            if block.is_replaced:
+                yield block.part.text
+            elif (block.line, block.call_id) not in counted:
+                counted.add((block.line, block.call_id))
+                yield decoded_text(self.decoded_line(block.line), block.call_id)
 
     def _load(self, number: int) -> tuple[bytes, Any]:
-        if number == self._long_line_number:
-            return self._long_line_content
-        held = self._line_cache.get(number)
-        if held is not None:
-            return held
+        if number == self._long_line[0]:
+            return self._long_line[1]
+        cached = self._line_cache.get(number)
+        if cached is not None:
+            return cached
         line = self.lines[number - 1]
         if line.content_bytes > CACHED_BYTES:
             # Two of them at once would take twice the room.
-            self._long_line_number, self._long_line_content = 0, (b"", None)
-            self._long_line_content = self._decode(line)
-            self._long_line_number = number
-            return self._long_line_content
+            self._long_line = (0, (b"", None))
+            self._long_line = (number, self._decode(line))
+            return self._long_line[1]
         room = CACHED_BYTES - sum(len(data) for data, _ in self._line_cache.values())
         if len(self._line_cache) >= CACHED_LINES or line.content_bytes > room:
             self._line_cache.clear()
             self._spans.clear()
-        held = self._line_cache[number] = self._decode(line)
-        return held
+        cached = self._line_cache[number] = self._decode(line)
+        return cached
 
     def _decode(self, line: FileLine) -> tuple[bytes, Any]:
-        data = self._source.read_line(line)
-        return data, _decode_json(data)
+        data = self.read_line(line)
+        try:
+            return data, msgspec.json.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        # A lone surrogate is no JSON to the fast decoder.
+        try:
+            return data, json.loads(data)
+        except (ValueError, RecursionError):
+            return data, None
 
 
 def _lines_of_same_uuid(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
@@ -297,31 +388,3 @@ def _lines_of_same_uuid(entries: Sequence[Entry]) -> dict[int, tuple[int, ...]]:
         if len(numbers) > 1
         for number in numbers
     }
-
-
-def _leaf_lines(entries: Sequence[Entry]) -> frozenset[int]:
-    leaf = remembered_leaf(entries)
-    return frozenset(each.line for each in entries if leaf and each.uuid == leaf)
-
-
-def shorten_part(part: MessagePart, chars: int = INDEXED_CHARS) -> MessagePart:
-    """Cut a piece's text to what an index may hold; equal pieces stay equal, others different."""
-    if len(part.text) <= chars:
-        return part
-    return replace(part, text=f"{part.text[:chars]}\n{text_digest(part.text)}")
-
-
-def text_digest(text: str) -> str:
-    """Return the hash that identifies equal texts."""
-    return hash_text(text, DIGEST_HEX_CHARS)
-
-
-def _decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
-    try:
-        return msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # Half a sign is no JSON to the fast decoder.
-        try:
-            return json.loads(data)
-        except (ValueError, RecursionError):
-            return None

@@ -20,12 +20,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
-from ctxtop.core.compaction.transcript_file import open_transcript
-from ctxtop.core.compaction.transcript_planning import (
-    PlanSource,
-    plan_transcript,
-    read_transcript_view,
-)
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource, read_transcript_view
+from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.measure.token_estimate import Estimator
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 

@@ -13,7 +13,8 @@ from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import CompactionPlan, PlanOptions, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.rewritten_lines import title_lines
-from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.transcript.conversation import PartKind, drops_thinking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.compaction.operation_selection import STRATEGIES
+from ctxtop.core.compaction.transcript_planning import STRATEGIES
 
 from .pairs import LEVELS
 

@@ -13,7 +13,8 @@ import pytest
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from msgspec.structs import replace
 

@@ -11,7 +11,7 @@ from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.receipts import ApplyMode
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_rollover
-from ctxtop.core.compaction.transcript_planning import PlanSource
+from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS
 

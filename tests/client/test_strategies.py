@@ -9,8 +9,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.core.compaction.operation_selection import STRATEGIES
 from ctxtop.core.compaction.receipts import ApplyMode
+from ctxtop.core.compaction.transcript_planning import STRATEGIES
 
 from .acts import VARIABLES
 from .days import DAYS

@@ -18,7 +18,8 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     plan_revert,
     summarise_by_rules,
 )
-from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction import plan as compaction_plan
-from ctxtop.core.compaction import transcript_file
+from ctxtop.core.compaction import transcript_view
 from ctxtop.core.compaction.verify import PASSED_CHECKS
 from ctxtop.tui.cli.command_errors import UNSAFE
 from ctxtop.tui.screens.history import receipt_history
@@ -235,7 +235,7 @@ def test_a_large_transcript_needs_force(
     run: Callable[..., Ended], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", 50_000)
-    monkeypatch.setattr(transcript_file, "LARGE_TRANSCRIPT_BYTES", 50_000)
+    monkeypatch.setattr(transcript_view, "LARGE_TRANSCRIPT_BYTES", 50_000)
     refused = run("--apply")
     assert refused.code == UNSAFE
     note, why = refused.err.splitlines()
@@ -250,7 +250,7 @@ def test_a_transcript_that_is_too_large_is_refused_before_it_is_read(
 ) -> None:
     size = transcript.stat().st_size
     monkeypatch.setattr(compaction_plan, "MAX_TRANSCRIPT_BYTES", size - 1)
-    monkeypatch.setattr("ctxtop.core.compaction.transcript_file.OpenTranscript.scan", None)
+    monkeypatch.setattr("ctxtop.core.compaction.transcript_view.OpenTranscript.scan", None)
     refused = run("--json")
     assert refused.code == UNSAFE
     plan = json.loads(refused.out)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.compaction.recorded_usage import estimate_overhead, lines_for_overhead
+from ctxtop.core.compaction.transcript_reading import estimate_overhead, lines_for_overhead
 from ctxtop.core.transcript.visible_messages import reannounced_attachments
 from msgspec.structs import replace
 

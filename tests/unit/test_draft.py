@@ -6,8 +6,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.plan import PlanOptions, Severity
-from ctxtop.core.compaction.transcript_file import open_transcript
 from ctxtop.core.compaction.transcript_planning import PlanDraft, draft_plan
+from ctxtop.core.compaction.transcript_view import open_transcript
 
 from tests.planned import carried_out, plan_of, short, source_of
 from tests.unit.test_planning import long_session

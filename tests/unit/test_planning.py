@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.core.compaction.operation_selection import (
+from ctxtop.core.compaction.plan import PlanOptions, RemoveLine, Severity, requests_to_break_even
+from ctxtop.core.compaction.protection import NEWEST_TURNS
+from ctxtop.core.compaction.transcript_planning import (
     LET_SESSION_GROW,
     STRATEGIES,
     min_saved_tokens,
+    plan_transcript,
 )
-from ctxtop.core.compaction.plan import PlanOptions, RemoveLine, Severity, requests_to_break_even
-from ctxtop.core.compaction.protection import NEWEST_TURNS
-from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.measure.models import (
     CACHE_WRITE_1H_FACTOR,
     CACHE_WRITE_5M_FACTOR,

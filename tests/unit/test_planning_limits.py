@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING
 
 from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
 from ctxtop.core.compaction import plan as compaction_plan
-from ctxtop.core.compaction import transcript_file
+from ctxtop.core.compaction import transcript_view
 from ctxtop.core.compaction.plan import Refusal, Severity
-from ctxtop.core.compaction.transcript_file import (
+from ctxtop.core.compaction.transcript_reading import read_transcript_view
+from ctxtop.core.compaction.transcript_view import (
+    CACHED_BYTES,
     LARGE_TRANSCRIPT_BYTES,
     large_transcript_note,
     open_transcript,
 )
-from ctxtop.core.compaction.transcript_planning import (
-    read_transcript_view,
-)
-from ctxtop.core.compaction.transcript_view import CACHED_BYTES
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import iter_entries
 from msgspec.structs import replace
@@ -100,14 +98,13 @@ def test_a_long_line_is_read_once_while_short_ones_are_looked_at(
     path = worked(CACHED_BYTES + 1).write(tmp_path / "s.jsonl")
     read: list[int] = []
     with view_of(path) as view:
-        source = view._source
+        read_line = view.read_line
 
-        class Counting:
-            def read_line(self, line: FileLine) -> bytes:
-                read.append(line.number)
-                return source.read_line(line)
+        def count_and_read(line: FileLine) -> bytes:
+            read.append(line.number)
+            return read_line(line)
 
-        monkeypatch.setattr(view, "_source", Counting())
+        monkeypatch.setattr(view, "read_line", count_and_read)
         long = next(line.number for line in view.lines if line.content_bytes > CACHED_BYTES)
         for number in range(1, len(view.lines) + 1):
             assert view.line_bytes(long).endswith(b"}")
@@ -153,7 +150,7 @@ def test_a_large_file_is_planned_for_and_refused(
 
 def test_a_line_that_is_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = worked(long_line=50_000).write(tmp_path / "s.jsonl")
-    monkeypatch.setattr(transcript_file, "MAX_LINE_BYTES", 40_000)
+    monkeypatch.setattr(transcript_view, "MAX_LINE_BYTES", 40_000)
     plan = plan_of(path)
     assert [each.check for each in plan.refused] == ["line-size"]
     assert plan.operations == ()

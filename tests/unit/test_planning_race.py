@@ -11,8 +11,9 @@ import pytest
 from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.plan import Severity
 from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut
-from ctxtop.core.compaction.transcript_file import open_transcript
-from ctxtop.core.compaction.transcript_planning import TranscriptRewrittenError, plan_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import TranscriptRewrittenError
+from ctxtop.core.compaction.transcript_view import open_transcript
 from ctxtop.core.transcript.entry_decoder import iter_entries
 from msgspec.structs import replace
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.compaction.plan import CompactionPlan
-    from ctxtop.core.compaction.transcript_planning import EntryReader
+    from ctxtop.core.compaction.transcript_reading import EntryReader
 
 AIM = short(Severity.PROSE)
 ROUNDS = 8

@@ -15,16 +15,6 @@ TYPES = ["user", "assistant", "custom-title", "user", "api-request", "assistant"
 RAW = [json.dumps({"type": kind, "n": number}).encode() for number, kind in enumerate(TYPES, 1)]
 
 
-class Source:
-    def read_line(self, line: FileLine) -> bytes:
-        return RAW[line.number - 1]
-
-
-class Counter:
-    def tokens(self, part: MessagePart) -> int:
-        return len(part.text)
-
-
 def view() -> TranscriptView:
     offsets = [sum(len(each) + 1 for each in RAW[:place]) for place in range(len(RAW))]
     lines = [
@@ -44,7 +34,9 @@ def view() -> TranscriptView:
         )
         for place, (line, kind) in enumerate(kinds.items())
     ]
-    return TranscriptView(slots, lines, Source(), Counter())
+    return TranscriptView(
+        slots, lines, lambda line: RAW[line.number - 1], lambda part: len(part.text)
+    )
 
 
 def test_a_prompt_and_all_after_it_go_and_titles_stay() -> None:

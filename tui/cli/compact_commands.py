@@ -31,7 +31,6 @@ from ...core.actions.session_compaction import (
     undo_receipt,
 )
 from ...core.compaction.compaction_target import CompactionTarget
-from ...core.compaction.operation_selection import STRATEGIES
 from ...core.compaction.plan import (
     LAST_PROMPT,
     TEMPLATES_BY_SECTIONS,
@@ -44,7 +43,8 @@ from ...core.compaction.plan import (
     plan_to_dict,
 )
 from ...core.compaction.receipts import ApplyMode, CompactionReceipt
-from ...core.compaction.transcript_file import large_transcript_note
+from ...core.compaction.transcript_planning import STRATEGIES
+from ...core.compaction.transcript_view import large_transcript_note
 from ...core.store.database import state_folder
 from ...core.summaries.model_summary import ProviderName
 from ...core.summaries.summary_facts import TEMPLATES as NAMED

@@ -18,13 +18,13 @@ from ..plan import (
     edits_of,
     make_plan,
 )
-from ..recorded_usage import add_lowered_usage
 from ..strategies.reasoning import (
     binds_thinking,
     drop_thinking_after,
     has_open_call,
     list_thinking_after,
 )
+from ..transcript_reading import add_lowered_usage
 from ..transcript_view import TranscriptView
 from .limit_errors import LimitErrorType
 from .recovery_run import is_step_available

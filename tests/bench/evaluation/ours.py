@@ -11,7 +11,8 @@ from ctxtop.core.compaction.plan import PlanOptions, Severity
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import facts_before_tail, summarise_by_rules
 from ctxtop.core.compaction.summary_boundary import Conversation, RetainedTail, read_common_fields
-from ctxtop.core.compaction.transcript_planning import PlanSource, plan_transcript
+from ctxtop.core.compaction.transcript_planning import plan_transcript
+from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
 from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS

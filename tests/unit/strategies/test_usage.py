@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.core.compaction.plan import Operation, Severity
-from ctxtop.core.compaction.recorded_usage import add_lowered_usage
+from ctxtop.core.compaction.transcript_reading import add_lowered_usage
 
 from tests import transcripts as made
 from tests.planned import carried_out, view_of

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Final
 from ....core.actions.session_access import NotPlannedError
 from ....core.actions.session_compaction import PlanContext, draft_compaction, plan_compaction
 from ....core.compaction.plan import CompactionPlan, Operation, PlanOptions
-from ....core.compaction.transcript_planning import EntryReader, PlanDraft
+from ....core.compaction.transcript_planning import PlanDraft
+from ....core.compaction.transcript_reading import EntryReader
 from ....core.compaction.transcript_view import TranscriptView
 from ....core.model.session import Session
 from ....core.transcript.conversation import Entry

@@ -1,0 +1,382 @@
+"""Reads a transcript into a view, streamed so that its texts are never all in memory.
+
+Also what the newest answer recorded as its usage: the overhead it reveals, and lowering it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from sys import intern
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+from msgspec.structs import replace
+
+from ..measure.context_parts import PartCounter, measure_thinking
+from ..transcript.conversation import (
+    Entry,
+    MessagePart,
+    PartKind,
+    Role,
+    drops_thinking,
+    find_cleared_content,
+    has_prompt,
+    is_from_other_model,
+    last_boundary,
+    measured_answers,
+    newest_model,
+    without_sidechains,
+)
+from ..transcript.entry_decoder import iter_entries
+from ..transcript.parent_chain import follow_chain, retained_uuids
+from ..transcript.visible_messages import is_call, visible_entries
+from .edit_builder import count_saved_bytes, make_replacements
+from .plan import (
+    DEFAULT_OPTIONS,
+    AppendLine,
+    Edit,
+    Operation,
+    PlanOptions,
+    ReplaceValue,
+    Severity,
+    edits_of,
+)
+from .protection import find_protected_lines, mark_protected
+from .transcript_view import (
+    OpenTranscript,
+    TranscriptScan,
+    TranscriptView,
+    VisibleBlock,
+    check_line_size,
+    shorten_part,
+    text_digest,
+)
+
+CounterOf = Callable[[str | None], PartCounter]
+
+
+class EntryReader(Protocol):
+    def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
+        """Read entries in file order from a line's byte offset on; that line has number 1."""
+        ...
+
+
+class TranscriptRewrittenError(OSError):
+    """The transcript was rewritten or replaced while it was read; trying again can help."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(0, "it was rewritten while it was read: try again", str(path))
+
+
+class PlanSource(msgspec.Struct, frozen=True):
+    """The transcript to plan for, and what measures it."""
+
+    session_id: str
+    path: Path
+    counter_of: CounterOf  # returns the token counter of a model
+    window_tokens: int | None = None  # of the session's model, if it is known
+    open_in: str | None = None  # what has the session open, if that forbids a plan
+    read_entries: EntryReader = iter_entries
+    """Called twice: for all entries, then for those that are sent."""
+
+
+def read_transcript_view(
+    source: PlanSource,
+    file: OpenTranscript,
+    scan: TranscriptScan,
+    options: PlanOptions = DEFAULT_OPTIONS,
+) -> TranscriptView:
+    """Read a whole transcript, then what is sent once more, to count it.
+
+    The view is of the moment of the scan, whoever writes meanwhile. Raises OSError and
+    TranscriptRewrittenError.
+    """
+    read = read_as_scanned(source.read_entries, file, scan)
+    entries = list(_shorten_entries(read(source.path)))
+    sent = visible_entries(entries)
+    model = newest_model(sent)
+    measures = _PartMeasures(source.path, read, source.counter_of(model))
+    measures.add([*lines_for_overhead(entries, sent), *sent])
+    types = {entry.line: entry.type for entry in entries}
+    lines = tuple(
+        line if line.type else replace(line, type=types.get(line.number, "")) for line in scan.lines
+    )
+    blocks = mark_protected(_make_blocks(sent, measures, model), retained_uuids(entries), options)
+
+    def count_entry(entry: Entry) -> int:
+        if any((entry.line, part) not in measures.known for part in entry.parts):
+            measures.add(lines_for_overhead(entries, ()))
+        return sum(measures.known[entry.line, part].tokens for part in entry.parts)
+
+    return TranscriptView(
+        blocks,
+        lines,
+        file.read_line,
+        measures.counter.tokens,
+        model=model,
+        protected_lines=find_protected_lines(entries, lines),
+        entries=entries,
+        overhead_tokens=estimate_overhead(blocks, entries, count_entry),
+        torn_line=scan.torn_line,
+        window_tokens=source.window_tokens or 0,
+    )
+
+
+def read_as_scanned(
+    read_entries: EntryReader, file: OpenTranscript, scan: TranscriptScan
+) -> EntryReader:
+    """Return a reader of a transcript as a scan found it, without lines that were written since.
+
+    It raises TranscriptRewrittenError if the scanned lines have changed.
+    """
+    lengths = {line.offset: line.content_bytes for line in scan.lines}
+    # Another reader may see more of a line that is too long; nothing is planned there.
+    is_comparable = check_line_size(scan) is None
+
+    def read(path: Path, start: int = 0, /) -> Iterator[Entry]:
+        for entry in read_entries(path, start):
+            if entry.offset >= scan.end_offset:
+                break
+            if is_comparable and lengths.get(entry.offset) != entry.length:
+                raise TranscriptRewrittenError(path)
+            yield entry
+            del entry
+        if not file.is_same_file(path, scan):
+            raise TranscriptRewrittenError(path)
+
+    return read
+
+
+def _shorten_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
+    """Cut long texts, and share the ids that successive lines repeat."""
+    before: Entry | None = None
+    for entry in entries:
+        shortened = replace(entry, parts=tuple(map(shorten_part, entry.parts)), snapshot=None)
+        # The next line is read while this one's texts are not held any more.
+        del entry
+        if before is not None:
+            shortened = replace(
+                shortened,
+                type=intern(shortened.type),
+                parent=_share_string(shortened.parent, before.uuid),
+                message_id=_share_string(shortened.message_id, before.message_id),
+            )
+        before = shortened
+        yield before
+
+
+def _share_string(text: str | None, known: str | None) -> str | None:
+    return known if text == known else text
+
+
+class _PartSize(NamedTuple):
+    """What is held of a part whose text is not."""
+
+    tokens: int
+    chars: int
+    digest: str
+
+
+class _PartMeasures:
+    """The sizes of parts, by line and shortened part; as a counter it knows those parts."""
+
+    def __init__(self, path: Path, read_entries: EntryReader, counter: PartCounter) -> None:
+        self.counter: Final = counter
+        self.known: Final[dict[tuple[int, MessagePart], _PartSize]] = {}
+        self._path: Final = path
+        self._read_entries: Final = read_entries
+        self._tokens: Final[dict[MessagePart, int]] = {}
+
+    def add(self, entries: Sequence[Entry]) -> None:
+        """Measure entries; no line before the first of them is read, and none behind the last."""
+        numbers = {entry.offset: entry.line for entry in entries}
+        if not numbers:
+            return
+        end = max(numbers)
+        for entry in self._read_entries(self._path, min(numbers)):
+            for part in entry.parts if entry.offset in numbers else ():
+                size = self.measure(part)
+                self.known[numbers[entry.offset], shorten_part(part)] = size
+                self._tokens[shorten_part(part)] = size.tokens
+            if entry.offset >= end:
+                break
+            del entry
+
+    def measure(self, part: MessagePart) -> _PartSize:
+        return _PartSize(self.counter.tokens(part), len(part.text), text_digest(part.text))
+
+    def tokens(self, part: MessagePart) -> int:
+        known = self._tokens.get(part)
+        return self.counter.tokens(part) if known is None else known
+
+
+def _make_blocks(
+    sent: Sequence[Entry], measures: _PartMeasures, model: str | None
+) -> list[VisibleBlock]:
+    thinking = measure_thinking(sent, measures)
+    thinking_start = _first_visible_thinking(sent) if drops_thinking(model) else 0
+    blocks: list[VisibleBlock] = []
+    position = 0
+    for number, entry in enumerate(sent):
+        for part in entry.parts:
+            known = measures.known.get((entry.line, part))
+            size = known or measures.measure(part)
+            tokens = size.tokens
+            if part.kind is PartKind.THINKING:
+                is_seen = number >= thinking_start and not is_from_other_model(entry, model)
+                measured = thinking.get(entry.message_id)
+                tokens = (measured.tokens if measured else tokens) if is_seen else 0
+            blocks.append(
+                VisibleBlock(
+                    index=len(blocks),
+                    entry=entry,
+                    part=part,
+                    tokens_before=position,
+                    tokens=tokens,
+                    chars=size.chars,
+                    digest=size.digest,
+                    is_replaced=known is None,
+                )
+            )
+            position += tokens
+    return blocks
+
+
+def _first_visible_thinking(sent: Sequence[Entry]) -> int:
+    """Return the first entry whose thinking is visible to a model that drops earlier turns'.
+
+    A finished turn counts as an earlier one for the next request.
+    """
+    messages = [entry for entry in sent if entry.type in {"user", "assistant"}]
+    last = messages[-1] if messages else None
+    if last and last.role is Role.ASSISTANT and not any(map(is_call, last.parts)):
+        return len(sent)
+    return max((n for n, entry in enumerate(sent) if has_prompt(entry)), default=0)
+
+
+def estimate_overhead(
+    blocks: Sequence[VisibleBlock], entries: Sequence[Entry], count_tokens: Callable[[Entry], int]
+) -> int:
+    """Estimate the tokens of the system prompt and the tools; 0 if no answer recorded its usage.
+
+    It is what the newest answer behind the last boundary used beyond the messages before it. If
+    there is none, or it used no more than they are estimated at, the session's first answer
+    serves: so little stands before it that its estimate is hardly off. `count_tokens` counts
+    those lines.
+    """
+    newest = _overhead_by_newest(blocks, entries)
+    if newest > 0:
+        return newest
+    first_lines = _until_first_answer(entries)
+    if not first_lines:
+        return 0
+    return max(0, (first_lines[-1].context_tokens or 0) - sum(map(count_tokens, first_lines[:-1])))
+
+
+def lines_for_overhead(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
+    """List the lines that `estimate_overhead` has to count beside those that are sent."""
+    newest = next(measured_answers(entries, sent), None)
+    return [] if newest else _until_first_answer(entries)
+
+
+def count_cleared_tokens(
+    blocks: Sequence[VisibleBlock], entries: Sequence[Entry], answer: Entry
+) -> int:
+    """Estimate how many tokens of some blocks were cleared before an answer's request."""
+    cleared = find_cleared_content(answer, entries)
+    return sum(each.tokens for each in blocks if cleared.includes(each.entry, each.part))
+
+
+def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]) -> int:
+    answer = next(measured_answers(entries, [each.entry for each in blocks]), None)
+    if answer is None:
+        return 0
+    first = next(each for each in blocks if each.entry.message_id == answer.message_id)
+    held = first.tokens_before - count_cleared_tokens(blocks[: first.index], entries, answer)
+    return (answer.context_tokens or 0) - held
+
+
+def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
+    messages = [each for each in without_sidechains(entries) if each.parts]
+    first = next((n for n, each in enumerate(messages) if each.context_tokens), None)
+    return [] if first is None else messages[: first + 1]
+
+
+_USAGE: Final = "/message/usage"
+_ITERATIONS: Final = "iterations"
+
+
+def add_lowered_usage(
+    view: TranscriptView, operations: tuple[Operation, ...]
+) -> tuple[Operation, ...]:
+    """Lower the newest answer's usage to what `operations` leave of the context it saw.
+
+    Nothing is added if nothing of that goes, or if no answer follows the last boundary: the
+    client goes by the boundary then.
+    """
+    answer = _newest_answer_lines(view, operations)
+    last_line = max((entry.line for entry in answer), default=0)
+    saved = sum(
+        each.tokens_saved for each in operations if each.line is not None and each.line < last_line
+    )
+    recorded = max((entry.context_tokens or 0 for entry in answer), default=0)
+    # What was cleared in memory comes back on a resume: what it saves, the answer never saw.
+    saved -= sum(count_cleared_tokens(view.blocks, view.entries, each) for each in answer[:1])
+    if not 0 < saved < recorded:
+        # Nothing that it saw goes, or it recorded less than that: then it is low already.
+        return operations
+    left = recorded - saved
+    edits = [edit for entry in answer for edit in _usage_edits(view, entry.line, left)]
+    lowered = Operation(
+        strategy="usage",
+        level=Severity.FILE_ONLY,
+        line=answer[-1].line,
+        kind="usage",
+        what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
+        why="the client goes by it when it resumes: too high, and it compacts at once",
+        tokens_saved=0,
+        bytes_saved=count_saved_bytes(view, edits),
+        edits=tuple(edits),
+    )
+    return (*operations, lowered)
+
+
+def _newest_answer_lines(view: TranscriptView, operations: Sequence[Operation]) -> list[Entry]:
+    """List the lines of the newest answer behind the last boundary that recorded its usage.
+
+    Lines that an operation removes, or rewrites with their usage, are left out.
+    """
+    rewritten = {
+        edit.line
+        for edit in edits_of(operations)
+        if not isinstance(edit, AppendLine) and not _keeps_usage(edit)
+    }
+    last = last_boundary(view.entries)
+    start = -1 if last is None else last.offset
+    answers = [
+        each
+        for each in follow_chain(view.entries)
+        if each.context_tokens and each.offset > start and each.line not in rewritten
+    ]
+    return [each for each in answers if each.message_id == answers[-1].message_id]
+
+
+def _keeps_usage(edit: Edit) -> bool:
+    return isinstance(edit, ReplaceValue) and not f"{_USAGE}/".startswith(f"{edit.pointer}/")
+
+
+def _usage_edits(view: TranscriptView, number: int, tokens: int) -> Iterator[Edit]:
+    usage: dict[str, Any] = view.decoded_line(number)["message"]["usage"]
+    # Of several steps the client counts the output of the last one.
+    last_step = (usage.get(_ITERATIONS) or [usage])[-1]
+    step = {
+        "type": "message",
+        "input_tokens": tokens,
+        "cache_creation_input_tokens": 0,
+        "cache_read_input_tokens": 0,
+        "output_tokens": int(last_step.get("output_tokens") or 0),
+    }
+    if _ITERATIONS in usage:
+        return make_replacements(view, number, {f"{_USAGE}/{_ITERATIONS}": [step]})
+    return make_replacements(view, number, {_USAGE: usage | {_ITERATIONS: [step]}})
