@@ -19,7 +19,7 @@ from ...core.injection.injection_candidates import (
 )
 from ...core.store.queries.agent_queries import results_of_project, results_of_type
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
-from ...core.transcript.conversation import MessagePart, PartKind
+from ...core.transcript.conversation import PartKind
 from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text
@@ -61,7 +61,7 @@ def read_tasks(path: Path, start: int = 0) -> SessionTasks:
         for piece in entry.parts if entry and not entry.sidechain else ():
             if piece.name == PLAN_TOOL and piece.kind is PartKind.TOOL_INPUT:
                 plan = str(parse_tool_input(piece).get("plan") or plan)
-            _update_todos(todos, piece, number)
+            todos.add_part(piece, number)
     return SessionTasks(
         tuple(
             OpenTask(
@@ -74,15 +74,6 @@ def read_tasks(path: Path, start: int = 0) -> SessionTasks:
         ),
         sanitize_text(plan),
     )
-
-
-def _update_todos(todos: TodoList, piece: MessagePart, line: int) -> None:
-    if piece.name not in TODO_TOOLS:
-        return
-    if piece.kind is PartKind.TOOL_INPUT:
-        todos.apply_call(piece.name, parse_tool_input(piece), piece.tool_use_id, line)
-    elif piece.kind is PartKind.TOOL_RESULT:
-        todos.apply_result(piece.tool_use_id, piece.text)
 
 
 RETURNS_BYTES: Final = 4 * TAIL_BYTES

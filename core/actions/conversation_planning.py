@@ -39,15 +39,15 @@ from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_tr
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..store.database import summary_cache_folder
 from ..summaries.model_providers import make_provider
-from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry, SummaryCache
-from ..summaries.summary_budget import SummaryBudget
-from ..summaries.summary_facts import find_template
-from ..summaries.summary_settings import (
+from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry
+from ..summaries.summary_building import (
     CHEAP_MODEL_ALIAS,
     SESSION_MODEL_ALIAS,
+    SummaryBudget,
     SummarySettings,
     read_summary_settings,
 )
+from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS
 from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
@@ -245,7 +245,7 @@ def _summary_commission(
         provider=provider,
         session_id=access.session.session_id,
         model=options.model or settings.resolve_model(access.session.model),
-        cache=SummaryCache(summary_cache_folder(access.store)) if settings.use_cache else None,
+        cache_folder=summary_cache_folder(access.store) if settings.use_cache else None,
         max_words=settings.max_words,
         retry=ProviderRetry(attempt_timeout_s=settings.timeout_s),
         warn=on_message,

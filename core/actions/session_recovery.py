@@ -47,7 +47,7 @@ from ..store.automation_records import clean_up_runs, read_recovery, update_reco
 from ..store.database import StoreError, explain_error, open_reader
 from ..store.token_samples import read_estimator
 from ..store.writer import Writer
-from ..summaries.summary_settings import SummarySettings, read_summary_settings
+from ..summaries.summary_building import SummarySettings, read_summary_settings
 from ..transcript.conversation import Entry, PartKind
 from ..transcript.entry_decoder import iter_entries, read_entries
 from ..transcript.sanitize import sanitize_text

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from ..files.json_spans import JsonSpan, find_span
 from ..files.safe_open import open_regular
 from ..measure.models import LARGE_WINDOW, SMALL_WINDOW
-from ..summaries.name_index import NameIndex, decoded_text
+from ..summaries.mentions import NameIndex, decoded_text
 from ..transcript.conversation import Entry, MessagePart, remembered_leaf
 from ..transcript.raw_lines import MAX_LINE_BYTES, complete_line_length
 from .plan import MAX_TRANSCRIPT_BYTES, Refusal

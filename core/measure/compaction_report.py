@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..model.context import client_token_estimate
-from ..summaries.artifacts import READ_TOOLS, Artifacts
+from ..summaries.artifacts import (
+    READ_TOOLS,
+    Artifacts,
+    LostArtifacts,
+    follow_artifacts,
+    limit_lost_artifacts,
+)
 from ..summaries.decision_patterns import quote_line
-from ..summaries.lost_artifacts import LostArtifacts, follow_artifacts, limit_lost_artifacts
 from ..transcript.conversation import (
     Boundary,
     Entry,
@@ -228,7 +233,8 @@ def report_compactions(
     """
     counted: set[str] = set()
     begin = None
-    for segment, _, lost in follow_artifacts(entries):
+    for compaction in follow_artifacts(entries):
+        segment = compaction.segment
         end = segment.end.offset
         cleared = cleared_result_ids(segment.entries).union(
             *(each.tool_use_ids for each in shown if (begin or 0) <= each.offset < end)
@@ -238,7 +244,7 @@ def report_compactions(
         yield (
             segment.end,
             CompactionReport(
-                forgotten=limit_lost_artifacts(lost),
+                forgotten=limit_lost_artifacts(compaction.lost),
                 refill=None if begin is None else find_refill(segment.entries, segment.boundary),
                 cleared_results=len(new),
                 is_known=segment.has_history,
@@ -279,9 +285,10 @@ def find_retained_and_lost(entries: Iterable[Entry], uuid: str) -> RetainedAndLo
 
     By the rules of `report_compactions`: what a compaction kept stands before the next one too.
     """
-    for segment, retained, lost in follow_artifacts(entries):
+    for compaction in follow_artifacts(entries):
+        segment = compaction.segment
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:
-            return RetainedAndLost(retained, lost, segment.has_history)
+            return RetainedAndLost(compaction.retained, compaction.lost, segment.has_history)
     return None
 
 

@@ -4,31 +4,17 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import Entry, MessagePart, PartKind, group_messages
+from ..transcript.conversation import Entry, PartKind, group_messages
 from ..transcript.redaction import find_secrets
 from ..transcript.visible_messages import visible_entries
-from . import tool_outcomes
-from .artifacts import (
-    EDIT_TOOLS,
-    FILE_TEXT_CHARS,
-    FILE_TEXT_FIELDS,
-    IN_PROGRESS,
-    TODO_TOOLS,
-    WRITE_TOOLS,
-    Artifacts,
-    Todo,
-    TodoList,
-    collect_artifacts,
-    input_texts,
-    parse_tool_input,
-    prompt_excerpt,
-)
+from . import artifacts, tool_outcomes
+from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt_excerpt
 from .decision_patterns import find_sentences, quote_line
 from .key_messages import (
     SPOKEN_KINDS,
@@ -37,23 +23,15 @@ from .key_messages import (
     prompt_facts,
     score_importance,
 )
-from .mentions import contains_secret, find_declarations
-from .name_index import find_names_and_facts, split_words
-from .summary_facts import (
-    FactKind,
-    SummaryFact,
-    make_fact,
-    merge_facts,
-    replace_angle_brackets,
-)
-from .tool_outcomes import SHELL_TOOLS, list_failed_calls, list_file_activity, list_running_jobs
+from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
+from .summary_facts import FactKind, SummaryFact, make_fact, merge_facts, replace_angle_brackets
 
 
 def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
     """List what the model saw before each compaction and sees now, each line once.
 
     So no summary is ever summarised again: what it was made of is still in the file. Prompts
-    that were taken back are on no way to the newest line, and are not listed.
+    that were taken back are not listed: they are not on the chain to the newest line.
     """
     ends = [place for place, entry in enumerate(entries) if entry.boundary]
     seen: dict[int, Entry] = {}
@@ -70,54 +48,53 @@ _ANNOUNCEMENT: Final = re.compile(
     re.IGNORECASE,
 )
 _QUESTION: Final = re.compile(r"\?(?=\s|$)")
-_ANY_SENTENCE: Final = re.compile(r"\w[^.!?\n]{6,}")  # so that every sentence is looked at
+_ANY_SENTENCE: Final = re.compile(r"\w[^.!?\n]{6,}")
 
 
 def find_next_step(
     entries: Sequence[Entry], todos: Sequence[Todo], prompts: Sequence[SummaryFact]
 ) -> tuple[str, int] | None:
-    """Name the next step and the line that says it; None where nobody asked for anything.
+    """Name the next step and the line that says it; None if nobody asked for anything.
 
-    The todo that is being done comes first, then what the model announced or asked last, then
+    The todo in progress comes first, then what the model announced or asked last, then
     the first open todo, then the person's last request.
     """
     doing = next((todo for todo in todos if todo.status == IN_PROGRESS), None)
     if doing:
         return f'go on with "{quote_line(doing.text, STEP_CHARS)}"', doing.line
-    said = _last_answer(entries)
-    if said and (not prompts or said[1] > prompts[-1].line):
-        if announced := _last_sentence_matching(_ANNOUNCEMENT, said[0]):
-            return f'the model announced "{quote_line(announced, STEP_CHARS)}"', said[1]
-        if asked := _last_sentence_matching(_QUESTION, said[0]):
-            return f'the user\'s answer to "{quote_line(asked, STEP_CHARS)}"', said[1]
+    answer = _last_answer(entries)
+    was_answered = answer is not None and (not prompts or answer[0].line > prompts[-1].line)
+    if answer and was_answered:
+        entry, text = answer
+        if announced := _last_sentence_matching(_ANNOUNCEMENT, text):
+            return f'the model announced "{quote_line(announced, STEP_CHARS)}"', entry.line
+        if asked := _last_sentence_matching(_QUESTION, text):
+            return f'the user\'s answer to "{quote_line(asked, STEP_CHARS)}"', entry.line
     if todos:
         return f'begin "{quote_line(todos[0].text, STEP_CHARS)}"', todos[0].line
     if not prompts:
         return None
-    # The request itself stands among the goals, or in what was kept as it is.
-    if said and said[1] > prompts[-1].line:
+    # The request itself is among the goals, or in what was kept as it is.
+    if was_answered:
         return "the user's next request: the current one was answered", prompts[-1].line
     return "answer the current request", prompts[-1].line
 
 
-def _last_answer(entries: Sequence[Entry]) -> tuple[str, int] | None:
+def _last_answer(entries: Sequence[Entry]) -> tuple[Entry, str] | None:
     for entry in reversed(entries):
-        for piece in reversed(entry.parts):
-            if piece.kind is PartKind.TEXT and piece.text.strip():
-                return piece.text, entry.line
+        for part in reversed(entry.parts):
+            if part.kind is PartKind.TEXT and part.text.strip():
+                return entry, part.text
     return None
 
 
 def _last_sentence_matching(pattern: re.Pattern[str], text: str) -> str | None:
-    sentences = find_sentences(_ANY_SENTENCE, text)
-    return next((each for each in reversed(list(sentences)) if pattern.search(each)), None)
+    sentences = list(find_sentences(_ANY_SENTENCE, text))
+    return next((sentence for sentence in reversed(sentences) if pattern.search(sentence)), None)
 
 
-GOAL_CHARS: Final = 300
-"""Of a request where it is named again: its whole text stands among the messages."""
-
-ANCHOR_CHARS: Final = 1_500
-"""Of an anchored message: an answer's end, in which it says what it found."""
+GOAL_CHARS: Final = 300  # of a request where it is named again: its text is among the messages
+ANCHOR_CHARS: Final = 1_500  # of an anchored message: the end of an answer says what it found
 
 MAX_NAMES: Final = 2_000
 """The highest ranked: 12k tokens of them, and the budget decides how many stay."""
@@ -129,33 +106,28 @@ CHECK_COMMAND: Final = re.compile(
 """A command that verifies the work."""
 
 MAX_FILES_WITH_COMMAND: Final = 30
-"""The newest, whose last command is told: what is older was worked on since."""
+"""The newest files, whose last command is reported: older ones were worked on since."""
 
 _REFERRING_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT, PartKind.TOOL_INPUT})
-"""Who refers to a thing: that a tool prints its name again says nothing."""
+"""Who refers to a thing: that a tool prints its name again does not count."""
 
 MIN_REFERENCES: Final = 1
 """Lines of the person and the model that make a name matter by themselves. With two, summaries of
 the recorded sessions lose twice as much of what is referred to later (14.6 % for 7.9 %)."""
 
 _PLAIN_WORD: Final = re.compile(r"[A-Z]?[a-z]+")
-
-ERROR_CHARS: Final = 4_000
-"""Of a failed result, its end: what failed is summed up there, and names the place."""
-
+ERROR_CHARS: Final = 4_000  # of a failed result, its end: it sums up what failed, and where
 _HASH: Final = re.compile("[0-9a-f]{7,40}")
-
-_AGE_PENALTY: Final = 0.3
-"""What a fact loses with age, at the most: the oldest of a kind weighs so much less."""
+_AGE_PENALTY: Final = 0.3  # weight that the oldest fact of a kind loses; newer ones less
 
 
 class ExtractionSource(msgspec.Struct, frozen=True):
-    """What is summed up."""
+    """What is summarised."""
 
-    entries: tuple[Entry, ...]  # all that was ever in the context (`history`), what stays in it too
+    entries: tuple[Entry, ...]  # all that was ever in the context, what stays in it too
     kept_offsets: frozenset[int] = frozenset()
-    """Offsets of the lines that stay word for word: their messages are not said twice."""
-    transcript_path: str = ""  # path of the file that still holds all of it
+    """Offsets of the lines that stay word for word: their messages are not repeated."""
+    transcript_path: str = ""  # the file that still holds all of it
 
 
 def extract_facts(
@@ -167,157 +139,129 @@ def extract_facts(
     retained tail: what the tail finishes is not listed as open (compaction.md 4.2, Q13).
     """
     entries = source.entries
-    away = [entry for entry in entries if entry.offset not in source.kept_offsets]
-    said = prompt_facts(entries)
-    known = collect_artifacts(entries)
-    found = [
-        *_goal_facts(said),
-        *prompt_facts(away),
-        *constraint_facts(said),
+    removed = [entry for entry in entries if entry.offset not in source.kept_offsets]
+    prompts = prompt_facts(entries)
+    known = artifacts.collect_artifacts(entries)
+    todos = _todo_list(entries)
+    facts = [
+        *_goal_facts(prompts),
+        *prompt_facts(removed),
+        *constraint_facts(prompts),
         *_decision_facts(known),
         *_file_facts(entries, previous_facts),
         *_error_facts(entries),
-        *_todo_facts(entries),
+        *_todo_facts(todos),
         *_check_facts(entries),
         *_running_facts(entries),
-        *_anchor_facts(away),
-        *_name_facts(away, known),
-        *_next_step_facts(entries, source.kept_offsets, said),
-        *_hint_facts(source, away),
+        *_anchor_facts(removed),
+        *_name_facts(removed, known),
+        *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
+        *_hint_facts(source, removed),
     ]
-    return merge_facts(_drop_outdated(previous_facts, found), found)
+    return merge_facts(_drop_outdated(previous_facts, facts), facts)
 
 
 def _drop_outdated(
-    earlier: Sequence[SummaryFact], found: Sequence[SummaryFact]
+    earlier: Sequence[SummaryFact], facts: Sequence[SummaryFact]
 ) -> list[SummaryFact]:
     """Leave out of an earlier summary what has a state that only the newest list knows."""
-    passing = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
-    relisted = {each.kind for each in found} & {FactKind.TODO, FactKind.RUNNING}
-    done = {each.key for each in found if each.kind is FactKind.DONE}
-    return [
-        each for each in earlier if each.kind not in passing | relisted and each.key not in done
-    ]
+    outdated = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
+    outdated |= {fact.kind for fact in facts} & {FactKind.TODO, FactKind.RUNNING}
+    done = {fact.key for fact in facts if fact.kind is FactKind.DONE}
+    return [fact for fact in earlier if fact.kind not in outdated and fact.key not in done]
 
 
 def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
-    if not prompts:
-        return []
-    first, last = prompts[0], prompts[-1]
-    goals = [("First request", first)] + ([("Current request", last)] if last is not first else [])
+    first_and_current = [*prompts[:1], *prompts[1:][-1:]]
     return [
         make_fact(
             FactKind.GOAL,
-            f'{what}: "{quote_line(each.text, GOAL_CHARS)}"',
-            each.line,
+            f'{goal}: "{quote_line(prompt.text, GOAL_CHARS)}"',
+            prompt.line,
             0.99,
-            what,
+            goal,
         )
-        for what, each in goals
+        for goal, prompt in zip(
+            ("First request", "Current request"), first_and_current, strict=False
+        )
     ]
 
 
 def _decision_facts(known: Artifacts) -> list[SummaryFact]:
-    said = known.decisions
+    penalties = _age_penalties(known.decisions)
     return [
-        make_fact(
-            FactKind.DECISION,
-            f'"{each.text}"',
-            each.line,
-            0.8 - _AGE_PENALTY * _relative_rank(rank, said),
-        )
-        for rank, each in enumerate(said)
+        make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
+        for quote, penalty in zip(known.decisions, penalties, strict=True)
     ]
+
+
+def _age_penalties(newest_first: Sequence[object]) -> list[float]:
+    return [_AGE_PENALTY * (rank / len(newest_first)) for rank in range(len(newest_first))]
 
 
 def _file_facts(entries: Sequence[Entry], earlier: Sequence[SummaryFact]) -> list[SummaryFact]:
-    heard = (
-        tool_outcomes.parse_file_description(each.text, each.line)
-        for each in earlier
-        if each.kind is FactKind.FILE
+    described = (
+        tool_outcomes.parse_file_description(fact.text, fact.line)
+        for fact in earlier
+        if fact.kind is FactKind.FILE
     )
-    states = list_file_activity(entries, [each for each in heard if each])
-    return [
-        make_fact(
-            FactKind.FILE,
-            tool_outcomes.describe_file(
-                state if rank < MAX_FILES_WITH_COMMAND else replace(state, command="")
-            ),
-            state.line,
-            # All that was changed comes before what was said about it (Q7).
-            0.94 - 0.04 * _relative_rank(rank, states)
-            if state.is_changed
-            else 0.7 - _AGE_PENALTY * _relative_rank(rank, states),
-            state.path,
-        )
-        for rank, state in enumerate(states)
-    ]
+    states = tool_outcomes.list_file_activity(entries, [file for file in described if file])
+    facts = []
+    for rank, state in enumerate(states):
+        age = rank / len(states)
+        # All that was changed comes before what was said about it (Q7).
+        weight = 0.94 - 0.04 * age if state.is_changed else 0.7 - _AGE_PENALTY * age
+        shown = state if rank < MAX_FILES_WITH_COMMAND else replace(state, command="")
+        text = tool_outcomes.describe_file(shown)
+        facts.append(make_fact(FactKind.FILE, text, state.line, weight, state.path))
+    return facts
 
 
 def _error_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
-    found = list_failed_calls(entries)
+    failures = tool_outcomes.list_failed_calls(entries)[::-1]
     return [
         make_fact(
             FactKind.ERROR,
-            tool_outcomes.describe_failure(each),
-            each.line,
-            (0.85 if each.resolved_line is None else 0.65)
-            - _AGE_PENALTY * _relative_rank(rank, found),
-            f"{each.call}: {each.error_line}",
+            tool_outcomes.describe_failure(failure),
+            failure.line,
+            (0.85 if failure.resolved_line is None else 0.65) - penalty,
+            f"{failure.call}: {failure.error_line}",
         )
-        for rank, each in enumerate(reversed(found))
+        for failure, penalty in zip(failures, _age_penalties(failures), strict=True)
     ]
 
 
 def _todo_list(entries: Sequence[Entry]) -> TodoList:
     todos = TodoList()
     for entry in entries:
-        for piece in entry.parts:
-            if piece.name not in TODO_TOOLS:
-                continue
-            if piece.kind is PartKind.TOOL_INPUT:
-                todos.apply_call(piece.name, parse_tool_input(piece), piece.tool_use_id, entry.line)
-            elif piece.kind is PartKind.TOOL_RESULT:
-                todos.apply_result(piece.tool_use_id, piece.text)
+        for part in entry.parts:
+            todos.add_part(part, entry.line)
     return todos
 
 
-def _todo_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
-    todos = _todo_list(entries)
+def _todo_facts(todos: TodoList) -> list[SummaryFact]:
+    weighted = [
+        (FactKind.TODO, todo, 0.97 if todo.status == IN_PROGRESS else 0.95) for todo in todos.open
+    ]
+    weighted += [(FactKind.DONE, todo, 0.45) for todo in todos.closed]
     return [
-        *(
-            make_fact(
-                FactKind.TODO,
-                f"[{todo.status}] {todo.text}",
-                todo.line,
-                0.97 if todo.status == IN_PROGRESS else 0.95,
-                todo.text,
-            )
-            for todo in todos.open
-        ),
-        *(
-            make_fact(FactKind.DONE, f"[{todo.status}] {todo.text}", todo.line, 0.45, todo.text)
-            for todo in todos.closed
-        ),
+        make_fact(kind, f"[{todo.status}] {todo.text}", todo.line, weight, todo.text)
+        for kind, todo, weight in weighted
     ]
 
 
 def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
     """Return the last outcome of each command that verifies the work."""
-    asked: dict[str | None, str] = {}
     last: dict[str, SummaryFact] = {}
-    for entry in entries:
-        for piece in entry.parts:
-            if piece.kind is PartKind.TOOL_INPUT and piece.name in SHELL_TOOLS:
-                asked[piece.tool_use_id] = str(parse_tool_input(piece).get("command") or "")
-            elif piece.kind is PartKind.TOOL_RESULT and piece.tool_use_id in asked:
-                command = asked[piece.tool_use_id]
-                if not CHECK_COMMAND.search(command):
-                    continue
-                how = "failed" if piece.failed else "went well"
-                shown = quote_line(replace_angle_brackets(command), tool_outcomes.COMMAND_CHARS)
-                last.pop(shown, None)
-                last[shown] = make_fact(FactKind.DONE, f"`{shown}` {how}", entry.line, 0.75, shown)
+    for call, result, line in artifacts.tool_results(entries):
+        if call is result or call.name not in tool_outcomes.SHELL_TOOLS:
+            continue
+        command = str(artifacts.parse_tool_input(call).get("command") or "")
+        if CHECK_COMMAND.search(command):
+            outcome = "failed" if result.failed else "went well"
+            shown = quote_line(replace_angle_brackets(command), tool_outcomes.COMMAND_CHARS)
+            last.pop(shown, None)
+            last[shown] = make_fact(FactKind.DONE, f"`{shown}` {outcome}", line, 0.75, shown)
     return list(reversed(last.values()))
 
 
@@ -326,143 +270,123 @@ def _running_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
         make_fact(
             FactKind.RUNNING, f"{job.kind} {job.job_id}: {job.task}", job.line, 0.98, job.job_id
         )
-        for job in list_running_jobs(entries)
+        for job in tool_outcomes.list_running_jobs(entries)
     ]
 
 
-def _anchor_facts(away: Sequence[Entry]) -> list[SummaryFact]:
+def _anchor_facts(removed: Sequence[Entry]) -> list[SummaryFact]:
     """Return the text of the model's own anchors, which no other list holds (003-28)."""
-    found = []
     own = [
         message
-        for message in group_messages(list(away))
-        if any(piece.kind is PartKind.TEXT and piece.text.strip() for piece in message.parts)
+        for message in group_messages(list(removed))
+        if any(part.kind is PartKind.TEXT and part.text.strip() for part in message.parts)
     ]
+    facts = []
     for message in find_anchors(own):
-        said = "\n".join(each.text for each in message.parts if each.kind in SPOKEN_KINDS).strip()
-        score = score_importance(message)
+        text = "\n".join(part.text for part in message.parts if part.kind in SPOKEN_KINDS).strip()
+        shown = text if len(text) <= ANCHOR_CHARS else f"…{text[-ANCHOR_CHARS:]}"
+        weight = 0.4 + 0.3 * score_importance(message)
         line = message.entries[0].line
-        text = said if len(said) <= ANCHOR_CHARS else f"…{said[-ANCHOR_CHARS:]}"
-        found.append(make_fact(FactKind.ANCHOR, text, line, 0.4 + 0.3 * score, message.key))
-    return sorted(found, key=lambda each: each.line)
+        facts.append(make_fact(FactKind.ANCHOR, shown, line, weight, message.key))
+    return sorted(facts, key=lambda fact: fact.line)
 
 
-def _name_facts(away: Sequence[Entry], known: Artifacts) -> list[SummaryFact]:
+def _name_facts(removed: Sequence[Entry], known: Artifacts) -> list[SummaryFact]:
     """List the names that matter, by how many lines of the person and the model refer to them.
 
     Those are what was defined or edited, what is in an error, what the person named, and what
-    the model itself referred to. A plain word that was quoted (`want`) is a name only where the
+    the model itself referred to. A plain word that was quoted (`want`) is a name only if the
     person or the work names it.
     """
-    used = {name.text: rank for rank, name in enumerate(known.names)}
-    matters = _named_by_work(away)
-    referred: Counter[str] = Counter()
+    ranks = {name.text: rank for rank, name in enumerate(known.names)}
+    important = _named_by_work(removed)
+    references: Counter[str] = Counter()
     secrets: set[str] = set()
-    for entry in away:
-        found: dict[str, bool] = {}
-        for piece in entry.parts:
-            text = f"{piece.path or ''}\n{_piece_text(piece)}"
+    for entry in removed:
+        refers: dict[str, bool] = {}
+        for part in entry.parts:
+            text = f"{part.path or ''}\n{part_text(part)}"
             secrets |= find_secrets(text)
-            for thing in find_names_and_facts(text, split_words(text)):
-                if thing in matters or not _PLAIN_WORD.fullmatch(thing):
-                    found[thing] = found.get(thing, False) or piece.kind in _REFERRING_KINDS
-        referred.update({thing: int(refers) for thing, refers in found.items()})
-    names = sorted(referred, key=lambda name: (-referred[name], used.get(name, len(used))))
+            for name in _names_in(text):
+                if name in important or not _PLAIN_WORD.fullmatch(name):
+                    refers[name] = refers.get(name, False) or part.kind in _REFERRING_KINDS
+        references.update({name: int(is_referred) for name, is_referred in refers.items()})
+    names = sorted(references, key=lambda name: (-references[name], ranks.get(name, len(ranks))))
     shown = [
         name
         for name in names
-        # A hash that nobody refers to says nothing, and a comma parts the names of a list.
-        if (referred[name] or not _HASH.fullmatch(name))
-        and (name in matters or referred[name] >= MIN_REFERENCES)
+        # A hash that nobody refers to has no meaning, and a comma separates the names of a list.
+        if (references[name] or not _HASH.fullmatch(name))
+        and (name in important or references[name] >= MIN_REFERENCES)
         and ", " not in name
         and not contains_secret(name)
         and not any(name in secret for secret in secrets)
     ][:MAX_NAMES]
     return [
-        make_fact(FactKind.NAME, name, 0, 0.4 - _AGE_PENALTY * _relative_rank(rank, shown))
-        for rank, name in enumerate(shown)
+        make_fact(FactKind.NAME, name, 0, 0.4 - penalty)
+        for name, penalty in zip(shown, _age_penalties(shown), strict=True)
     ]
 
 
-def _named_by_work(away: Sequence[Entry]) -> frozenset[str]:
+def _named_by_work(removed: Sequence[Entry]) -> frozenset[str]:
     """Find what was defined or edited, what failed, and what the person named."""
-    found: set[str] = set()
-    for entry in away:
-        for piece in entry.parts:
-            if piece.kind is PartKind.PROMPT:
-                found.update(_words_in(prompt_excerpt(piece.text)))
-            elif piece.kind is PartKind.TOOL_RESULT and piece.failed:
-                said = _words_in(piece.text[-ERROR_CHARS:])
-                found.update(thing for thing in said if not _PLAIN_WORD.fullmatch(thing))
-            elif piece.kind is PartKind.TOOL_INPUT and piece.name in EDIT_TOOLS | WRITE_TOOLS:
-                bodies = [
-                    text
-                    for key, text in input_texts(parse_tool_input(piece))
-                    if key in FILE_TEXT_FIELDS
-                ]
-                for body in bodies:
-                    found |= find_declarations(body[:FILE_TEXT_CHARS])
-                found.update(_words_in(piece.path or ""))
-    return frozenset(found)
+    changing = artifacts.EDIT_TOOLS | artifacts.WRITE_TOOLS
+    names: set[str] = set()
+    for entry in removed:
+        for part in entry.parts:
+            if part.kind is PartKind.PROMPT:
+                names.update(_names_in(prompt_excerpt(part.text)))
+            elif part.kind is PartKind.TOOL_RESULT and part.failed:
+                in_error = _names_in(part.text[-ERROR_CHARS:])
+                names.update(name for name in in_error if not _PLAIN_WORD.fullmatch(name))
+            elif part.kind is PartKind.TOOL_INPUT and part.name in changing:
+                for field, text in artifacts.input_texts(artifacts.parse_tool_input(part)):
+                    if field in artifacts.FILE_TEXT_FIELDS:
+                        names |= find_declarations(text[: artifacts.FILE_TEXT_CHARS])
+                names.update(_names_in(part.path or ""))
+    return frozenset(names)
 
 
-def _words_in(text: str) -> Iterable[str]:
+def _names_in(text: str) -> dict[str, str]:
     return find_names_and_facts(text, split_words(text))
 
 
-def _piece_text(piece: MessagePart) -> str:
-    """Return a part's text; of a call the values of its input, without JSON escapes."""
-    if piece.kind is not PartKind.TOOL_INPUT:
-        return piece.text
-    return "\n".join(text for _, text in input_texts(parse_tool_input(piece)))
-
-
 def _next_step_facts(
-    entries: Sequence[Entry], kept: frozenset[int], prompts: Sequence[SummaryFact]
+    entries: Sequence[Entry],
+    kept: frozenset[int],
+    todos: Sequence[Todo],
+    prompts: Sequence[SummaryFact],
 ) -> list[SummaryFact]:
-    """Name the next step; quote the last words where they do not stand in the kept tail."""
-    todos = _todo_list(entries).open
-    words = _last_words(entries, kept)
-    has_spoken = any(piece.kind is PartKind.TEXT for entry in entries for piece in entry.parts)
-    if has_spoken and not words and not todos:
+    """Name the next step; quote the last words unless the kept tail holds them."""
+    last_words = _last_words(entries, kept)
+    has_spoken = any(part.kind is PartKind.TEXT for entry in entries for part in entry.parts)
+    if has_spoken and not last_words and not todos:
         # The kept tail says it itself.
         return []
     step = find_next_step(entries, todos, prompts)
-    named = (
-        [make_fact(FactKind.NEXT, f"Next step: {step[0]}", step[1], 0.97, "next step")]
-        if step
-        else []
-    )
-    return [*named, *words]
+    if step is None:
+        return last_words
+    text, line = step
+    return [make_fact(FactKind.NEXT, f"Next step: {text}", line, 0.97, "next step"), *last_words]
 
 
 def _last_words(entries: Sequence[Entry], kept: frozenset[int]) -> list[SummaryFact]:
-    spoken = [
-        (entry, piece)
-        for entry in entries
-        for piece in entry.parts
-        if piece.kind is PartKind.TEXT and piece.text.strip()
-    ]
-    if not spoken or spoken[-1][0].offset in kept:
+    answer = _last_answer(entries)
+    if answer is None or answer[0].offset in kept:
         return []
-    entry, piece = spoken[-1]
-    text = " ".join(piece.text[-2 * GOAL_CHARS :].split())
-    said = f'The last words before the cut: "…{text[-GOAL_CHARS:]}"'
-    return [make_fact(FactKind.NEXT, said, entry.line, 0.96, "last words")]
+    entry, text = answer
+    end = " ".join(text[-2 * GOAL_CHARS :].split())[-GOAL_CHARS:]
+    quoted = f'The last words before the cut: "…{end}"'
+    return [make_fact(FactKind.NEXT, quoted, entry.line, 0.96, "last words")]
 
 
-def _hint_facts(source: ExtractionSource, away: Sequence[Entry]) -> list[SummaryFact]:
-    if not source.transcript_path or not away:
+def _hint_facts(source: ExtractionSource, removed: Sequence[Entry]) -> list[SummaryFact]:
+    if not source.transcript_path or not removed:
         return []
-    first, last = min(each.line for each in away), max(each.line for each in away)
-    said = (
+    first, last = min(entry.line for entry in removed), max(entry.line for entry in removed)
+    hint = (
         f"All that was removed is still in {source.transcript_path}, lines {first} to {last},"
-        " one JSON"
-        " object a line; [L…] names the line of each item. Read there, or read a file again,"
-        " before you rely on a detail that is not here."
+        " one JSON object a line; [L…] names the line of each item. Read there, or read a file"
+        " again, before you rely on a detail that is not here."
     )
-    return [make_fact(FactKind.HINT, said, 0, 1.0, "transcript")]
-
-
-def _relative_rank(rank: int, of: Sequence[object]) -> float:
-    return rank / len(of)
+    return [make_fact(FactKind.HINT, hint, 0, 1.0, "transcript")]

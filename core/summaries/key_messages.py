@@ -9,8 +9,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-import msgspec
-
 from ..transcript.conversation import RESULT_KINDS, ConversationMessage, Entry, PartKind
 from .artifacts import prompt_excerpt
 from .decision_patterns import DECISION_PATTERN, RULE_PATTERN, find_sentences
@@ -18,34 +16,22 @@ from .mentions import contains_secret
 from .summary_facts import FactKind, SummaryFact, make_fact
 
 ANCHOR_MARKER: Final = "<!-- anchor -->"  # 003-05
+MAX_ANCHORS: Final = 5  # 003-28
 
+# What each sign of importance is worth, 0..1 (003-32).
+USER_EXPLICIT_WEIGHT: Final = 1.0
+DECISION_WEIGHT: Final = 0.8
+TOOL_RESULT_WEIGHT: Final = 0.7
+KEYWORD_WEIGHT: Final = 0.5
 
-class ImportanceWeights(msgspec.Struct, frozen=True):
-    """What each sign is worth, 0..1 (003-32)."""
-
-    user_explicit: float = 1.0
-    decision: float = 0.8
-    tool_result: float = 0.7
-    keyword: float = 0.5
-
-
-class ImportanceSettings(msgspec.Struct, frozen=True):
-    """By what a message is judged."""
-
-    weights: ImportanceWeights = ImportanceWeights()
-    anchor_marker: str = ANCHOR_MARKER
-    keyword_target: int = 5
-    """Keywords that make a message as dense as can be. The requirements leave it open: five
-    are more than a message has that only happens to name an error."""
-
-
-_DEFAULT_IMPORTANCE: Final = ImportanceSettings()
+KEYWORD_TARGET: Final = 5
+"""Keywords that give the full keyword weight. The requirements leave it open: five are more than
+a message has that only happens to name an error."""
 
 SPOKEN_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY})
 """What a person or the model says. A file that was read may hold any mark by chance."""
 
-
-# Korean has no word limits that \b would see: particles are joined to the word.
+# Korean has no word boundaries that \b would match: particles are joined to the word.
 _EMPHASIS: Final = re.compile(
     r"\b(?:important|remember|do not forget|don't forget|never forget|keep in mind|note that)\b"
     r"|중요|기억해|잊지",
@@ -60,66 +46,33 @@ _KEYWORDS: Final = re.compile(
 )
 
 
-def score_importance(
-    message: ConversationMessage, settings: ImportanceSettings = _DEFAULT_IMPORTANCE
-) -> float:
+def score_importance(message: ConversationMessage) -> float:
     """Score a message by its strongest sign, 0..1 (003-17)."""
-    weights = settings.weights
-    explicit = has_anchor_marker(message, settings.anchor_marker) or _any_match(
-        message, _EMPHASIS, frozenset({PartKind.PROMPT})
-    )
-    decision = _any_match(message, DECISION_PATTERN, SPOKEN_KINDS)
-    result = any(piece.kind in RESULT_KINDS for piece in message.parts)
-    density = min(1.0, _count_keywords(message) / max(1, settings.keyword_target))
-    score = max(
-        weights.user_explicit * explicit,
-        weights.decision * decision,
-        weights.tool_result * result,
-        weights.keyword * density,
-    )
-    return min(1.0, max(0.0, score))
+    spoken = [part.text for part in message.parts if part.kind in SPOKEN_KINDS]
+    prompts = (part.text for part in message.parts if part.kind is PartKind.PROMPT)
+    if _has_anchor_marker(message) or any(map(_EMPHASIS.search, prompts)):
+        return USER_EXPLICIT_WEIGHT
+    if any(map(DECISION_PATTERN.search, spoken)):
+        return DECISION_WEIGHT
+    if any(part.kind in RESULT_KINDS for part in message.parts):
+        return TOOL_RESULT_WEIGHT
+    keywords = sum(len(_KEYWORDS.findall(text)) for text in spoken)
+    return KEYWORD_WEIGHT * min(1.0, keywords / KEYWORD_TARGET)
 
 
-def has_anchor_marker(message: ConversationMessage, marker: str = ANCHOR_MARKER) -> bool:
+def _has_anchor_marker(message: ConversationMessage) -> bool:
     """Whether the user or the model marked a message as one to keep (003-05)."""
-    return any(marker in piece.text for piece in message.parts if piece.kind in SPOKEN_KINDS)
+    return any(ANCHOR_MARKER in part.text for part in message.parts if part.kind in SPOKEN_KINDS)
 
 
-def _any_match(
-    message: ConversationMessage, pattern: re.Pattern[str], kinds: frozenset[PartKind]
-) -> bool:
-    return any(pattern.search(piece.text) for piece in message.parts if piece.kind in kinds)
+def find_anchors(messages: Sequence[ConversationMessage]) -> tuple[ConversationMessage, ...]:
+    """Choose the anchors: first the marked ones, then the highest score, then the newest."""
 
+    def rank(place: int) -> tuple[bool, float, int]:
+        return _has_anchor_marker(messages[place]), score_importance(messages[place]), place
 
-def _count_keywords(message: ConversationMessage) -> int:
-    return sum(
-        len(_KEYWORDS.findall(piece.text)) for piece in message.parts if piece.kind in SPOKEN_KINDS
-    )
-
-
-class AnchorSettings(msgspec.Struct, frozen=True):
-    """How many messages are anchors, and by what they are chosen."""
-
-    max_anchors: int = 5  # 003-28
-    importance: ImportanceSettings = ImportanceSettings()
-
-
-_DEFAULT_ANCHORS: Final = AnchorSettings()
-
-
-def find_anchors(
-    messages: Sequence[ConversationMessage], settings: AnchorSettings = _DEFAULT_ANCHORS
-) -> tuple[ConversationMessage, ...]:
-    """Choose the anchors, first come the marked ones, then the highest score, then the newest."""
-    marker = settings.importance.anchor_marker
-
-    def by_rank(place: int) -> tuple[bool, float, int]:
-        message = messages[place]
-        score = score_importance(message, settings.importance)
-        return (has_anchor_marker(message, marker), score, place)
-
-    ranked = sorted(range(len(messages)), key=by_rank, reverse=True)
-    return tuple(messages[place] for place in ranked[: max(0, settings.max_anchors)])
+    ranked = sorted(range(len(messages)), key=rank, reverse=True)
+    return tuple(messages[place] for place in ranked[:MAX_ANCHORS])
 
 
 NOT_TYPED_PREFIXES: Final = (
@@ -130,12 +83,10 @@ NOT_TYPED_PREFIXES: Final = (
     "<command-",
     "<local-command-",
 )
-"""How texts begin that stand in a person's place: summaries, prompts for one, local commands
+"""How texts begin that take a person's place: summaries, prompts for one, local commands
 (client 2.1.170 to 2.1.329; compaction.md 6.1 has a summary that lists such a one)."""
 
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.DOTALL)
-
-
 _COMMAND_NAME: Final = re.compile(r"<command-name>\s*/?([^<\s]+)\s*</command-name>")
 _COMMAND_ARGUMENTS: Final = re.compile(r"<command-args>(.*?)</command-args>", re.DOTALL)
 
@@ -150,31 +101,31 @@ CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMAND_LIST.split())
 """Commands of the client's own that ask nothing of the model (2.1.330)."""
 
 _MODE_COMMANDS: Final = frozenset({"plan"})
-"""Commands that ask something of the model by their arguments alone."""
+"""Commands that ask something of the model only by their arguments."""
 
 
 def typed_command(text: str) -> str | None:
-    """Write a slash command as the person typed it; None where the text asks nothing by one."""
-    named = _COMMAND_NAME.search(text) if text.startswith("<command-") else None
-    if named is None or named[1] in CLIENT_COMMANDS:
+    """Write a slash command as the person typed it; None if the text asks nothing by one."""
+    name = _COMMAND_NAME.search(text) if text.startswith("<command-") else None
+    if name is None or name[1] in CLIENT_COMMANDS:
         return None
-    asked = _COMMAND_ARGUMENTS.search(text)
-    words = asked[1].strip() if asked else ""
-    if not words and named[1] in _MODE_COMMANDS:
+    arguments = _COMMAND_ARGUMENTS.search(text)
+    words = arguments[1].strip() if arguments else ""
+    if not words and name[1] in _MODE_COMMANDS:
         return None
-    return f"/{named[1]} {words}".strip()
+    return f"/{name[1]} {words}".strip()
 
 
 def prompt_facts(entries: Iterable[Entry]) -> list[SummaryFact]:
     """Return the user's messages word for word, oldest first, without the client's additions."""
-    found: list[SummaryFact] = []
+    facts: list[SummaryFact] = []
     for entry in entries:
-        said = [piece.text for piece in entry.parts if piece.kind is PartKind.PROMPT]
-        text = _REMINDER.sub("", "\n".join(said)).strip()
+        prompts = [part.text for part in entry.parts if part.kind is PartKind.PROMPT]
+        text = _REMINDER.sub("", "\n".join(prompts)).strip()
         text = typed_command(text) or text
         if text and not text.startswith(NOT_TYPED_PREFIXES):
-            found.append(make_fact(FactKind.PROMPT, text, entry.line, 1.0, f"{entry.line}:{text}"))
-    return found
+            facts.append(make_fact(FactKind.PROMPT, text, entry.line, 1.0, f"{entry.line}:{text}"))
+    return facts
 
 
 def constraint_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
@@ -182,10 +133,10 @@ def constraint_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
 
     A sentence that holds what looks like a key is left out; its message still holds it.
     """
-    found: dict[str, SummaryFact] = {}
+    facts: dict[str, SummaryFact] = {}
     for prompt in prompts:
         for sentence in find_sentences(RULE_PATTERN, prompt_excerpt(prompt.text)):
             if not contains_secret(sentence):
-                found.pop(sentence, None)
-                found[sentence] = make_fact(FactKind.CONSTRAINT, f'"{sentence}"', prompt.line, 1.0)
-    return list(reversed(found.values()))
+                facts.pop(sentence, None)
+                facts[sentence] = make_fact(FactKind.CONSTRAINT, f'"{sentence}"', prompt.line, 1.0)
+    return list(reversed(facts.values()))

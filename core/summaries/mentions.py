@@ -1,4 +1,4 @@
-"""Find the names in a text, and whether a text mentions a name, a file or a sentence."""
+"""Find the names and facts in a text, and whether a text mentions a name, a file or a sentence."""
 
 from __future__ import annotations
 
@@ -8,48 +8,40 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from typing import Final
 
-MIN_NAME_CHARS: Final = 8
-"""Characters (compaction.md 4.6); shorter ones stand in any text by chance."""
-
-MAX_NAME_CHARS: Final = 160  # characters: a longer one is data, not a name
-NAME_CACHE_SIZE: Final = 8_192
-"""Tokens of which it is remembered whether they are names: about 2 MB."""
-
-PASTE_TAG: Final = "pasted_content"
-"""The tag in which the client puts what was pasted into a prompt."""
+MIN_NAME_CHARS: Final = 8  # compaction.md 4.6; shorter ones occur in any text by chance
+MAX_NAME_CHARS: Final = 160  # a longer one is data, not a name
+PASTE_TAG: Final = "pasted_content"  # the tag that the client puts around pasted text
 
 _PASTE_TAG_PATTERN: Final = re.compile(rf"</?{PASTE_TAG}\b[^<>]{{0,200}}>")
-
 _TOKEN: Final = re.compile(rf"[\w./\\$@-]{{{MIN_NAME_CHARS},}}")
 _HUMP: Final = re.compile(r"[a-z0-9][A-Z]")
-_OWNER_PREFIX: Final = re.compile(
+_OWNER: Final = re.compile(
     r"^(?:self|this|cls)\.|^\.{2,}(?![/\\])|^\.(?=\w+(?:\.|[a-z0-9][A-Z]))|^//+"
 )
 _BUILTIN_NAME: Final = re.compile(
     r"(?:console|JSON|Math|Object|Array|Promise|Number|String|document|window|\w)\.|/dev/|\d"
 )
-"""How names begin that every program uses, that a loop gives, or that are no name."""
-_NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")
-"""An address, a pattern of a search, and what was left out."""
+"""How names begin that every program uses, loop variables, and what is no name."""
+_NOT_A_PATH: Final = re.compile(r"\w@|\\\W|\.\.\.")  # an address, a search pattern, an ellipsis
 _TWO_WORDS: Final = re.compile(r"[A-Za-z]+/[A-Za-z]+")
 _NAME_SEPARATOR: Final = re.compile(r"[./\\-]+")
 _TWO_LETTERS: Final = re.compile(r"[^\W\d_]{2}")
 _NUMBER_OR_HASH: Final = re.compile(r"[0-9a-fA-F]{7,}|[\d_.:TZ+-]+|v?\d[\w.-]*")
+_HASH: Final = re.compile(r"(?=.*\d)[0-9a-fA-F]+")
 _SECRET: Final = re.compile(
     r"(?:sk|pk|rk)[-_](?:live|test|ant|proj|[A-Za-z0-9]{16})|gh[pousr]_|github_pat_|glpat-|xox[a-z]-"
     r"|AKIA|ASIA|eyJ[\w-]{8}|(?:toolu|msg|req|call|srvtoolu|resp|chatcmpl)_"
 )
-"""How keys begin, and the ids that an API gives: neither is a name of anything."""
+"""How keys begin, and the ids that an API gives: neither names anything."""
 
-_MIXED_CHARS: Final = 24
-"""From here on, small and capital letters with digits between them are a key or a hash."""
+_MIXED_CHARS: Final = 24  # mixed-case letters and digits of this length are a key or a hash
 
 _DECLARATION: Final = re.compile(
     r"(?:\b(?:def|class|function|fn|func|struct|interface|type|enum|trait|module|namespace)"
     r"|^(?:export )?(?:const|let|var))\s+([A-Za-z_$][\w$]+)",
     re.MULTILINE,
 )
-"""Of variables those of a module alone: the others do not live long."""
+"""Of variables only those of a module: the others are short-lived."""
 
 
 def find_names(text: str) -> set[str]:
@@ -58,41 +50,30 @@ def find_names(text: str) -> set[str]:
     A name has a path separator, a dot, an underscore or a camel hump inside
     (compaction.md 4.6); hashes, ids, versions, numbers and keys are left out.
     """
-    said = strip_paste_tags(text)
-    return {name for token in set(_TOKEN.findall(said)) if (name := _name_of_token(token))}
-
-
-def strip_paste_tags(text: str) -> str:
-    """Leave the tags around pasted texts out; the texts stay."""
-    return _PASTE_TAG_PATTERN.sub(" ", text) if PASTE_TAG in text else text
-
-
-def strip_pasted_text(text: str) -> str:
-    """Return a prompt without what was pasted; all of it where nothing else was said."""
-    if PASTE_TAG not in text:
-        return text
-    opens, closes = f"<{PASTE_TAG}", f"</{PASTE_TAG}>"
-    typed, at = [], 0
-    while (start := text.find(opens, at)) >= 0 and (end := text.find(closes, start)) >= 0:
-        typed.append(text[at:start])
-        at = end + len(closes)
-    words = strip_paste_tags(" ".join((*typed, text[at:])))
-    return words if words.strip() else strip_paste_tags(text)
-
-
-def find_names_in_order(text: str) -> Iterator[str]:
-    """Yield the names of `find_names` in the order in which they first occur."""
-    seen: set[str] = set()
-    for found in _TOKEN.finditer(strip_paste_tags(text)):
-        name = _name_of_token(found[0])
-        if name and name not in seen:
-            seen.add(name)
-            yield name
+    return _names_of(_TOKEN.findall(strip_paste_tags(text)))
 
 
 def find_declarations(text: str) -> set[str]:
     """Find the functions, classes and constants that a piece of code declares."""
-    return {name for token in set(_DECLARATION.findall(text)) if (name := _name_of_token(token))}
+    return _names_of(_DECLARATION.findall(text))
+
+
+def strip_paste_tags(text: str) -> str:
+    """Remove the tags around pasted texts; the texts stay."""
+    return _PASTE_TAG_PATTERN.sub(" ", text) if PASTE_TAG in text else text
+
+
+def strip_pasted_text(text: str) -> str:
+    """Return a prompt without what was pasted; all of it if nothing else was typed."""
+    if PASTE_TAG not in text:
+        return text
+    opening, closing = f"<{PASTE_TAG}", f"</{PASTE_TAG}>"
+    typed, at = [], 0
+    while (start := text.find(opening, at)) >= 0 and (end := text.find(closing, start)) >= 0:
+        typed.append(text[at:start])
+        at = end + len(closing)
+    words = strip_paste_tags(" ".join((*typed, text[at:])))
+    return words if words.strip() else strip_paste_tags(text)
 
 
 def contains_secret(text: str) -> bool:
@@ -109,13 +90,17 @@ def split_path(path: str) -> list[str]:
     return [part for part in re.split(r"[/\\]+", path) if part not in {"", "."}]
 
 
+def _names_of(tokens: Iterable[str]) -> set[str]:
+    return {name for token in set(tokens) if (name := _name_of_token(token))}
+
+
 def _name_of_token(token: str) -> str | None:
-    # A session says the same names again and again.
+    # A session uses the same names again and again.
     return _parse_name_cached(token) if len(token) <= MAX_NAME_CHARS else _parse_name(token)
 
 
 def _parse_name(token: str) -> str | None:
-    name = _OWNER_PREFIX.sub("", token.lstrip("-").rstrip(".-/\\"))
+    name = _OWNER.sub("", token.lstrip("-").rstrip(".-/\\"))
     if not MIN_NAME_CHARS <= len(name) <= MAX_NAME_CHARS or not _looks_like_name(name):
         return None
     if _BUILTIN_NAME.match(name) or _NOT_A_PATH.search(name):
@@ -125,11 +110,12 @@ def _parse_name(token: str) -> str | None:
         return None
     if all(_NUMBER_OR_HASH.fullmatch(part) or not _TWO_LETTERS.search(part) for part in parts):
         return None
-    # One part that is a hash (a build's file, a temporary folder) makes the whole passing.
-    return None if any(len(part) >= MIN_NAME_CHARS and _is_hash(part) for part in parts) else name
+    # A part that is a hash (a build's file, a temporary folder) makes the name short-lived.
+    has_hash = any(len(part) >= MIN_NAME_CHARS and _HASH.fullmatch(part) for part in parts)
+    return None if has_hash else name
 
 
-_parse_name_cached: Final = lru_cache(NAME_CACHE_SIZE)(_parse_name)
+_parse_name_cached: Final = lru_cache(8_192)(_parse_name)  # about 2 MB
 
 
 def _looks_like_name(name: str) -> bool:
@@ -141,33 +127,44 @@ def _looks_like_name(name: str) -> bool:
     return "." in inside or name.startswith((".", "@"))
 
 
-def _is_hash(part: str) -> bool:
-    return bool(re.fullmatch(r"[0-9a-fA-F]+", part)) and any(each.isdigit() for each in part)
-
-
 def _is_random(part: str) -> bool:
     if len(part) < _MIXED_CHARS or "_" in part or "/" in part:
         return False
-    digits = sum(each.isdigit() for each in part)
+    digits = sum(character.isdigit() for character in part)
     return digits >= len(part) // 8 and part.lower() != part
 
 
+def _find_whole_word(text: str, word: str, before: str = "_", after: str = "_") -> int:
+    """Return where a word occurs with no letter, digit or mark beside it, or -1.
+
+    `before` and `after` are the marks that may not stand directly before or after it.
+    """
+    place = text.find(word)
+    while place >= 0:
+        end = place + len(word)
+        if not _joins(text[place - 1 : place], before) and not _joins(text[end : end + 1], after):
+            return place
+        place = text.find(word, place + 1)
+    return -1
+
+
+def _joins(character: str, marks: str) -> bool:
+    return character.isalnum() or (character != "" and character in marks)
+
+
 MIN_SENTENCE_SHARE: Final = 0.5
-"""Of a sentence's weight that must be exceeded. Of the decisions in the recorded sessions'
-segments those above it are in the summaries in other words, and those below are not."""
+"""Share of a sentence's weight that must be exceeded. Of the decisions in the recorded sessions'
+segments, those above it are in the summaries in other words and those below it are not."""
 
 PASSAGE_LINES: Final = 3
-"""Sentences or lines that are looked at together: over a whole summary of 4,000 words the
-words of any sentence about the same work are found, each said of something else."""
+"""Lines or sentences that form a passage: a whole summary of 4,000 words holds the words of any
+sentence about the same work, each about something else."""
 
-ENTITY_WEIGHT: Final = 3
-"""A name or a quoted word weighs as much as so many words: it is what a sentence is about."""
-
-STEM_LETTERS: Final = 6
-"""Letters by which a word is known again in another form: decide, decided, deciding."""
+ENTITY_WEIGHT: Final = 3  # words that a name or quoted word counts for: the sentence is about it
+STEM_LETTERS: Final = 6  # letters that identify a word in another form: decide, decided, deciding
 
 _LINE_OR_SENTENCE_END: Final = re.compile(r"\n|(?<=[.!?])\s")
-_WORD: Final = re.compile(r"[^\W\d_]{3,}")
+_LETTERS: Final = re.compile(r"[^\W\d_]{3,}")
 _QUOTED: Final = re.compile(r"`([^`\n]{2,80})`|\"([^\"\n]{2,40})\"")
 _HANGUL: Final = re.compile(r"[가-힣]+")
 
@@ -180,18 +177,18 @@ _STOP_WORD_LIST: Final = (
     " want was were what when where which while who why will with would you your"
 )
 _STOP_WORDS: Final = frozenset(_STOP_WORD_LIST.split())
-"""Words that stand in every text, and the cues themselves: they tell nothing apart."""
+"""Words that occur in every text, and the cue words: they distinguish nothing."""
 
 
 class MentionIndex:
-    """A text that is asked many times whether it speaks of something; capitals do not count."""
+    """A text that is asked many times whether it mentions something, ignoring case."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._text: Final = "\n".join(texts).casefold()
 
     def has_name(self, name: str) -> bool:
         """Whether the text holds a name as a whole word."""
-        return _contains_word(self._text, name.casefold())
+        return _find_whole_word(self._text, name.casefold()) >= 0
 
     def has_path(self, path: str, shared: frozenset[str] = frozenset()) -> bool:
         """Whether a file is named: by its basename, or with its folder if that is ambiguous.
@@ -216,17 +213,17 @@ class MentionIndex:
         plain = " ".join(sentence.casefold().split())
         if plain.rstrip(".!?…") in self._flat:
             return True
-        entities = {each.casefold() for each in _entities(sentence)}
-        words = _stems(plain) - {stem for each in entities for stem in _stems(each)}
-        found: Counter[int] = Counter()
-        for places, weight in (
-            *((self._lines_naming(each), ENTITY_WEIGHT) for each in entities),
-            *((self._lines_with(each), 1) for each in words),
+        entities = {entity.casefold() for entity in _entities(sentence)}
+        words = _stems(plain) - {stem for entity in entities for stem in _stems(entity)}
+        weights: Counter[int] = Counter()
+        for lines, weight in (
+            *((self._lines_naming(entity), ENTITY_WEIGHT) for entity in entities),
+            *((self._lines_with(word), 1) for word in words),
         ):
-            for passage in {line - back for line in places for back in range(PASSAGE_LINES)}:
-                found[passage] += weight
+            for passage in {line - back for line in lines for back in range(PASSAGE_LINES)}:
+                weights[passage] += weight
         whole = ENTITY_WEIGHT * len(entities) + len(words)
-        return max(found.values(), default=0) > MIN_SENTENCE_SHARE * whole
+        return max(weights.values(), default=0) > MIN_SENTENCE_SHARE * whole
 
     @cached_property
     def _flat(self) -> str:
@@ -234,56 +231,204 @@ class MentionIndex:
 
     @cached_property
     def _lines(self) -> list[str]:
-        return [
-            line for line in _LINE_OR_SENTENCE_END.split(self._text) if line and not line.isspace()
-        ]
+        lines = _LINE_OR_SENTENCE_END.split(self._text)
+        return [line for line in lines if line and not line.isspace()]
 
     @cached_property
-    def _places(self) -> dict[str, set[int]]:
-        places: dict[str, set[int]] = {}
+    def _lines_by_stem(self) -> dict[str, set[int]]:
+        lines: dict[str, set[int]] = {}
         for number, line in enumerate(self._lines):
-            for word in _WORD.findall(line):
-                places.setdefault(word[:STEM_LETTERS], set()).add(number)
-        return places
+            for word in _LETTERS.findall(line):
+                lines.setdefault(word[:STEM_LETTERS], set()).add(number)
+        return lines
 
     def _lines_with(self, stem: str) -> Iterable[int]:
         if not _HANGUL.match(stem):
-            return self._places.get(stem, ())
-        # Korean puts its particles at the word's end: without them it is found inside others.
+            return self._lines_by_stem.get(stem, ())
+        # Korean joins its particles to the word's end: the bare word is found inside others.
         return [number for number, line in enumerate(self._lines) if stem in line]
 
     def _lines_naming(self, name: str) -> Iterable[int]:
         if name not in self._text:
             return ()
-        return [number for number, line in enumerate(self._lines) if _contains_word(line, name)]
+        return [n for n, line in enumerate(self._lines) if _find_whole_word(line, name) >= 0]
 
 
 def _stems(plain: str) -> set[str]:
-    stems = set()
-    for word in _WORD.findall(plain):
-        if _HANGUL.match(word):
-            stems.add(word[:-1])
-        elif word not in _STOP_WORDS:
-            stems.add(word[:STEM_LETTERS])
-    return stems
+    return {
+        word[:-1] if _HANGUL.match(word) else word[:STEM_LETTERS]
+        for word in _LETTERS.findall(plain)
+        if word not in _STOP_WORDS
+    }
 
 
 def _entities(sentence: str) -> set[str]:
-    quoted = {one or other for one, other in _QUOTED.findall(sentence)}
+    quoted = {ticked or in_quotes for ticked, in_quotes in _QUOTED.findall(sentence)}
     inside = " ".join(quoted)
     return quoted | {name for name in find_names(sentence) if name not in inside}
 
 
-def _contains_word(text: str, wanted: str) -> bool:
-    place = text.find(wanted)
-    while place >= 0:
-        if not (
-            _is_word_character(text, place - 1) or _is_word_character(text, place + len(wanted))
-        ):
-            return True
-        place = text.find(wanted, place + 1)
-    return False
+_WORD: Final = re.compile(r"[\w./\\$@-]{3,}")  # what a name or a fact is made of
+_WORD_MARKS: Final = "_./\\$@-"
+_OWNER_PREFIX: Final = re.compile(r"(?:self|this|cls)\.|//")  # before a word, and no part of it
+_WORD_JOINTS: Final = re.compile(r"[-@]|\.\.+|\\+[nrt]?")
+"""Between the parts of an id, before a version, in a range, and where a line end is written as
+an escape: each part is a fact of its own."""
+
+_MAX_LOST_PER_TOKEN: Final = 2 / 1_000
+"""Names that an operation may lose for each token that it frees: measured, a conversation names
+5 to 20 things in 1,000 tokens, and 98 % of their weight is to stay (compaction.md 7.8)."""
+
+_FACT: Final = re.compile(
+    r"(?P<code>E[A-Z]{4,12}|[A-Z]{1,4}\d{3,5}|[A-Z][A-Za-z]+(?:Error|Exception))"
+    r"|(?P<variable>[A-Z][A-Z0-9]*_[A-Z0-9_]+)"
+    r"|(?P<opaque>v?\d+\.\d+\.\d+(?:-[\w.]+)?|(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,40})"
+    r"|(?P<port>\d{2,5})"
+    r"|(?P<constant>[A-Za-z][\w-]{3,39})"
+)
+"""Error codes and classes, environment variables, versions and hashes; ports and quoted
+constants depend on what surrounds them (compaction.md 4.2, Q3)."""
+
+_PORT_PREFIXES: Final = ("localhost:", "127.0.0.1:", "0.0.0.0:", "ort ", "--port ", "--port=")
+_SCHEMES: Final = ("https://", "http://")
+_URL: Final = re.compile(r"[^\s\"'<>`\])\\]+")
+_QUOTES: Final = "\"'`"
+FACT_CONTEXT_CHARS: Final = 40  # before an opaque fact; where they are few, half as many behind it
 
 
-def _is_word_character(text: str, place: int) -> bool:
-    return 0 <= place < len(text) and (text[place].isalnum() or text[place] == "_")
+class NameIndex:
+    """How many parts of a conversation hold each word."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._held: Final = Counter[str]()
+        for text in texts:
+            self._held.update(split_words(text))
+        self._ever: Final = self._held.copy()
+
+    def unique_names(self, text: str, kept_text: str = "") -> list[str]:
+        """List what a part's text names and neither another part nor what is kept of it does.
+
+        What most parts held comes first; of equals facts, for they are short and occur
+        nowhere else, then names, in the order of the text. A number or a hash includes
+        the words before it: alone it has no meaning.
+        """
+        names = self._names_only_in(text, kept_text)
+        return sorted(names, key=lambda shown: -self._ever[names[shown]])
+
+    def allows_loss(self, before: str, after: str, saved_tokens: int) -> bool:
+        """Whether a change loses few enough names for the tokens that it frees."""
+        lost = self._names_only_in(before, after).values()
+        return sum(max(1, self._ever[word]) for word in lost) <= _MAX_LOST_PER_TOKEN * saved_tokens
+
+    def replace_text(self, before: str, after: str) -> None:
+        """Update the counts when a part's text changes."""
+        old, new = split_words(before), split_words(after)
+        self._held.subtract(old - new)
+        self._held.update(new - old)
+
+    def _names_only_in(self, text: str, kept: str) -> dict[str, str]:
+        """Map each name or fact found only in this text, as displayed, to its counted word."""
+        kept_words = split_words(kept)
+        unique = {word for word in split_words(text) if self._held[word] <= 1} - kept_words
+        return find_names_and_facts(text, unique) if unique else {}
+
+
+@lru_cache(maxsize=16)
+def split_words(text: str) -> frozenset[str]:
+    """Split a text into possible names; joined words are also split into their parts."""
+    words = {_strip_word(word) for word in set(_WORD.findall(text))}
+    parts = (_WORD_JOINTS.split(word) for word in words if _WORD_JOINTS.search(word))
+    return frozenset(words.union(*parts))
+
+
+@lru_cache(maxsize=16_384)  # about 3 MB
+def _strip_word(word: str) -> str:
+    owner = _OWNER_PREFIX.match(word)
+    return (word[owner.end() :] if owner else word).rstrip("-./\\")
+
+
+def find_names_and_facts(text: str, words: Iterable[str]) -> dict[str, str]:
+    """Find which words are facts or names: as displayed, facts first.
+
+    Each is mapped to the word under which it is counted.
+    """
+    facts: dict[str, str] = {}
+    names: dict[str, str] = {}
+    shown_to = 0
+    for place, _, word in sorted((_find_word(text, word), -len(word), word) for word in words):
+        if place < shown_to:
+            # It is a part of what was shown.
+            continue
+        if fact := _fact_at(text, place, word):
+            if not contains_secret(fact):
+                facts.setdefault(fact, word)
+        elif name := _name_of_token(word):
+            names.setdefault(name, word)
+        else:
+            continue
+        shown_to = place + len(word)
+    in_facts = split_words("\n".join(facts))
+    return facts | {name: word for name, word in names.items() if word not in in_facts}
+
+
+def decoded_text(value: object, call_id: str | None) -> str:
+    """Join the texts of a decoded line's message: of one call or result, or of all others."""
+    line = value if isinstance(value, dict) else {}
+    message = line.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return "\n".join(_strings([content, line.get("attachment"), line.get("content")]))
+    return "\n".join(
+        text
+        for block in content
+        if isinstance(block, dict)
+        and call_id == (block.get("tool_use_id") or (block.get("input") and block.get("id")))
+        for text in _strings([block.get(name) for name in ("text", "content", "input")])
+    )
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (list, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _strings(inner)
+
+
+def _find_word(text: str, word: str) -> int:
+    """Find where a word occurs as a whole; its first place if it is always a part of others."""
+    # A dot after it ends a sentence.
+    place = _find_whole_word(text, word, _WORD_MARKS, _WORD_MARKS.replace(".", ""))
+    return place if place >= 0 else text.find(word)
+
+
+def _fact_at(text: str, place: int, word: str) -> str | None:
+    """Return the fact as a stub displays it; None if the word is no fact."""
+    scheme = next((scheme for scheme in _SCHEMES if text.endswith(scheme, 0, place)), None)
+    if scheme:
+        address = _URL.match(text, place)
+        return f"{scheme}{address[0].rstrip('.,;:!?)') if address else word}"
+    fact = _FACT.fullmatch(word)
+    if fact is None:
+        return None
+    kind, end = fact.lastgroup, place + len(word)
+    if kind == "opaque" or (kind == "port" and text.endswith(_PORT_PREFIXES, 0, place)):
+        return _fact_with_context(text, place, end)
+    if kind == "constant":
+        quoted = text[place - 1 : place] in _QUOTES and text[end : end + 1] in _QUOTES
+        return word if quoted and text[end : end + 1] else None
+    return None if kind == "port" else word
+
+
+def _fact_with_context(text: str, start: int, end: int) -> str:
+    """Return an opaque fact with the words around it on its line."""
+    first = max(text.rfind("\n", 0, start) + 1, start - FACT_CONTEXT_CHARS)
+    before, after = text[first:start], ""
+    if first and text[first - 1] != "\n":
+        # The word that the window cuts is left out.
+        before = before.partition(" ")[2] if " " in before else before
+    if len(before) < FACT_CONTEXT_CHARS // 2:
+        after = text[end : end + FACT_CONTEXT_CHARS // 2].partition("\n")[0]
+        is_complete = text[end + len(after) : end + len(after) + 1] in {"", "\n"}
+        after = after if is_complete else after.rpartition(" ")[0]
+    return f"{before.lstrip()}{text[start:end]}{after.rstrip()}"

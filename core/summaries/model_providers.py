@@ -12,34 +12,39 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
 import msgspec
 
 from ..host import client_environment, find_program, is_loopback
-from .model_summary import Provider, ProviderError, ProviderName, SummaryRequest
+from .model_summary import (
+    MAX_ANSWER_TOKENS,
+    SYSTEM_PROMPT,
+    Provider,
+    ProviderError,
+    ProviderName,
+    SummaryRequest,
+)
 
-MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024  # bytes: a summary of 8,192 tokens has some 40,000
-ERROR_CHARS: Final = 200  # characters of what an API says of an error: one line
+MAX_RESPONSE_BYTES: Final = 4 * 1024 * 1024  # a summary of 8,192 tokens has some 40,000 bytes
+ERROR_CHARS: Final = 200  # characters of a provider's error message: one line
 RETRYABLE_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-"""Statuses after which asking again may help."""
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A key is never sent to where somebody else points."""
+    """A key is never sent to where another host points."""
 
     def redirect_request(self, *_: object, **__: object) -> None:
-        """Follow nothing."""
         return
 
 
 def post_json(
     url: str, headers: Mapping[str, str], body: Mapping[str, object], timeout_s: float
 ) -> dict[str, Any]:
-    """Send a JSON object and give the one that comes back; raises ProviderError.
+    """Send a JSON object and return the one in the response; raises ProviderError.
 
-    Only https, or http to this machine itself.
+    Only https, or http to this machine.
     """
     _check_url(url)
     request = urllib.request.Request(  # noqa: S310 -- checked above
@@ -54,9 +59,11 @@ def post_json(
             data = answer.read(MAX_RESPONSE_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:
-            said = _redact_keys(headers, error.read(ERROR_CHARS * 4).decode("utf-8", "replace"))
-        passing = error.code in RETRYABLE_STATUSES
-        raise ProviderError(f"{host} answered {error.code}: {said}", passing=passing) from None
+            body_text = error.read(ERROR_CHARS * 4).decode("utf-8", "replace")
+        raise ProviderError(
+            f"{host} answered {error.code}: {_redact_keys(headers, body_text)}",
+            passing=error.code in RETRYABLE_STATUSES,
+        ) from None
     except TimeoutError:
         raise ProviderError(f"{host} took more than {timeout_s:.0f} s", passing=True) from None
     except (OSError, http.client.HTTPException) as error:
@@ -74,9 +81,9 @@ def post_json(
 
 
 def _opener(url: str) -> urllib.request.OpenerDirector:
-    # What runs on this machine is not reached through a proxy.
-    own = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(url).hostname or "") else []
-    return urllib.request.build_opener(_NoRedirect, *own)
+    # This machine is not reached through a proxy.
+    proxies = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(url).hostname or "") else []
+    return urllib.request.build_opener(_NoRedirect, *proxies)
 
 
 def _check_url(url: str) -> None:
@@ -91,57 +98,78 @@ def _check_url(url: str) -> None:
         raise ProviderError("the address of the API is not https: a key would be sent in the open")
 
 
-def _redact_keys(headers: Mapping[str, str], said: str) -> str:
+def _redact_keys(headers: Mapping[str, str], message: str) -> str:
     """Redact keys in an API's error message: some repeat the key that they reject."""
     for value in headers.values():
         for secret in (value, value.removeprefix("Bearer ")):
-            said = said.replace(secret, "…") if len(secret) > len("2023-06-01") else said
-    return " ".join(said.split())[:ERROR_CHARS]
+            if len(secret) > len(ANTHROPIC_VERSION):
+                message = message.replace(secret, "…")
+    return _one_line(message)
 
 
-ANTHROPIC_KEY_VARIABLE: Final = "ANTHROPIC_API_KEY"
-ANTHROPIC_URL_VARIABLE: Final = "ANTHROPIC_BASE_URL"
-ANTHROPIC_DEFAULT_URL: Final = "https://api.anthropic.com"
+def _one_line(message: str) -> str:
+    return " ".join(message.split())[:ERROR_CHARS]
+
+
 ANTHROPIC_VERSION: Final = "2023-06-01"
+TEMPERATURE: Final = 0.2  # R003-07
+_CUT_OFF: Final = f"the summary was cut off at {MAX_ANSWER_TOKENS:,} tokens"
 
 
-class AnthropicApi(msgspec.Struct, frozen=True):
-    """POST /v1/messages."""
+class _HttpApi(msgspec.Struct, frozen=True):
+    """An API whose address and key come from environment variables; the key is never shown."""
 
     environment: Mapping[str, str]
 
+    label: ClassVar[str]
+    default_url: ClassVar[str]
+    key_variable: ClassVar[str]
+    url_variable: ClassVar[str]
+
     def __repr__(self) -> str:
-        return f"AnthropicApi({self.name})"
+        return f"{type(self).__name__}({self.name})"
 
     @property
     def name(self) -> str:
-        """The API's address."""
-        return f"anthropic {self._base}"
+        return f"{self.label} {self.base_url}"
 
     @property
-    def _base(self) -> str:
-        return (self.environment.get(ANTHROPIC_URL_VARIABLE) or ANTHROPIC_DEFAULT_URL).rstrip("/")
+    def base_url(self) -> str:
+        return (self.environment.get(self.url_variable) or self.default_url).rstrip("/")
+
+    def required_key(self) -> str:
+        key = self.environment.get(self.key_variable)
+        if not key:
+            raise ProviderError(
+                f"{self.key_variable} is not set: set it, or choose another provider"
+            )
+        return key
+
+
+class AnthropicApi(_HttpApi, frozen=True):
+    """POST /v1/messages."""
+
+    label = "anthropic"
+    default_url = "https://api.anthropic.com"
+    key_variable = "ANTHROPIC_API_KEY"
+    url_variable = "ANTHROPIC_BASE_URL"
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
         """Return the text blocks of the answer, joined (001-32); raises ProviderError."""
-        key = self.environment.get(ANTHROPIC_KEY_VARIABLE)
-        if not key:
-            raise ProviderError(
-                f"{ANTHROPIC_KEY_VARIABLE} is not set: set it, or choose another provider"
-            )
+        key = self.required_key()
         answer = post_json(
-            f"{self._base}/v1/messages",
+            f"{self.base_url}/v1/messages",
             {"x-api-key": key, "anthropic-version": ANTHROPIC_VERSION},
             {
                 "model": request.model,
-                "max_tokens": request.max_tokens,
-                "system": request.system,
+                "max_tokens": MAX_ANSWER_TOKENS,
+                "system": SYSTEM_PROMPT,
                 "messages": [{"role": "user", "content": request.text}],
             },
             timeout_s,
         )
         if answer.get("stop_reason") == "max_tokens":
-            raise ProviderError(f"the summary was cut off at {request.max_tokens:,} tokens")
+            raise ProviderError(_CUT_OFF)
         blocks = answer.get("content")
         return "".join(
             str(block.get("text", ""))
@@ -150,46 +178,28 @@ class AnthropicApi(msgspec.Struct, frozen=True):
         )
 
 
-OPENAI_KEY_VARIABLE: Final = "OPENAI_API_KEY"
-OPENAI_URL_VARIABLE: Final = "OPENAI_BASE_URL"
-OPENAI_DEFAULT_URL: Final = "https://api.openai.com/v1"
-
-TEMPERATURE: Final = 0.2  # R003-07
-
-
-class OpenAiApi(msgspec.Struct, frozen=True):
+class OpenAiApi(_HttpApi, frozen=True):
     """POST /chat/completions below the base address."""
 
-    environment: Mapping[str, str]
-
-    def __repr__(self) -> str:
-        return f"OpenAiApi({self.name})"
-
-    @property
-    def name(self) -> str:
-        """The API's address."""
-        return f"openai {self._base}"
-
-    @property
-    def _base(self) -> str:
-        return (self.environment.get(OPENAI_URL_VARIABLE) or OPENAI_DEFAULT_URL).rstrip("/")
+    label = "openai"
+    default_url = "https://api.openai.com/v1"
+    key_variable = "OPENAI_API_KEY"
+    url_variable = "OPENAI_BASE_URL"
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
         """Return the answer's text; raises ProviderError. Only the default server needs a key."""
-        key = self.environment.get(OPENAI_KEY_VARIABLE)
-        if not key and self._base == OPENAI_DEFAULT_URL:
-            raise ProviderError(
-                f"{OPENAI_KEY_VARIABLE} is not set: set it, or choose another provider"
-            )
+        key = self.environment.get(self.key_variable)
+        if self.base_url == self.default_url:
+            key = self.required_key()
         answer = post_json(
-            f"{self._base}/chat/completions",
+            f"{self.base_url}/chat/completions",
             {"authorization": f"Bearer {key}"} if key else {},
             {
                 "model": request.model,
-                "max_tokens": request.max_tokens,
+                "max_tokens": MAX_ANSWER_TOKENS,
                 "temperature": TEMPERATURE,
                 "messages": [
-                    {"role": "system", "content": request.system},
+                    {"role": "system", "content": SYSTEM_PROMPT},
                     {"role": "user", "content": request.text},
                 ],
             },
@@ -200,24 +210,17 @@ class OpenAiApi(msgspec.Struct, frozen=True):
         if not isinstance(first, dict):
             return ""
         if first.get("finish_reason") == "length":
-            raise ProviderError(f"the summary was cut off at {request.max_tokens:,} tokens")
+            raise ProviderError(_CUT_OFF)
         message = first.get("message")
-        said = message.get("content") if isinstance(message, dict) else None
-        return said if isinstance(said, str) else ""
+        text = message.get("content") if isinstance(message, dict) else None
+        return text if isinstance(text, str) else ""
 
 
 CLAUDE_PROGRAM: Final = "claude"
 
-CLI_ERROR_CHARS: Final = 200  # characters of what the client says of an error: one line
 CLAUDE_OPTIONS: Final = (
-    "--no-session-persistence",
-    "--safe-mode",
-    "--setting-sources",
-    "user",
-    "--tools",
-    "",
-    "--output-format",
-    "json",
+    *("--no-session-persistence", "--safe-mode", "--setting-sources", "user"),
+    *("--tools", "", "--output-format", "json"),
 )
 """No transcript of its own, no hooks, skills, memory or plugins, no tools (2.1.329, `--help`)."""
 
@@ -237,7 +240,6 @@ class ClaudeCli(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The command."""
         return f"{CLAUDE_PROGRAM} -p"
 
     def generate(self, request: SummaryRequest, timeout_s: float) -> str:
@@ -247,16 +249,16 @@ class ClaudeCli(msgspec.Struct, frozen=True):
             raise ProviderError(
                 f"there is no `{CLAUDE_PROGRAM}` on the PATH: install it, or name another"
             )
-        words = [program, "-p", "--model", request.model, "--system-prompt", request.system]
-        own = client_environment(self.environment)
+        words = [program, "-p", "--model", request.model, "--system-prompt", SYSTEM_PROMPT]
+        environment = client_environment(self.environment)
         with tempfile.TemporaryDirectory(prefix="ctxtop-") as folder:
-            # Above it stands a folder that others may write to: nothing is looked for there.
-            own["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
+            # Others may write to the folder above: nothing is looked for there.
+            environment["GIT_CEILING_DIRECTORIES"] = str(Path(folder).parent)
             try:
                 ended = subprocess.run(  # noqa: S603 -- no shell; nothing of the text is a word
                     [*words, *CLAUDE_OPTIONS],
                     cwd=folder,
-                    env=own,
+                    env=environment,
                     input=request.text.encode("utf-8", "replace"),
                     capture_output=True,
                     timeout=timeout_s,
@@ -272,24 +274,21 @@ class ClaudeCli(msgspec.Struct, frozen=True):
 
 def _parse_output(ended: subprocess.CompletedProcess[bytes]) -> str:
     try:
-        said = msgspec.json.decode(ended.stdout, type=_CliOutput)
+        output = msgspec.json.decode(ended.stdout, type=_CliOutput)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        said = _CliOutput(is_error=True)
-    if ended.returncode or said.is_error:
-        words = said.result or (ended.stderr or ended.stdout).decode("utf-8", "replace")
-        shown = (
-            " ".join(words.split())[:CLI_ERROR_CHARS] or f"it said nothing, code {ended.returncode}"
-        )
+        output = _CliOutput(is_error=True)
+    if ended.returncode or output.is_error:
+        message = output.result or (ended.stderr or ended.stdout).decode("utf-8", "replace")
+        shown = _one_line(message) or f"it said nothing, code {ended.returncode}"
         raise ProviderError(f"the client gave no summary: {shown}", passing=True)
-    return said.result
+    return output.result
 
 
 def make_provider(name: ProviderName, environment: Mapping[str, str]) -> Provider | None:
     """Make a provider by name; None for `none`, which needs no model."""
-    if name is ProviderName.CLAUDE_CLI:
-        return ClaudeCli(environment)
-    if name is ProviderName.ANTHROPIC:
-        return AnthropicApi(environment)
-    if name is ProviderName.OPENAI:
-        return OpenAiApi(environment)
-    return None
+    providers: dict[ProviderName, type[ClaudeCli | AnthropicApi | OpenAiApi]] = {
+        ProviderName.CLAUDE_CLI: ClaudeCli,
+        ProviderName.ANTHROPIC: AnthropicApi,
+        ProviderName.OPENAI: OpenAiApi,
+    }
+    return providers[name](environment) if name in providers else None

@@ -16,10 +16,10 @@ from ..files.file_operations import write_file_atomically
 from ..files.safe_open import open_regular
 from ..transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from ..transcript.redaction import redact
+from . import summary_building
 from .decision_patterns import quote_line
 from .key_messages import prompt_facts
-from .lost_artifacts import MODEL_MIN_NAMED_SHARE, find_missing_facts, find_summary_flaws
-from .summary_budget import EstimateTokens, Summary, SummaryBudget, build_summary, estimate_tokens
+from .summary_building import CHEAP_MODEL, DEFAULT_MAX_WORDS, Summary, SummaryBudget, build_summary
 from .summary_facts import (
     MODEL_SUMMARY_KEY,
     FactKind,
@@ -30,10 +30,8 @@ from .summary_facts import (
     replace_angle_brackets,
 )
 
-CHEAP_MODEL: Final = "claude-haiku-4-5"
-"""Asked where no other model is named (T-05: ours is cheap by default)."""
-
 SYSTEM_PROMPT: Final = "You are a helpful assistant that creates concise summaries."  # 001-30
+MAX_ANSWER_TOKENS: Final = 8_192  # R001-05
 
 
 class ProviderName(StrEnum):
@@ -50,8 +48,6 @@ class SummaryRequest(msgspec.Struct, frozen=True):
 
     text: str  # the task and the conversation
     model: str = CHEAP_MODEL
-    max_tokens: int = 8_192  # of the answer (R001-05)
-    system: str = SYSTEM_PROMPT
 
 
 class ProviderError(Exception):
@@ -63,11 +59,10 @@ class ProviderError(Exception):
     def __init__(self, message: str, *, passing: bool = False) -> None:
         super().__init__(message)
         self.retryable: Final = passing
-        """Asking again may help."""
 
 
 class Provider(Protocol):
-    """Somebody who answers."""
+    """A model that writes summaries."""
 
     @property
     def name(self) -> str:
@@ -79,22 +74,23 @@ class Provider(Protocol):
         ...
 
 
+MAX_RETRY_DELAY_S: Final = 30.0
+TOTAL_TIMEOUT_S: Final = 120.0  # of all attempts together (compaction.md 7.5)
+
+
 class ProviderRetry(msgspec.Struct, frozen=True):
-    """How often, and after how long."""
+    """How often a provider is asked again, and how long an attempt may take."""
 
     retries: int = 2
-    first_delay_s: float = 2.0
-    factor: float = 2.0
-    max_delay_s: float = 30.0
-    attempt_timeout_s: float = 60.0  # of each attempt (`compact.timeout_s`)
-    total_timeout_s: float = 120.0  # of all together (compaction.md 7.5)
-
-    def delay_s(self, attempt: int) -> float:
-        """Return the seconds to wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
-        return min(self.first_delay_s * self.factor**attempt, self.max_delay_s)
+    attempt_timeout_s: float = 60.0  # `compact.timeout_s`
 
 
 DEFAULT_RETRY: Final = ProviderRetry()
+
+
+def retry_delay_s(attempt: int) -> float:
+    """Return the seconds to wait after an attempt, from 0: 2, 4, 8, …, at most 30 (002-97)."""
+    return min(2.0 ** (attempt + 1), MAX_RETRY_DELAY_S)
 
 
 def generate_with_retries(
@@ -105,11 +101,11 @@ def generate_with_retries(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> str:
-    """Ask until there is an answer that says something; raises the last ProviderError.
+    """Ask until there is an answer that is not empty; raises the last ProviderError.
 
-    An empty answer is a failure. What asking again cannot mend is said at once.
+    An error that a retry cannot fix is raised at once.
     """
-    end = clock() + settings.total_timeout_s
+    end = clock() + TOTAL_TIMEOUT_S
     attempt = 0
     while True:
         try:
@@ -120,59 +116,51 @@ def generate_with_retries(
                 return answer
             raise ProviderError(f"{provider.name} gave an empty summary", passing=True)
         except ProviderError as error:
-            wait = settings.delay_s(attempt)
+            wait = retry_delay_s(attempt)
             if not error.retryable or attempt >= settings.retries or clock() + wait >= end:
                 raise
         sleep(wait)
         attempt += 1
 
 
-MAX_CACHED_BYTES: Final = 4 * 1024 * 1024  # bytes of a kept answer: `MAX_RESPONSE_BYTES`
+MAX_CACHED_BYTES: Final = 4 * 1024 * 1024  # bytes of a cached answer: `MAX_RESPONSE_BYTES`
 
 
-class SummaryCacheKey(msgspec.Struct, frozen=True):
-    """What an answer depends on (T-15); the conversation stands in the request's text."""
+def cached_answer_name(
+    session_id: str, provider: str, request: SummaryRequest, template: str
+) -> str:
+    """Return the file name of an answer, by all that it depends on (T-15)."""
+    fields = {
+        "session_id": session_id,
+        "provider": provider,
+        "model": request.model,
+        "template": template,
+        "max_tokens": MAX_ANSWER_TOKENS,
+        "text": request.text,
+    }
+    return hashlib.sha256(msgspec.json.encode(fields)).hexdigest()
 
-    session_id: str
-    provider: str
-    model: str
-    template: str
-    max_tokens: int
-    text: str
 
-    @property
-    def digest(self) -> str:
-        """The name of its file: a sha256 in hex."""
-        return hashlib.sha256(msgspec.json.encode(self)).hexdigest()
+def read_cached_answer(path: Path) -> str | None:
+    """Return a cached answer; None if there is none or it cannot be read."""
+    try:
+        with open_regular(path) as file:
+            data = file.read(MAX_CACHED_BYTES + 1)
+    except OSError:
+        return None
+    return data.decode("utf-8", "replace") if 0 < len(data) <= MAX_CACHED_BYTES else None
 
 
-class SummaryCache(msgspec.Struct, frozen=True):
-    """A folder of answers."""
-
-    folder: Path
-
-    def get(self, key: SummaryCacheKey) -> str | None:
-        """Return the cached answer; None if there is none or it cannot be read."""
-        try:
-            with open_regular(self.folder / key.digest) as file:
-                data = file.read(MAX_CACHED_BYTES + 1)
-        except OSError:
-            return None
-        return data.decode("utf-8", "replace") if 0 < len(data) <= MAX_CACHED_BYTES else None
-
-    def put(self, key: SummaryCacheKey, text: str) -> None:
-        """Keep an answer; raises OSError. Who reads meanwhile finds all of it or nothing."""
-        write_file_atomically(self.folder / key.digest, text.encode("utf-8", "replace"))
+def write_cached_answer(path: Path, text: str) -> None:
+    """Keep an answer; raises OSError. A concurrent reader finds all of it or nothing."""
+    write_file_atomically(path, text.encode("utf-8", "replace"))
 
 
 INPUT_CHARS: Final = 100  # of a tool's input (R001-02)
 RESULT_CHARS: Final = 200  # of a tool's result (R001-02)
-MAX_CONVERSATION_TOKENS: Final = 50_000
-"""Tokens of the conversation that a model is shown (R003-07)."""
-
+MAX_CONVERSATION_TOKENS: Final = 50_000  # of the conversation that a model is shown (R003-07)
 FIRST_SHARE: Final = 0.2
-LAST_SHARE: Final = 0.6  # of the lines, where there are more tokens (R003-07)
-DEFAULT_MAX_WORDS: Final = 1_000  # 001-28
+LAST_SHARE: Final = 0.6  # of the lines, if there are more tokens (R003-07)
 _SUMMARY: Final = re.compile(r"<summary>(.*?)</summary>", re.DOTALL)
 
 
@@ -183,7 +171,9 @@ def build_prompt(
     max_words: int = DEFAULT_MAX_WORDS,
 ) -> str:
     """Write the prompt: the sections, the facts to name, and the conversation as data."""
-    sections = "\n".join(f"## {each.title}\n({each.instructions})" for each in template.sections)
+    sections = "\n".join(
+        f"## {section.title}\n({section.instructions})" for section in template.sections
+    )
     return (
         "Write a summary with which another assistant can go on with the work below. Use these"
         f" sections, each as a heading:\n\n{sections}\n\nStay under {max_words} words. Say facts,"
@@ -198,16 +188,16 @@ def build_prompt(
     )
 
 
-def render_conversation(entries: Iterable[Entry], estimate: EstimateTokens) -> str:
-    """Write the conversation down for a model: words whole, calls and results short.
+def render_conversation(entries: Iterable[Entry], estimate: Callable[[str], int]) -> str:
+    """Write the conversation for a model: words whole, calls and results short.
 
-    Of more than MOST_SHOWN tokens the first 20 % and the last 60 % of the lines are shown.
+    Of more than MAX_CONVERSATION_TOKENS the first 20 % and the last 60 % of the lines are shown.
     """
-    lines = [
-        line
-        for message in group_messages(list(entries))
-        for line in _message_lines(message.role.value, message.parts, message.entries)
-    ]
+    lines: list[str] = []
+    for message in group_messages(list(entries)):
+        lines += [f"[user] {prompt.text}" for prompt in prompt_facts(message.entries)]
+        texts = filter(None, map(_part_line, message.parts))
+        lines += [f"[{message.role.value}] {text}" for text in texts]
     text = "\n".join(lines)
     while estimate(text) > MAX_CONVERSATION_TOKENS and len(lines) > 2:
         first, last = int(FIRST_SHARE * len(lines)), max(1, int(LAST_SHARE * len(lines)))
@@ -219,46 +209,36 @@ def render_conversation(entries: Iterable[Entry], estimate: EstimateTokens) -> s
 
 def extract_summary(text: str) -> str:
     """Extract the summary between the tags of an answer, or else all of it (001-33)."""
-    found = _SUMMARY.search(text)
-    return (found[1] if found else text).strip()
+    tagged = _SUMMARY.search(text)
+    return (tagged[1] if tagged else text).strip()
 
 
-def _message_lines(role: str, pieces: Iterable[MessagePart], entries: Sequence[Entry]) -> list[str]:
-    prompts = [f"[user] {each.text}" for each in prompt_facts(entries)]
-    return prompts + [f"[{role}] {said}" for piece in pieces if (said := _piece_line(piece))]
-
-
-def _piece_line(piece: MessagePart) -> str:
-    if piece.kind is PartKind.TEXT:
-        return piece.text.strip()
-    if piece.kind is PartKind.TOOL_INPUT:
-        return f"[Used tool: {piece.name} with {quote_line(piece.text, INPUT_CHARS)}...]"
-    if piece.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN}:
-        return f"[Tool result: {quote_line(replace_angle_brackets(piece.text), RESULT_CHARS)}...]"
+def _part_line(part: MessagePart) -> str:
+    if part.kind is PartKind.TEXT:
+        return part.text.strip()
+    if part.kind is PartKind.TOOL_INPUT:
+        return f"[Used tool: {part.name} with {quote_line(part.text, INPUT_CHARS)}...]"
+    if part.kind in {PartKind.TOOL_RESULT, PartKind.AGENT_RETURN}:
+        return f"[Tool result: {quote_line(replace_angle_brackets(part.text), RESULT_CHARS)}...]"
     return ""
 
 
-def _ignore(_: str) -> None:
-    return
-
-
 class ModelSummaryOptions(msgspec.Struct, frozen=True):
-    """Who writes, and under what conditions."""
+    """Who writes a summary, and under what conditions."""
 
     provider: Provider
     session_id: str
     model: str = CHEAP_MODEL
-    cache: SummaryCache | None = None  # none where nothing is kept (`summary.cache`)
+    cache_folder: Path | None = None  # None if no answer is cached (`summary.cache`)
     max_words: int = DEFAULT_MAX_WORDS  # that are asked for (`summary.max_words`)
     retry: ProviderRetry = DEFAULT_RETRY
-    generate: Callable[[Provider, SummaryRequest, ProviderRetry], str] = generate_with_retries
-    warn: Callable[[str], None] = _ignore  # is told, in one line, what went wrong beside it
+    warn: Callable[[str], None] = lambda _: None  # receives, in one line, what else went wrong
 
 
 def write_model_summary(
-    commission: ModelSummaryOptions,
+    options: ModelSummaryOptions,
     facts: Sequence[SummaryFact],
-    away: Sequence[Entry],
+    removed: Sequence[Entry],
     source_tokens: int,
     template: SummaryTemplate,
     budget: SummaryBudget,
@@ -269,47 +249,31 @@ def write_model_summary(
     or than the budget, or names less than half of the changed files and constraints: a bad
     summary is a failure, and changes nothing (R001-03). Only a good one is cached.
     """
+    provider, estimate = options.provider, summary_building.estimate_tokens
     known = build_summary(facts, template, budget).facts
-    text = redact(
-        build_prompt(
-            template, known, render_conversation(away, estimate_tokens), commission.max_words
-        )
+    conversation = render_conversation(removed, estimate)
+    request = SummaryRequest(
+        redact(build_prompt(template, known, conversation, options.max_words)), options.model
     )
-    request = SummaryRequest(text, commission.model)
-    key = SummaryCacheKey(
-        commission.session_id,
-        commission.provider.name,
-        commission.model,
-        template.name,
-        request.max_tokens,
-        text,
+    name = cached_answer_name(options.session_id, provider.name, request, template.name)
+    path = options.cache_folder / name if options.cache_folder else None
+    cached = read_cached_answer(path) if path else None
+    text = cached or extract_summary(generate_with_retries(provider, request, options.retry))
+    flaws = summary_building.find_summary_flaws(
+        text, estimate(text), source_tokens, known, summary_building.MODEL_MIN_NAMED_SHARE
     )
-    kept = commission.cache.get(key) if commission.cache else None
-    said = kept or extract_summary(
-        commission.generate(commission.provider, request, commission.retry)
-    )
-    wrong = find_summary_flaws(
-        said, estimate_tokens(said), source_tokens, known, MODEL_MIN_NAMED_SHARE
-    )
-    if wrong:
-        raise ProviderError(
-            f"{commission.provider.name}: the summary is no good: {wrong[0].reason}"
-        )
-    written = make_fact(FactKind.WRITTEN, said, 0, 1.0, MODEL_SUMMARY_KEY)
-    made = build_summary([written, *find_missing_facts(said, facts)], template, budget)
-    if written not in made.facts:
-        why = f"{estimate_tokens(said):,} tokens do not fit into a budget of {budget.max_tokens:,}"
-        raise ProviderError(f"{commission.provider.name}: the summary is too long: {why}")
-    if kept is None:
-        _cache_answer(commission, key, said)
-    return made
-
-
-def _cache_answer(commission: ModelSummaryOptions, key: SummaryCacheKey, said: str) -> None:
-    if commission.cache is None:
-        return
-    try:
-        commission.cache.put(key, said)
-    except OSError as error:
-        why = error.strerror or error
-        commission.warn(f"{commission.cache.folder}: the summary is not kept: {why}")
+    if flaws:
+        raise ProviderError(f"{provider.name}: the summary is no good: {flaws[0].reason}")
+    written = make_fact(FactKind.WRITTEN, text, 0, 1.0, MODEL_SUMMARY_KEY)
+    missing = summary_building.find_missing_facts(text, facts)
+    summary = build_summary([written, *missing], template, budget)
+    if written not in summary.facts:
+        why = f"{estimate(text):,} tokens do not fit into a budget of {budget.max_tokens:,}"
+        raise ProviderError(f"{provider.name}: the summary is too long: {why}")
+    if path and cached is None:
+        try:
+            write_cached_answer(path, text)
+        except OSError as error:
+            why = str(error.strerror or error)
+            options.warn(f"{options.cache_folder}: the summary is not kept: {why}")
+    return summary

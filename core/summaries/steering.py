@@ -1,4 +1,4 @@
-"""The essentials that a compaction is asked to keep, and which of them its summary left out."""
+"""The essentials that a compaction is asked to keep, and which of them its summary omitted."""
 
 from __future__ import annotations
 
@@ -9,61 +9,55 @@ from typing import Final
 import msgspec
 
 from ..injection.injection_candidates import token_upper_bound
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    drop_repeated_entries,
-    entries_since_compaction,
+from ..transcript.conversation import Entry, drop_repeated_entries, entries_since_compaction
+from .artifacts import (
+    Artifacts,
+    FileUse,
+    collect_artifacts,
+    follow_artifacts,
+    shared_basenames,
+    tool_results,
 )
-from .artifacts import Artifacts, FileUse, collect_artifacts
-from .lost_artifacts import follow_artifacts, shared_basenames
 from .mentions import MentionIndex, split_path
 
 RESULT_TAIL_CHARS: Final = 20_000  # characters of a result's end: what failed is summed up there
-RECENT_RESULTS: Final = 40
-"""The newest results of a conversation: what failed before them was worked on since."""
+RECENT_RESULTS: Final = 40  # what failed before these was worked on since
 
 
 def find_failing_files(entries: Iterable[Entry], paths: Iterable[str]) -> frozenset[str]:
-    """Name those files whose newest result among the last RESULTS is a failure.
+    """Return the files whose newest result among the last RECENT_RESULTS is a failure.
 
-    A result is a file's where its tool was called with the file, or where it names it. A call
-    that failed and then went well with the same input, as a test does, fails no more.
+    A result belongs to a file if its tool was called with the file, or if it names the file. A
+    call that failed and later succeeded with the same input, as a test does, no longer fails.
     """
-    asked: dict[str | None, tuple[str, str]] = {}
-    results: list[tuple[MessagePart, tuple[str, str]]] = []
-    for piece in (piece for entry in entries for piece in entry.parts):
-        if piece.kind is PartKind.TOOL_INPUT:
-            asked[piece.tool_use_id] = (piece.name, piece.text)
-        elif piece.kind is PartKind.TOOL_RESULT:
-            results.append((piece, asked.get(piece.tool_use_id, (piece.name, ""))))
-    newest = results[-RECENT_RESULTS:]
-    last = {call: piece.failed for piece, call in newest}
-    state: dict[str, bool] = {}
-    listed = [path for path in paths if split_path(path)]
-    for piece, call in newest:
-        failed = piece.failed and last[call]
-        said = MentionIndex([piece.text[-RESULT_TAIL_CHARS:]]) if not piece.path else None
-        for path in listed:
-            if piece.path == path or (said and said.has_path(path)):
-                state[path] = failed
-    return frozenset(path for path, failed in state.items() if failed)
+    newest = [
+        (result, (call.name, "" if call is result else call.text))
+        for call, result, _ in tool_results(entries)
+    ][-RECENT_RESULTS:]
+    last_failed = {call: result.failed for result, call in newest}
+    states: dict[str, bool] = {}
+    known = [path for path in paths if split_path(path)]
+    for result, call in newest:
+        mentions = MentionIndex([result.text[-RESULT_TAIL_CHARS:]]) if not result.path else None
+        for path in known:
+            if result.path == path or (mentions and mentions.has_path(path)):
+                states[path] = result.failed and last_failed[call]
+    return frozenset(path for path, failed in states.items() if failed)
 
 
 def collect_current_artifacts(entries: Iterable[Entry]) -> Artifacts:
-    """Gather what the next compaction can forget; the same that `report_compactions` judges it by.
+    """Collect what the next compaction can lose, by the rules of `report_compactions`.
 
-    Give the entries of one context: an agent's file whole, a session's without sidechains.
+    Pass the entries of one context: an agent's complete file, a session's without sidechains.
     """
     chain = drop_repeated_entries(entries)
-    standing = Artifacts()
-    for _, retained, _ in follow_artifacts(chain):
-        standing = retained
-    return collect_artifacts(entries_since_compaction(chain), standing)
+    retained = Artifacts()
+    for compaction in follow_artifacts(chain):
+        retained = compaction.retained
+    return collect_artifacts(entries_since_compaction(chain), retained)
 
 
-MAX_PER_KIND: Final = 30  # of one kind: a summary that holds more is a list, not a summary
+MAX_PER_KIND: Final = 30  # a summary that holds more of one kind is a list, not a summary
 ESSENTIAL_CHARS: Final = 400  # of one item
 
 
@@ -99,13 +93,11 @@ class Essential(msgspec.Struct, frozen=True):
     """One thing that must survive."""
 
     kind: EssentialKind
-    text: str  # as it is said to the summariser
+    text: str  # as the summariser is told
     key: str  # by which a summary that keeps it names it: a path, a sentence, an agent's id
 
 
 class RunningAgent(msgspec.Struct, frozen=True):
-    """An agent that is at work."""
-
     agent_id: str
     agent_type: str
     description: str
@@ -116,52 +108,41 @@ def list_essentials(
 ) -> tuple[Essential, ...]:
     """List what must survive, the most useful first: the first of each kind, then the second."""
     files = sorted(artifacts.files, key=lambda use: use.path not in failing_files)
-    kinds = [
-        [
-            Essential(EssentialKind.CONSTRAINT, _quote(said.text), said.text)
-            for said in artifacts.constraints
+    kinds = {
+        EssentialKind.CONSTRAINT: [
+            (f'"{quote.text}"', quote.text) for quote in artifacts.constraints
         ],
-        [
-            Essential(EssentialKind.TODO, f"[{todo.status}] {_quote(todo.text)}", todo.text)
-            for todo in artifacts.todos
+        EssentialKind.TODO: [
+            (f'[{todo.status}] "{todo.text}"', todo.text) for todo in artifacts.todos
         ],
-        [
-            Essential(
-                EssentialKind.AGENT,
-                f"{each.agent_type} {each.agent_id}: {each.description}",
-                each.agent_id,
-            )
-            for each in running
+        EssentialKind.AGENT: [
+            (f"{agent.agent_type} {agent.agent_id}: {agent.description}", agent.agent_id)
+            for agent in running
         ],
-        [
-            Essential(
-                EssentialKind.FILE,
-                f"{use.path} ({describe_file_use(use, failing_files)})",
-                use.path,
-            )
-            for use in files
+        EssentialKind.FILE: [
+            (f"{use.path} ({describe_file_use(use, failing_files)})", use.path) for use in files
         ],
-        [
-            Essential(EssentialKind.DECISION, _quote(said.text), said.text)
-            for said in artifacts.decisions
-        ],
-    ]
+        EssentialKind.DECISION: [(f'"{quote.text}"', quote.text) for quote in artifacts.decisions],
+    }
     return tuple(
-        items[rank] for rank in range(MAX_PER_KIND) for items in kinds if rank < len(items)
+        Essential(kind, *items[rank])
+        for rank in range(MAX_PER_KIND)
+        for kind, items in kinds.items()
+        if rank < len(items)
     )
 
 
 def describe_file_use(use: FileUse, failing_files: Collection[str]) -> str:
     """Describe what was done to a file, and whether something fails with it."""
-    done = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
-    said = [f"{what} {count}×" if count > 1 else what for what, count in done if count]
-    return ", ".join(said + (["failing"] if use.path in failing_files else [])) or "touched"
+    counts = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
+    done = [f"{word} {count}×" if count > 1 else word for word, count in counts if count]
+    return ", ".join(done + (["failing"] if use.path in failing_files else [])) or "touched"
 
 
 def fit_essentials(items: Iterable[Essential], budget: int, heading: str) -> tuple[Essential, ...]:
-    """Choose as many items as the budget allows, in their order; a smaller one may still fit.
+    """Choose as many items as the budget allows, in order; a smaller one may still fit.
 
-    In tokens that no model's estimate is above. All heads are counted, needed or not.
+    Counts tokens by an upper bound for every model, and all headings, needed or not.
     """
     left = budget - token_upper_bound("\n".join([heading, *_KIND_HEADINGS.values(), ""]))
     chosen = []
@@ -179,7 +160,7 @@ def essential_tokens(item: Essential) -> int:
 
 
 def render_essentials(items: Sequence[Essential], heading: str) -> str:
-    """Write items below their heads; nothing where there is none."""
+    """Write items below their headings; empty if there are none."""
     if not items:
         return ""
     lines = [heading]
@@ -192,23 +173,19 @@ def render_essentials(items: Sequence[Essential], heading: str) -> str:
 def find_missing_essentials(
     items: Iterable[Essential], texts: Iterable[str]
 ) -> tuple[Essential, ...]:
-    """Name the items that the texts do not hold, as `split_retained_and_lost` looks for them."""
-    said, listed = MentionIndex(texts), tuple(items)
-    shared = shared_basenames(item.key for item in listed if item.kind is EssentialKind.FILE)
-    return tuple(item for item in listed if not _is_mentioned(item, said, shared))
+    """Return the items that the texts do not hold, by the rules of `split_retained_and_lost`."""
+    mentions, essentials = MentionIndex(texts), tuple(items)
+    shared = shared_basenames(item.key for item in essentials if item.kind is EssentialKind.FILE)
+    return tuple(item for item in essentials if not _is_mentioned(item, mentions, shared))
 
 
-def _is_mentioned(item: Essential, said: MentionIndex, shared: frozenset[str]) -> bool:
+def _is_mentioned(item: Essential, mentions: MentionIndex, shared: frozenset[str]) -> bool:
     if item.kind is EssentialKind.FILE:
-        return said.has_path(item.key, shared)
-    return (
-        said.has_name(item.key) if item.kind is EssentialKind.AGENT else said.has_sentence(item.key)
-    )
+        return mentions.has_path(item.key, shared)
+    if item.kind is EssentialKind.AGENT:
+        return mentions.has_name(item.key)
+    return mentions.has_sentence(item.key)
 
 
 def _essential_line(item: Essential) -> str:
     return f"- {' '.join(item.text.split())[:ESSENTIAL_CHARS]}\n"
-
-
-def _quote(text: str) -> str:
-    return f'"{text}"'

@@ -9,6 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..measure.composition import describe_input
 from ..transcript.conversation import (
@@ -19,10 +20,8 @@ from ..transcript.conversation import (
     Role,
     drop_repeated_entries,
     group_messages,
-    split_segments,
 )
-from .artifacts import Artifacts, collect_artifacts
-from .lost_artifacts import split_retained_and_lost
+from .artifacts import Artifacts, collect_artifacts, follow_artifacts, split_retained_and_lost
 from .summary_search import fold_text
 
 MAX_LINES: Final = 4_000
@@ -30,14 +29,14 @@ MAX_LINES: Final = 4_000
 
 MAX_WORDS: Final = 400  # of either line; in longer ones the whole line counts as changed
 MAX_BLOCK_PAIRS: Final = 1_600
-"""Pairs of lines that are tried for likeness within one change; in larger ones lines are paired
-in their order."""
+"""Pairs of lines that are compared within one change; in larger ones lines are paired in order."""
 
 MIN_SIMILARITY: Final = 0.5
 """Share of two lines' words from which one is the other, changed (difflib's ratio)."""
 
 _DIFF_TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
 _WORD: Final = re.compile(r"\w+")
+_Span = tuple[int, int]  # start and end within a text
 
 
 class DiffLine(msgspec.Struct, frozen=True):
@@ -45,11 +44,11 @@ class DiffLine(msgspec.Struct, frozen=True):
 
     number: int  # counted from 1
     text: str
-    changed: tuple[tuple[int, int], ...] = ()  # start and end of what the other text does not have
+    changed: tuple[_Span, ...] = ()  # what the other text does not have
 
 
 class DiffPair(msgspec.Struct, frozen=True):
-    """Two lines that stand beside each other; None where one text has none there."""
+    """Two lines side by side; None if one text has none there."""
 
     left: DiffLine | None
     right: DiffLine | None
@@ -60,7 +59,7 @@ class TextDiff(msgspec.Struct, frozen=True):
     """Both texts line by line."""
 
     pairs: tuple[DiffPair, ...]
-    starts: tuple[int, ...]  # places in `pairs` at which lines begin to differ
+    starts: tuple[int, ...]  # indices in `pairs` where lines begin to differ
     left_cut: int = 0  # lines at the end that were not compared
     right_cut: int = 0
 
@@ -71,137 +70,126 @@ class TextDiff(msgspec.Struct, frozen=True):
 
     @property
     def only_left(self) -> int:
-        """Count the lines that the left text alone has, or has otherwise."""
+        """Count the lines that only the left text has, or has otherwise."""
         return sum(pair.left is not None and not pair.same for pair in self.pairs)
 
     @property
     def only_right(self) -> int:
-        """Count the lines that the right text alone has, or has otherwise."""
+        """Count the lines that only the right text has, or has otherwise."""
         return sum(pair.right is not None and not pair.same for pair in self.pairs)
 
 
 def diff_texts(left: str, right: str) -> TextDiff:
-    """Compare two texts, of each at most LINES lines."""
-    one, other = left.split("\n"), right.split("\n")
-    pairs = tuple(_diff_pairs(one[:MAX_LINES], other[:MAX_LINES]))
+    """Compare two texts, of each at most MAX_LINES lines."""
+    lefts = [DiffLine(number, text) for number, text in enumerate(left.split("\n"), 1)]
+    rights = [DiffLine(number, text) for number, text in enumerate(right.split("\n"), 1)]
+    pairs = tuple(_diff_pairs(lefts[:MAX_LINES], rights[:MAX_LINES]))
     starts = tuple(
         place
         for place, pair in enumerate(pairs)
         if not pair.same and (place == 0 or pairs[place - 1].same)
     )
-    return TextDiff(pairs, starts, max(0, len(one) - MAX_LINES), max(0, len(other) - MAX_LINES))
+    cut = [max(0, len(lines) - MAX_LINES) for lines in (lefts, rights)]
+    return TextDiff(pairs, starts, *cut)
 
 
-def _diff_pairs(one: Sequence[str], other: Sequence[str]) -> Iterator[DiffPair]:
-    matcher = SequenceMatcher(None, one, other, autojunk=False)
+def _diff_pairs(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iterator[DiffPair]:
+    texts = [line.text for line in lefts], [line.text for line in rights]
+    matcher = SequenceMatcher(None, *texts, autojunk=False)
     for tag, start, end, begin, stop in matcher.get_opcodes():
-        lefts = [DiffLine(n + 1, one[n]) for n in range(start, end)]
-        rights = [DiffLine(n + 1, other[n]) for n in range(begin, stop)]
         if tag == "equal":
-            for a, b in zip(lefts, rights, strict=True):
-                yield DiffPair(a, b, same=True)
+            for left, right in zip(lefts[start:end], rights[begin:stop], strict=True):
+                yield DiffPair(left, right, same=True)
         else:
-            yield from _pair_changed(lefts, rights)
+            yield from _pair_changed(lefts[start:end], rights[begin:stop])
 
 
 def _pair_changed(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iterator[DiffPair]:
-    """Put lines that are alike beside each other, and the others in their order."""
-    waiting = [(lefts, rights)]
-    while waiting:
-        some, others = waiting.pop()
-        place = _most_alike(some, others)
-        if place is None:
-            yield from _pair_in_order(some, others)
+    """Pair similar lines, and the others in their order."""
+    pending = [(lefts, rights)]
+    while pending:
+        lefts, rights = pending.pop()
+        pair = _most_similar(lefts, rights)
+        if pair is None:
+            yield from _pair_in_order(lefts, rights)
             continue
-        at, to = place
+        at, to = pair
         if at or to:
-            waiting += [(some[at:], others[to:]), (some[:at], others[:to])]
+            pending += [(lefts[at:], rights[to:]), (lefts[:at], rights[:to])]
             continue
-        yield _diff_words(some[0], others[0])
-        waiting.append((some[1:], others[1:]))
+        yield _diff_words(lefts[0], rights[0])
+        pending.append((lefts[1:], rights[1:]))
 
 
-def _pair_in_order(some: Sequence[DiffLine], others: Sequence[DiffLine]) -> Iterator[DiffPair]:
-    for place in range(max(len(some), len(others))):
+def _pair_in_order(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iterator[DiffPair]:
+    for place in range(max(len(lefts), len(rights))):
         yield DiffPair(
-            _all_changed(some[place]) if place < len(some) else None,
-            _all_changed(others[place]) if place < len(others) else None,
+            _all_changed(lefts[place]) if place < len(lefts) else None,
+            _all_changed(rights[place]) if place < len(rights) else None,
         )
 
 
-def _all_changed(side: DiffLine) -> DiffLine:
-    return DiffLine(side.number, side.text, ((0, len(side.text)),) if side.text else ())
+def _all_changed(line: DiffLine) -> DiffLine:
+    return replace(line, changed=((0, len(line.text)),) if line.text else ())
 
 
-def _most_alike(some: Sequence[DiffLine], others: Sequence[DiffLine]) -> tuple[int, int] | None:
-    if not some or not others or len(some) * len(others) > MAX_BLOCK_PAIRS:
+def _most_similar(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> tuple[int, int] | None:
+    if not lefts or not rights or len(lefts) * len(rights) > MAX_BLOCK_PAIRS:
         return None
-    best, found = MIN_SIMILARITY, None
+    best, pair = MIN_SIMILARITY, None
     matcher: SequenceMatcher[str] = SequenceMatcher(None, autojunk=False)
-    for to, other in enumerate(others):
-        words = _WORD.findall(other.text)
-        matcher.set_seq2(words)
-        for at, one in enumerate(some):
-            mine = _WORD.findall(one.text)
-            if len(words) > MAX_WORDS or len(mine) > MAX_WORDS:
+    for to, right in enumerate(rights):
+        right_words = _WORD.findall(right.text)
+        matcher.set_seq2(right_words)
+        for at, left in enumerate(lefts):
+            left_words = _WORD.findall(left.text)
+            if len(right_words) > MAX_WORDS or len(left_words) > MAX_WORDS:
                 continue
-            matcher.set_seq1(mine)
+            matcher.set_seq1(left_words)
             if matcher.real_quick_ratio() <= best or matcher.quick_ratio() <= best:
                 continue
             ratio = matcher.ratio()
             if ratio > best:
-                best, found = ratio, (at, to)
-    return found
+                best, pair = ratio, (at, to)
+    return pair
 
 
-def _diff_words(one: DiffLine, other: DiffLine) -> DiffPair:
-    mine, theirs = _split_tokens(one.text), _split_tokens(other.text)
-    matcher = SequenceMatcher(None, mine, theirs, autojunk=False)
-    left: list[tuple[int, int]] = []
-    right: list[tuple[int, int]] = []
-    for tag, start, end, begin, stop in matcher.get_opcodes():
-        if tag != "equal":
-            left += _character_span(mine, start, end)
-            right += _character_span(theirs, begin, stop)
+def _diff_words(left: DiffLine, right: DiffLine) -> DiffPair:
+    lefts, rights = _DIFF_TOKEN.findall(left.text), _DIFF_TOKEN.findall(right.text)
+    matcher = SequenceMatcher(None, lefts, rights, autojunk=False)
+    changes = [codes[1:] for codes in matcher.get_opcodes() if codes[0] != "equal"]
     return DiffPair(
-        DiffLine(one.number, one.text, tuple(left)),
-        DiffLine(other.number, other.text, tuple(right)),
+        replace(left, changed=_character_spans(lefts, [change[:2] for change in changes])),
+        replace(right, changed=_character_spans(rights, [change[2:] for change in changes])),
     )
 
 
-def _split_tokens(text: str) -> list[str]:
-    return _DIFF_TOKEN.findall(text)
-
-
-def _character_span(words: Sequence[str], start: int, end: int) -> list[tuple[int, int]]:
-    before = sum(map(len, words[:start]))
-    length = sum(map(len, words[start:end]))
-    return [(before, before + length)] if length else []
+def _character_spans(words: Sequence[str], changes: Sequence[_Span]) -> tuple[_Span, ...]:
+    spans = ((sum(map(len, words[:start])), sum(map(len, words[:end]))) for start, end in changes)
+    return tuple((start, end) for start, end in spans if start < end)
 
 
 MAX_ITEMS_PER_KIND: Final = 300
-"""Of each kind, the most important first: more than a person reads; all of them are counted."""
+"""The most important of each kind: more than a person reads; all of them are counted."""
 
-MAX_MESSAGES: Final = 2_000
-"""Messages, the newest: a longer conversation is opened in its transcript."""
-
+MAX_MESSAGES: Final = 2_000  # the newest; a longer conversation is read in its transcript
 MAX_MESSAGE_CHARS: Final = 1_200  # of a message's text; of a tool's result that is its beginning
 QUOTE_WORDS: Final = 5
-"""Words in a row that the summary has too: fewer stand in any two texts about the same work."""
+"""Consecutive words that the summary has too: any two texts about the same work share fewer."""
 
 _WORD_TOKEN: Final = re.compile(r"[^\W_]+")
 
 
 class ItemFate(StrEnum):
-    """What became of a thing."""
+    """What became of an item."""
 
     SUMMARY = "summary"  # the summary names it
-    STAYS = "stays"  # only the messages that stayed as they are have it
+    STAYS = "stays"  # only the retained messages have it
     LOST = "lost"
 
 
 class ReplacedItemKind(StrEnum):
-    """What a thing is, the plural as a person reads it."""
+    """What an item is, the plural as a person reads it."""
 
     FILE = "files"
     NAME = "names"
@@ -215,12 +203,12 @@ class ReplacedItem(msgspec.Struct, frozen=True):
 
     sort: ReplacedItemKind
     text: str
-    line: int  # of the transcript, where it stood last
+    line: int  # of the transcript, where it occurred last
     where: ItemFate
 
 
 class ReplacedItemTally(msgspec.Struct, frozen=True):
-    """How many things of one sort there were, and what became of them."""
+    """How many items of one kind there were, and what became of them."""
 
     sort: ReplacedItemKind
     all: int
@@ -229,26 +217,25 @@ class ReplacedItemTally(msgspec.Struct, frozen=True):
 
     @property
     def lost(self) -> int:
-        """Count those that are nowhere any more."""
         return self.all - self.summary - self.stays
 
 
 class ReplacedMessage(msgspec.Struct, frozen=True):
-    """A message that the summary stands for."""
+    """A message that the summary replaces."""
 
     line: int
     who: str  # `you`, `model`, `tools`, `agent`, `summary` or `client`
     text: str  # its beginning
-    quoted: tuple[tuple[int, int], ...]  # start and end of what the summary says word for word
+    quoted: tuple[_Span, ...]  # what the summary repeats word for word
     stays: bool  # it was kept as it is
 
 
 class ReplacedContent(msgspec.Struct, frozen=True):
-    """All of it."""
+    """All that a summary replaces."""
 
     things: tuple[ReplacedItem, ...]
     tallies: tuple[ReplacedItemTally, ...]
-    turns: tuple[ReplacedMessage, ...]  # in their order; the newest TURNS
+    turns: tuple[ReplacedMessage, ...]  # the newest MAX_MESSAGES, in their order
     messages: int  # in all
     tool_uses: int
     context_tokens: int | None  # the most that an answer before it had in its context
@@ -263,20 +250,14 @@ def compare_boundary_summary(
     `entries` are a context's complete entries; `summary_offset` is the byte at which the
     summary's line begins.
     """
-    standing = Artifacts()
-    found = None
-    for segment in split_segments(entries):
-        if segment.end.offset >= summary_offset:
+    last = None
+    for compaction in follow_artifacts(entries):
+        if compaction.segment.end.offset >= summary_offset:
             break
-        before = collect_artifacts(segment.entries, standing)
-        found = before, segment
-        standing, _ = split_retained_and_lost(
-            before, segment.summary, segment.kept, segment.attached
-        )
-    if found is None:
+        last = compaction
+    if last is None:
         return None
-    before, segment = found
-    return _compare(before, segment.entries, segment.kept, summary)
+    return _compare(last.before, last.segment.entries, last.segment.kept, summary)
 
 
 def compare_plan_summary(
@@ -287,29 +268,23 @@ def compare_plan_summary(
     That is all that the model saw, except for the entries in `kept_uuids`.
     """
     chain = drop_repeated_entries(entries)
-    standing = Artifacts()
-    start = 0
-    for segment in split_segments(chain):
-        before = collect_artifacts(segment.entries, standing)
-        standing, _ = split_retained_and_lost(
-            before, segment.summary, segment.kept, segment.attached
-        )
-        start = next(n for n, each in enumerate(chain) if each is segment.end) + 1
+    retained, start = Artifacts(), 0
+    for compaction in follow_artifacts(chain):
+        retained, end = compaction.retained, compaction.segment.end
+        start = next(n for n, entry in enumerate(chain) if entry is end) + 1
     seen = chain[start:]
-    wanted = frozenset(kept_uuids)
-    kept = tuple(entry for entry in chain if entry.uuid in wanted)
-    return _compare(collect_artifacts(seen, standing), seen, kept, summary)
+    kept = tuple(entry for entry in chain if entry.uuid in frozenset(kept_uuids))
+    return _compare(collect_artifacts(seen, retained), seen, kept, summary)
 
 
 def compare_agent_result(entries: Sequence[Entry], result: str) -> ReplacedContent:
     """Compare what an agent did and found with what its result reports."""
-    seen = [entry for entry in drop_repeated_entries(entries) if not _ends_with(entry, result)]
+    seen = [
+        entry
+        for entry in drop_repeated_entries(entries)
+        if entry.role is not Role.ASSISTANT or _spoken_text(entry).strip() != result.strip()
+    ]
     return _compare(collect_artifacts(seen), seen, (), result)
-
-
-def _ends_with(entry: Entry, result: str) -> bool:
-    said = "\n".join(piece.text for piece in entry.parts if piece.kind is PartKind.TEXT)
-    return entry.role is Role.ASSISTANT and said.strip() == result.strip()
 
 
 def _compare(
@@ -317,41 +292,41 @@ def _compare(
 ) -> ReplacedContent:
     named, missing = split_retained_and_lost(before, summary, ())
     stay, lost = split_retained_and_lost(missing, "", kept) if kept else (Artifacts(), missing)
-    parts = ((ItemFate.LOST, lost), (ItemFate.STAYS, stay), (ItemFate.SUMMARY, named))
-    tallies, things = [], []
-    for sort, texts in _TEXTS_OF_KIND.items():
-        by_where = {where: list(texts(some)) for where, some in parts}
-        count = sum(map(len, by_where.values()))
+    fates = ((ItemFate.LOST, lost), (ItemFate.STAYS, stay), (ItemFate.SUMMARY, named))
+    tallies, items = [], []
+    for kind, list_texts in _TEXTS_OF_KIND.items():
+        by_fate = {fate: list_texts(found) for fate, found in fates}
+        count = sum(map(len, by_fate.values()))
         if count:
-            in_summary, staying = len(by_where[ItemFate.SUMMARY]), len(by_where[ItemFate.STAYS])
-            tallies.append(ReplacedItemTally(sort, count, in_summary, staying))
-        listed = [
-            ReplacedItem(sort, text, line, where)
-            for where, found in by_where.items()
-            for text, line in found[:MAX_ITEMS_PER_KIND]
+            in_summary, staying = len(by_fate[ItemFate.SUMMARY]), len(by_fate[ItemFate.STAYS])
+            tallies.append(ReplacedItemTally(kind, count, in_summary, staying))
+        items += [
+            ReplacedItem(kind, text, line, fate)
+            for fate, texts in by_fate.items()
+            for text, line in texts[:MAX_ITEMS_PER_KIND]
         ]
-        things += listed
     messages = group_messages(list(entries))
     quotes = _QuotedRuns(summary)
     staying_offsets = frozenset(entry.offset for entry in kept)
-    answers = [each for each in entries if each.role is Role.ASSISTANT and not each.hidden]
+    answers = [entry for entry in entries if entry.role is Role.ASSISTANT and not entry.hidden]
     return ReplacedContent(
-        things=tuple(things),
+        things=tuple(items),
         tallies=tuple(tallies),
         turns=tuple(
-            _replaced_message(each, quotes, staying_offsets) for each in messages[-MAX_MESSAGES:]
+            _replaced_message(message, quotes, staying_offsets)
+            for message in messages[-MAX_MESSAGES:]
         ),
         messages=len(messages),
         tool_uses=sum(
-            piece.kind is PartKind.TOOL_INPUT for entry in entries for piece in entry.parts
+            part.kind is PartKind.TOOL_INPUT for entry in entries for part in entry.parts
         ),
-        context_tokens=max((each.context_tokens or 0 for each in answers), default=0) or None,
-        last_words=next(filter(None, (_spoken_text(each) for each in reversed(answers))), None),
+        context_tokens=max((answer.context_tokens or 0 for answer in answers), default=0) or None,
+        last_words=next(filter(None, map(_spoken_text, reversed(answers))), None),
     )
 
 
 _TEXTS_OF_KIND: Final[dict[ReplacedItemKind, Callable[[Artifacts], list[tuple[str, int]]]]] = {
-    ReplacedItemKind.FILE: lambda found: [(each.path, each.line) for each in found.files],
+    ReplacedItemKind.FILE: lambda found: [(use.path, use.line) for use in found.files],
     ReplacedItemKind.DECISION: lambda found: [(each.text, each.line) for each in found.decisions],
     ReplacedItemKind.TODO: lambda found: [(each.text, each.line) for each in found.todos],
     ReplacedItemKind.RULE: lambda found: [(each.text, each.line) for each in found.constraints],
@@ -377,30 +352,30 @@ def _replaced_message(
     message: ConversationMessage, quotes: _QuotedRuns, staying: frozenset[int]
 ) -> ReplacedMessage:
     first = message.entries[0]
-    # What the client put in beside a person's words stands in every request.
-    own = [each for each in message.parts if each.kind not in _CLIENT_KINDS] or list(message.parts)
-    text = "\n".join(filter(None, map(_part_text, own)))[:MAX_MESSAGE_CHARS]
+    # What the client adds beside a person's words is in every request.
+    parts = [part for part in message.parts if part.kind not in _CLIENT_KINDS] or message.parts
+    text = "\n".join(filter(None, map(_part_text, parts)))[:MAX_MESSAGE_CHARS]
     return ReplacedMessage(
         line=first.line,
-        who=_WHO[own[0].kind],
+        who=_WHO[parts[0].kind],
         text=text,
-        quoted=tuple(quotes.found_in(text)),
+        quoted=tuple(quotes.find_in(text)),
         stays=first.offset in staying,
     )
 
 
-def _part_text(piece: MessagePart) -> str:
-    if piece.kind is PartKind.TOOL_INPUT:
-        return f"{piece.name} {piece.path or describe_input(piece.text)}".strip()
-    return piece.text
+def _part_text(part: MessagePart) -> str:
+    if part.kind is PartKind.TOOL_INPUT:
+        return f"{part.name} {part.path or describe_input(part.text)}".strip()
+    return part.text
 
 
 def _spoken_text(entry: Entry) -> str:
-    return "\n".join(piece.text for piece in entry.parts if piece.kind is PartKind.TEXT)
+    return "\n".join(part.text for part in entry.parts if part.kind is PartKind.TEXT)
 
 
 class _QuotedRuns:
-    """The runs of QUOTE words that a text has."""
+    """The runs of QUOTE_WORDS words that a text has."""
 
     def __init__(self, text: str) -> None:
         words = _WORD_TOKEN.findall(fold_text(text))
@@ -409,9 +384,9 @@ class _QuotedRuns:
             for place in range(len(words) - QUOTE_WORDS + 1)
         }
 
-    def found_in(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each passage that consists of quoted runs."""
-        words = [(each.group(), *each.span()) for each in _WORD_TOKEN.finditer(fold_text(text))]
+    def find_in(self, text: str) -> Iterator[_Span]:
+        """Yield each passage that consists of quoted runs."""
+        words = [(match.group(), *match.span()) for match in _WORD_TOKEN.finditer(fold_text(text))]
         start = end = -1
         for place in range(len(words) - QUOTE_WORDS + 1):
             run = words[place : place + QUOTE_WORDS]

@@ -16,14 +16,13 @@ import msgspec
 from ..transcript.conversation import Entry, PartKind
 from .decision_patterns import quote_line
 
-FACT_CHARS: Final = 600
-"""Of a fact that is one line: the longest sentence (cues.LONGEST_SENTENCE) fits whole."""
+FACT_CHARS: Final = 600  # of a fact of one line: the longest sentence fits (MAX_SENTENCE_CHARS)
 
 
 class FactKind(StrEnum):
-    """What kinds of things there are, in the order of compaction.md 5.2."""
+    """What kinds of facts there are, in the order of compaction.md 5.2."""
 
-    WRITTEN = "written"  # what a model wrote, where one was asked
+    WRITTEN = "written"  # what a model wrote, if one was asked
     GOAL = "goal"
     PROMPT = "prompt"  # a person's message, word for word
     CONSTRAINT = "constraint"
@@ -37,31 +36,31 @@ class FactKind(StrEnum):
     ANCHOR = "anchor"  # a message that matters most, word for word
     NAME = "name"
     EARLIER = "earlier"  # what a compaction of the client's own said
-    HINT = "hint"  # where what was removed still stands
+    HINT = "hint"  # where what was removed can be found
 
 
 VERBATIM_KINDS: Final = frozenset(
     {FactKind.WRITTEN, FactKind.PROMPT, FactKind.ANCHOR, FactKind.EARLIER}
 )
-"""Parts whose texts keep their lines; all others are one line each."""
+"""Kinds whose texts keep their lines; all others are one line each."""
 
 
 class SummaryFact(msgspec.Struct, frozen=True):
     """One thing that is kept."""
 
     kind: FactKind
-    text: str  # as it is said; a quoted one word for word
-    key: str  # by which it is known again: a path, a sentence, an id. The newest of one key stands.
-    line: int = 0  # of the transcript, from 1; 0 where it has no single one
+    text: str  # a quoted one word for word
+    key: str  # identifies it: a path, a sentence, an id. The newest fact of a key is used.
+    line: int = 0  # of the transcript, from 1; 0 if it has no single one
     weight: float = 0.0  # how much it matters, 0..1: what weighs least goes first
 
 
 def make_fact(
     kind: FactKind, text: str, line: int, weight: float, key: str | None = None
 ) -> SummaryFact:
-    """Make a fact; what is no quote is made one line."""
-    said = text if kind in VERBATIM_KINDS else quote_line(text, FACT_CHARS)
-    return SummaryFact(kind, said, key if key is not None else said, line, weight)
+    """Make a fact; what is not verbatim is made one line."""
+    shown = text if kind in VERBATIM_KINDS else quote_line(text, FACT_CHARS)
+    return SummaryFact(kind, shown, key if key is not None else shown, line, weight)
 
 
 def replace_angle_brackets(text: str) -> str:
@@ -72,21 +71,15 @@ def replace_angle_brackets(text: str) -> str:
 def merge_facts(
     older: Iterable[SummaryFact], newer: Iterable[SummaryFact]
 ) -> tuple[SummaryFact, ...]:
-    """Put facts together: of those with one part and key the newest stands, in the first's place.
+    """Merge facts: of those with one kind and key the newest is used, in the first's place.
 
     Merging the same facts again changes nothing.
     """
-    found: dict[tuple[FactKind, str], SummaryFact] = {}
-    for each in (*older, *newer):
-        found[each.kind, each.key] = each
-    return tuple(found.values())
-
-
-K: Final = FactKind
+    return tuple({(fact.kind, fact.key): fact for fact in (*older, *newer)}.values())
 
 
 class TemplateSection(msgspec.Struct, frozen=True):
-    """A heading, and what stands below it."""
+    """A heading, and what is listed below it."""
 
     title: str
     kinds: tuple[FactKind, ...]
@@ -94,111 +87,103 @@ class TemplateSection(msgspec.Struct, frozen=True):
 
 
 class SummaryTemplate(msgspec.Struct, frozen=True):
-    """A summary's sections, in their order; each part stands in one of them."""
+    """A summary's sections, in their order; each kind is in one of them."""
 
     name: str
     sections: tuple[TemplateSection, ...]
 
 
-FOUR_SECTIONS: Final = SummaryTemplate(
+def _template(name: str, *sections: tuple[str, str, str]) -> SummaryTemplate:
+    """Make a template from each section's title, kinds and instructions."""
+    return SummaryTemplate(
+        name,
+        tuple(
+            TemplateSection(title, tuple(map(FactKind, kinds.split())), instructions)
+            for title, kinds, instructions in sections
+        ),
+    )
+
+
+FOUR_SECTIONS: Final = _template(
     "four_section",
     (
-        TemplateSection(
-            "Task Overview",
-            (K.WRITTEN, K.GOAL, K.PROMPT, K.CONSTRAINT),
-            "the user's request and goals; constraints and requirements",
-        ),
-        TemplateSection(
-            "Work Completed",
-            (K.FILE, K.DONE),
-            "files read, created, modified, with exact paths; commands executed; key findings",
-        ),
-        TemplateSection(
-            "Important Context",
-            (K.DECISION, K.ERROR, K.ANCHOR, K.NAME, K.EARLIER),
+        "Task Overview",
+        "written goal prompt constraint",
+        "the user's request and goals; constraints and requirements",
+    ),
+    (
+        "Work Completed",
+        "file done",
+        "files read, created, modified, with exact paths; commands executed; key findings",
+    ),
+    (
+        "Important Context",
+        "decision error anchor name earlier",
+        (
             "names of variables, functions and classes; decisions and their reasons; errors and"
-            " how they were resolved; the user's preferences",
-        ),
-        TemplateSection(
-            "Current State",
-            (K.TODO, K.RUNNING, K.NEXT, K.HINT),
-            "next steps; blockers and open questions",
+            " how they were resolved; the user's preferences"
         ),
     ),
+    ("Current State", "todo running next hint", "next steps; blockers and open questions"),
 )
 
-FIVE_SECTIONS: Final = SummaryTemplate(
+FIVE_SECTIONS: Final = _template(
     "five_section",
+    ("Task Overview", "written goal prompt", "the core request and what success is"),
+    ("Current State", "file done running", "what is completed; files"),
     (
-        TemplateSection(
-            "Task Overview", (K.WRITTEN, K.GOAL, K.PROMPT), "the core request and what success is"
-        ),
-        TemplateSection("Current State", (K.FILE, K.DONE, K.RUNNING), "what is completed; files"),
-        TemplateSection(
-            "Important Discoveries",
-            (K.DECISION, K.ERROR, K.ANCHOR),
-            "constraints found; decisions and why; errors and their fixes; what did not work",
-        ),
-        TemplateSection("Next Steps", (K.TODO, K.NEXT), "what remains, in order; blockers"),
-        TemplateSection(
-            "Context to Preserve",
-            (K.CONSTRAINT, K.NAME, K.EARLIER, K.HINT),
-            "the user's preferences; domain facts; promises made",
-        ),
+        "Important Discoveries",
+        "decision error anchor",
+        "constraints found; decisions and why; errors and their fixes; what did not work",
+    ),
+    ("Next Steps", "todo next", "what remains, in order; blockers"),
+    (
+        "Context to Preserve",
+        "constraint name earlier hint",
+        "the user's preferences; domain facts; promises made",
     ),
 )
 
-EIGHT_SECTIONS: Final = SummaryTemplate(
+EIGHT_SECTIONS: Final = _template(
     "eight_section",
+    ("User Requests (Verbatim)", "prompt", "every request, word for word"),
+    ("Final Goal", "written goal", "what the user wants in the end"),
+    ("Work Completed", "file done", "files, features, problems solved"),
+    ("Remaining Tasks", "todo next", "what is still to be done"),
     (
-        TemplateSection("User Requests (Verbatim)", (K.PROMPT,), "every request, word for word"),
-        TemplateSection("Final Goal", (K.WRITTEN, K.GOAL), "what the user wants in the end"),
-        TemplateSection("Work Completed", (K.FILE, K.DONE), "files, features, problems solved"),
-        TemplateSection("Remaining Tasks", (K.TODO, K.NEXT), "what is still to be done"),
-        TemplateSection(
-            "Active Working Context",
-            (K.DECISION, K.ANCHOR, K.NAME, K.EARLIER, K.HINT),
-            "files in work, code in progress, references, state",
-        ),
-        TemplateSection(
-            "Explicit Constraints (Verbatim)",
-            (K.CONSTRAINT,),
-            "only what the user said, word for word; none where there is none",
-        ),
-        TemplateSection(
-            "Verification State", (K.ERROR,), "what was checked; what failed; what is open"
-        ),
-        TemplateSection(
-            "Delegated Agent Sessions", (K.RUNNING,), "agents and shells, with their ids"
-        ),
+        "Active Working Context",
+        "decision anchor name earlier hint",
+        "files in work, code in progress, references, state",
     ),
+    (
+        "Explicit Constraints (Verbatim)",
+        "constraint",
+        "only what the user said, word for word; none where there is none",
+    ),
+    ("Verification State", "error", "what was checked; what failed; what is open"),
+    ("Delegated Agent Sessions", "running", "agents and shells, with their ids"),
 )
 
-ELEVEN_SECTIONS: Final = SummaryTemplate(
+ELEVEN_SECTIONS: Final = _template(
     "native",
-    (
-        TemplateSection(
-            "Goal and current request", (K.WRITTEN, K.GOAL), "what the user wants, and wants now"
-        ),
-        TemplateSection("User messages", (K.PROMPT,), "word for word"),
-        TemplateSection("Standing constraints", (K.CONSTRAINT,), "word for word"),
-        TemplateSection("Decisions", (K.DECISION,), "choice, reason, rejected option"),
-        TemplateSection("Files", (K.FILE,), "path, state, edits"),
-        TemplateSection("Errors and their resolutions", (K.ERROR,), "signature, fix, status"),
-        TemplateSection("State", (K.DONE, K.TODO), "done, in progress, blocked, verified"),
-        TemplateSection("Next step", (K.NEXT,), "with a quote"),
-        TemplateSection("Running", (K.RUNNING,), "agents, shells, ports, branches"),
-        TemplateSection(
-            "Facts of the environment", (K.ANCHOR, K.NAME, K.EARLIER), "versions, commands"
-        ),
-        TemplateSection("How to get back what was removed", (K.HINT,), "where it stands"),
-    ),
+    ("Goal and current request", "written goal", "what the user wants, and wants now"),
+    ("User messages", "prompt", "word for word"),
+    ("Standing constraints", "constraint", "word for word"),
+    ("Decisions", "decision", "choice, reason, rejected option"),
+    ("Files", "file", "path, state, edits"),
+    ("Errors and their resolutions", "error", "signature, fix, status"),
+    ("State", "done todo", "done, in progress, blocked, verified"),
+    ("Next step", "next", "with a quote"),
+    ("Running", "running", "agents, shells, ports, branches"),
+    ("Facts of the environment", "anchor name earlier", "versions, commands"),
+    ("How to get back what was removed", "hint", "where it stands"),
 )
 
 TEMPLATES: Final = {
-    each.name: each for each in (FOUR_SECTIONS, FIVE_SECTIONS, EIGHT_SECTIONS, ELEVEN_SECTIONS)
+    template.name: template
+    for template in (FOUR_SECTIONS, FIVE_SECTIONS, EIGHT_SECTIONS, ELEVEN_SECTIONS)
 }
-"""By the names that `summary.template` has in the policy."""
+"""By the values of `summary.template` in the policy."""
 
 
 def find_template(name: str) -> SummaryTemplate:
@@ -206,8 +191,7 @@ def find_template(name: str) -> SummaryTemplate:
     return TEMPLATES.get(name, FOUR_SECTIONS)
 
 
-SUMMARY_MARKER: Final = "[Previous conversation summary]"
-"""001-34; by it a summary of ours is known again."""
+SUMMARY_MARKER: Final = "[Previous conversation summary]"  # 001-34; begins our own summaries
 
 PREFACE: Final = (
     f"{SUMMARY_MARKER}\nThe earlier part of this conversation is no longer in the context."
@@ -234,8 +218,8 @@ FACT_HEADINGS: Final = {
     FactKind.HINT: "How to get back what was removed:",
 }
 
-MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer stands in its place
-_KIND_OF_HEADING: Final = {head: part for part, head in FACT_HEADINGS.items()}
+MODEL_SUMMARY_KEY: Final = "written"  # there is one: a newer summary replaces it
+_KIND_OF_HEADING: Final = {heading: kind for kind, heading in FACT_HEADINGS.items()}
 _ITEM: Final = re.compile(r"- (.*?)(?: \[L(\d+)\])?")
 _QUOTE: Final = "  > "
 _STATUS_PREFIX: Final = re.compile(r"\[\w+\] (.*)")
@@ -244,25 +228,24 @@ _STATUS_PREFIX: Final = re.compile(r"\[\w+\] (.*)")
 def render_summary(
     facts: Sequence[SummaryFact], template: SummaryTemplate, preface: str = PREFACE
 ) -> str:
-    """Write facts under a template's headings; sections with nothing in them are left out."""
-    by_part: dict[FactKind, list[SummaryFact]] = {}
-    for each in facts:
-        by_part.setdefault(each.kind, []).append(each)
+    """Write facts under a template's headings; empty sections are left out."""
+    by_kind: dict[FactKind, list[SummaryFact]] = {}
+    for fact in facts:
+        by_kind.setdefault(fact.kind, []).append(fact)
     lines = [preface]
     for section in template.sections:
-        held = [part for part in section.kinds if part in by_part]
-        lines += ["", f"## {section.title}"] if held else []
-        for part in held:
-            lines += [FACT_HEADINGS[part], *render_facts(by_part[part])]
+        kinds = [kind for kind in section.kinds if kind in by_kind]
+        lines += ["", f"## {section.title}"] if kinds else []
+        for kind in kinds:
+            lines += [FACT_HEADINGS[kind], *render_facts(by_kind[kind])]
     return "\n".join(lines).encode("utf-8", "replace").decode()
 
 
-def render_facts(facts: Iterable[SummaryFact]) -> list[str]:
-    """Write the lines of the facts of one part."""
-    listed = list(facts)
-    if listed and listed[0].kind is FactKind.NAME:
-        return ["- " + ", ".join(each.text for each in listed)]
-    return [line for each in listed for line in _fact_lines(each)]
+def render_facts(facts: Sequence[SummaryFact]) -> list[str]:
+    """Write the lines of the facts of one kind."""
+    if facts and facts[0].kind is FactKind.NAME:
+        return ["- " + ", ".join(fact.text for fact in facts)]
+    return [line for fact in facts for line in _fact_lines(fact)]
 
 
 def parse_summary(text: str) -> tuple[SummaryFact, ...]:
@@ -272,57 +255,55 @@ def parse_summary(text: str) -> tuple[SummaryFact, ...]:
     """
     if not text.startswith(SUMMARY_MARKER):
         return ()
-    found: list[SummaryFact] = []
-    part: FactKind | None = None
+    facts: list[SummaryFact] = []
+    kind: FactKind | None = None
     quoting: tuple[int, list[str]] | None = None
     for line in [*text.split("\n"), ""]:
-        if quoting and line.startswith(_QUOTE.rstrip(" ")) and part:
+        if quoting and line.startswith(_QUOTE.rstrip(" ")) and kind:
             quoting[1].append(line[len(_QUOTE) :])
             continue
-        if quoting and part:
-            found.append(_parsed_fact(part, "\n".join(quoting[1]), quoting[0]))
+        if quoting and kind:
+            facts.append(_parsed_fact(kind, "\n".join(quoting[1]), quoting[0]))
             quoting = None
         if line in _KIND_OF_HEADING:
-            part = _KIND_OF_HEADING[line]
-        elif part in VERBATIM_KINDS and (at := re.fullmatch(r"- line (\d+):", line)):
+            kind = _KIND_OF_HEADING[line]
+        elif kind in VERBATIM_KINDS and (at := re.fullmatch(r"- line (\d+):", line)):
             quoting = int(at[1]), []
-        elif part is FactKind.NAME and line.startswith("- "):
-            found += [_parsed_fact(part, name, 0) for name in line[2:].split(", ")]
-        elif part and part not in VERBATIM_KINDS and (item := _ITEM.fullmatch(line)):
-            found.append(_parsed_fact(part, item[1], int(item[2] or 0)))
+        elif kind is FactKind.NAME and line.startswith("- "):
+            facts += [_parsed_fact(kind, name, 0) for name in line[2:].split(", ")]
+        elif kind and kind not in VERBATIM_KINDS and (item := _ITEM.fullmatch(line)):
+            facts.append(_parsed_fact(kind, item[1], int(item[2] or 0)))
         elif line.startswith("#"):
-            part = None
-    return tuple(found)
+            kind = None
+    return tuple(facts)
 
 
-def _fact_lines(each: SummaryFact) -> list[str]:
-    if each.kind in VERBATIM_KINDS:
-        return [f"- line {each.line}:", *(_QUOTE + line for line in each.text.split("\n"))]
-    return [f"- {each.text} [L{each.line}]" if each.line else f"- {each.text}"]
+def _fact_lines(fact: SummaryFact) -> list[str]:
+    if fact.kind in VERBATIM_KINDS:
+        return [f"- line {fact.line}:", *(_QUOTE + line for line in fact.text.split("\n"))]
+    return [f"- {fact.text} [L{fact.line}]" if fact.line else f"- {fact.text}"]
 
 
-def _parsed_fact(part: FactKind, text: str, line: int) -> SummaryFact:
-    return make_fact(part, text, line, _PARSED_WEIGHTS[part], _fact_key(part, text, line))
+def _parsed_fact(kind: FactKind, text: str, line: int) -> SummaryFact:
+    return make_fact(kind, text, line, _PARSED_WEIGHTS[kind], _fact_key(kind, text, line))
 
 
-def _fact_key(part: FactKind, text: str, line: int) -> str | None:
+def _fact_key(kind: FactKind, text: str, line: int) -> str | None:
     """Return the key that `extract_facts` gives, so that a fact is recognised again."""
-    if part is FactKind.PROMPT:
+    if kind is FactKind.PROMPT:
         return f"{line}:{text}"
-    if part is FactKind.WRITTEN:
+    if kind is FactKind.WRITTEN:
         return MODEL_SUMMARY_KEY
-    if part in {FactKind.TODO, FactKind.DONE}:
+    if kind in {FactKind.TODO, FactKind.DONE}:
         stated = _STATUS_PREFIX.fullmatch(text)
         return stated[1] if stated else text.rpartition("` ")[0].lstrip("`") or None
-    if part is FactKind.FILE:
+    if kind is FactKind.FILE:
         return text.partition(" (")[0]
-    if part is FactKind.RUNNING:
+    if kind is FactKind.RUNNING:
         return text.partition(":")[0].rpartition(" ")[2]
-    if part is FactKind.ERROR:
+    if kind is FactKind.ERROR:
         return text.rpartition(" → ")[0]
-    if part is FactKind.GOAL:
-        return text.partition(":")[0]
-    return None
+    return text.partition(":")[0] if kind is FactKind.GOAL else None
 
 
 _PARSED_WEIGHTS: Final = {
@@ -344,15 +325,14 @@ _PARSED_WEIGHTS: Final = {
 }
 """Of what an earlier summary held: what is old of its kind."""
 
-
 QUOTED_CHARS: Final = 6_000
-"""Of a summary of the client's own: its beginning, where it says what was asked for and why."""
+"""Of a summary of the client's own: its beginning says what was asked for and why."""
 
 _PREFACE: Final = re.compile(
     r"This session is being continued from .*?^Summary:\s*", re.DOTALL | re.M
 )
 _EPILOGUE: Final = "If you need specific details from before compaction"
-"""What the client says around a summary of its own (2.1.170 to 2.1.329), and again each time."""
+"""What the client puts around its own summaries (2.1.170 to 2.1.329), and repeats each time."""
 
 
 def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
@@ -364,10 +344,10 @@ def previous_summary_facts(history: Sequence[Entry]) -> tuple[SummaryFact, ...]:
     """
     for place in range(len(history) - 1, -1, -1):
         entry = history[place]
-        text = next((each.text for each in entry.parts if each.kind is PartKind.SUMMARY), None)
+        text = next((part.text for part in entry.parts if part.kind is PartKind.SUMMARY), None)
         if text is None:
             continue
-        is_all = not any(each.role for each in history[:place] if each.offset < entry.offset)
+        is_all = not any(other.role for other in history[:place] if other.offset < entry.offset)
         if text.startswith(SUMMARY_MARKER):
             return parse_summary(text) if is_all else ()
         text = _PREFACE.sub("", text, count=1).partition(_EPILOGUE)[0].strip()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -18,12 +19,15 @@ import msgspec
 from ..model.filter_language import invalid_word, split_filter
 from ..store.queries.query_rows import SummaryRow
 
-SUMMARY_KINDS: Final = ("agent", "boundary", "plan")
+PLAN_KIND: Final = "plan"
+"""The kind of what ctxtop wrote, which a receipt holds, and of plans made in plan mode."""
+
+SUMMARY_KINDS: Final = ("agent", "boundary", PLAN_KIND)
 """Who wrote it: an agent, the client at a compaction, or ctxtop."""
 
 FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 
-MAX_TERMS: Final = 32  # more are left out: nobody types them, and each is a search of its own
+MAX_TERMS: Final = 32  # more are ignored: nobody types them, and each is a search of its own
 MAX_HITS: Final = 5_000  # of one text; more are neither marked nor counted
 DAY_MS: Final = 24 * 3600 * 1000
 _UNITS: Final = {"m": 60_000, "h": 3_600_000, "d": DAY_MS, "w": 7 * DAY_MS}
@@ -46,23 +50,23 @@ class SearchTerm(msgspec.Struct, frozen=True):
 
     @property
     def pattern(self) -> str:
-        """Find it in a folded text, as FTS5's tokenizer unicode61 does."""
+        """Match it in a folded text as FTS5's tokenizer unicode61 does."""
         words = [re.escape(word) for word in _TOKEN.findall(fold_text(self.text))]
         end = r"(?![^\W_])" if self.matches_whole_words else r"[^\W_]*"
         return r"(?<![^\W_])" + r"[\W_]+".join(words) + end
 
 
 class SummaryQuery(msgspec.Struct, frozen=True):
-    """What was typed, understood; everything in it must be met."""
+    """A parsed query; all conditions must be met."""
 
     terms: tuple[SearchTerm, ...] = ()
     excluded: tuple[SearchTerm, ...] = ()
     kinds: tuple[str, ...] = ()
-    types: tuple[str, ...] = ()  # beginnings or parts of agent types; one of them is met
+    types: tuple[str, ...] = ()  # parts of agent types, one of which must match
     projects: tuple[str, ...] = ()
     sessions: tuple[str, ...] = ()  # beginnings of ids
     since: int | None = None  # milliseconds since 1970
-    problems: tuple[str, ...] = ()  # what was not understood, a line each
+    problems: tuple[str, ...] = ()  # invalid filters, a line each
 
     @property
     def fts_match(self) -> str:
@@ -75,65 +79,60 @@ class SummaryQuery(msgspec.Struct, frozen=True):
         return " OR ".join(term.fts_expression for term in self.excluded)
 
     def hits(self, text: str) -> list[tuple[int, int]]:
-        """Find where the text has what is searched, as start and end, at most HITS."""
+        """Return start and end of each match of a term, at most MAX_HITS."""
         if not self.terms:
             return []
         pattern = _hits_pattern(tuple(term.pattern for term in self.terms))
-        found: list[tuple[int, int]] = []
-        for hit in pattern.finditer(fold_text(text)):
-            found.append(hit.span())
-            if len(found) == MAX_HITS:
-                break
-        return found
+        return [hit.span() for hit in islice(pattern.finditer(fold_text(text)), MAX_HITS)]
 
     def matches(self, text: str) -> bool:
         """Whether a text that is not indexed has all required terms and no excluded ones."""
-        whole = fold_text(text)
-        return all(re.search(term.pattern, whole) for term in self.terms) and not any(
-            re.search(term.pattern, whole) for term in self.excluded
+        folded = fold_text(text)
+        return all(re.search(term.pattern, folded) for term in self.terms) and not any(
+            re.search(term.pattern, folded) for term in self.excluded
         )
 
 
 def parse_summary_query(typed: str, now_ms: int) -> SummaryQuery:
-    """Understand what was typed; `now_ms` is what `since:` counts from."""
+    """Parse what was typed; `now_ms` is what `since:` counts from."""
     terms: list[SearchTerm] = []
-    without: list[SearchTerm] = []
-    kept: dict[str, list[str]] = {name: [] for name in FILTER_NAMES}
-    notes: list[str] = []
+    excluded: list[SearchTerm] = []
+    values: dict[str, list[str]] = {name: [] for name in FILTER_NAMES}
+    problems: list[str] = []
     since: int | None = None
-    # SQLite takes neither NUL nor half a character.
+    # SQLite takes neither NUL nor half of a surrogate pair.
     readable = typed.replace("\0", " ").encode("utf-8", "replace").decode()
     for word in split_filter(readable)[:MAX_TERMS]:
         name, value = word.key.removesuffix(":"), word.value
         if name not in FILTER_NAMES or word.is_negated:
             if _TOKEN.search(word.text):
                 term = SearchTerm(word.text, word.is_quoted)
-                (without if word.is_negated else terms).append(term)
+                (excluded if word.is_negated else terms).append(term)
         elif not value:
             # Its value is still being typed.
             continue
         elif name == "since":
             at = _parse_time(value, now_ms)
-            notes += [] if at is not None else [_not_understood(name, value)]
+            problems += [] if at is not None else [_invalid_value(name, value)]
             since = at if since is None else max(since, at or since)
-        elif name == "kind" and not any(
-            kind.startswith(value.casefold()) for kind in SUMMARY_KINDS
-        ):
-            notes.append(_not_understood(name, value))
+        elif name == "kind" and not _kinds_beginning_with([value.casefold()]):
+            problems.append(_invalid_value(name, value))
         else:
-            kept[name].append(value.casefold())
+            values[name].append(value.casefold())
     return SummaryQuery(
         terms=tuple(terms),
-        excluded=tuple(without),
-        kinds=tuple(
-            kind for kind in SUMMARY_KINDS if any(kind.startswith(each) for each in kept["kind"])
-        ),
-        types=tuple(kept["type"]),
-        projects=tuple(kept["project"]),
-        sessions=tuple(kept["session"]),
+        excluded=tuple(excluded),
+        kinds=_kinds_beginning_with(values["kind"]),
+        types=tuple(values["type"]),
+        projects=tuple(values["project"]),
+        sessions=tuple(values["session"]),
         since=since,
-        problems=tuple(notes),
+        problems=tuple(problems),
     )
+
+
+def _kinds_beginning_with(prefixes: Sequence[str]) -> tuple[str, ...]:
+    return tuple(kind for kind in SUMMARY_KINDS if kind.startswith(tuple(prefixes)))
 
 
 def fold_text(text: str) -> str:
@@ -158,7 +157,7 @@ def _hits_pattern(patterns: tuple[str, ...]) -> re.Pattern[str]:
     return re.compile("|".join(patterns))
 
 
-def _not_understood(name: str, value: str) -> str:
+def _invalid_value(name: str, value: str) -> str:
     times = ("today", "24h", "7d", "2w", "a date as 2026-11-30")
     return invalid_word(f"{name}:{value}", times if name == "since" else SUMMARY_KINDS)
 
@@ -179,17 +178,13 @@ def _time_readings(value: str, now_ms: int) -> Iterator[int]:
             return
 
 
-PLAN_KIND: Final = "plan"
-"""The kind of what ctxtop wrote, which stands in a receipt, and of plans made in plan mode."""
-
-
 class PlanSummary(msgspec.Struct, frozen=True):
     """A summary or a hand-off that a receipt holds."""
 
-    row: SummaryRow  # its id is below 0: it is no row of the store
-    uuid: str  # of the line that it became: where the store has that line too, it is shown once
+    row: SummaryRow  # its id is negative: it is no row of the store
+    uuid: str  # of the line that it became: if the store has that line too, it is shown once
     receipt_id: str
-    operation_number: int  # of its operation, counted from 0
+    operation_number: int  # counted from 0
     strategy: str
     undone: bool
     transcript: str  # path of what it was made of
@@ -197,11 +192,11 @@ class PlanSummary(msgspec.Struct, frozen=True):
     before_tokens: int
     after_tokens: int
     kept_uuids: tuple[str, ...] = ()  # messages that it keeps as they are, by uuid
-    description: str = ""  # what its operation says of itself
+    description: str = ""  # of its operation
 
 
 class SummaryCriteria(msgspec.Struct, frozen=True):
-    """What a person wants to see: what was typed, and what was chosen beside it."""
+    """The search: what was typed, and the filters beside it."""
 
     query: str = ""
     kind: str | None = None
@@ -212,14 +207,13 @@ class SummaryCriteria(msgspec.Struct, frozen=True):
 
 
 class SummaryMatches(msgspec.Struct, frozen=True):
-    """The places of all that is wanted, newest first, without their texts."""
+    """The places of all matches, newest first, without their texts."""
 
     search: SummaryQuery
     places: tuple[tuple[int, int], ...] = ()
-    """Id, and time in ms since 1970 (0 where unknown); a plan's id is below 0."""
-    is_cut: bool = False  # there are more than PLACES
+    """Id, and time in ms since 1970 (0 if unknown); a plan's id is negative."""
+    is_cut: bool = False  # there are more
 
     @property
     def ids(self) -> list[int]:
-        """The ids alone."""
         return [summary_id for summary_id, _ in self.places]

@@ -21,9 +21,10 @@ from ctxtop.core.measure.compaction_report import find_refill, find_thrash
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.summaries.artifacts import Artifacts, collect_artifacts
-from ctxtop.core.summaries.lost_artifacts import (
+from ctxtop.core.summaries.artifacts import (
     ArtifactCounts,
+    Artifacts,
+    collect_artifacts,
     count_artifacts,
     split_retained_and_lost,
 )

@@ -26,7 +26,7 @@ from ctxtop.core.compaction.recovery.recovery_settings import (
 from ctxtop.core.compaction.recovery.recovery_steps import EMPTY_MESSAGE_TEXT, TRUNCATION_MESSAGE
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.writer import Writer
-from ctxtop.core.summaries.summary_settings import SummarySettings
+from ctxtop.core.summaries.summary_building import SummarySettings
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.visible_messages import visible_entries
 from ctxtop.tui.cli import main

@@ -23,7 +23,7 @@ from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.token_samples import read_estimator
-from ctxtop.core.summaries.summary_budget import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
-from ctxtop.core.summaries import lost_artifacts as rules
+from ctxtop.core.summaries import artifacts as rules
 from ctxtop.core.summaries.artifacts import (
     Artifacts,
     FileUse,
+    LostArtifacts,
     Quote,
     Todo,
     UsedName,
     collect_artifacts,
-)
-from ctxtop.core.summaries.lost_artifacts import (
-    LostArtifacts,
     limit_lost_artifacts,
     split_retained_and_lost,
 )
@@ -56,7 +55,7 @@ def test_a_name_stands_whole_or_not_at_all() -> None:
     )
     lost = told(before, "we call read_all_lines and Read_One in x.py")
 
-    assert [name.text for name in lost.identifiers] == ["read_all"]
+    assert [name.text for name in lost.names] == ["read_all"]
 
 
 def test_what_a_kept_message_holds_is_not_forgotten() -> None:
@@ -77,7 +76,7 @@ def test_what_a_kept_message_holds_is_not_forgotten() -> None:
     lost = told(before, "", *kept)
 
     assert [use.path for use in lost.files] == ["/p/b.py"]
-    assert [name.text for name in lost.identifiers] == ["gone_name"]
+    assert [name.text for name in lost.names] == ["gone_name"]
     assert lost.constraints == ()
 
 
@@ -153,3 +152,11 @@ def test_what_was_kept_and_what_was_lost_are_all_there_was() -> None:
     for kind in ("files", "names", "decisions", "todos", "constraints"):
         parts = (*getattr(there, kind), *getattr(lost, kind))
         assert sorted(map(str, parts)) == sorted(map(str, getattr(before, kind)))
+
+
+def test_lost_names_are_stored_as_identifiers() -> None:
+    lost = limit_lost_artifacts(Artifacts(names=(UsedName("read_all", 1, 1),)))
+    stored = msgspec.to_builtins(lost)
+
+    assert list(stored) == ["files", "identifiers", "decisions", "todos", "constraints", "counts"]
+    assert stored["counts"]["identifiers"] == len(stored["identifiers"]) == 1

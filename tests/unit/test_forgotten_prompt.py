@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from ctxtop.core.summaries.artifacts import FileUse, Quote, Todo, UsedName
-from ctxtop.core.summaries.lost_artifacts import LostArtifacts
+from ctxtop.core.summaries.artifacts import FileUse, LostArtifacts, Quote, Todo, UsedName
 from ctxtop.tui.text.compaction_text import PROMPT_NAMES, forgotten_prompt
 
 LOST = LostArtifacts(
     files=(FileUse("/p/a.py", reads=1, edits=2), FileUse("/p/b.py")),
-    identifiers=tuple(UsedName(f"name_{n}", 1, n) for n in range(PROMPT_NAMES + 5)),
+    names=tuple(UsedName(f"name_{n}", 1, n) for n in range(PROMPT_NAMES + 5)),
     decisions=(Quote("We keep one state file.", 3),),
     todos=(Todo("import the route tables", "pending", 9),),
     constraints=(Quote("Never push.", 1),),

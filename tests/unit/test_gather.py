@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ctxtop.core.summaries.extract import ExtractionSource, extract_facts, list_all_entries
-from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
+from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import (
     FOUR_SECTIONS,
     SUMMARY_MARKER,

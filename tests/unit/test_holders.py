@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.compaction.strategies.stubs import MAX_NAMES_CHARS, has_stub, make_stubs
-from ctxtop.core.summaries.name_index import NameIndex, decoded_text, split_words
+from ctxtop.core.summaries.mentions import NameIndex, decoded_text, split_words
 
 A, B = "load_cursor and store_ledger", "store_ledger and merge_basket"
 

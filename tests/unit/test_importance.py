@@ -3,13 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.key_messages import (
-    AnchorSettings,
-    ImportanceSettings,
-    ImportanceWeights,
-    find_anchors,
-    score_importance,
-)
+from ctxtop.core.summaries import key_messages
+from ctxtop.core.summaries.key_messages import find_anchors, score_importance
 from ctxtop.core.transcript.conversation import ConversationMessage, MessagePart, PartKind
 from hypothesis import given
 from hypothesis import strategies as st
@@ -48,17 +43,9 @@ def test_a_result_that_quotes_a_mark_is_only_a_result() -> None:
     assert score_importance(read) == 0.7
 
 
-@given(
-    st.text() | st.sampled_from(["important decision", "error " * 9]),
-    st.sampled_from(PartKind),
-    *[st.floats(-2, 2)] * 4,
-)
-def test_a_score_is_between_0_and_1(
-    text: str, kind: PartKind, user: float, decision: float, tool: float, keyword: float
-) -> None:
-    settings = ImportanceSettings(ImportanceWeights(user, decision, tool, keyword))
-
-    assert 0 <= score_importance(message(MessagePart(kind, text)), settings) <= 1
+@given(st.text() | st.sampled_from(["important decision", "error " * 9]), st.sampled_from(PartKind))
+def test_a_score_is_between_0_and_1(text: str, kind: PartKind) -> None:
+    assert 0 <= score_importance(message(MessagePart(kind, text))) <= 1
 
 
 def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:
@@ -77,7 +64,10 @@ def test_marked_messages_come_first_then_the_score_then_the_newest() -> None:
 
 
 @pytest.mark.parametrize("most", [0, 1, 3])
-def test_there_are_never_more_anchors_than_asked(most: int) -> None:
+def test_there_are_never_more_anchors_than_asked(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(key_messages, "MAX_ANCHORS", most)
     talk = [prompt(f"{MARK} {number}") for number in range(4)]
 
-    assert find_anchors(talk, AnchorSettings(most)) == tuple(talk[::-1][:most])
+    assert find_anchors(talk) == tuple(talk[::-1][:most])

@@ -36,7 +36,7 @@ from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.core.saves.project_save_files import SaveLimits, save_limits
-from ctxtop.core.summaries.summary_settings import (
+from ctxtop.core.summaries.summary_building import (
     FactSelection,
     SummarySettings,
     read_summary_settings,

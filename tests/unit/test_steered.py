@@ -9,8 +9,7 @@ from ctxtop.core.measure.compaction_report import (
 )
 from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.query_rows import CompactionRow
-from ctxtop.core.summaries.artifacts import Quote
-from ctxtop.core.summaries.lost_artifacts import LostArtifacts
+from ctxtop.core.summaries.artifacts import LostArtifacts, Quote
 
 
 def asked(at: int, kind: str, text: str, agent_id: str | None = None) -> AnswerItemRecord:

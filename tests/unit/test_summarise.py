@@ -18,8 +18,11 @@ from ctxtop.core.compaction.summary_boundary import (
     retain_last_messages,
     retain_last_turns,
 )
-from ctxtop.core.summaries.lost_artifacts import find_summary_flaws
-from ctxtop.core.summaries.summary_budget import SummaryBudget, estimate_tokens
+from ctxtop.core.summaries.summary_building import (
+    SummaryBudget,
+    estimate_tokens,
+    find_summary_flaws,
+)
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
 from ctxtop.core.transcript.conversation import Entry, MessagePart, PartKind, group_messages
 from hypothesis import given, settings

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ctxtop.core.summaries.summary_budget import (
+from ctxtop.core.summaries.summary_building import (
+    FactSelection,
     SummaryBudget,
     build_summary,
     default_budget,
     estimate_tokens,
-    summarise_in_levels,
 )
 from ctxtop.core.summaries.summary_facts import (
     ELEVEN_SECTIONS,
@@ -141,7 +141,10 @@ def test_each_level_is_chosen_from_the_one_before() -> None:
     facts = [
         make_fact(FactKind.DECISION, f"decision {n} " + "word " * 20, n, n / 100) for n in range(80)
     ]
-    levels = summarise_in_levels(facts, FOUR_SECTIONS, SummaryBudget(2_000), 3)
+    levels = [
+        FactSelection(levels=number).build_summary(facts, FOUR_SECTIONS, SummaryBudget(2_000))
+        for number in (1, 2, 3)
+    ]
     sets = [set(each.facts) for each in levels]
     assert sets[2] < sets[1] < sets[0] < set(facts)
     assert [each.tokens <= 2_000 >> n for n, each in enumerate(levels)] == [True] * 3

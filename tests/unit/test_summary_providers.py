@@ -21,15 +21,17 @@ from ctxtop.core.summaries.model_summary import (
     ProviderError,
     ProviderName,
     ProviderRetry,
-    SummaryCache,
-    SummaryCacheKey,
     SummaryRequest,
     build_prompt,
+    cached_answer_name,
     extract_summary,
     generate_with_retries,
+    read_cached_answer,
     render_conversation,
+    retry_delay_s,
+    write_cached_answer,
 )
-from ctxtop.core.summaries.summary_budget import SummaryBudget
+from ctxtop.core.summaries.summary_building import SummaryBudget
 from ctxtop.core.summaries.summary_facts import FOUR_SECTIONS, FactKind, make_fact
 
 from ..entries import answered, asked, called, returned
@@ -241,7 +243,7 @@ def test_it_is_given_up_after_two_retries_and_at_once_where_nothing_helps(server
     with pytest.raises(ProviderError):
         generate_with_retries(anthropic(server), REQUEST, sleep=waits.append)
     assert len(server.asked) == 4
-    assert ProviderRetry().delay_s(9) == 30.0
+    assert retry_delay_s(9) == 30.0
 
 
 def test_it_is_given_up_when_the_time_is_over(server: Server) -> None:
@@ -252,41 +254,47 @@ def test_it_is_given_up_when_the_time_is_over(server: Server) -> None:
     assert len(server.asked) == 1
 
 
-def key(text: str = "t") -> SummaryCacheKey:
-    return SummaryCacheKey("s", "anthropic", "m", "four_section", 10, text)
+def name(text: str = "t") -> str:
+    return cached_answer_name("s", "anthropic", SummaryRequest(text, "m"), "four_section")
 
 
 def test_answers_are_kept_by_what_they_depend_on(tmp_path: Path) -> None:
-    cache = SummaryCache(tmp_path / "answers")
-    assert cache.get(key()) is None
-    cache.put(key(), "ok ☃")
-    assert cache.get(key()) == "ok ☃"
-    assert cache.get(key("other")) is None
-    (file,) = cache.folder.iterdir()
+    folder = tmp_path / "answers"
+    assert read_cached_answer(folder / name()) is None
+    write_cached_answer(folder / name(), "ok ☃")
+    assert read_cached_answer(folder / name()) == "ok ☃"
+    assert read_cached_answer(folder / name("other")) is None
+    (file,) = folder.iterdir()
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert stat.S_IMODE(cache.folder.stat().st_mode) == 0o700
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+def test_an_answer_has_the_name_that_it_had_before() -> None:
+    assert name() == "b3b41ec122d02a6783831f5dcee3be79b55fa1e26a080e295f561b339b4eb664"
 
 
 def test_no_link_is_followed_to_an_answer(tmp_path: Path) -> None:
-    cache = SummaryCache(tmp_path)
     (tmp_path / "elsewhere").write_text("no", encoding="utf-8")
-    (tmp_path / key().digest).symlink_to(tmp_path / "elsewhere")
-    assert cache.get(key()) is None
+    (tmp_path / name()).symlink_to(tmp_path / "elsewhere")
+    assert read_cached_answer(tmp_path / name()) is None
 
 
 GOOD = "<analysis>x</analysis><summary>seq was run for each Question; Never push stands.</summary>"
 
 
-def commission(server: Server, cache: SummaryCache | None = None) -> ModelSummaryOptions:
+def commission(server: Server, cache: Path | None = None) -> ModelSummaryOptions:
     return ModelSummaryOptions(
-        anthropic(server), "s", cache=cache, retry=ProviderRetry(retries=0, attempt_timeout_s=5)
+        anthropic(server),
+        "s",
+        cache_folder=cache,
+        retry=ProviderRetry(retries=0, attempt_timeout_s=5),
     )
 
 
 def test_a_models_summary_stands_beside_what_the_tools_say(server: Server, tmp_path: Path) -> None:
     server.answers = [(200, says(GOOD))]
     entries = session()
-    by = commission(server, SummaryCache(tmp_path / "kept"))
+    by = commission(server, tmp_path / "kept")
     found = summarise_with_model(whole(entries), 3, FOUR_SECTIONS, by, SummaryBudget(2_000))
     text = lines_of(found)[1]["message"]["content"]
     assert "  > seq was run for each Question; Never push stands." in text
@@ -320,7 +328,7 @@ def test_what_cannot_be_kept_is_used_all_the_same(server: Server, tmp_path: Path
     (tmp_path / "file").write_text("", encoding="utf-8")
     told: list[str] = []
     by = ModelSummaryOptions(
-        anthropic(server), "s", cache=SummaryCache(tmp_path / "file"), warn=told.append
+        anthropic(server), "s", cache_folder=tmp_path / "file", warn=told.append
     )
     assert isinstance(
         summarise_with_model(whole(session()), 3, FOUR_SECTIONS, by, SummaryBudget(2_000)),
@@ -343,14 +351,14 @@ def test_a_failure_or_a_worse_summary_changes_nothing(
     server: Server, tmp_path: Path, answer: tuple[int, Any], why: str
 ) -> None:
     server.answers = [answer]
-    cache = SummaryCache(tmp_path / "kept")
+    cache = tmp_path / "kept"
     found = summarise_with_model(
         whole(session(20)), 3, FOUR_SECTIONS, commission(server, cache), SummaryBudget(2_000)
     )
     assert isinstance(found, Refusal)
     assert found.check == "provider"
     assert why in found.why
-    assert not cache.folder.exists()
+    assert not cache.exists()
 
 
 def test_a_summary_that_names_too_little_is_no_success(server: Server) -> None:

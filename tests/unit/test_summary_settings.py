@@ -7,9 +7,13 @@ from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
 from ctxtop.core.summaries.model_summary import CHEAP_MODEL, build_prompt
-from ctxtop.core.summaries.summary_budget import Summary, SummaryBudget
+from ctxtop.core.summaries.summary_building import (
+    Summary,
+    SummaryBudget,
+    SummarySettings,
+    read_summary_settings,
+)
 from ctxtop.core.summaries.summary_facts import EIGHT_SECTIONS, FOUR_SECTIONS, FactKind, make_fact
-from ctxtop.core.summaries.summary_settings import SummarySettings, read_summary_settings
 
 from .test_summarise import lines_of, session, whole
 

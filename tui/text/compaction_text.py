@@ -10,8 +10,7 @@ from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.store.queries.query_rows import CompactionRow
 from ...core.store.queries.timeline_queries import BoundaryRow
-from ...core.summaries.artifacts import FileUse
-from ...core.summaries.lost_artifacts import LostArtifacts
+from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, tokens, tokens_after
 
@@ -54,7 +53,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
     files = [_file_line(each) for each in lost.files[:MAX_FILES]]
     yield from _labelled_once("forgot files", _with_rest(files, lost.counts.files))
-    names = [one_line(each.text) for each in lost.identifiers[:MAX_NAMES]]
+    names = [one_line(each.text) for each in lost.names[:MAX_NAMES]]
     listed = ", ".join(_with_rest(names, lost.counts.identifiers))
     yield from _labelled_once("names", wrap(listed, room, break_on_hyphens=False))
     for label, said, count in (
@@ -152,7 +151,7 @@ def forgotten_prompt(lost: LostArtifacts) -> str:
         *_quoted(
             "Files that were worked on:", [_file_with_use(use) for use in lost.files], PROMPT_FILES
         ),
-        *_name_list([name.text for name in lost.identifiers]),
+        *_name_list([name.text for name in lost.names]),
     ]
     return "\n".join([_PROMPT_INTRODUCTION, *parts]) + "\n" if parts else ""
 

@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ...measure.trigger import OUTPUT_RESERVE
-from ...summaries.summary_settings import SummarySettings
+from ...summaries.summary_building import SummarySettings
 from ...transcript.conversation import Entry, PartKind, Role, group_messages
 from ...transcript.parent_chain import follow_chain
 from ...transcript.visible_messages import visible_entries

@@ -5,11 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from ...summaries.extract import ExtractionSource, extract_facts, list_all_entries
-from ...summaries.lost_artifacts import find_summary_flaws
 from ...summaries.model_summary import ModelSummaryOptions, ProviderError, write_model_summary
-from ...summaries.summary_budget import Summary, SummaryBudget, default_budget
+from ...summaries.summary_building import (
+    ALL_FACTS,
+    FactSelection,
+    Summary,
+    SummaryBudget,
+    default_budget,
+    find_summary_flaws,
+)
 from ...summaries.summary_facts import SummaryFact, SummaryTemplate, previous_summary_facts
-from ...summaries.summary_settings import ALL_FACTS, FactSelection
 from ...transcript.conversation import Entry, MessagePart, PartKind, group_messages, has_prompt
 from ...transcript.redaction import redact
 from ..edit_builder import count_saved_bytes, remove_line

@@ -6,9 +6,13 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.summaries.artifacts import collect_artifacts, parse_tool_input, prompt_excerpt
+from ctxtop.core.summaries.artifacts import (
+    collect_artifacts,
+    parse_tool_input,
+    prompt_excerpt,
+    shared_basenames,
+)
 from ctxtop.core.summaries.decision_patterns import RULE_PATTERN, find_sentences
-from ctxtop.core.summaries.lost_artifacts import shared_basenames
 from ctxtop.core.summaries.mentions import MentionIndex
 from ctxtop.core.transcript.conversation import PartKind
 

@@ -14,7 +14,7 @@ from ctxtop.core.compaction.summary_boundary import Conversation, RetainedTail, 
 from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
-from ctxtop.core.summaries.summary_budget import SummaryBudget, build_summary
+from ctxtop.core.summaries.summary_building import SummaryBudget, build_summary
 from ctxtop.core.summaries.summary_facts import ELEVEN_SECTIONS
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from ....core.model.session import Session
     from ....core.policy.policy import Policy, PolicyNotice
     from ....core.store.readers.warning_reader import ContextWarning
-    from ....core.summaries.artifacts import Quote, Todo
-    from ....core.summaries.lost_artifacts import LostArtifacts
+    from ....core.summaries.artifacts import LostArtifacts, Quote, Todo
 
 
 Record = dict[str, Any]
@@ -275,7 +274,7 @@ def compaction_record(row: CompactionRow) -> Record:
 def _lost_record(found: LostArtifacts) -> Record:
     return {
         "files": [each.path for each in found.files],
-        "identifiers": [each.text for each in found.identifiers],
+        "identifiers": [each.text for each in found.names],
         "decisions": _quote_records(found.decisions),
         "todos": _quote_records(found.todos),
         "constraints": _quote_records(found.constraints),

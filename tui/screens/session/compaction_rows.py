@@ -16,7 +16,6 @@ from ....core.measure.compaction_report import (
 )
 from ....core.store.queries.query_rows import CompactionRow
 from ....core.summaries.artifacts import Artifacts, FileUse
-from ....core.summaries.lost_artifacts import LostArtifacts
 from ....core.transcript.sanitize import one_line
 from ...text.compaction_text import (
     CONTENT_UNKNOWN,
@@ -246,14 +245,11 @@ def is_content_known(
 _GROUP_NAMES: Final = ("rules", "decisions", "todos", "files", "names")
 
 
-def _artifacts_named(found: Artifacts | LostArtifacts, name: str) -> list[tuple[str, int]]:
-    from ....core.summaries.artifacts import Artifacts
-
+def _artifacts_named(found: Artifacts, name: str) -> list[tuple[str, int]]:
     if name == "files":
         return [(_file_text(use), use.line) for use in found.files]
     if name == "names":
-        names = found.names if isinstance(found, Artifacts) else found.identifiers
-        return [(each.text, each.line) for each in names]
+        return [(each.text, each.line) for each in found.names]
     if name == "todos":
         return [(each.text, each.line) for each in found.todos]
     quotes = found.constraints if name == "rules" else found.decisions

@@ -1,0 +1,322 @@
+"""Build a summary within its budget as the policy's `summary.*` keys say, and check it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from ..measure.tokens import count_text
+from .artifacts import shared_basenames
+from .key_messages import NOT_TYPED_PREFIXES
+from .mentions import MentionIndex
+from .summary_facts import (
+    FACT_HEADINGS,
+    FOUR_SECTIONS,
+    PREFACE,
+    SUMMARY_MARKER,
+    FactKind,
+    SummaryFact,
+    SummaryTemplate,
+    find_template,
+    parse_summary,
+    render_facts,
+    render_summary,
+)
+
+if TYPE_CHECKING:
+    from ..policy.policy import Policy
+
+
+SOURCE_SHARE: Final = 0.08  # of what is summarised (compaction.md 7.5)
+MAX_SUMMARY_TOKENS: Final = 12_000  # compaction.md 7.5; codex and Factory use as much
+MAX_PROMPT_TOKENS: Final = 20_000  # of a person's messages, besides (compaction.md 5.2 and 7.5)
+PROMPT_EDGE_CHARS: Final = 400  # of a message that is shortened, at either end
+SECTION_TOKENS: Final = 12  # of a section's heading and its empty line, at the most
+
+
+class SummaryBudget(msgspec.Struct, frozen=True):
+    """Tokens that a summary may have."""
+
+    max_tokens: int  # of everything but the person's messages
+    max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those, besides
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """A summary as it is sent."""
+
+    text: str  # empty if the budget does not even hold its frame
+    facts: tuple[SummaryFact, ...]  # that are in it
+    omitted: int  # facts that did not fit the budget
+    tokens: int  # estimated
+
+
+def default_budget(source_tokens: int) -> SummaryBudget:
+    return SummaryBudget(min(int(SOURCE_SHARE * source_tokens), MAX_SUMMARY_TOKENS))
+
+
+def estimate_tokens(text: str) -> int:
+    """Estimate a text's tokens by the tokenizer generation that needs more of them."""
+    counted = count_text(text)
+    return max(counted.older, counted.newer)
+
+
+def build_summary(
+    facts: Sequence[SummaryFact],
+    template: SummaryTemplate,
+    budget: SummaryBudget,
+    preface: str = PREFACE,
+) -> Summary:
+    """Choose facts and write them: what weighs least goes first, no budget is exceeded.
+
+    Of a person's messages the first always stays, then the newest; one that is too long keeps
+    both ends. The same facts give the same text.
+    """
+    prompts = [fact for fact in facts if fact.kind is FactKind.PROMPT]
+    others = [fact for fact in facts if fact.kind is not FactKind.PROMPT]
+    chosen = _choose_facts(others, template, budget.max_tokens, preface)
+    if estimate_tokens(render_summary(chosen, template, preface)) > budget.max_tokens:
+        return Summary("", (), len(facts), 0)
+    messages = _choose_prompts(prompts, budget.max_prompt_tokens)
+    limit = budget.max_tokens + budget.max_prompt_tokens
+    while (
+        messages
+        and estimate_tokens(render_summary([*chosen, *messages], template, preface)) > limit
+    ):
+        messages.pop(1 if len(messages) > 1 else 0)
+    places = {(fact.kind, fact.key): place for place, fact in enumerate(facts)}
+    kept = sorted([*chosen, *messages], key=lambda fact: places[fact.kind, fact.key])
+    text = render_summary(kept, template, preface)
+    return Summary(text, tuple(kept), len(facts) - len(kept), estimate_tokens(text))
+
+
+def _choose_facts(
+    facts: Sequence[SummaryFact], template: SummaryTemplate, tokens: int, preface: str
+) -> list[SummaryFact]:
+    left = tokens - estimate_tokens(preface)
+    chosen: list[SummaryFact] = []
+    begun: set[object] = set()
+    titles = {kind: section.title for section in template.sections for kind in section.kinds}
+    for fact in sorted(facts, key=lambda fact: -fact.weight):
+        cost, title = _fact_tokens(fact), titles[fact.kind]
+        if fact.kind not in begun:
+            cost += estimate_tokens(f"\n{FACT_HEADINGS[fact.kind]}")
+        cost += 0 if title in begun else SECTION_TOKENS
+        if cost <= left:
+            left -= cost
+            begun |= {fact.kind, title}
+            chosen.append(fact)
+    # The parts together can differ by a token or two from the sum of each.
+    while chosen and estimate_tokens(render_summary(chosen, template, preface)) > tokens:
+        chosen.pop()
+    return chosen
+
+
+def _fact_tokens(fact: SummaryFact) -> int:
+    return estimate_tokens("\n".join(["", *render_facts([fact])]))
+
+
+def _choose_prompts(prompts: Sequence[SummaryFact], tokens: int) -> list[SummaryFact]:
+    """Choose the first message, then the newest ones, each whole or with both ends."""
+    if not prompts:
+        return []
+    left = tokens - estimate_tokens(f"\n{FACT_HEADINGS[FactKind.PROMPT]}") - SECTION_TOKENS
+    chosen: list[SummaryFact] = []
+    for prompt in (prompts[0], *reversed(prompts[1:])):
+        shorter = (_shorten_prompt(prompt, PROMPT_EDGE_CHARS // parts) for parts in (1, 8))
+        for form in (prompt, *shorter):
+            cost = _fact_tokens(form)
+            if cost <= left:
+                left -= cost
+                chosen.append(form)
+                break
+    return [chosen[0], *reversed(chosen[1:])] if chosen else []
+
+
+def _shorten_prompt(prompt: SummaryFact, edge: int) -> SummaryFact:
+    text = prompt.text
+    out = len(text) - 2 * edge
+    if out <= 0:
+        return prompt
+    gap = f"\n[… {out} characters: line {prompt.line} of the transcript …]\n"
+    return replace(prompt, text=f"{text[:edge]}{gap}{text[-edge:]}")
+
+
+CHEAP_MODEL: Final = "claude-haiku-4-5"  # asked unless another model is named (T-05)
+DEFAULT_MAX_WORDS: Final = 1_000  # 001-28
+DEFAULT_KEEP_MESSAGES: Final = 10
+"""Messages that stay word for word if a policy leaves their number to the client (T-04)."""
+
+CHEAP_MODEL_ALIAS: Final = "cheap"
+SESSION_MODEL_ALIAS: Final = "session"
+"""Values of `summary.model` that stand for a model's id (T-05)."""
+
+_TOOL_RESULT_FACTS: Final = frozenset({FactKind.ERROR, FactKind.DONE})
+"""What is known from tools' results; which files were changed is known from the calls."""
+
+
+class FactSelection(msgspec.Struct, frozen=True):
+    """Which facts a summary is chosen from."""
+
+    excluded_kinds: frozenset[FactKind] = frozenset()
+    levels: int = 1  # summaries of summaries: each has half the budget of the one before (003-20)
+
+    def select(self, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
+        return tuple(fact for fact in facts if fact.kind not in self.excluded_kinds)
+
+    def build_summary(
+        self,
+        facts: Sequence[SummaryFact],
+        template: SummaryTemplate,
+        budget: SummaryBudget,
+        preface: str = PREFACE,
+    ) -> Summary:
+        """Build one summary for each level; the last is the result (003-20).
+
+        Each is selected from the facts of the one before, so that nothing that was left out comes
+        back, and no summary's text is summarised again.
+        """
+        made = build_summary(facts, template, budget, preface)
+        for level in range(1, self.levels):
+            halved = SummaryBudget(budget.max_tokens >> level, budget.max_prompt_tokens >> level)
+            made = build_summary(made.facts, template, halved, preface)
+        return replace(made, omitted=len(facts) - len(made.facts))
+
+
+ALL_FACTS: Final = FactSelection()
+
+
+class SummarySettings(msgspec.Struct, frozen=True):
+    """The policy's keys `summary.*`, and how much stays word for word."""
+
+    template: SummaryTemplate = FOUR_SECTIONS
+    budget: SummaryBudget | None = None  # None for `default_budget`
+    keep_messages: int = DEFAULT_KEEP_MESSAGES  # `compact.preserve_recent`
+    model: str = CHEAP_MODEL_ALIAS
+    max_words: int = DEFAULT_MAX_WORDS  # that a model is asked for
+    use_cache: bool = True
+    timeout_s: float = 60.0
+    selection: FactSelection = ALL_FACTS
+
+    def resolve_model(self, session_model: str | None) -> str:
+        """Return the id of the model to ask."""
+        if self.model == CHEAP_MODEL_ALIAS:
+            return CHEAP_MODEL
+        if self.model == SESSION_MODEL_ALIAS:
+            return session_model or CHEAP_MODEL
+        return self.model
+
+
+def read_summary_settings(policy: Policy) -> SummarySettings:
+    size = policy.value("summary.max_tokens")
+    excluded = set() if policy.flag("summary.preserve_decisions") else {FactKind.DECISION}
+    if not policy.flag("summary.preserve_tool_results"):
+        excluded |= _TOOL_RESULT_FACTS
+    keep = policy.integer("compact.preserve_recent")
+    return SummarySettings(
+        template=find_template(policy.text("summary.template")),
+        budget=SummaryBudget(size) if isinstance(size, int) else None,
+        keep_messages=DEFAULT_KEEP_MESSAGES if keep is None else keep,
+        model=policy.text("summary.model"),
+        max_words=policy.integer("summary.max_words") or DEFAULT_MAX_WORDS,
+        use_cache=policy.flag("summary.cache"),
+        timeout_s=float(policy.integer("compact.timeout_s") or 1),
+        selection=FactSelection(frozenset(excluded), policy.integer("summary.levels") or 1),
+    )
+
+
+MAX_SOURCE_SHARE: Final = (
+    0.5  # of the source's tokens: a longer summary is none (compaction.md 5.3)
+)
+
+MODEL_MIN_NAMED_SHARE: Final = 0.5
+"""Of the changed files and constraints that a model's own words must name. It was given all of
+them; the rest is added from the tool calls."""
+
+
+class SummaryFlaw(msgspec.Struct, frozen=True):
+    """Why a summary is refused."""
+
+    check: str  # `empty`, `longer`, `artifacts`, `constraints`, `stale` or `contaminated`
+    reason: str
+
+
+def find_summary_flaws(
+    text: str, tokens: int, source_tokens: int, facts: Iterable[SummaryFact], min_share: float = 1.0
+) -> tuple[SummaryFlaw, ...]:
+    """Return what is wrong with a summary of these facts; empty if it can be used.
+
+    `min_share` is the share of changed files and of constraints that must be named, 0..1.
+    """
+    if not text.strip():
+        return (SummaryFlaw("empty", "the summary says nothing"),)
+    known = tuple(facts)
+    flaws: list[SummaryFlaw] = []
+    if tokens > MAX_SOURCE_SHARE * source_tokens:
+        why = f"{tokens:,} tokens for a source of {source_tokens:,}"
+        flaws.append(SummaryFlaw("longer", why))
+    mentions = MentionIndex([text])
+    for check, named in (
+        ("artifacts", _changed_files_named(known, mentions)),
+        ("constraints", _constraints_named(known, mentions)),
+    ):
+        if named and sum(named) < min_share * len(named):
+            flaws.append(SummaryFlaw(check, f"{sum(named)} of {len(named)} are named"))
+    return (*flaws, *_stale_todos(text, known), *_compaction_prompts(text))
+
+
+def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
+    """Return the facts that a model's text lacks; quotes and states are always included."""
+    mentions = MentionIndex([text])
+    shared = _shared_basenames(facts)
+    exact = {FactKind.PROMPT, FactKind.TODO, FactKind.RUNNING, FactKind.HINT, FactKind.CONSTRAINT}
+    return tuple(
+        fact
+        for fact in facts
+        if fact.kind in exact
+        or (fact.kind is FactKind.FILE and not mentions.has_path(fact.key, shared))
+        or (fact.kind in {FactKind.ERROR, FactKind.DONE} and not mentions.has_sentence(fact.key))
+    )
+
+
+def _shared_basenames(facts: Iterable[SummaryFact]) -> frozenset[str]:
+    return shared_basenames(fact.key for fact in facts if fact.kind is FactKind.FILE)
+
+
+def _changed_files_named(facts: Sequence[SummaryFact], mentions: MentionIndex) -> list[bool]:
+    shared = _shared_basenames(facts)
+    return [
+        mentions.has_path(fact.key, shared)
+        for fact in facts
+        if fact.kind is FactKind.FILE and _is_changed(fact)
+    ]
+
+
+def _is_changed(file: SummaryFact) -> bool:
+    done = file.text.removeprefix(file.key)
+    return any(word in done for word in ("edited", "written", "created", "deleted"))
+
+
+def _constraints_named(facts: Sequence[SummaryFact], mentions: MentionIndex) -> list[bool]:
+    constraints = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
+    return [mentions.has_sentence(fact.key.strip('"')) for fact in constraints]
+
+
+def _stale_todos(text: str, facts: Sequence[SummaryFact]) -> list[SummaryFlaw]:
+    """Find what is done but listed as open, in a summary whose lists can be parsed (Q13)."""
+    done = {fact.key for fact in facts if fact.kind is FactKind.DONE}
+    return [
+        SummaryFlaw("stale", f"listed as open, and done: {fact.key[:80]}")
+        for fact in parse_summary(text)
+        if fact.kind is FactKind.TODO and fact.key in done
+    ]
+
+
+def _compaction_prompts(text: str) -> list[SummaryFlaw]:
+    """Find a compaction's own prompt, quoted as something that was said (Q14)."""
+    own = text.removeprefix(SUMMARY_MARKER)
+    prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
+    flaw = SummaryFlaw("contaminated", f"holds a compaction's own words: {prompt}")
+    return [flaw] if prompt else []
