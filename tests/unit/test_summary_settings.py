@@ -6,8 +6,9 @@ import pytest
 from ctxtop.core.compaction.strategies.summary_and_cut import summarise_by_rules
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.core.summaries.model_summary import CHEAP_MODEL, build_prompt
+from ctxtop.core.summaries.model_summary import build_prompt
 from ctxtop.core.summaries.summary_building import (
+    CHEAP_MODEL,
     Summary,
     SummaryBudget,
     SummarySettings,
