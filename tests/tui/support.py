@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -33,6 +33,7 @@ WIDE: Final = (120, 40)
 ROOMY: Final = (200, 40)
 """Here a session's row has every column."""
 DEADLINE_S: Final = 30.0
+RECHECK_S: Final = 0.1  # for what changes without a message, such as a file
 MOST_HOPS: Final = 100
 """More than any chain of messages has; a screen that never comes to rest is not waited for."""
 
@@ -68,17 +69,21 @@ class Opened:
     pilot: Pilot[None]
     stage: Stage
     messages: list[Message] = field(default_factory=list)
+    arrival: asyncio.Event = field(default_factory=asyncio.Event)  # set by each message
 
     async def until(self, met: Callable[[], object], seconds: float = DEADLINE_S) -> None:
-        """Wait for a condition; the failure shows the screen."""
+        """Check a condition after each message; the failure shows the screen."""
         end = time.monotonic() + seconds
-        while not met():
+        while True:
+            await self.calm()
+            self.arrival.clear()
+            if met():
+                return
             if time.monotonic() > end:
                 shown = "\n".join(self.lines)
                 raise AssertionError(f"not within {seconds} s; the screen is\n{shown}")
-            await asyncio.sleep(0.01)
-            await self.calm()
-        await self.calm()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self.arrival.wait(), RECHECK_S)
 
     async def calm(self) -> None:
         """Wait until every message that is on its way has arrived."""
@@ -228,8 +233,14 @@ async def just_opened(
     app = CtxtopApp(stage.places, notice=notice)
     app.animation_level = "none"
     messages: list[Message] = []
-    async with app.run_test(size=size, notifications=True, message_hook=messages.append) as pilot:
-        it = Opened(app, pilot, stage, messages)
+    arrival = asyncio.Event()
+
+    def receive(message: Message) -> None:
+        messages.append(message)
+        arrival.set()
+
+    async with app.run_test(size=size, notifications=True, message_hook=receive) as pilot:
+        it = Opened(app, pilot, stage, messages, arrival)
         await it.until(lambda: app._fleet is not None and app._fleet.is_attached)
         yield it
         # As a person leaves it; run_test alone takes the screen away under a running app.
