@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ..core.model.session import Session
     from ..core.saves.project_saves import SavesReport
     from ..core.store.queries.query_rows import SummaryRow
-    from ..core.store.readers.warning_reader import ContextWarning
+    from ..core.store.warning_log import ContextWarning
 
 
 @dataclass(frozen=True, slots=True)

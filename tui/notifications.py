@@ -26,7 +26,7 @@ from ..core.transcript.sanitize import one_line
 from .text.formats import percent, shorten_middle, tokens
 
 if TYPE_CHECKING:
-    from ..core.store.readers.warning_reader import ContextWarning
+    from ..core.store.warning_log import ContextWarning
     from .messages import FleetView
 
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from ..collectors.claude_code.scan_progress import ScanProgress
     from ..core.model.problem import Problem
-    from ..core.store.readers.warning_reader import ContextWarning
+    from ..core.store.warning_log import ContextWarning
     from .dashboard import Dashboard
     from .messages import FleetView
 

@@ -17,8 +17,7 @@ from ...core.model.session import Session
 from ...core.policy.policy import Policy
 from ...core.store.queries.config_queries import project_roots
 from ...core.store.queries.log_queries import shown_sessions
-from ...core.store.readers.warning_reader import pending_batches
-from ...core.store.warning_records import mark_evaluated, save_evaluations
+from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
 from ...core.store.writer import Writer
 from ...core.transcript.conversation import MessagePart
 from ..plugin.plugin_log import FOLDER_MODE

@@ -19,8 +19,8 @@ from ctxtop.core.model.session import Session, SessionStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import activity_queries, session_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
-from ctxtop.core.store.readers.warning_reader import session_warnings
 from ctxtop.core.store.transcript_records import TailState
+from ctxtop.core.store.warning_log import context_warnings
 from ctxtop.core.store.writer import StaleTailError, Writer
 
 from ..dump import FILE_STATE, dump
@@ -160,7 +160,7 @@ def test_sidechain_lines_do_not_fill_the_session(
 
     assert found.context.tokens == 1000
     with closing(open_reader(store)) as db:
-        assert session_warnings(db, found) == []
+        assert context_warnings(db, found.session_id) == []
 
 
 def test_a_prompt_that_is_too_long_until_the_next_answer(
@@ -194,7 +194,7 @@ def test_levels_are_replayed_in_the_order_of_the_file(
     )
     collector.scan()
     with closing(open_reader(store)) as db:
-        found = [warning.warning for warning in session_warnings(db, session(store))]
+        found = [warning.warning for warning in context_warnings(db, session(store).session_id)]
 
     assert [(warning.level, warning.ratio) for warning in found] == [
         (Level.NOTICE, 0.725),

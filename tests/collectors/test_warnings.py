@@ -12,11 +12,11 @@ from ctxtop.collectors.claude_code.post_scan_jobs import WarningEvaluator
 from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.core.measure.levels import Level
-from ctxtop.core.store import warning_records
+from ctxtop.core.store import warning_log
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers import warning_evaluation
 from ctxtop.core.store.readers.fleet_reader import FleetReader
-from ctxtop.core.store.readers.warning_reader import read_warnings
+from ctxtop.core.store.warning_log import read_warnings
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.store.warning_records import WarningRow
+    from ctxtop.core.store.warning_log import WarningRow
 
 LARGE = "claude-opus-5-5"
 
@@ -55,7 +55,7 @@ def agent_path(claude: ClaudeFolder) -> Path:
 
 def rows(store: Path) -> list[WarningRow]:
     with closing(open_reader(store)) as db:
-        return warning_records.logged_warnings(db)
+        return warning_log.logged_warnings(db)
 
 
 def said(store: Path) -> list[tuple[str, int, bool]]:
@@ -215,7 +215,7 @@ def test_an_agent_within_its_sessions_file(path: Path, claude: ClaudeFolder, sto
     (row,) = rows(store)
     assert (row.level, row.tokens) == ("notice", 150_000)
     assert row.agent_id is not None
-    assert row.agent_id.startswith(warning_records.SIDECHAIN_AGENTS)
+    assert row.agent_id.startswith(warning_log.SIDECHAIN_AGENTS)
 
 
 def test_a_file_that_is_written_anew_says_nothing_again(

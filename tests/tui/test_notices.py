@@ -9,7 +9,7 @@ from ctxtop.core.measure.levels import FillPoint, Level, LevelWarning, PlacedThr
 from ctxtop.core.model.session import PromptTooLong, Session, SessionStatus
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.core.store.readers.warning_reader import ContextWarning
+from ctxtop.core.store.warning_log import ContextWarning
 from ctxtop.tui.messages import FleetView, ViewRequest
 from ctxtop.tui.notifications import (
     EventSeverity,

@@ -22,7 +22,7 @@ from ...core.policy.resolve import Policies
 from ...core.store.database import StoreError, is_caused_by_corruption, open_reader
 from ...core.store.queries import config_queries, session_queries
 from ...core.store.readers import fleet_reader
-from ...core.store.readers.warning_reader import ContextWarning, read_warnings
+from ...core.store.warning_log import ContextWarning, read_warnings
 from .command_errors import RefusedError, print_errors
 from .start import resolve_places
 

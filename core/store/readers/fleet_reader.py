@@ -26,13 +26,12 @@ from ...measure.levels import warning_urgency
 from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
-from .. import warning_records
 from ..queries import activity_queries, agent_queries, session_queries
 from ..queries.activity_queries import ActivityRow, ModelUsageRow
 from ..queries.compliance_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
 from ..queries.query_rows import FillRow, SessionRow
-from .warning_reader import ContextWarning, read_warnings
+from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite takes 999 values at the least
 
@@ -295,7 +294,7 @@ class FleetReader:
         self._unread: list[str] = []
         self._part = FIRST_BATCH_SESSIONS
         self._looks_ahead: set[str] = set()
-        self._logged = warning_records.last_warning_id(db)
+        self._logged = last_warning_id(db)
         self._untold: list[ContextWarning] = []
 
     @property

@@ -6,7 +6,6 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from ...measure.levels import Level
 from ...measure.timeline import (
     Timeline,
     TimelineCompaction,
@@ -15,7 +14,7 @@ from ...measure.timeline import (
     TimelineTurn,
 )
 from ...model.context import Context
-from .. import warning_records
+from .. import warning_log
 from ..queries import timeline_queries
 from ..queries.timeline_queries import TimelineAnswerRow
 from ..transcript_records import MicrocompactionRecord
@@ -122,10 +121,11 @@ def _agent_title(agent_type: str, description: str) -> str:
 def _warning_events(
     db: sqlite3.Connection, owner: tuple[str, str | None], places: _TurnIndex
 ) -> Iterator[TimelineEvent]:
-    for row in warning_records.context_warnings(db, *owner):
-        level = Level(row.level)
-        what = f"{level.value} at {int(row.ratio * 100 + 0.5)} %"
-        yield TimelineEvent(places.at(row.offset), TimelineEventKind.WARNING, row.at, what, level)
+    for row in warning_log.context_warnings(db, *owner):
+        warning = row.warning
+        what = f"{warning.level.value} at {int(warning.ratio * 100 + 0.5)} %"
+        turn = places.at(warning.point.offset)
+        yield TimelineEvent(turn, TimelineEventKind.WARNING, warning.at, what, warning.level)
 
 
 def _refusal_events(

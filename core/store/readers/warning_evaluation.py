@@ -10,32 +10,30 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 
-import msgspec
-
-from ...measure.levels import FillPoint, LevelWarning, find_warnings
+from ...measure.levels import FillPoint, find_warnings
 from ...model.agent import Agent
 from ...model.context import Context
 from ...model.session import Session
 from ...policy.policy import Policy
 from ...policy.resolve import Policies
-from .. import warning_records
 from ..queries import session_queries
 from ..queries.query_rows import FillRow
-from ..warning_records import (
+from ..warning_log import (
     SIDECHAIN_AGENTS,
     ContextKey,
     EvaluatedContext,
-    EvaluatedContextRow,
+    EvaluationBatch,
     WarningRow,
+    evaluated_points,
+    logged_by_context,
 )
 from .fleet_reader import read_agents_without_forecast, read_sessions_without_forecast
-from .warning_reader import EvaluationBatch, warning_from_row
 
 
 def evaluate_warnings(
     db: sqlite3.Connection, policies: Policies, batch: EvaluationBatch, now_ms: int
 ) -> list[EvaluatedContext]:
-    """Replay what is new of each context of a batch."""
+    """Replay what is new in each context of a batch."""
     sessions = {
         each.session_id: each
         for each in read_sessions_without_forecast(db, now_ms, batch.sessions, policies)
@@ -44,25 +42,18 @@ def evaluate_warnings(
         each for each in sessions.values() if (each.session_id, None) in batch.contexts
     ]
     contexts += _pending_agents(db, policies, batch, sessions.values())
-    logged = warning_records.logged_by_context(db, batch.sessions)
-    stands = warning_records.evaluated_contexts(db, batch.sessions)
-    found = []
+    logged = logged_by_context(db, batch.sessions)
+    last_points = evaluated_points(db, batch.sessions)
+    evaluated = []
     for each in contexts:
         key = (each.session_id, each.agent_id if isinstance(each, Agent) else None)
-        session = sessions.get(each.session_id)
-        policy = policies.for_project(session.project_root if session else None)
-        said = _EarlierWarnings(logged.get(key, []), stands.get(key))
-        judged = _evaluate_context(db, key, each.context, policy, said)
-        if judged:
-            found.append(judged)
-    return found
-
-
-class _EarlierWarnings(msgspec.Struct, frozen=True):
-    """What was said of a context, and how far it was judged."""
-
-    rows: list[WarningRow]
-    stand: EvaluatedContextRow | None
+        if rows := _pending_rows(db, key, last_points.get(key)):
+            session = sessions.get(each.session_id)
+            policy = policies.for_project(session.project_root if session else None)
+            evaluated.append(
+                _evaluate_context(key, each.context, policy, logged.get(key, []), rows)
+            )
+    return evaluated
 
 
 def _pending_agents(
@@ -83,39 +74,32 @@ def _pending_agents(
 
 
 def _evaluate_context(
-    db: sqlite3.Connection,
-    key: ContextKey,
-    context: Context,
-    policy: Policy,
-    before: _EarlierWarnings,
-) -> EvaluatedContext | None:
+    key: ContextKey, context: Context, policy: Policy, logged: list[WarningRow], rows: list[FillRow]
+) -> EvaluatedContext:
     window = context.window.tokens
-    said = [_earlier_warning(row, window) for row in before.rows]
-    rows = _pending_rows(db, key, before.stand)
-    if not rows:
-        return None
+    earlier = [row.to_warning(window) for row in logged]
     rearm, lines = policy.rearm, context.thresholds if policy.warns else ()
     lows = [line.at for line in lines]
-    lows += [each.placed_threshold.at for each in said if each.cleared_by is None]
+    lows += [each.placed_threshold.at for each in earlier if each.cleared_by is None]
     least = (min(lows, default=0.0) - (rearm.hysteresis or 0.0)) * window
     points = [_fill_point(row, window) for row in _relevant_rows(rows, least)]
-    found = find_warnings(points, lines, rearm, said)
+    warnings = find_warnings(points, lines, rearm, earlier)
     return EvaluatedContext(
         session_id=key[0],
         agent_id=key[1],
         window_tokens=window,
         last_point=_fill_point(rows[-1], window),
-        new_warnings=tuple(found[len(said) :]),
+        new_warnings=tuple(warnings[len(earlier) :]),
         cleared=tuple(
             (row.warning_id, now.cleared_by)
-            for row, earlier, now in zip(before.rows, said, found, strict=False)
-            if earlier.cleared_by is None and now.cleared_by is not None
+            for row, before, now in zip(logged, earlier, warnings, strict=False)
+            if before.cleared_by is None and now.cleared_by is not None
         ),
     )
 
 
 def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
-    """Leave out the answers below which nothing begins and before which all has ended."""
+    """Leave out answers that are too small to begin a warning, after all earlier ones ended."""
     was_low = False
     for row in rows:
         is_low = row.tokens is not None and row.tokens < least
@@ -124,24 +108,22 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
         was_low = is_low
 
 
-def _pending_rows(
-    db: sqlite3.Connection, key: ContextKey, stand: EvaluatedContextRow | None
-) -> list[FillRow]:
+def _pending_rows(db: sqlite3.Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
     """Return the fill after the last evaluated point, even if that point has moved since."""
-    if stand is None:
+    if last is None:
         return session_queries.fill_history(db, *key)
-    rows = session_queries.fill_history(db, *key, since=stand.offset)
-    if rows and (rows[0].offset, rows[0].mark) == (stand.offset, stand.mark):
+    rows = session_queries.fill_history(db, *key, since=last.offset)
+    if rows and (rows[0].offset, rows[0].mark) == (last.offset, last.mark):
         return rows[1:]
-    # Its file was written anew, or the session goes on in another one.
-    return _rows_after(session_queries.fill_history(db, *key), stand)
+    # Its file was rewritten, or the session continues in another one.
+    return _rows_after(session_queries.fill_history(db, *key), last)
 
 
-def _rows_after(rows: list[FillRow], stand: EvaluatedContextRow) -> list[FillRow]:
-    places = [place for place, row in enumerate(rows) if row.mark == stand.mark]
+def _rows_after(rows: list[FillRow], last: FillPoint) -> list[FillRow]:
+    places = [place for place, row in enumerate(rows) if row.mark == last.mark]
     if places:
         return rows[places[-1] + 1 :]
-    return [row for row in rows if row.at is None or stand.at is None or row.at > stand.at]
+    return [row for row in rows if row.at is None or last.at is None or row.at > last.at]
 
 
 def _fill_point(row: FillRow, window: int) -> FillPoint:
@@ -154,11 +136,3 @@ def _fill_point(row: FillRow, window: int) -> FillPoint:
         path=row.path,
         offset=row.offset,
     )
-
-
-def _earlier_warning(row: WarningRow, window: int) -> LevelWarning:
-    """Convert a row for the replay: its line becomes a ratio of the window known now."""
-    at = row.line_ratio
-    if window != row.window_tokens:
-        at = at * row.window_tokens / window
-    return warning_from_row(row, at)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ....core.model.context import Context
     from ....core.model.session import Session
     from ....core.policy.policy import Policy, PolicyNotice
-    from ....core.store.readers.warning_reader import ContextWarning
+    from ....core.store.warning_log import ContextWarning
     from ....core.summaries.artifacts import LostArtifacts, Quote, Todo
 
 

@@ -60,7 +60,7 @@ from .printing import (
 
 if TYPE_CHECKING:
     from ....core.model.agent import Agent
-    from ....core.store.readers.warning_reader import ContextWarning
+    from ....core.store.warning_log import ContextWarning
     from ..doctor.machine_checks import DoctorCheck
     from .json_records import Record
 

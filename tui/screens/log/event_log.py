@@ -18,8 +18,7 @@ from ....core.model.session import session_title
 from ....core.store.automation_records import read_automatic_runs, read_recoveries
 from ....core.store.database import state_folder
 from ....core.store.queries import log_queries, session_queries, timeline_queries
-from ....core.store.readers.warning_reader import read_warnings
-from ....core.store.warning_records import last_warning_id
+from ....core.store.warning_log import last_warning_id, read_warnings
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
 from ...text.compaction_text import tokens_left

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
     from ....core.store.queries.query_rows import CompactionRow
-    from ....core.store.readers.warning_reader import ContextWarning
+    from ....core.store.warning_log import ContextWarning
 
 
 class SessionDetails(msgspec.Struct, frozen=True):
@@ -45,7 +45,7 @@ def read_session_details(
     from ....core.store.queries.agent_queries import answer_items
     from ....core.store.queries.session_queries import compactions
     from ....core.store.readers.fleet_reader import read_assessed_claims
-    from ....core.store.readers.warning_reader import session_warnings
+    from ....core.store.warning_log import context_warnings
 
     judged = (session.context.window, session.context.trigger)
     # The whole store is asked for them.
@@ -56,7 +56,7 @@ def read_session_details(
     rows = [(row, decode_report(row.report)) for row in compactions(db, session.session_id)]
     return SessionDetails(
         compactions=tuple(rows),
-        warnings=tuple(session_warnings(db, session)),
+        warnings=tuple(context_warnings(db, session.session_id)),
         steering=tuple(steering_outcomes(rows, answer_items(db, "steer", session.session_id))),
         reasons=reasons,
         resolved=judged,

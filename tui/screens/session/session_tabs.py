@@ -47,7 +47,7 @@ from .context_breakdown import (
 
 if TYPE_CHECKING:
     from ....core.measure.timeline import TimelineTurn
-    from ....core.store.readers.warning_reader import ContextWarning
+    from ....core.store.warning_log import ContextWarning
     from .session_details import SessionDetails, TurnDetails
 
 
