@@ -9,7 +9,6 @@ from typing import Final
 from ...core.measure import compaction_report
 from ...core.measure.compaction_report import CompactionReport, Culprit, SteeringOutcome
 from ...core.store.queries.query_rows import CompactionRow
-from ...core.store.queries.timeline_queries import BoundaryRow
 from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, tokens, tokens_after
@@ -37,7 +36,7 @@ _CULPRIT_KINDS: Final = {
 }
 
 
-def tokens_left(row: BoundaryRow | CompactionRow) -> str:
+def tokens_left(row: CompactionRow) -> str:
     """Write the context after a compaction; it is an estimate until the next answer."""
     return tokens_after(row.next_tokens, row.estimated_next_tokens, row.post_tokens)
 

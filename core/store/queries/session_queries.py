@@ -10,7 +10,7 @@ from typing import Any, Final
 from ...transcript.raw_lines import text_key
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, fetch_records, in_condition
-from .timeline_queries import NEXT_ANSWER_TOKENS
+from .timeline_queries import CONTEXT_ANSWERS, NEXT_ANSWER_TOKENS
 
 
 def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
@@ -442,39 +442,15 @@ _WRITTEN_FIRST_HERE: Final = """NOT EXISTS (
         < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))
 """
 
-_FILL: Final = """
-WITH chosen AS (
-    SELECT file_id FROM file WHERE session_id = :session_id
-        AND ((:agent_id IS NULL AND kind = 'session') OR agent_id = :agent_id)
-    ORDER BY gone, mtime_ns DESC, path LIMIT 1
-)
+_FILL: Final = f"""{CONTEXT_ANSWERS}
 SELECT at, tokens, compacted, path, x.offset, mark FROM (
     SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
-        FROM response
-        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
-        AND (sidechain = 0 OR :agent_id IS NOT NULL)
+        FROM answer
     UNION ALL
     SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
             WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
         1, file_id, offset, uuid FROM boundary
         WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
-    UNION ALL
-    SELECT s.at, s.context_tokens, 0, s.file_id, s.offset, s.message_id
-        FROM step s JOIN file f USING (file_id)
-        WHERE f.session_id = :session_id AND s.agent_id = :agent_id AND s.offset >= :since
-        AND NOT EXISTS (SELECT 1 FROM chosen)
-        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
-            AND o.kind = f.kind AND o.agent_id IS f.agent_id
-            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
-    UNION ALL
-    SELECT r.at, r.context_tokens, 0, r.file_id, r.offset, r.message_id
-        FROM response r JOIN file f USING (file_id)
-        WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
-            SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
-            AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
-        AND f.file_id = (SELECT o.file_id FROM file o WHERE o.session_id = f.session_id
-            AND o.kind = f.kind AND o.agent_id IS f.agent_id
-            ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)
 ) x JOIN file USING (file_id) ORDER BY x.offset
 """
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ...measure.timeline import (
@@ -16,8 +16,7 @@ from ...measure.timeline import (
 from ...model.context import Context
 from .. import warning_log
 from ..queries import timeline_queries
-from ..queries.timeline_queries import TimelineAnswerRow
-from ..transcript_records import MicrocompactionRecord
+from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,123 +24,97 @@ if TYPE_CHECKING:
 
 _BAD_ENDS: Final = frozenset({"failed", "error", "killed", "stopped", "cancelled"})
 
+Owner = tuple[str, str | None]  # a session's id, and an agent's or None for the session itself
+
 
 def read_timeline(
     db: sqlite3.Connection,
-    owner: tuple[str, str | None],
+    owner: Owner,
     context: Context,
     noncompliant: Collection[str] = (),
     previous: Timeline | None = None,
 ) -> Timeline:
     """Read the timeline of a session, or of one of its agents, against its context's window.
 
-    `noncompliant` names the agents that did not compress what they gave back. Of a timeline that
-    was read before (`previous`) only what came since is read.
+    `noncompliant` are the ids of agents that did not compress their results. With `previous`,
+    the timeline as it was read before, only newer answers are read.
     """
-    session_id, agent_id = owner
-    turns = _read_turns(db, session_id, agent_id, previous)
-    places = _TurnIndex(turns)
-    cuts = tuple(
-        TimelineCompaction(
-            places.before(row.offset),
-            row.at,
-            row.pre_tokens,
-            row.post_tokens,
-            row.trigger,
-            row.uuid,
-            row.next_tokens,
-            row.estimated_next_tokens,
-        )
-        for row in timeline_queries.boundaries(db, session_id, agent_id)
+    turns = _read_turns(db, *owner, previous)
+    offsets = [turn.offset for turn in turns]
+
+    def turn_at(offset: int) -> int:
+        return max(0, bisect_right(offsets, offset) - 1)
+
+    compactions = tuple(
+        TimelineCompaction(bisect_right(offsets, offset), *fields)
+        for offset, *fields in timeline_queries.boundaries(db, *owner)
     )
-    marks = [
-        *_agent_events(db, owner, noncompliant, places),
-        *_warning_events(db, owner, places),
-        *_refusal_events(db, owner, places),
-        *_microcompaction_events(db, owner, places),
+    events = [
+        *_agent_events(db, owner, noncompliant, turn_at),
+        *_other_events(db, owner, turn_at),
         *_model_events(turns),
     ]
     return Timeline(
         turns=turns,
         window=context.window.tokens,
-        compactions=cuts,
-        events=tuple(sorted(marks, key=lambda mark: (mark.turn, mark.at or 0))),
+        compactions=compactions,
+        events=tuple(sorted(events, key=lambda event: (event.turn, event.at or 0))),
         thresholds=context.thresholds,
         trigger=context.trigger.tokens if context.trigger else None,
     )
 
 
 def _read_turns(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None, before: Timeline | None
-) -> tuple[TimelineAnswerRow, ...]:
-    known = before.turns if before else ()
+    db: sqlite3.Connection, session_id: str, agent_id: str | None, previous: Timeline | None
+) -> tuple[TimelineTurn, ...]:
+    known = previous.turns if previous else ()
     if known:
         more = timeline_queries.answers(db, session_id, agent_id, known[-1].offset)
-        # The last one may have grown; another in its place is of a file that was written anew.
+        # The last answer may have grown; if it is another one, the file was rewritten.
         if more and more[0].message_id == known[-1].message_id:
             return (*known[:-1], *more)
     return tuple(timeline_queries.answers(db, session_id, agent_id))
 
 
-class _TurnIndex:
-    """Finds the turn that a byte offset belongs to."""
-
-    def __init__(self, turns: Sequence[TimelineTurn]) -> None:
-        self._offsets = [turn.offset for turn in turns]
-
-    def before(self, offset: int) -> int:
-        """Count the turns that begin before it."""
-        return bisect_right(self._offsets, offset)
-
-    def at(self, offset: int) -> int:
-        """Name the last turn that begins there or before."""
-        return max(0, self.before(offset) - 1)
-
-
 def _agent_events(
     db: sqlite3.Connection,
-    owner: tuple[str, str | None],
-    failed: Collection[str],
-    places: _TurnIndex,
+    owner: Owner,
+    noncompliant: Collection[str],
+    turn_at: Callable[[int], int],
 ) -> Iterator[TimelineEvent]:
-    for row in timeline_queries.launches(db, *owner):
-        what = _agent_title(row.agent_type, row.description)
-        yield TimelineEvent(places.at(row.offset), TimelineEventKind.STARTED, row.at, what)
+    for row in timeline_queries.context_records(db, LaunchRecord, "launch", *owner):
+        title = _agent_title(row.agent_type, row.description)
+        yield TimelineEvent(turn_at(row.offset), TimelineEventKind.STARTED, row.at, title)
     for end in timeline_queries.returns(db, *owner):
-        bad = end.status in _BAD_ENDS or end.agent_id in failed
-        kind = TimelineEventKind.FAILED if bad else TimelineEventKind.RETURNED
-        what = _agent_title(end.agent_type or "agent", end.description or "")
-        yield TimelineEvent(places.at(end.offset), kind, end.at, what)
+        failed = end.status in _BAD_ENDS or end.agent_id in noncompliant
+        kind = TimelineEventKind.FAILED if failed else TimelineEventKind.RETURNED
+        title = _agent_title(end.agent_type or "agent", end.description or "")
+        yield TimelineEvent(turn_at(end.offset), kind, end.at, title)
 
 
 def _agent_title(agent_type: str, description: str) -> str:
     return f"{agent_type}: {description}" if description else agent_type
 
 
-def _warning_events(
-    db: sqlite3.Connection, owner: tuple[str, str | None], places: _TurnIndex
+def _other_events(
+    db: sqlite3.Connection, owner: Owner, turn_at: Callable[[int], int]
 ) -> Iterator[TimelineEvent]:
-    for row in warning_log.context_warnings(db, *owner):
-        warning = row.warning
+    """Yield warnings, refusals and microcompactions."""
+    for each in warning_log.context_warnings(db, *owner):
+        warning = each.warning
         what = f"{warning.level.value} at {int(warning.ratio * 100 + 0.5)} %"
-        turn = places.at(warning.point.offset)
+        turn = turn_at(warning.point.offset)
         yield TimelineEvent(turn, TimelineEventKind.WARNING, warning.at, what, warning.level)
-
-
-def _refusal_events(
-    db: sqlite3.Connection, owner: tuple[str, str | None], places: _TurnIndex
-) -> Iterator[TimelineEvent]:
-    for row in timeline_queries.api_errors(db, *owner):
-        yield TimelineEvent(places.at(row.offset), TimelineEventKind.REFUSAL, row.at, row.detail)
-
-
-def _microcompaction_events(
-    db: sqlite3.Connection, owner: tuple[str, str | None], places: _TurnIndex
-) -> Iterator[TimelineEvent]:
-    for row in timeline_queries.microcompactions(db, *owner):
-        turn, what = places.at(row.offset), _cleared_text(row)
+    for error in timeline_queries.context_records(db, ApiErrorRecord, "api_error", *owner):
+        turn = turn_at(error.offset)
+        yield TimelineEvent(turn, TimelineEventKind.REFUSAL, error.at, error.detail)
+    for row in timeline_queries.context_records(db, MicrocompactionRecord, "clearing", *owner):
         yield TimelineEvent(
-            turn, TimelineEventKind.CLEARED, row.at, what, saved_tokens=row.saved_tokens
+            turn_at(row.offset),
+            TimelineEventKind.CLEARED,
+            row.at,
+            _cleared_text(row),
+            saved_tokens=row.saved_tokens,
         )
 
 
