@@ -25,8 +25,8 @@ from ...core.measure.context_parts import (
 )
 from ...core.model.context import ContextState, tokens_in_use
 from ...core.model.session import stored_token_counts
-from ...core.store.queries import request_queries, session_queries
-from ...core.store.queries.timeline_queries import TimelineAnswerRow
+from ...core.store.queries import context_queries, session_queries
+from ...core.store.queries.context_queries import TimelineAnswerRow
 from ...core.store.token_samples import read_estimator
 from ...core.transcript.conversation import (
     Entry,
@@ -77,7 +77,7 @@ def read_composition(
     Raises TranscriptUnavailableError without a readable transcript that has a conversation.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
-    found = request_queries.find_transcript(db, session_id, agent_id)
+    found = context_queries.find_transcript(db, session_id, agent_id)
     if found is None:
         raise TranscriptUnavailableError(f"{who} has no transcript: nothing says what fills it")
     file_id, relative = found
@@ -206,14 +206,14 @@ def _content_from_request(
     if context.answer is None:
         return None
     answered = context.answer.message_id
-    rows = request_queries.requests(db, session_id, agent_id)
+    rows = context_queries.requests(db, session_id, agent_id)
     row = next((each for each in reversed(rows) if each.message_id == answered), None)
     if row is None or row.shape is None:
         return None
-    keys = request_queries.sent_messages(db, file_id, row.request)
+    keys = context_queries.sent_messages(db, file_id, row.request)
     if keys is None:
         return None
-    places = request_queries.request_parts(db, file_id, [*keys, row.shape])
+    places = context_queries.request_parts(db, file_id, [*keys, row.shape])
     messages = reread_messages(path, keys, places, row.offset)
     shape = reread_shape(path, places.get(row.shape))
     if messages is None or shape is None:
@@ -331,7 +331,7 @@ def _part_texts(pieces: tuple[MessagePart, ...]) -> Iterator[str]:
 def _transcript_path(
     db: sqlite3.Connection, projects: Path, session_id: str, agent_id: str | None
 ) -> Path:
-    found = request_queries.find_transcript(db, session_id, agent_id)
+    found = context_queries.find_transcript(db, session_id, agent_id)
     if found is None:
         raise TranscriptUnavailableError(f"session {session_id} has no transcript")
     return projects / found[1]

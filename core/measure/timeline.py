@@ -12,10 +12,10 @@ import msgspec
 from msgspec.structs import replace
 
 from ..model.context import Context, ContextState
-from ..store.queries import timeline_queries
+from ..store.queries import context_queries
 from .levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, reached_level
 
-TimelineTurn = timeline_queries.TimelineAnswerRow  # one answer; its `tokens` are what the model saw
+TimelineTurn = context_queries.TimelineAnswerRow  # one answer; its `tokens` are what the model saw
 
 
 class TimelineCompaction(msgspec.Struct, frozen=True):

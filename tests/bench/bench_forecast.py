@@ -96,14 +96,14 @@ def read_fills(shared: Path, scratch: Path) -> Fills:
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
     from ctxtop.collectors.store_update import ScanOutcome
-    from ctxtop.core.store.queries import session_queries
+    from ctxtop.core.store.queries import context_queries, session_queries
     from ctxtop.core.store.writer import Writer
 
     with closing(Writer(scratch / "store.db")) as writer:
         Collector(ClaudeFolder(as_config(shared, scratch)), writer, ScanOutcome()).scan()
         sessions = session_queries.sessions(writer.connection)
         return {
-            row.path: session_queries.fill_history(writer.connection, row.session_id)
+            row.path: context_queries.fill_history(writer.connection, row.session_id)
             for row in sessions
         }
 

@@ -17,7 +17,7 @@ from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store.config_records import DefinitionKind
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import config_queries as surroundings
-from ctxtop.core.store.queries import log_queries, request_queries
+from ctxtop.core.store.queries import context_queries, log_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 
 from tests.log_rows import log_rows
@@ -76,14 +76,14 @@ def test_what_was_sent_is_put_together_again(lab: Lab, judge: Judge) -> None:
     ]
 
     with closing(open_reader(lab.store)) as db:
-        rows = request_queries.requests(db, first.session_id)
+        rows = context_queries.requests(db, first.session_id)
         (path,) = lab.config.glob(f"projects/*/{first.session_id}.jsonl")
         assert len(rows) == len(asked) == 4
         for row, messages in zip(rows, asked, strict=True):
-            keys = request_queries.sent_messages(db, row.file_id, row.request)
+            keys = context_queries.sent_messages(db, row.file_id, row.request)
             assert keys is not None
             assert len(keys) == len(messages)
-            places = request_queries.request_parts(db, row.file_id, keys)
+            places = context_queries.request_parts(db, row.file_id, keys)
             spoken = find_sent_messages(path, set(keys) - places.keys(), row.offset)
             for key, message in zip(keys, messages, strict=True):
                 place = places.get(key)
@@ -93,7 +93,7 @@ def test_what_was_sent_is_put_together_again(lab: Lab, judge: Judge) -> None:
                     assert kept["message"]["role"] == message["role"]
                 else:
                     assert spoken[key].message["role"] == message["role"]
-            assert row.shape in request_queries.request_parts(db, row.file_id, [row.shape or 0])
+            assert row.shape in context_queries.request_parts(db, row.file_id, [row.shape or 0])
             assert row.message_id
 
 

@@ -13,7 +13,7 @@ from ctxtop.collectors.claude_code.agent_files import read_session_agents
 from ctxtop.core.injection.injection_candidates import RunOutcome
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import session_queries, timeline_queries
+from ctxtop.core.store.queries import context_queries, session_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from msgspec.structs import replace
 
@@ -63,7 +63,7 @@ def agents(store: Path) -> list[Agent]:
 
 def ends(store: Path, agent_id: str | None = None) -> list[tuple[str, str]]:
     with closing(open_reader(store)) as db:
-        rows = timeline_queries.returns(db, SESSION, agent_id)
+        rows = context_queries.returns(db, SESSION, agent_id)
     return [(row.agent_id, row.status) for row in rows]
 
 

@@ -14,7 +14,7 @@ from ctxtop.core.measure.tokens import tokens_or_estimate
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.queries import activity_queries, context_queries, session_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.conversation import TokenUsage
@@ -128,9 +128,9 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
         (session,) = read_sessions(db, START_MS)
         assert session.agents == 1
         assert session.context.tokens == 5000, "an agent's answer is not the session's"
-        assert [row.tokens for row in session_queries.fill_history(db, SESSION)] == [1000, 5000]
+        assert [row.tokens for row in context_queries.fill_history(db, SESSION)] == [1000, 5000]
         assert [
-            row.tokens for row in session_queries.fill_history(db, SESSION, agent.agent_id)
+            row.tokens for row in context_queries.fill_history(db, SESSION, agent.agent_id)
         ] == [900, 1500]
         assert sum(row.responses for row in activity_queries.usage(db)) == 4
 
@@ -266,8 +266,8 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
         priced = activity_queries.progress_model_usage(db, [SESSION])
         assert [(row.session_id, row.responses) for row in priced] == [(SESSION, 2)]
         assert activity_queries.progress_model_usage(db, [OTHER]) == []
-        assert [row.tokens for row in session_queries.fill_history(db, SESSION, "p1")] == [700, 900]
-        assert [row.tokens for row in session_queries.fill_history(db, SESSION)] == [1000, 1000]
+        assert [row.tokens for row in context_queries.fill_history(db, SESSION, "p1")] == [700, 900]
+        assert [row.tokens for row in context_queries.fill_history(db, SESSION)] == [1000, 1000]
 
 
 def test_a_last_request_that_is_a_step_too_counts_once(

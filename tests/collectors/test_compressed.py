@@ -14,9 +14,14 @@ from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
 from ctxtop.core.policy.policy import PolicyOrigin as Where
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import compliance_queries as queries
+from ctxtop.core.store.queries.compliance_queries import agent_records
 from ctxtop.core.store.readers import fleet_reader
-from ctxtop.core.store.transcript_records import MarkerOrigin
+from ctxtop.core.store.transcript_records import (
+    GivenSkillRecord,
+    MarkerOrigin,
+    MarkerRecord,
+    StopFeedbackRecord,
+)
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump
@@ -58,6 +63,18 @@ def skill(name: str = "compress-output", body: str = "Begin with [COMPRESSED].")
     head = f"<command-message>{name}</command-message>\n<command-name>{name}</command-name>"
     base = f"Base directory for this skill: /x/{name}\n\n{body}"
     return user([text(head), text(base)], isMeta=True)
+
+
+def markers(db: sqlite3.Connection) -> list[MarkerRecord]:
+    return [marker for _, marker in agent_records(db, MarkerRecord, "marker")]
+
+
+def stop_feedback(db: sqlite3.Connection) -> list[StopFeedbackRecord]:
+    return [block for _, block in agent_records(db, StopFeedbackRecord, "feedback")]
+
+
+def given_skills(db: sqlite3.Connection) -> list[GivenSkillRecord]:
+    return [skill for _, skill in agent_records(db, GivenSkillRecord, "given_skill")]
 
 
 class Told:
@@ -129,7 +146,7 @@ def test_where_each_marker_stands(told: Told) -> None:
     told.tell(*lines)
     data = told.agent.read_bytes()
     with closing(told.db()) as db:
-        found = queries.markers(db)
+        found = markers(db)
         assert [each.origin for each in found] == [
             MarkerOrigin.TASK_PROMPT,
             MarkerOrigin.INJECTED_CONTEXT,
@@ -147,31 +164,31 @@ def test_where_each_marker_stands(told: Told) -> None:
             assert line.startswith(b"{")
             assert b"[COMPRESSED]" in line
         assert [each.text for each in found if each.text] == [GOOD, f"Here.\n{GOOD}"]
-        (block,) = queries.stop_feedback(db)
+        (block,) = stop_feedback(db)
         assert block.text == "[check]: no [COMPRESSED]"
-        assert [each.name for each in queries.given_skills(db)] == ["compress-output"]
+        assert [each.name for each in given_skills(db)] == ["compress-output"]
 
 
 def test_a_session_s_own_lines_are_not_searched(told: Told) -> None:
     told.tell(say("m1", GOOD))
     append(told.session, [say("s1", GOOD), user(BLOCKED, isMeta=True), skill()])
     with closing(told.db()) as db:
-        assert [each.origin for each in queries.markers(db)] == [MarkerOrigin.ASSISTANT]
-        assert not queries.stop_feedback(db)
-        assert not queries.given_skills(db)
+        assert [each.origin for each in markers(db)] == [MarkerOrigin.ASSISTANT]
+        assert not stop_feedback(db)
+        assert not given_skills(db)
 
 
 def test_a_marker_in_a_broken_line_is_passed_over(told: Told) -> None:
     told.tell(say("m1", BAD), b'{"type":"user","message":"[COMPRESSED]', say("m2", GOOD))
     with closing(told.db()) as db:
-        assert len(queries.markers(db)) == 1
+        assert len(markers(db)) == 1
 
 
 def test_a_marker_in_a_line_that_is_odd_in_two_ways_is_passed_over(told: Told) -> None:
     odd = say("m1", GOOD) | {"uuid": "@", "origin": "elsewhere"}
     told.tell(encode([odd]).replace(b'"@"', rb'"\ud83d"').strip(), say("m2", GOOD))
     with closing(told.db()) as db:
-        assert len(queries.markers(db)) == 1
+        assert len(markers(db)) == 1
 
 
 RUNS = {
@@ -330,8 +347,8 @@ def test_a_file_that_is_written_anew_forgets_what_it_said(told: Told) -> None:
     told.scan()
     told.tell(user("x"), say("m1", BAD))
     with closing(told.db()) as db:
-        assert not queries.markers(db)
-        assert not queries.given_skills(db)
+        assert not markers(db)
+        assert not given_skills(db)
 
 
 def test_a_store_of_an_earlier_ctxtop_reads_what_is_there_again(told: Told) -> None:

@@ -14,7 +14,7 @@ from ctxtop.collectors.claude_code.transcript_details import (
     read_tool_calls,
 )
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import timeline_queries
+from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
@@ -42,7 +42,7 @@ def db(claude: ClaudeFolder, tmp_path: Path) -> Iterator[sqlite3.Connection]:
 def test_the_context_at_a_past_answer_is_what_that_answer_saw(
     claude: ClaudeFolder, db: sqlite3.Connection
 ) -> None:
-    first, second = timeline_queries.answers(db, SESSION)
+    first, second = context_queries.answers(db, SESSION)
 
     def at(until: int | None, most: int = 20) -> tuple[int, set[str], int]:
         found = read_composition(
@@ -65,7 +65,7 @@ def test_the_context_at_a_past_answer_is_what_that_answer_saw(
 def test_the_calls_of_an_answer_are_named_by_what_they_are_about(
     claude: ClaudeFolder, db: sqlite3.Connection
 ) -> None:
-    first, second = timeline_queries.answers(db, SESSION)
+    first, second = context_queries.answers(db, SESSION)
     assert read_tool_calls(db, claude.projects, SESSION, first) == ("Read /p/shop.py",)
     assert read_tool_calls(db, claude.projects, SESSION, second) == ()
 
@@ -89,7 +89,7 @@ def test_a_line_that_says_nothing_is_refused(
 
 
 def test_a_file_that_is_gone_is_told(claude: ClaudeFolder, db: sqlite3.Connection) -> None:
-    first, _ = timeline_queries.answers(db, SESSION)
+    first, _ = context_queries.answers(db, SESSION)
     (claude.projects / PROJECT / f"{SESSION}.jsonl").unlink()
     with pytest.raises(TranscriptUnavailableError, match="cannot be read"):
         read_line_text(db, claude.projects, SESSION, 1)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import session_queries, timeline_queries
+from ctxtop.core.store.queries import context_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.writer import Writer
 
@@ -57,7 +57,7 @@ def told(store: Path) -> tuple[Any, ...]:
             (
                 agent,
                 points(db, agent.agent_id),
-                len(timeline_queries.answers(db, SESSION, agent.agent_id)),
+                len(context_queries.answers(db, SESSION, agent.agent_id)),
             )
             for agent in found
         )
@@ -65,7 +65,7 @@ def told(store: Path) -> tuple[Any, ...]:
 
 def points(db: Any, agent_id: str) -> list[tuple[Any, ...]]:  # noqa: ANN401 -- a connection
     """When how many tokens stood in an agent's context."""
-    return [(each.at, each.tokens) for each in session_queries.fill_history(db, SESSION, agent_id)]
+    return [(each.at, each.tokens) for each in context_queries.fill_history(db, SESSION, agent_id)]
 
 
 @pytest.mark.parametrize("answer", [in_sidechain, in_progress])

@@ -22,7 +22,7 @@ from ctxtop.collectors.claude_code.transcripts.api_requests import (
     reread_part,
 )
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import request_queries, session_queries
+from ctxtop.core.store.queries import context_queries, session_queries
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.raw_lines import text_key
 
@@ -89,7 +89,7 @@ def said(*words: str) -> JsonLine:
 def listed(store: Path, name: str) -> list[int] | None:
     with closing(open_reader(store)) as db:
         (file_id,) = db.execute("SELECT file_id FROM file").fetchone()
-        return request_queries.sent_messages(db, file_id, text_key(name))
+        return context_queries.sent_messages(db, file_id, text_key(name))
 
 
 def test_a_requests_row(path: Path, collector: Collector, store: Path) -> None:
@@ -98,8 +98,8 @@ def test_a_requests_row(path: Path, collector: Collector, store: Path) -> None:
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (row,) = request_queries.requests(db, SESSION)
-        places = request_queries.request_parts(db, row.file_id, [row.shape or 0, 5])
+        (row,) = context_queries.requests(db, SESSION)
+        places = context_queries.request_parts(db, row.file_id, [row.shape or 0, 5])
         assert session_queries.unknown_types(db) == {}
     assert (row.model, row.query_source, row.message_id) == ("claude-opus-5-5", "sdk", "m1")
     assert row.shape == text_key("shape")
@@ -163,7 +163,7 @@ def test_a_part_is_read_back(path: Path, collector: Collector, store: Path) -> N
     collector.scan()
     with closing(open_reader(store)) as db:
         key = text_key(hashed(message))
-        place = request_queries.request_parts(db, 1, [key])[key]
+        place = context_queries.request_parts(db, 1, [key])[key]
 
     found = reread_part(path, place.offset, place.length, key)
     assert found is not None
@@ -259,7 +259,7 @@ def test_a_boundary_that_is_followed_by_the_same_parts(
 
     with closing(open_reader(store)) as db:
         assert db.execute("SELECT offset FROM request_part").fetchall() != []
-        assert len(request_queries.requests(db, SESSION)) == 2
+        assert len(context_queries.requests(db, SESSION)) == 2
     assert listed(store, "r1") == listed(store, "r2") == [text_key(hashed(message))]
 
 
@@ -278,10 +278,10 @@ def test_every_message_that_the_real_client_sent_is_found(tmp_path: Path) -> Non
     with closing(open_reader(store)) as db:
         for name, session_id, agent_id in _transcripts(db):
             place = root / "projects" / name
-            for row in request_queries.requests(db, session_id, agent_id):
-                messages = request_queries.sent_messages(db, row.file_id, row.request)
+            for row in context_queries.requests(db, session_id, agent_id):
+                messages = context_queries.sent_messages(db, row.file_id, row.request)
                 assert messages
-                parts = request_queries.request_parts(db, row.file_id, [*messages, row.shape or 0])
+                parts = context_queries.request_parts(db, row.file_id, [*messages, row.shape or 0])
                 assert row.shape in parts
                 for part in parts.values():
                     assert reread_part(place, part.offset, part.length, part.part)

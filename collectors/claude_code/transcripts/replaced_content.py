@@ -14,9 +14,9 @@ from ....core.measure.compaction_report import (
     RetainedAndLost,
     find_retained_and_lost,
 )
-from ....core.store.queries import request_queries, summary_queries
+from ....core.store.queries import context_queries, summary_queries
+from ....core.store.queries.context_queries import find_transcript
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
-from ....core.store.queries.request_queries import find_transcript
 from ....core.summaries.summary_comparison import (
     ReplacedContent,
     compare_agent_result,
@@ -108,7 +108,7 @@ def _replaced_by_boundary(
 def _replaced_by_result(
     db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
 ) -> ReplacedContent:
-    place = request_queries.find_transcript(db, row.session_id, row.agent_id)
+    place = context_queries.find_transcript(db, row.session_id, row.agent_id)
     if row.agent_id is None or place is None:
         raise NotReadableError("this agent has no transcript of its own: nothing says what it read")
     entries = _read_entries(projects / place[1], report_progress)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .query_rows import RecordT, fetch_records, in_condition
+from .query_rows import RecordT, columns, fetch_records, in_condition
 
 if TYPE_CHECKING:
     import sqlite3
@@ -27,33 +27,6 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
     """Spent by its requests after it was first blocked; None where it never was."""
 
 
-class MarkerRow(msgspec.Struct, frozen=True):
-    """A line with the marker."""
-
-    file_id: int
-    offset: int
-    origin: str
-    message_id: str | None
-    text: str | None
-
-
-class StopFeedbackRow(msgspec.Struct, frozen=True):
-    """What a hook told an agent that wanted to stop."""
-
-    file_id: int
-    offset: int
-    at: int | None
-    text: str
-
-
-class GivenSkillRow(msgspec.Struct, frozen=True):
-    """A skill that an agent was given."""
-
-    file_id: int
-    offset: int
-    name: str
-
-
 class SubagentStopRow(msgspec.Struct, frozen=True):
     """The SubagentStop records of one agent."""
 
@@ -71,23 +44,19 @@ def final_messages(
     return fetch_records(FinalMessageRow, db, _FINAL_MESSAGES.format(where=where), values)
 
 
-def markers(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[MarkerRow]:
-    """List the lines with the marker, in the order of their files."""
-    return _of_agents(MarkerRow, "marker", "t.origin, t.message_id, t.text", db, session_ids)
-
-
-def stop_feedback(
-    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
-) -> list[StopFeedbackRow]:
-    """List what hooks told agents, in the order of their files."""
-    return _of_agents(StopFeedbackRow, "feedback", "t.at, t.text", db, session_ids)
-
-
-def given_skills(
-    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
-) -> list[GivenSkillRow]:
-    """List the skills that agents were given, in the order of their files."""
-    return _of_agents(GivenSkillRow, "given_skill", "t.name", db, session_ids)
+def agent_records(
+    db: sqlite3.Connection,
+    kind: type[RecordT],
+    table: str,
+    session_ids: Iterable[str] | None = None,
+) -> list[tuple[int, RecordT]]:
+    """List the records in a table with their file ids, in the order of the files."""
+    where, values = in_condition("f.session_id", session_ids)
+    sql = (
+        f"SELECT t.file_id, {columns(kind, 't.')} FROM {table} t JOIN file f USING (file_id)"
+        f" WHERE {where} ORDER BY t.file_id, t.offset"
+    )
+    return [(file_id, kind(*row)) for file_id, *row in db.execute(sql, values)]
 
 
 def subagent_stops(
@@ -109,26 +78,10 @@ def sessions_with_agents(
 ) -> frozenset[str]:
     """Name the sessions with an agent of one of these types, or that was asked for such a skill."""
     of_type, names = in_condition("agent_type", types)
-    asked = [name for skill in skills for name in (skill, skill)]
-    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(asked) // 2))
+    skill_names = [name for skill in skills for name in (skill, skill)]
+    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(skill_names) // 2))
     sql = _SESSIONS_WITH_AGENTS.format(of_type=of_type, given=given or "0")
-    values = [*names, *names, *asked]
-    return frozenset(str(row[0]) for row in db.execute(sql, values))
-
-
-def _of_agents(
-    kind: type[RecordT],
-    table: str,
-    columns: str,
-    db: sqlite3.Connection,
-    only: Iterable[str] | None,
-) -> list[RecordT]:
-    where, values = in_condition("f.session_id", only)
-    sql = (
-        f"SELECT t.file_id, t.offset, {columns} FROM {table} t JOIN file f USING (file_id)"
-        f" WHERE {where} ORDER BY t.file_id, t.offset"
-    )
-    return fetch_records(kind, db, sql, values)
+    return frozenset(str(row[0]) for row in db.execute(sql, [*names, *names, *skill_names]))
 
 
 # Of two files of one agent the one that is there, or the newest: as in agent_queries.

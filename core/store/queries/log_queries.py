@@ -1,4 +1,4 @@
-"""ctxtop's own logs: what was recorded when, and how it compares with the transcripts."""
+"""ctxtop's own logs, and the newest events of all sessions for the log page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .query_rows import fetch_records
+from .context_queries import NEXT_ANSWER_TOKENS
+from .query_rows import CompactionRow, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3
@@ -99,4 +100,102 @@ FROM (SELECT session_id, MAX(at) AS at, context_tokens FROM measurement
     WHERE context_tokens IS NOT NULL AND agent_id IS NULL GROUP BY session_id) m
 JOIN file f ON f.session_id = m.session_id AND f.kind = 'session' AND f.gone = 0
 ORDER BY m.session_id
+"""
+
+
+class BadLineRow(msgspec.Struct, frozen=True):
+    """A line that could not be read."""
+
+    log: str | None  # which of ctxtop's own logs; None for a transcript
+    session_id: str | None
+    path: str  # below the projects folder, or the name of the log's file
+    offset: int
+    length: int
+    reason: str
+    file_at: int  # when its file was last written, in ms since 1970: the line is no newer
+
+
+class UnknownTypeRow(msgspec.Struct, frozen=True):
+    """A type of lines, or an event of hooks, that this version does not know."""
+
+    type: str
+    lines: int
+    last_at: int  # when it was last seen at the latest, in ms since 1970
+
+
+def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[CompactionRow]:
+    """List the newest compactions without their summaries, newest first.
+
+    One that a fork has copied belongs to the session that wrote it.
+    """
+    found: dict[str, CompactionRow] = {}
+    for row in fetch_records(CompactionRow, db, _NEWEST_BOUNDARIES, [limit]):
+        # What has no uuid is named after its place, which other files have too.
+        key = f"{row.session_id} {row.uuid}" if row.uuid.startswith("at ") else row.uuid
+        found.setdefault(key, row)
+    return list(found.values())
+
+
+def newest_bad_lines(db: sqlite3.Connection, limit: int) -> list[BadLineRow]:
+    """List bad lines, those of the files that were written last first."""
+    return fetch_records(BadLineRow, db, _NEWEST_BAD_LINES, [limit])
+
+
+def unknown_type_rows(db: sqlite3.Connection) -> list[UnknownTypeRow]:
+    """Count the lines and events of unknown types, the most first."""
+    return fetch_records(UnknownTypeRow, db, _UNKNOWN_TYPE_ROWS, [])
+
+
+_NEWEST_BOUNDARIES: Final = f"""
+SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, dropped_tokens,
+    duration_ms, kept_messages, NULL, NULL, {NEXT_ANSWER_TOKENS}, l.tokens
+FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
+ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?
+"""
+
+_NEWEST_BAD_LINES: Final = """
+SELECT NULL AS log, session_id, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
+FROM bad_line b JOIN file USING (file_id)
+UNION ALL
+SELECT log, NULL, name, b.offset, length, reason, mtime_ns / 1000000
+FROM log_bad_line b JOIN log_part USING (part_id)
+ORDER BY file_at DESC, path, 4 LIMIT ?
+"""
+
+_UNKNOWN_TYPE_ROWS: Final = """
+SELECT type, SUM(c.lines) AS lines, MAX(mtime_ns) / 1000000 AS last_at
+FROM line_count c JOIN file USING (file_id) WHERE known = 0 GROUP BY type
+UNION ALL
+SELECT 'hook ' || event, COUNT(*), MAX(at) FROM hook_event WHERE known = 0 GROUP BY event
+ORDER BY 2 DESC, 1
+"""
+
+
+class ApiErrorRow(msgspec.Struct, frozen=True):
+    """An answer that the API refused; `at` in ms since 1970."""
+
+    session_id: str
+    agent_id: str | None
+    path: str
+    offset: int
+    at: int | None
+    kind: str
+    detail: str
+    prompt_tokens: int | None
+    limit_tokens: int | None
+
+
+def newest_api_errors(db: sqlite3.Connection, limit: int) -> list[ApiErrorRow]:
+    """List the newest refusals, newest first; one that forks have copied once."""
+    return fetch_records(ApiErrorRow, db, _NEWEST_API_ERRORS, [limit])
+
+
+_NEWEST_API_ERRORS: Final = """
+SELECT session_id, agent_id, path, offset, at, kind, detail, prompt_tokens, limit_tokens FROM (
+    SELECT f.session_id, f.agent_id, f.path, e.*, ROW_NUMBER() OVER (
+        PARTITION BY COALESCE(e.at, e.file_id || ' ' || e.offset), e.kind, e.detail
+        ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS place
+    FROM api_error e JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+) WHERE place = 1 ORDER BY at DESC, path, offset DESC LIMIT ?
 """

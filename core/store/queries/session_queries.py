@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
-from .query_rows import CompactionRow, FillRow, ProblemRow, SessionRow, fetch_records, in_condition
-from .timeline_queries import CONTEXT_ANSWERS, NEXT_ANSWER_TOKENS
+from .context_queries import NEXT_ANSWER_TOKENS
+from .query_rows import CompactionRow, ProblemRow, SessionRow, fetch_records, in_condition
 
 
 def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
@@ -103,21 +103,6 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
     return fetch_records(
         CompactionRow, db, _COMPACTIONS.format(where=where, next_answer=NEXT_ANSWER_TOKENS), values
     )
-
-
-def fill_history(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
-) -> list[FillRow]:
-    """Replay one context's fill in the order of its file, from a byte offset on."""
-    values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    return fetch_records(FillRow, db, _FILL, values)
-
-
-def recent_fill_history(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
-    """Replay the last answers of a session's file, at most so many, and the boundaries there."""
-    rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
-    rows.reverse()
-    return rows
 
 
 def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
@@ -440,28 +425,4 @@ _WRITTEN_FIRST_HERE: Final = """NOT EXISTS (
     WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND g.session_id <> f.session_id
     AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
         < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))
-"""
-
-_FILL: Final = f"""{CONTEXT_ANSWERS}
-SELECT at, tokens, compacted, path, x.offset, mark FROM (
-    SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
-        FROM answer
-    UNION ALL
-    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-            WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
-        1, file_id, offset, uuid FROM boundary
-        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
-) x JOIN file USING (file_id) ORDER BY x.offset
-"""
-
-_RECENT_FILL: Final = """
-SELECT at, tokens, compacted FROM (
-    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
-        SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
-        ORDER BY offset DESC LIMIT ?2)
-    UNION ALL
-    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-            WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
-        1, offset FROM boundary WHERE file_id = ?1
-) ORDER BY offset DESC LIMIT ?2
 """

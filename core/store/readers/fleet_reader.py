@@ -26,7 +26,7 @@ from ...measure.levels import warning_urgency
 from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
-from ..queries import activity_queries, agent_queries, session_queries
+from ..queries import activity_queries, agent_queries, context_queries, session_queries
 from ..queries.activity_queries import ActivityRow, ModelUsageRow
 from ..queries.compliance_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
@@ -240,7 +240,7 @@ def read_agents(
     for place, agent in enumerate(agents):
         if agent.status is AgentStatus.RUNNING:
             prior = prior or read_prior(db)
-            rows = session_queries.fill_history(db, agent.session_id, agent.agent_id)
+            rows = context_queries.fill_history(db, agent.session_id, agent.agent_id)
             agents[place] = replace(agent, outlook=make_outlook(agent.context, rows, prior))
     return add_compliance(db, agents, only, policies)
 
@@ -429,4 +429,4 @@ def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
 
 def read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
     """Read as much of a session's past as a forecast asks."""
-    return session_queries.recent_fill_history(db, file_id, OWN_TURNS)
+    return context_queries.recent_fill_history(db, file_id, OWN_TURNS)

@@ -15,7 +15,7 @@ from ...measure.timeline import (
 )
 from ...model.context import Context
 from .. import warning_log
-from ..queries import timeline_queries
+from ..queries import context_queries
 from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def read_timeline(
 
     compactions = tuple(
         TimelineCompaction(bisect_right(offsets, offset), *fields)
-        for offset, *fields in timeline_queries.boundaries(db, *owner)
+        for offset, *fields in context_queries.boundaries(db, *owner)
     )
     events = [
         *_agent_events(db, owner, noncompliant, turn_at),
@@ -69,11 +69,11 @@ def _read_turns(
 ) -> tuple[TimelineTurn, ...]:
     known = previous.turns if previous else ()
     if known:
-        more = timeline_queries.answers(db, session_id, agent_id, known[-1].offset)
+        more = context_queries.answers(db, session_id, agent_id, known[-1].offset)
         # The last answer may have grown; if it is another one, the file was rewritten.
         if more and more[0].message_id == known[-1].message_id:
             return (*known[:-1], *more)
-    return tuple(timeline_queries.answers(db, session_id, agent_id))
+    return tuple(context_queries.answers(db, session_id, agent_id))
 
 
 def _agent_events(
@@ -82,10 +82,10 @@ def _agent_events(
     noncompliant: Collection[str],
     turn_at: Callable[[int], int],
 ) -> Iterator[TimelineEvent]:
-    for row in timeline_queries.context_records(db, LaunchRecord, "launch", *owner):
+    for row in context_queries.context_records(db, LaunchRecord, "launch", *owner):
         title = _agent_title(row.agent_type, row.description)
         yield TimelineEvent(turn_at(row.offset), TimelineEventKind.STARTED, row.at, title)
-    for end in timeline_queries.returns(db, *owner):
+    for end in context_queries.returns(db, *owner):
         failed = end.status in _BAD_ENDS or end.agent_id in noncompliant
         kind = TimelineEventKind.FAILED if failed else TimelineEventKind.RETURNED
         title = _agent_title(end.agent_type or "agent", end.description or "")
@@ -105,10 +105,10 @@ def _other_events(
         what = f"{warning.level.value} at {int(warning.ratio * 100 + 0.5)} %"
         turn = turn_at(warning.point.offset)
         yield TimelineEvent(turn, TimelineEventKind.WARNING, warning.at, what, warning.level)
-    for error in timeline_queries.context_records(db, ApiErrorRecord, "api_error", *owner):
+    for error in context_queries.context_records(db, ApiErrorRecord, "api_error", *owner):
         turn = turn_at(error.offset)
         yield TimelineEvent(turn, TimelineEventKind.REFUSAL, error.at, error.detail)
-    for row in timeline_queries.context_records(db, MicrocompactionRecord, "clearing", *owner):
+    for row in context_queries.context_records(db, MicrocompactionRecord, "clearing", *owner):
         yield TimelineEvent(
             turn_at(row.offset),
             TimelineEventKind.CLEARED,

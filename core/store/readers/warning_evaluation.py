@@ -16,7 +16,7 @@ from ...model.context import Context
 from ...model.session import Session
 from ...policy.policy import Policy
 from ...policy.resolve import Policies
-from ..queries import session_queries
+from ..queries import context_queries
 from ..queries.query_rows import FillRow
 from ..warning_log import (
     SIDECHAIN_AGENTS,
@@ -111,12 +111,12 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
 def _pending_rows(db: sqlite3.Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
     """Return the fill after the last evaluated point, even if that point has moved since."""
     if last is None:
-        return session_queries.fill_history(db, *key)
-    rows = session_queries.fill_history(db, *key, since=last.offset)
+        return context_queries.fill_history(db, *key)
+    rows = context_queries.fill_history(db, *key, since=last.offset)
     if rows and (rows[0].offset, rows[0].mark) == (last.offset, last.mark):
         return rows[1:]
     # Its file was rewritten, or the session continues in another one.
-    return _rows_after(session_queries.fill_history(db, *key), last)
+    return _rows_after(context_queries.fill_history(db, *key), last)
 
 
 def _rows_after(rows: list[FillRow], last: FillPoint) -> list[FillRow]:

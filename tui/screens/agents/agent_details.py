@@ -75,7 +75,7 @@ class AgentDetails(msgspec.Struct, frozen=True):
 
 def read_agent_details(db: sqlite3.Connection, projects: Path, agent: Agent) -> AgentDetails:
     """Read all but the choice, from the store and from the beginning of the agent's own file."""
-    from ....core.store.queries.session_queries import fill_history
+    from ....core.store.queries.context_queries import fill_history
 
     key = agent.session_id, agent.agent_id
     return AgentDetails(
@@ -90,7 +90,7 @@ def _read_task(db: sqlite3.Connection, projects: Path, agent: Agent) -> str:
         first_prompt_text,
         read_head_lines,
     )
-    from ....core.store.queries.request_queries import find_transcript
+    from ....core.store.queries.context_queries import find_transcript
     from ....core.transcript.sanitize import sanitize_text
 
     found = find_transcript(db, agent.session_id, agent.agent_id)

@@ -17,7 +17,7 @@ from ....core.model.filter_language import fields_filter
 from ....core.model.session import session_title
 from ....core.store.automation_records import read_automatic_runs, read_recoveries
 from ....core.store.database import state_folder
-from ....core.store.queries import log_queries, session_queries, timeline_queries
+from ....core.store.queries import log_queries, session_queries
 from ....core.store.warning_log import last_warning_id, read_warnings
 from ....core.transcript.sanitize import one_line
 from ...notifications import LEVEL_SEVERITIES, EventSeverity
@@ -179,7 +179,7 @@ def _with_titles(db: sqlite3.Connection, found: list[LogEvent]) -> Iterator[LogE
 
 
 def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    for row in timeline_queries.newest_bad_lines(db, MAX_PER_KIND):
+    for row in log_queries.newest_bad_lines(db, MAX_PER_KIND):
         whose = f"{row.log} log" if row.log else "transcript"
         yield LogEvent(
             key=f"line {row.path} {row.offset}",
@@ -201,7 +201,7 @@ def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 
 def _unknown_types(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    for row in timeline_queries.unknown_type_rows(db)[:MAX_PER_KIND]:
+    for row in log_queries.unknown_type_rows(db)[:MAX_PER_KIND]:
         yield LogEvent(
             key=f"type {row.type}",
             at=row.last_at,
@@ -237,7 +237,7 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 
 def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    for row in timeline_queries.newest_boundaries(db, MAX_PER_KIND):
+    for row in log_queries.newest_boundaries(db, MAX_PER_KIND):
         whose = f"agent {row.agent_id}" if row.agent_id else "the session"
         yield LogEvent(
             key=f"compaction {row.session_id} {row.uuid}",
@@ -325,7 +325,7 @@ def _recoveries(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 
 def _refusals(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    for row in timeline_queries.newest_api_errors(db, MAX_PER_KIND):
+    for row in log_queries.newest_api_errors(db, MAX_PER_KIND):
         whose = f"agent {row.agent_id}" if row.agent_id else "the session"
         sizes = f"{_count(row.prompt_tokens)} tokens, the limit {_count(row.limit_tokens)}"
         yield LogEvent(

@@ -1,13 +1,17 @@
-"""The events of one context in the order of its file, and the newest events of all for the log."""
+"""One context, a session's or an agent's: its transcript, answers, events, fill and requests."""
 
 from __future__ import annotations
 
+import json
+import struct
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from ..transcript_records import RequestPartRecord
 from .agent_queries import RUNNING_STATUSES
-from .query_rows import CompactionRow, RecordT, columns, fetch_records
+from .query_rows import FillRow, RecordT, RequestRow, columns, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3
@@ -36,6 +40,15 @@ class TimelineReturnRow(msgspec.Struct, frozen=True):
     status: str
     agent_type: str | None  # None if neither the call that started it nor its meta.json is known
     description: str | None
+
+
+def find_transcript(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> tuple[int, str] | None:
+    """Return the file id and the path under projects/ of a context's transcript."""
+    sql = f"{CONTEXT_FILE} SELECT file_id, path FROM file JOIN chosen USING (file_id)"
+    row = db.execute(sql, {"session_id": session_id, "agent_id": agent_id}).fetchone()
+    return (row[0], row[1]) if row else None
 
 
 def answers(
@@ -158,99 +171,108 @@ ORDER BY t.offset
 """
 
 
-class BadLineRow(msgspec.Struct, frozen=True):
-    """A line that could not be read."""
-
-    log: str | None  # which of ctxtop's own logs; None for a transcript
-    session_id: str | None
-    path: str  # below the projects folder, or the name of the log's file
-    offset: int
-    length: int
-    reason: str
-    file_at: int  # when its file was last written, in ms since 1970: the line is no newer
+def fill_history(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+) -> list[FillRow]:
+    """Replay one context's fill in the order of its file, from a byte offset on."""
+    values = {"session_id": session_id, "agent_id": agent_id, "since": since}
+    return fetch_records(FillRow, db, _FILL, values)
 
 
-class UnknownTypeRow(msgspec.Struct, frozen=True):
-    """A type of lines, or an event of hooks, that this version does not know."""
+def recent_fill_history(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
+    """Replay the last answers of a session's file, at most so many, and the boundaries there."""
+    rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
+    rows.reverse()
+    return rows
 
-    type: str
-    lines: int
-    last_at: int  # when it was last seen at the latest, in ms since 1970
+
+_FILL: Final = f"""{CONTEXT_ANSWERS}
+SELECT at, tokens, compacted, path, x.offset, mark FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
+        FROM answer
+    UNION ALL
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
+        1, file_id, offset, uuid FROM boundary
+        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
+) x JOIN file USING (file_id) ORDER BY x.offset
+"""
+
+_RECENT_FILL: Final = """
+SELECT at, tokens, compacted FROM (
+    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
+        SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
+        ORDER BY offset DESC LIMIT ?2)
+    UNION ALL
+    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+            WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
+        1, offset FROM boundary WHERE file_id = ?1
+) ORDER BY offset DESC LIMIT ?2
+"""
 
 
-def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[CompactionRow]:
-    """List the newest compactions without their summaries, newest first.
+def requests(
+    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+) -> list[RequestRow]:
+    """List what a session, or one of its agents, sent; in the order of its file."""
+    return fetch_records(
+        RequestRow, db, _REQUESTS, {"session_id": session_id, "agent_id": agent_id}
+    )
 
-    One that a fork has copied belongs to the session that wrote it.
+
+def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[int] | None:
+    """List the keys of a request's messages; None if a request that it repeats is missing.
+
+    A request names the messages that it keeps of an earlier one by their number, and those
+    after them by key; so its list is put together from where that chain begins.
     """
-    found: dict[str, CompactionRow] = {}
-    for row in fetch_records(CompactionRow, db, _NEWEST_BOUNDARIES, [limit]):
-        # What has no uuid is named after its place, which other files have too.
-        key = f"{row.session_id} {row.uuid}" if row.uuid.startswith("at ") else row.uuid
-        found.setdefault(key, row)
-    return list(found.values())
+    tails: list[tuple[int, tuple[int, ...]]] = []
+    row = db.execute(_ONE_REQUEST, [file_id, request]).fetchone()
+    while row is not None and len(tails) <= row["all"]:
+        tails.append((row["keep"], unpack_keys(row["tail"])))
+        if row["keep"] == 0:
+            return _join_messages(tails)
+        if row["base"] is None:
+            row = db.execute(_REQUEST_BEFORE, [file_id, row["offset"]]).fetchone()
+        else:
+            row = db.execute(_ONE_REQUEST, [file_id, row["base"]]).fetchone()
+    return None
 
 
-def newest_bad_lines(db: sqlite3.Connection, limit: int) -> list[BadLineRow]:
-    """List bad lines, those of the files that were written last first."""
-    return fetch_records(BadLineRow, db, _NEWEST_BAD_LINES, [limit])
+def request_parts(
+    db: sqlite3.Connection, file_id: int, parts: Iterable[int | None]
+) -> dict[int, RequestPartRecord]:
+    """Locate parts of requests in a file; a message without a blob is left out."""
+    sql = f"""SELECT {columns(RequestPartRecord)} FROM request_part
+        WHERE file_id = ? AND part IN (SELECT value FROM json_each(?))"""
+    rows = fetch_records(RequestPartRecord, db, sql, [file_id, json.dumps(list(parts))])
+    return {row.part: row for row in rows}
 
 
-def unknown_type_rows(db: sqlite3.Connection) -> list[UnknownTypeRow]:
-    """Count the lines and events of unknown types, the most first."""
-    return fetch_records(UnknownTypeRow, db, _UNKNOWN_TYPE_ROWS, [])
+def unpack_keys(packed: bytes) -> tuple[int, ...]:
+    """Read keys as a request's row keeps them."""
+    return struct.unpack(f">{len(packed) // 8}q", packed)
 
 
-_NEWEST_BOUNDARIES: Final = f"""
-SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, dropped_tokens,
-    duration_ms, kept_messages, NULL, NULL, {NEXT_ANSWER_TOKENS}, l.tokens
-FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
-ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?
+def _join_messages(tails: list[tuple[int, tuple[int, ...]]]) -> list[int] | None:
+    messages: list[int] = []
+    for keep, tail in reversed(tails):
+        if keep > len(messages):
+            return None
+        messages[keep:] = tail
+    return messages
+
+
+_REQUESTS: Final = f"""{CONTEXT_FILE}
+SELECT r.file_id, r.request, r.offset, r.length, r.at, r.model, r.query_source, r.shape,
+    (SELECT MIN(a.message_id) FROM response a
+        WHERE a.file_id = r.file_id AND a.request = r.request)
+FROM request r WHERE r.file_id = (SELECT file_id FROM chosen) ORDER BY r.offset
 """
 
-_NEWEST_BAD_LINES: Final = """
-SELECT NULL AS log, session_id, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
-FROM bad_line b JOIN file USING (file_id)
-UNION ALL
-SELECT log, NULL, name, b.offset, length, reason, mtime_ns / 1000000
-FROM log_bad_line b JOIN log_part USING (part_id)
-ORDER BY file_at DESC, path, 4 LIMIT ?
+_SELECT_REQUEST: Final = """
+SELECT offset, base, keep, tail, (SELECT COUNT(*) FROM request WHERE file_id = ?1) AS "all"
+FROM request WHERE file_id = ?1 AND
 """
-
-_UNKNOWN_TYPE_ROWS: Final = """
-SELECT type, SUM(c.lines) AS lines, MAX(mtime_ns) / 1000000 AS last_at
-FROM line_count c JOIN file USING (file_id) WHERE known = 0 GROUP BY type
-UNION ALL
-SELECT 'hook ' || event, COUNT(*), MAX(at) FROM hook_event WHERE known = 0 GROUP BY event
-ORDER BY 2 DESC, 1
-"""
-
-
-class ApiErrorRow(msgspec.Struct, frozen=True):
-    """An answer that the API refused; `at` in ms since 1970."""
-
-    session_id: str
-    agent_id: str | None
-    path: str
-    offset: int
-    at: int | None
-    kind: str
-    detail: str
-    prompt_tokens: int | None
-    limit_tokens: int | None
-
-
-def newest_api_errors(db: sqlite3.Connection, limit: int) -> list[ApiErrorRow]:
-    """List the newest refusals, newest first; one that forks have copied once."""
-    return fetch_records(ApiErrorRow, db, _NEWEST_API_ERRORS, [limit])
-
-
-_NEWEST_API_ERRORS: Final = """
-SELECT session_id, agent_id, path, offset, at, kind, detail, prompt_tokens, limit_tokens FROM (
-    SELECT f.session_id, f.agent_id, f.path, e.*, ROW_NUMBER() OVER (
-        PARTITION BY COALESCE(e.at, e.file_id || ' ' || e.offset), e.kind, e.detail
-        ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS place
-    FROM api_error e JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-) WHERE place = 1 ORDER BY at DESC, path, offset DESC LIMIT ?
-"""
+_ONE_REQUEST: Final = f"{_SELECT_REQUEST} request = ?2 ORDER BY offset LIMIT 1"
+_REQUEST_BEFORE: Final = f"{_SELECT_REQUEST} offset < ?2 ORDER BY offset DESC LIMIT 1"
