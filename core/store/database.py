@@ -266,11 +266,12 @@ def _require_current(connection: sqlite3.Connection) -> None:
         raise _UnknownStoreError(FOREIGN_SCHEMA)
 
 
-def tables_of_files(db: sqlite3.Connection) -> list[str]:
-    """Name the tables whose rows belong to one transcript, in the order of their creation."""
+def owned_tables(db: sqlite3.Connection, owner: str, key: str) -> list[str]:
+    """Name the tables whose rows belong to a row of another one, in the order of their creation."""
     rows = db.execute(
-        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = 'file_id'"
-        " WHERE m.type = 'table' AND m.name <> 'file' ORDER BY m.rowid"
+        "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = ?"
+        " WHERE m.type = 'table' AND m.name <> ? ORDER BY m.rowid",
+        [key, owner],
     )
     return [row[0] for row in rows]
 

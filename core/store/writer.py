@@ -11,7 +11,7 @@ from typing import Final
 
 from msgspec.structs import asdict, astuple, replace
 
-from .database import IDLE_CACHE_KIB, move_aside, open_writer, tables_of_files, write_transaction
+from .database import IDLE_CACHE_KIB, move_aside, open_writer, owned_tables, write_transaction
 from .inserts import (
     DELETE_OLD_ADDITIONS,
     insert_bad_lines,
@@ -172,7 +172,7 @@ class Writer:
             file_id = self._find_file(source, before)
             if file_id is None:
                 return
-            for table in tables_of_files(self.connection):
+            for table in owned_tables(self.connection, "file", "file_id"):
                 self.connection.execute(f"DELETE FROM {table} WHERE file_id = ?", [file_id])
             self._update_tail(file_id, TailState(), 0)
 

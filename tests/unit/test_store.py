@@ -21,9 +21,9 @@ from ctxtop.core.store.database import (
     find_damage,
     open_reader,
     open_writer,
+    owned_tables,
     schema_hash,
     schema_version,
-    tables_of_files,
     write_transaction,
 )
 from ctxtop.core.store.queries import session_queries
@@ -155,7 +155,7 @@ def test_every_table_of_facts_belongs_to_a_file(writer: Writer) -> None:
         ).fetchone()
     }
 
-    assert with_file == {*tables_of_files(db), "file"}
+    assert with_file == {*owned_tables(db, "file", "file_id"), "file"}
 
 
 def test_tables_are_created_once(store: Path) -> None:

@@ -20,11 +20,11 @@ class MeasurementComparisonRow(msgspec.Struct, frozen=True):
     session_id: str
     at: int
     measured_tokens: int
-    answer_tokens: int | None  # none where the transcript has no answer since its last boundary
+    answer_tokens: int | None  # None if there is no answer since the last boundary
 
 
 class LogPartRow(msgspec.Struct, frozen=True):
-    """How far a part of a log was read."""
+    """How far a file of a log was read."""
 
     log: str
     name: str
@@ -34,12 +34,12 @@ class LogPartRow(msgspec.Struct, frozen=True):
 
 
 def measurement_comparisons(db: sqlite3.Connection) -> list[MeasurementComparisonRow]:
-    """Put each session's newest measurement beside what its transcript says of that moment."""
+    """Pair each session's newest measurement with the transcript's answer at that time."""
     return fetch_records(MeasurementComparisonRow, db, _MEASUREMENT_COMPARISONS, [])
 
 
 def log_parts(db: sqlite3.Connection) -> list[LogPartRow]:
-    """List the files of the logs that were read, also those that are gone."""
+    """List the files of the logs that were read, including those that are gone."""
     return fetch_records(LogPartRow, db, "SELECT log, name, offset, size, mtime_ns FROM log_part")
 
 
@@ -66,18 +66,14 @@ def shown_sessions(
 ) -> set[str]:
     """Name the sessions, or those of some, whose status line was shown since (ms since 1970)."""
     if session_ids is None:
-        return {row[0] for row in db.execute(_SHOWN_SESSIONS, [since_ms])}
-    return {each for each in session_ids if db.execute(_IS_SHOWN, [each, since_ms]).fetchone()}
-
-
-def last_event_at(db: sqlite3.Connection) -> int | None:
-    """Return when a hook last wrote a record (ms since 1970); None if none ever did."""
-    (at,) = db.execute("SELECT MAX(at) FROM hook_event").fetchone()
-    return None if at is None else int(at)
+        sql = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"
+        return {row[0] for row in db.execute(sql, [since_ms])}
+    sql = "SELECT 1 FROM status_snapshot WHERE session_id = ? AND at >= ? LIMIT 1"
+    return {each for each in session_ids if db.execute(sql, [each, since_ms]).fetchone()}
 
 
 def bad_log_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
-    """Lines that were set aside: file name, byte offset, length in bytes, reason."""
+    """List the bad lines that are kept: file name, byte offset, length in bytes, reason."""
     rows = db.execute(
         "SELECT name, b.offset, length, reason FROM log_bad_line b JOIN log_part USING (part_id)"
         " ORDER BY name, part_id, b.offset"
@@ -85,10 +81,8 @@ def bad_log_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
-_SHOWN_SESSIONS: Final = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"
-_IS_SHOWN: Final = "SELECT 1 FROM status_snapshot WHERE session_id = ? AND at >= ? LIMIT 1"
-# The client measures after it has written the answer, so of answers that came later the
-# measurement knows nothing; a boundary that came later cleared what it tells of.
+# The client measures after it has written the answer, so a measurement does not include later
+# answers, and a later boundary cleared what it measured.
 _MEASUREMENT_COMPARISONS: Final = """
 SELECT m.session_id, m.at, m.context_tokens AS measured_tokens,
     (SELECT r.context_tokens FROM response r WHERE r.file_id = f.file_id

@@ -361,7 +361,7 @@ def hook_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
             _HOOKS_CHECK, f"{detail}; disableAllHooks in {off.path}", "take that setting out"
         )
     installed_ms = max(file.mark.mtime_ns for file, _ in ours) // 1_000_000
-    last_ms = max(installed_ms, log_queries.last_event_at(db) or 0)
+    last_ms = max([installed_ms, *log_queries.last_event_times(db).values()])
     deaf = [
         row
         for row in session_queries.sessions(db)
