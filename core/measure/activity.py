@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..store.queries.query_rows import UsageRow
 from ..store.transcript_records import TurnState
 from .models import MILLION, find_price
 
@@ -180,20 +179,6 @@ def estimate_cost(
         usd += (row.cache_creation_tokens - row.cache_1h_tokens) * price.write_5m
         usd += row.cache_1h_tokens * price.write_1h
     return SessionCost(usd / MILLION, estimated=True, partial=unpriced) if priced else None
-
-
-def sum_usage(session_id: str, rows: Sequence[ModelUsageRow]) -> UsageRow | None:
-    """Add up a session's answers of all models; None where it has none."""
-    if not rows:
-        return None
-    return UsageRow(
-        session_id=session_id,
-        input_tokens=sum([row.input_tokens for row in rows]),
-        cache_creation_tokens=sum([row.cache_creation_tokens for row in rows]),
-        cache_read_tokens=sum([row.cache_read_tokens for row in rows]),
-        output_tokens=sum([row.output_tokens for row in rows]),
-        responses=sum([row.responses for row in rows]),
-    )
 
 
 def choose_cost(

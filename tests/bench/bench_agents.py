@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries
 from ctxtop.core.store.queries.agent_queries import RUNNING_STATUSES
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
+from ..usage import progress_usage, usage_of_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -114,7 +114,7 @@ def measure(files: Iterable[Path]) -> Counted:
                 f"SELECT agent_id FROM agent_return WHERE status NOT IN ({RUNNING_STATUSES})"
             )
             ends = [str(row[0]) for row in rows]
-            plain, more = activity_queries.usage(db), activity_queries.progress_usage(db)
+            plain, more = usage_of_sessions(db), progress_usage(db)
     wrong = tuple(sorted({each for each in ends if each not in known}))
     return Counted(len(ends), wrong, _of_rows(plain), _of_rows([*plain, *more]))
 

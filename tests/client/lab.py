@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder
+from ..usage import usage_of_sessions
 from .screen import Screen
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ class Lab:
             return View(
                 sessions={session.session_id: session for session in sessions},
                 agents=fleet_reader.read_agents(db, sessions),
-                spent={row.session_id: row for row in activity_queries.usage(db)},
+                spent={row.session_id: row for row in usage_of_sessions(db)},
                 compactions=session_queries.compactions(db),
                 bad_lines=session_queries.bad_lines(db),
                 unknown_types=session_queries.unknown_types(db),

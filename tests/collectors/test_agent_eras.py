@@ -45,6 +45,7 @@ from ..transcripts import (
     user,
     write,
 )
+from ..usage import progress_usage, usage_of_sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -132,7 +133,7 @@ def test_a_sidechain_is_an_agent_of_its_own(path: Path, collector: Collector, st
         assert [
             row.tokens for row in context_queries.fill_history(db, SESSION, agent.agent_id)
         ] == [900, 1500]
-        assert sum(row.responses for row in activity_queries.usage(db)) == 4
+        assert sum(row.responses for row in usage_of_sessions(db)) == 4
 
 
 def test_sidechains_that_ran_at_once_are_told_apart(
@@ -259,8 +260,8 @@ def test_steps_in_the_parents_file(path: Path, collector: Collector, store: Path
     assert agent.result is not None
     assert agent.result.lines == 2
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in activity_queries.usage(db)) == 2, "as ccusage counts"
-        (more,) = activity_queries.progress_usage(db)
+        assert sum(row.responses for row in usage_of_sessions(db)) == 2, "as ccusage counts"
+        (more,) = progress_usage(db)
         assert (more.session_id, more.responses, more.input_tokens) == (SESSION, 2, 6)
         assert (more.cache_read_tokens, more.output_tokens) == (1580, 9)
         priced = activity_queries.progress_model_usage(db, [SESSION])
@@ -311,7 +312,7 @@ def test_steps_that_an_agents_own_file_lacks_are_its_own_too(
     assert (agent.usage, agent.progress_responses) == (TokenUsage(6, 14, 1580, 81), 1)
     assert agent.context.tokens == 700, "its own file tells how full it is"
     with closing(open_reader(store)) as db:
-        (more,) = activity_queries.progress_usage(db)
+        (more,) = progress_usage(db)
     assert (more.responses, more.cache_read_tokens, more.output_tokens) == (1, 890, 1)
 
 
@@ -326,7 +327,7 @@ def test_steps_in_a_forks_copy_are_spent_once(
 
     assert spent_by_agents(store) == 6 + 14 + 1580 + 9
     with closing(open_reader(store)) as db:
-        (more,) = activity_queries.progress_usage(db)
+        (more,) = progress_usage(db)
         assert (more.session_id, more.responses) == (SESSION, 2)
 
 

@@ -17,7 +17,7 @@ from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.session import Session, SessionStatus
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries, session_queries
+from ctxtop.core.store.queries import session_queries
 from ctxtop.core.store.readers.fleet_reader import read_agents, read_sessions
 from ctxtop.core.store.transcript_records import TailState
 from ctxtop.core.store.warning_log import context_warnings
@@ -44,6 +44,7 @@ from ..transcripts import (
     user,
     write,
 )
+from ..usage import usage_of_sessions
 
 LATER = START_MS + 86_400_000
 OTHER = "99999999-2222-4333-8444-555555555555"
@@ -81,7 +82,7 @@ def test_fragments_of_a_message_count_once_with_their_last_usage(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        (spent,) = activity_queries.usage(db)
+        (spent,) = usage_of_sessions(db)
     assert (spent.responses, spent.output_tokens, spent.cache_read_tokens) == (1, 700, 1190)
     assert session(store).context.tokens == 1200
 
@@ -131,7 +132,7 @@ def test_old_history_that_is_written_again_does_not_move_the_last_answer(
 
     assert session(store).context.tokens == 30_000
     with closing(open_reader(store)) as db:
-        assert activity_queries.usage(db)[0].responses == 3
+        assert usage_of_sessions(db)[0].responses == 3
 
 
 def test_a_fork_counts_each_message_once(
@@ -145,7 +146,7 @@ def test_a_fork_counts_each_message_once(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
+        spent = {row.session_id: row.responses for row in usage_of_sessions(db)}
         assert [row.session_id for row in stored_summaries(db)] == [SESSION]
     assert spent == {SESSION: 2, OTHER: 1}
     assert session(store, OTHER).context.tokens == 1000

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries import activity_queries
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, dump
 from ..histories import look_once
 from ..recorder import Recorder
 from ..transcripts import PROJECT, SESSION, assistant, encode, text, user, write
+from ..usage import usage_of_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def path(claude: ClaudeFolder) -> Path:
 def counted(store: Path) -> tuple[int, int]:
     """Answers, and their output."""
     with closing(open_reader(store)) as db:
-        rows = list(activity_queries.usage(db))
+        rows = list(usage_of_sessions(db))
     return sum(each.responses for each in rows), sum(each.output_tokens for each in rows)
 
 

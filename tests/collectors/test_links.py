@@ -12,7 +12,6 @@ import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import (
-    activity_queries,
     agent_queries,
     session_queries,
 )
@@ -40,6 +39,7 @@ from ..transcripts import (
     user,
     write,
 )
+from ..usage import usage_of_sessions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -120,7 +120,7 @@ def test_a_fork_owns_only_its_own_answers(
     write(other, [queued, *copied(history, **FORKS[kind]), own])
     collector.scan()
     with closing(open_reader(store)) as db:
-        spent = {row.session_id: row.responses for row in activity_queries.usage(db)}
+        spent = {row.session_id: row.responses for row in usage_of_sessions(db)}
 
     assert spent == {SESSION: 3, OTHER: 1}
     assert sessions(store)[OTHER].forked_from == SESSION
@@ -144,7 +144,7 @@ def test_an_old_resume_copied_the_lines_into_a_new_file(
     collector.scan()
 
     with closing(open_reader(store)) as db:
-        assert sum(row.responses for row in activity_queries.usage(db)) == 2
+        assert sum(row.responses for row in usage_of_sessions(db)) == 2
 
 
 def test_history_that_is_appended_again_counts_once(

@@ -91,53 +91,56 @@ LEFT JOIN measurement m ON (m.part_id, m.offset) = (
 """
 
 
-class ModelUsageRow(msgspec.Struct, frozen=True):
-    """Tokens of a session's answers of one model, its agents' with them."""
+class ModelUsageRow(UsageRow, frozen=True):
+    """The part of a session's usage that is of one model, with its agents'."""
 
-    session_id: str
     model: str
     band: int  # 0 for prompts up to 100,000 tokens, 1 up to 200,000, 2 above
-    input_tokens: int
-    cache_creation_tokens: int
     cache_1h_tokens: int  # of those that were written to the cache
-    cache_read_tokens: int
-    output_tokens: int
-    responses: int
-
-
-def usage(db: sqlite3.Connection) -> list[UsageRow]:
-    """Add up the answers of every session: every message of the store counts once (R: totals)."""
-    return fetch_records(UsageRow, db, _USAGE.format(wanted=_ALL_FILES, owned=1))
 
 
 def model_usage(
     db: sqlite3.Connection, session_ids: Iterable[str] | None = None
 ) -> list[ModelUsageRow]:
-    """Add up the answers by session and model, of every session or of those named."""
-    if session_ids is None:
-        return fetch_records(ModelUsageRow, db, _MODEL_USAGE.format(wanted=_ALL_FILES, owned=1))
-    sql = _MODEL_USAGE.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)
-    return fetch_records(ModelUsageRow, db, sql, {"only": json.dumps(list(session_ids))})
+    """Add up the answers by session and model, of every session or of those named.
 
-
-def progress_usage(db: sqlite3.Connection) -> list[UsageRow]:
-    """Add up, by session, the answers that only `progress` lines hold (clients up to 2.1.9x).
-
-    They are agents' own: what an agent's file or a side chain holds too is in `spent`.
+    Every message of the store counts once.
     """
-    return fetch_records(UsageRow, db, _PROGRESS_USAGE.format(wanted=_ALL_FILES, owned=1))
+    return _read_usage(db, _MODEL_USAGE, session_ids)
 
 
 def progress_model_usage(
     db: sqlite3.Connection, session_ids: Iterable[str] | None = None
 ) -> list[ModelUsageRow]:
-    """Add up the same by session and model; nothing says for how long their cache lives."""
+    """Add up, by session and model, the answers that are only in `progress` lines (up to 2.1.9x).
+
+    These are agents' answers; those that are in an agent's file or a sidechain too are part of
+    `model_usage`. How long their cache lives is not recorded.
+    """
+    return _read_usage(db, _PROGRESS_MODEL_USAGE, session_ids)
+
+
+def _read_usage(
+    db: sqlite3.Connection, sql: str, session_ids: Iterable[str] | None
+) -> list[ModelUsageRow]:
     if session_ids is None:
-        return fetch_records(
-            ModelUsageRow, db, _PROGRESS_MODEL_USAGE.format(wanted=_ALL_FILES, owned=1)
-        )
-    sql = _PROGRESS_MODEL_USAGE.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)
+        return fetch_records(ModelUsageRow, db, sql.format(wanted=_ALL_FILES, owned=1))
+    sql = sql.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)
     return fetch_records(ModelUsageRow, db, sql, {"only": json.dumps(list(session_ids))})
+
+
+def usage_by_session(rows: Iterable[ModelUsageRow]) -> dict[str, UsageRow]:
+    """Add up the usage of all models, for each session that has any."""
+    by_session: dict[str, list[ModelUsageRow]] = {}
+    for row in rows:
+        by_session.setdefault(row.session_id, []).append(row)
+    counts = UsageRow.__struct_fields__[1:]
+    return {
+        session_id: UsageRow(
+            session_id, *(sum(getattr(row, name) for row in rows) for name in counts)
+        )
+        for session_id, rows in by_session.items()
+    }
 
 
 _ALL_FILES: Final = "SELECT file_id, session_id FROM file"
@@ -179,15 +182,9 @@ once AS (
 )
 """
 
-_USAGE: Final = f"""{_COUNTED_ONCE}
-SELECT session_id, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), SUM(responses)
-FROM once GROUP BY session_id HAVING SUM(responses) > 0
-"""
-
 _MODEL_USAGE: Final = f"""{_COUNTED_ONCE}
-SELECT session_id, model, band, SUM(input_tokens), SUM(cache_creation_tokens),
-    SUM(cache_1h_tokens), SUM(cache_read_tokens), SUM(output_tokens), SUM(responses)
+SELECT session_id, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), SUM(responses), model, band, SUM(cache_1h_tokens)
 FROM once GROUP BY session_id, model, band HAVING SUM(responses) > 0
 """
 
@@ -208,14 +205,8 @@ c AS (
 )
 """
 
-_PROGRESS_USAGE: Final = f"""{_PROGRESS_ONCE}
-SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), COUNT(*)
-FROM c WHERE place = 1 AND {{owned}} GROUP BY owner
-"""
-
 _PROGRESS_MODEL_USAGE: Final = f"""{_PROGRESS_ONCE}
-SELECT owner, model, band, SUM(input_tokens), SUM(cache_creation_tokens), 0,
-    SUM(cache_read_tokens), SUM(output_tokens), COUNT(*)
+SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+    SUM(output_tokens), COUNT(*), model, band, 0
 FROM c WHERE place = 1 AND {{owned}} GROUP BY owner, model, band
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Final
@@ -17,7 +17,6 @@ from ...measure.activity import (
     estimate_cost,
     find_activity,
     find_prompt_cache,
-    sum_usage,
 )
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
 from ...measure.forecast import OWN_TURNS, PRIOR_SESSIONS, GrowthPrior, make_outlook, make_prior
@@ -30,7 +29,7 @@ from ..queries import activity_queries, agent_queries, context_queries, session_
 from ..queries.activity_queries import ActivityRow, ModelUsageRow
 from ..queries.compliance_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
-from ..queries.query_rows import FillRow, SessionRow
+from ..queries.query_rows import FillRow, SessionRow, UsageRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite takes 999 values at the least
@@ -129,46 +128,43 @@ def add_activity_and_cost(
     policies: Policies,
 ) -> list[Session]:
     """Add activity and cost to sessions, with one query for all of them."""
-    told = {
+    activities = {
         row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
     }
-    named = [each.session_id for each in sessions]
-    spent = _group_by_session(activity_queries.model_usage(db, named))
-    progress = _group_by_session(activity_queries.progress_model_usage(db, named))
+    names = [each.session_id for each in sessions]
+    usage = activity_queries.model_usage(db, names)
+    sums = activity_queries.usage_by_session(usage)
+    priced: dict[str, list[ModelUsageRow]] = defaultdict(list)
+    for each in (*usage, *activity_queries.progress_model_usage(db, names)):
+        priced[each.session_id].append(each)
     return [
         _with_activity_and_cost(
             session,
-            told.get(row.file_id),
-            spent.get(session.session_id, ()),
-            progress.get(session.session_id, ()),
+            activities.get(row.file_id),
+            sums.get(session.session_id),
+            priced[session.session_id],
             policies,
         )
         for row, session in zip(rows, sessions, strict=True)
     ]
 
 
-def _group_by_session(rows: Iterable[ModelUsageRow]) -> dict[str, list[ModelUsageRow]]:
-    found: dict[str, list[ModelUsageRow]] = {}
-    for row in rows:
-        found.setdefault(row.session_id, []).append(row)
-    return found
-
-
 def _with_activity_and_cost(
     session: Session,
     row: ActivityRow | None,
-    spent: Sequence[ModelUsageRow],
-    progress: Sequence[ModelUsageRow],
+    usage: UsageRow | None,
+    priced: Sequence[ModelUsageRow],
     policies: Policies,
 ) -> Session:
     prices = policies.for_project(session.project_root).strings_by_name("price")
-    estimate = estimate_cost((*spent, *progress), prices)
     return replace(
         session,
         activity=find_activity(row) if row and session.live else None,
         cache=find_prompt_cache(row) if row else UNKNOWN_CACHE,
-        cost=choose_cost(row, estimate, forked=session.forked_from is not None),
-        usage=sum_usage(session.session_id, spent),
+        cost=choose_cost(
+            row, estimate_cost(priced, prices), forked=session.forked_from is not None
+        ),
+        usage=usage,
     )
 
 

@@ -37,7 +37,7 @@ def steering_records(
 
 def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
     """Return what each session's answers spent; each answer counts once."""
-    return {row.session_id: row for row in activity_queries.usage(found.db)}
+    return activity_queries.usage_by_session(activity_queries.model_usage(found.db))
 
 
 def session_records(found: StoreSnapshot, listed: Sequence[Session]) -> list[Record]:
@@ -72,17 +72,14 @@ def compaction_records(
 def totals_of_snapshot(found: StoreSnapshot) -> Record:
     """Return the JSON record of `ctxtop totals`."""
     prices = found.policies.common.strings_by_name("price")
-    spending = activity_queries.model_usage(found.db)
-    more = activity_queries.progress_model_usage(found.db)
+    spent = activity_queries.model_usage(found.db)
+    progress = activity_queries.progress_model_usage(found.db)
+    every = [*spent, *progress]
     sessions = session_queries.store_counts(found.db)["sessions"]
-    progress = activity_queries.progress_usage(found.db)
-    spent = list(spent_by_session(found).values())
     return {
-        **json_records.totals_record(spent, sessions, estimate_cost(spending, prices)),
-        "agent_progress": json_records.sums_record(progress, estimate_cost(more, prices)),
-        "with_agent_progress": json_records.sums_record(
-            [*spent, *progress], estimate_cost([*spending, *more], prices)
-        ),
+        **json_records.totals_record(spent, sessions, estimate_cost(spent, prices)),
+        "agent_progress": json_records.sums_record(progress, estimate_cost(progress, prices)),
+        "with_agent_progress": json_records.sums_record(every, estimate_cost(every, prices)),
     }
 
 
