@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 import pytest
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.query_rows import SummaryRow
-from ctxtop.core.store.queries.summary_queries import (
-    SummaryConditions,
+from ctxtop.core.store.readers.summary_reader import (
+    find_summaries,
     find_summary_ids,
+    read_summary_rows,
     summary_agent_types,
 )
-from ctxtop.core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ctxtop.core.store.transcript_records import (
     FileKind,
     SourceFile,
@@ -22,7 +22,7 @@ from ctxtop.core.store.transcript_records import (
     TailState,
     TranscriptRecords,
 )
-from ctxtop.core.summaries.summary_search import PlanSummary, SummaryCriteria
+from ctxtop.core.summaries.summary_search import PlanSummary, SummaryCriteria, SummaryQuery
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -148,7 +148,7 @@ def test_ten_thousand_are_found_within_a_few_frames_and_read_a_page_at_a_time(ma
 
 def test_no_more_places_than_asked_for(many: Path) -> None:
     with closing(open_reader(many)) as db:
-        assert len(find_summary_ids(db, SummaryConditions(), 100)) == 100
+        assert len(find_summary_ids(db, SummaryQuery(), None, (), 100)) == 100
         plans = db.execute(
             "EXPLAIN QUERY PLAN SELECT s.summary_id FROM summary s JOIN file f USING (file_id)"
             " ORDER BY s.at DESC, s.summary_id DESC LIMIT 5"

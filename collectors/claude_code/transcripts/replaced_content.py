@@ -14,7 +14,7 @@ from ....core.measure.compaction_report import (
     RetainedAndLost,
     find_retained_and_lost,
 )
-from ....core.store.queries import context_queries, summary_queries
+from ....core.store.queries import context_queries
 from ....core.store.queries.context_queries import find_transcript
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
 from ....core.summaries.summary_comparison import (
@@ -92,7 +92,7 @@ def _replaced_by_plan(
 def _replaced_by_boundary(
     db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
 ) -> ReplacedContent:
-    place = summary_queries.summary_location(db, row.summary_id)
+    place = context_queries.summary_location(db, row.summary_id)
     if place is None:
         raise NotReadableError("the store does not have it any more")
     path, kind, offset = place

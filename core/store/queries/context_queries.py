@@ -51,6 +51,16 @@ def find_transcript(
     return (row[0], row[1]) if row else None
 
 
+def summary_location(db: sqlite3.Connection, summary_id: int) -> tuple[str, str, int] | None:
+    """Return a summary's file below projects/, its kind, and the byte offset of its line."""
+    row = db.execute(
+        "SELECT path, s.kind, s.offset FROM summary s JOIN file USING (file_id)"
+        " WHERE summary_id = ?",
+        [summary_id],
+    ).fetchone()
+    return None if row is None else (row[0], row[1], row[2])
+
+
 def answers(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[TimelineAnswerRow]:

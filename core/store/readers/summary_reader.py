@@ -1,9 +1,10 @@
-"""Finds summaries in the store by a query."""
+"""Finds the summaries that match a query, and reads them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
@@ -14,16 +15,14 @@ from ...summaries.summary_search import (
     SummaryQuery,
     parse_summary_query,
 )
-from ..queries.query_rows import SummaryRow
-from ..queries.summary_queries import (
-    MAX_SUMMARIES,
-    SummaryConditions,
-    fetch_summaries,
-    find_summary_ids,
-)
+from ..queries.query_rows import SummaryRow, fetch_records
 
 if TYPE_CHECKING:
     import sqlite3
+
+
+MAX_SUMMARIES: Final = 100_000
+"""Of the newest: two numbers each. Nobody scrolls further, and words find what is older."""
 
 
 def find_summaries(
@@ -36,39 +35,62 @@ def find_summaries(
 ) -> SummaryMatches:
     """Find what is wanted, at most `limit`; `projects` names the project of every session.
 
-    The store answers for what it has. Plans are few: they are looked through one by one.
+    Plans are not in the store: they are few, and are searched one by one.
     """
     search = _add_criteria(parse_summary_query(criteria.query, now_ms), criteria)
     sessions = _allowed_sessions(search, criteria, projects)
-    asked = SummaryConditions(
-        match=search.fts_match,
-        exclude=search.fts_exclude,
-        kinds=search.kinds,
-        agent_types=search.types,
-        sessions=sessions,
-        since_ms=search.since,
-        excluded_uuids=tuple(plan.uuid for plan in plans),
-    )
-    found = find_summary_ids(db, asked, limit + 1)
-    ours = [
+    stored = find_summary_ids(db, search, sessions, [plan.uuid for plan in plans], limit + 1)
+    planned = [
         (plan.row.summary_id, plan.row.at or 0)
         for plan in plans
         if _matches_plan(plan.row, search, sessions)
     ]
-    both = sorted([*found, *ours], key=lambda place: (-place[1], -place[0]))
-    return SummaryMatches(search, tuple(both[:limit]), len(both) > limit)
+    places = sorted([*stored, *planned], key=lambda place: (-place[1], -place[0]))
+    return SummaryMatches(search, tuple(places[:limit]), len(places) > limit)
 
 
 def read_summary_rows(
-    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Iterable[int]
+    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Sequence[int]
 ) -> list[SummaryRow]:
     """Read complete summaries in the order of their ids; missing ones are left out."""
-    wanted = list(ids)
-    found = {plan.row.summary_id: plan.row for plan in plans}
-    found |= {
-        row.summary_id: row for row in fetch_summaries(db, [each for each in wanted if each > 0])
+    rows = {plan.row.summary_id: plan.row for plan in plans}
+    stored = [each for each in ids if each > 0]
+    rows |= {
+        row.summary_id: row for row in fetch_records(SummaryRow, db, _READ, [json.dumps(stored)])
     }
-    return [found[each] for each in wanted if each in found]
+    return [rows[each] for each in ids if each in rows]
+
+
+def summary_agent_types(db: sqlite3.Connection) -> list[str]:
+    """Name the types of the agents that returned something, the most frequent first."""
+    return [row[0] for row in db.execute(_AGENT_TYPES)]
+
+
+def find_summary_ids(
+    db: sqlite3.Connection,
+    search: SummaryQuery,
+    sessions: Sequence[str] | None,
+    excluded_uuids: Sequence[str],
+    limit: int,
+) -> list[tuple[int, int]]:
+    """List ids and times (0 if unknown) of the store's matches, newest first.
+
+    `sessions` are the only ones to search, None for all; `excluded_uuids` are lines not to list.
+    """
+    conditions = {
+        f"s.summary_id IN ({_MATCHING})": search.fts_match or None,
+        f"s.summary_id NOT IN ({_MATCHING})": search.fts_exclude or None,
+        f"s.kind IN {_LISTED}": json.dumps(search.kinds) if search.kinds else None,
+        _OF_TYPE: json.dumps(search.types) if search.types else None,
+        f"f.session_id IN {_LISTED}": None if sessions is None else json.dumps(sessions),
+        "s.at >= ?": search.since,
+        f"s.uuid NOT IN {_LISTED}": json.dumps(excluded_uuids) if excluded_uuids else None,
+    }
+    needed = {sql: value for sql, value in conditions.items() if value is not None}
+    sql = _FIND.format(
+        joins=_TYPE_JOINS if search.types else "", where=" AND ".join(["1", *needed])
+    )
+    return [(row[0], row[1] or 0) for row in db.execute(sql, [*needed.values(), limit])]
 
 
 def _add_criteria(search: SummaryQuery, wanted: SummaryCriteria) -> SummaryQuery:
@@ -110,3 +132,52 @@ def _matches_plan(row: SummaryRow, search: SummaryQuery, sessions: Sequence[str]
         and (search.since is None or (row.at or 0) >= search.since)
         and search.matches(row.text)
     )
+
+
+_MATCHING: Final = "SELECT rowid FROM summary_fts WHERE summary_fts MATCH ?"
+
+_LISTED: Final = "(SELECT value FROM json_each(?))"
+
+_TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type)"
+
+_OF_TYPE: Final = f"""EXISTS (
+    SELECT 1 FROM json_each(?) WHERE instr(lower({_TYPE}), value) > 0)"""
+
+_TYPE_JOINS: Final = """
+LEFT JOIN agent_meta m ON m.session_id = f.session_id AND m.agent_id = s.agent_id
+LEFT JOIN launch l ON l.rowid = (SELECT x.rowid FROM agent_return t
+    JOIN launch x ON x.file_id = t.file_id AND x.tool_use_id = t.tool_use_id
+    WHERE t.file_id = s.file_id AND t.agent_id = s.agent_id LIMIT 1)
+"""
+
+# A fork copies its history: the same line is in two files and is shown once, in
+# the session that wrote it first.
+_WRITTEN_FIRST: Final = """NOT EXISTS (
+    SELECT 1 FROM summary o JOIN file g USING (file_id)
+    LEFT JOIN session a ON a.file_id = o.file_id
+    LEFT JOIN session b ON b.file_id = s.file_id
+    WHERE o.uuid = s.uuid AND o.file_id <> s.file_id
+    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
+        < (b.forked_from IS NOT NULL, COALESCE(b.opened_at, 0), f.path))
+"""
+
+# The index summary_time has this order, so nothing is sorted.
+_FIND: Final = f"""
+SELECT s.summary_id, s.at FROM summary s JOIN file f USING (file_id) {{joins}}
+WHERE {{where}} AND {_WRITTEN_FIRST}
+ORDER BY s.at DESC, s.summary_id DESC LIMIT ?
+"""
+
+_READ: Final = f"""
+SELECT s.summary_id, s.kind, f.session_id, s.agent_id, {_TYPE},
+    COALESCE(NULLIF(m.description, ''), l.description), s.at, s.lines, n.tokens, s.text
+FROM summary s JOIN file f USING (file_id)
+LEFT JOIN estimate n ON n.summary_id = s.summary_id
+{_TYPE_JOINS}
+WHERE s.summary_id IN {_LISTED}
+"""
+
+_AGENT_TYPES: Final = f"""
+SELECT {_TYPE} AS type FROM summary s JOIN file f USING (file_id) {_TYPE_JOINS}
+WHERE s.kind = 'agent' AND type IS NOT NULL GROUP BY type ORDER BY COUNT(*) DESC, type
+"""

@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING, Final
 from ....core.model.problem import Problem
 from ....core.store.database import state_folder
 from ....core.store.queries.query_rows import SummaryRow
-from ....core.store.queries.summary_queries import summary_agent_types
-from ....core.store.readers.summary_reader import find_summaries, read_summary_rows
+from ....core.store.readers.summary_reader import (
+    find_summaries,
+    read_summary_rows,
+    summary_agent_types,
+)
 from ....core.summaries.summary_search import (
     SUMMARY_KINDS,
     PlanSummary,
@@ -197,7 +200,7 @@ class SummarySource:
 
 
 def read_previews(
-    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Iterable[int], search: SummaryQuery
+    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Sequence[int], search: SummaryQuery
 ) -> list[SummaryPreview]:
     """Read what the list shows of some summaries."""
     return [make_preview(row, search) for row in read_summary_rows(db, plans, ids)]
