@@ -1,4 +1,4 @@
-# `make run` and `make test` do everything on a machine with python3 (3.11 or newer) and make.
+# `make run` and `make test` need only python3 (3.11 or newer) and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
@@ -6,23 +6,24 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
 .DEFAULT_GOAL := help
 
-# Without bytecode files, every start of ctxtop in a test compiles all its modules again.
+# Without bytecode files, every ctxtop that a test starts would compile all its modules.
 unexport PYTHONDONTWRITEBYTECODE
 
-help: ## Say what can be made
+help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 16
 
 $(BIN)/python:
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ctxtop needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Say which one to use: make PYTHON=python3.12 …" >&2; exit 1; }
-	@$(PYTHON) -m venv $(VENV) || { echo "Python could not make $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "ctxtop needs Python 3.11 or newer; $(PYTHON) is $$($(PYTHON) -V 2>&1). Choose another with: make PYTHON=python3.12 …" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV) || { echo "Python could not create $(VENV). On Debian and Ubuntu: apt install python3-venv" >&2; rm -rf $(VENV); exit 1; }
 	@$(PIP) install --upgrade pip setuptools -c constraints.txt
 
-# One stamp a set of packages, so that an install happens again only when what it reads changed:
-# the strict kind of editable install sees edits at once, but a new file only when made again.
-# (The other kind loses to a folder that is called ctxtop where PYTHONPATH names it.)
+# One stamp file for each set of packages: an install runs again only when its inputs change.
+# A strict editable install sees edits at once, but new files only after it runs again. (The other
+# mode loses to a folder named ctxtop on PYTHONPATH.)
 FOLDERS := $(shell find core collectors tui -type d -not -name __pycache__)
+# setuptools warns that its own folder of links must not be deleted; `make clean` knows.
 $(VENV)/.run: pyproject.toml constraints.txt $(FOLDERS) | $(BIN)/python
-	$(PIP) install -c constraints.txt --config-settings editable_mode=strict -e .
+	PYTHONWARNINGS=ignore $(PIP) install -c constraints.txt --config-settings editable_mode=strict -e .
 	@touch $@
 
 $(VENV)/.test: $(VENV)/.run
@@ -40,7 +41,7 @@ $(VENV)/.client: $(VENV)/.test
 run: $(VENV)/.run ## Open the dashboard on Claude Code's folder
 	@$(BIN)/ctxtop
 
-demo: $(VENV)/.run ## Open the dashboard on data that ctxtop makes itself
+demo: $(VENV)/.run ## Open the dashboard on generated data
 	@$(BIN)/ctxtop demo
 
 test: $(VENV)/.test ## Run the tests, on all cores
@@ -49,40 +50,40 @@ test: $(VENV)/.test ## Run the tests, on all cores
 test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a network
 	$(BIN)/python -m pytest tests/client
 
-prove: $(VENV)/.client ## Prove every strategy, mode and step of a recovery on every session of the lab
+prove: $(VENV)/.client ## Test every strategy, mode and recovery step on every session of the real client
 	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py)
 
-lint: $(VENV)/.check ## Format and lint
+lint: $(VENV)/.check ## Check format and lint rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-check: lint ## Format, lint and types
+check: lint ## Check format, lint rules and types
 	$(BIN)/mypy --strict
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
 
-prove-engine: $(VENV)/.test ## Tell over 10,000 stories of changed sessions, read as many odd transcripts
+prove-engine: $(VENV)/.test ## Run over 10,000 fault and fuzz cases against compaction and the reader
 	@$(BIN)/python -m tests.prove_engine
 	@$(BIN)/python -m tests.prove_reader
 	@CTXTOP_PROVE=1 $(BIN)/python -m pytest -q -s $(addprefix tests/collectors/test_,histories.py kill.py places.py)
 
-bench: $(VENV)/.test ## Print the benchmarks' figures
+bench: $(VENV)/.test ## Run the benchmarks
 	@for script in $(filter-out %/bench_compaction.py,$(wildcard tests/bench/bench_*.py)); do echo "== $$script"; $(BIN)/python -m tests.bench.$$(basename $$script .py) || exit 1; done
 
-bench-accuracy: $(VENV)/.test ## Print how right the numbers are on recorded sessions
+bench-accuracy: $(VENV)/.test ## Compare the numbers with recorded sessions and other tools
 	@for name in accuracy tokens forecast; do echo "== $$name"; $(BIN)/python -m tests.bench.bench_$$name || exit 1; done
 
-bench-compaction: $(VENV)/.test ## Print what compaction frees and keeps, beside the client's and cozempic (installed for it)
+bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, beside the client and cozempic
 	@$(BIN)/python -m tests.bench.bench_compaction
 
-metrics: $(VENV)/.test ## Print the size of the code, its folders, its cycles
+metrics: $(VENV)/.test ## Print the size and structure of the code
 	@$(BIN)/python -m tests.metrics
 
-screenshots: $(VENV)/.check ## Make the pictures and the recording again from the demo's data
+screenshots: $(VENV)/.check ## Redraw the pictures and the recording from the demo
 	$(BIN)/python screenshots/make.py
 	$(BIN)/python screenshots/record.py
 
-clean: ## Remove what make made
+clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help run demo test test-client prove prove-engine lint check bench bench-accuracy bench-compaction metrics screenshots clean
