@@ -34,8 +34,7 @@ from ..core.transcript.conversation import Role
 from ..core.transcript.entry_decoder import read_entries
 from .claude_code.discover import ClaudeFolder
 from .claude_code.registry import read_session_registry
-from .claude_code.transcripts.session_links import find_launch_folder
-from .claude_code.transcripts.transcript_ends import last_version
+from .claude_code.transcripts.transcript_ends import find_launch_folder, last_version
 from .client_compact.client_run import (
     ClientRunError,
     explicit_config_dir,

@@ -15,6 +15,7 @@ from ...core.injection.injection_candidates import (
     find_tags,
     outcome_of_status,
 )
+from ...core.store.transcript_records import AgentReturnRecord
 from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
 from ...core.transcript.conversation import AGENT_RESUMED_MS
 from ...core.transcript.line_decoder import (
@@ -22,15 +23,15 @@ from ...core.transcript.line_decoder import (
     TranscriptLine,
     UnexpectedShapeError,
     decode_line,
+    decode_string,
 )
 from ...core.transcript.sanitize import sanitize_text
 from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
 from .transcripts.agent_results import (
     STARTED_STATUSES,
-    AgentReturn,
-    read_agent_result,
-    read_queued_notification,
-    read_teammate_results,
+    ReturnRecords,
+    read_notification,
+    read_returns,
 )
 from .transcripts.transcript_ends import (
     first_prompt_text,
@@ -151,22 +152,19 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
         if not any(mark in data for mark in marks):
             continue
         try:
-            line = decode_line(data)
-            returned = _results_in(line)
+            returns = _read_returns(decode_line(data))
         except (NotJsonError, UnexpectedShapeError):
             continue
-        for each in returned:
-            if each.fact.status not in STARTED_STATUSES:
-                ends[each.fact.agent_id] = _AgentEnd(
-                    outcome_of_status(each.fact.status), each.fact.at
-                )
+        for record in returns:
+            if isinstance(record, AgentReturnRecord) and record.status not in STARTED_STATUSES:
+                ends[record.agent_id] = _AgentEnd(outcome_of_status(record.status), record.at)
     return ends
 
 
-def _results_in(line: TranscriptLine) -> list[AgentReturn]:
-    read = read_queued_notification if line.type == "queue-operation" else read_agent_result
-    one = read(0, line)
-    return [*([one] if one else []), *read_teammate_results(0, line)]
+def _read_returns(line: TranscriptLine) -> ReturnRecords:
+    if line.type == "queue-operation":
+        return read_notification(0, line, decode_string(line.content))
+    return read_returns(0, line)
 
 
 def _list_folder(folder: Path) -> list[_AgentFile]:

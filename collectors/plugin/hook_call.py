@@ -61,9 +61,10 @@ def find_hook_project(fields: Mapping[str, Any]) -> str | None:
 
 def _first_folder(transcript: Path) -> str | None:
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
-    from ..claude_code.transcripts.session_links import find_launch_folder, starts_session
     from ..claude_code.transcripts.transcript_ends import (
+        find_launch_folder,
         read_head_lines,  # with msgspec, where the client is an old one
+        starts_session,
     )
 
     def decoded(data: bytes) -> TranscriptLine | None:

@@ -256,7 +256,8 @@ _RETURN_COLUMNS: Final = records.AgentReturnRecord.__struct_fields__
 _INSERT_FAILED_LAUNCH: Final = f"""
 INSERT OR IGNORE INTO agent_return (file_id, {", ".join(_RETURN_COLUMNS)})
 SELECT ?1, {", ".join(f"?{number}" for number, _ in enumerate(_RETURN_COLUMNS, 2))}
-WHERE EXISTS (SELECT 1 FROM launch WHERE file_id = ?1 AND tool_use_id = ?5)
+WHERE EXISTS (SELECT 1 FROM launch
+    WHERE file_id = ?1 AND tool_use_id = ?{_RETURN_COLUMNS.index("tool_use_id") + 2})
 """
 
 # A teammate's messages give its name, and names are reused: it is the newest teammate of that

@@ -307,14 +307,16 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     offset: int
     uuid: str
     agent_id: str
-    tool_use_id: str | None
     at: int | None
     status: str
-    model: str | None
-    context_tokens: int | None  # input side of the agent's last request, where the return says it
-    total_tokens: int | None  # the same with its output, which is all that a notification says
-    tool_uses: int | None
-    duration_ms: int | None
+    tool_use_id: str | None = None
+    model: str | None = None
+    context_tokens: int | None = None
+    """Input side of the agent's last request, where the return says it."""
+    total_tokens: int | None = None
+    """The same with its output, which is all that a notification says."""
+    tool_uses: int | None = None
+    duration_ms: int | None = None
     input_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -14,19 +14,12 @@ from ....core.compliance.findings import COMPRESSED_MARKER
 from ....core.measure.models import LARGE_WINDOW_SUFFIX
 from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCategory
 from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX
-from ....core.store.transcript_records import (
-    ApiErrorRecord,
-    ContextReportRecord,
-    GivenSkillRecord,
-    MarkerOrigin,
-    MarkerRecord,
-    MemoryNoteRecord,
-    StopBlockRecord,
-    StopFeedbackRecord,
-    StopHookRecord,
-)
+from ....core.store import transcript_records as records
+from ....core.store.transcript_records import MarkerOrigin, MarkerRecord
 from ....core.transcript.line_decoder import (
     Attachment,
+    CompactMetadata,
+    MicrocompactMetadata,
     NotJsonError,
     TranscriptLine,
     UnexpectedShapeError,
@@ -42,16 +35,44 @@ from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
-if TYPE_CHECKING:
-    from .fact_builder import FactBuilder
+
+def read_boundary(offset: int, line: TranscriptLine) -> records.BoundaryRecord:
+    metadata = line.compact_metadata or CompactMetadata()
+    kept = metadata.preserved_messages.uuids if metadata.preserved_messages else None
+    return records.BoundaryRecord(
+        offset=offset,
+        uuid=line.name_at(offset),
+        at=line.at,
+        trigger=metadata.trigger or None,
+        pre_tokens=metadata.pre_tokens,
+        post_tokens=metadata.post_tokens,
+        dropped_tokens=metadata.cumulative_dropped_tokens,
+        duration_ms=metadata.duration_ms,
+        kept_messages=None if kept is None else len(kept),
+    )
+
+
+def read_microcompaction(offset: int, line: TranscriptLine) -> records.MicrocompactionRecord:
+    """Read what the client cleared without a compaction."""
+    metadata = line.microcompact_metadata or MicrocompactMetadata()
+    return records.MicrocompactionRecord(
+        offset=offset,
+        uuid=sanitize_title(line.uuid or "") or f"at {offset}",
+        at=line.at,
+        trigger=metadata.trigger or None,
+        pre_tokens=metadata.pre_tokens,
+        saved_tokens=metadata.tokens_saved,
+        results=len(metadata.compacted_tool_ids),
+        attachments=len(metadata.cleared_attachments),
+    )
 
 
 MAX_STOP_BLOCK_CHARS: Final = 16 * 1024
-"""Of a hook's words that are kept; triage data that stands inline has about 4 KB."""
+"""Of a hook's message that is kept; inline triage data has about 4 KB."""
 
-MAX_NAMED_COMMANDS: Final = 50  # of one end of a turn that are named
+MAX_NAMED_COMMANDS: Final = 50  # hooks of one Stop event that are named
 NOTE_ATTACHMENTS: Final = frozenset({"hook_success", "hook_additional_context"})
-"""Attachments in which the words of a hook stand that ran at a prompt."""
+"""Attachments with the output of a hook that ran at a prompt."""
 
 _MEMORY_NOTE: Final = re.compile(
     r"<memory-note>\s*"
@@ -61,13 +82,13 @@ _MEMORY_NOTE: Final = re.compile(
 )
 
 
-def read_stop_block(offset: int, line: TranscriptLine) -> StopBlockRecord | None:
-    """Read what a Stop hook kept the session for; None for any other line."""
+def read_stop_block(offset: int, line: TranscriptLine) -> records.StopBlockRecord | None:
+    """Read why a Stop hook kept the session running; None for any other line."""
     blocks = message_blocks(line)
     text = (blocks[0].text or "") if blocks else ""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
         return None
-    return StopBlockRecord(
+    return records.StopBlockRecord(
         offset=offset,
         uuid=line.name_at(offset),
         at=line.at,
@@ -77,81 +98,79 @@ def read_stop_block(offset: int, line: TranscriptLine) -> StopBlockRecord | None
     )
 
 
-def read_stop_hooks(offset: int, line: TranscriptLine) -> StopHookRecord:
-    """Read what the client wrote down of its Stop hooks."""
+def read_stop_hooks(offset: int, line: TranscriptLine) -> records.StopHookRecord:
+    """Read the client's summary of its Stop hooks."""
     infos = decode_value(line.hook_infos)
     errors = decode_value(line.hook_errors)
     count = decode_value(line.hook_count)
-    ran = [each for each in infos if isinstance(each, dict)] if isinstance(infos, list) else []
-    taken = [each["durationMs"] for each in ran if _is_count(each.get("durationMs"))]
-    names = [sanitize_title(str(each.get("command") or "")) for each in ran[:MAX_NAMED_COMMANDS]]
-    return StopHookRecord(
+    hooks = [hook for hook in infos if isinstance(hook, dict)] if isinstance(infos, list) else []
+    durations = [hook["durationMs"] for hook in hooks if _is_count(hook.get("durationMs"))]
+    names = [sanitize_title(str(hook.get("command") or "")) for hook in hooks[:MAX_NAMED_COMMANDS]]
+    return records.StopHookRecord(
         offset=offset,
         at=line.at,
-        hooks=count if isinstance(count, int) and _is_count(count) else len(ran),
+        hooks=count if isinstance(count, int) and _is_count(count) else len(hooks),
         blocked=len(errors) if isinstance(errors, list) else 0,
-        duration_ms=max(taken, default=None),
+        duration_ms=max(durations, default=None),
         commands=msgspec.json.encode(names).decode(),
     )
-
-
-def read_memory_note(
-    offset: int, line: TranscriptLine, attachment: Attachment
-) -> MemoryNoteRecord | None:
-    """Read what the plugin told at a prompt (004-58); None for other hooks' words."""
-    for part in (attachment.content, attachment.stdout):
-        said = decode_value(part)
-        words = "\n".join(map(str, said)) if isinstance(said, list) else said
-        found = _MEMORY_NOTE.search(words) if isinstance(words, str) else None
-        if found:
-            return MemoryNoteRecord(offset, line.at, sanitize_title(found[1]))
-    return None
 
 
 def _is_count(value: object) -> bool:
     return type(value) is int and 0 <= value < 1 << 40
 
 
+def read_memory_note(
+    offset: int, line: TranscriptLine, attachment: Attachment
+) -> records.MemoryNoteRecord | None:
+    """Read claude-memory's note at a prompt (004-58); None for other hooks' output."""
+    for part in (attachment.content, attachment.stdout):
+        value = decode_value(part)
+        text = "\n".join(map(str, value)) if isinstance(value, list) else value
+        note = _MEMORY_NOTE.search(text) if isinstance(text, str) else None
+        if note:
+            return records.MemoryNoteRecord(offset, line.at, sanitize_title(note[1]))
+    return None
+
+
 MARKER_BYTES: Final = COMPRESSED_MARKER.encode()
 
 AGENT_HOOK_FEEDBACK: Final = re.compile(r"(?:Subagent)?Stop hook feedback:\s*")
-"""How the client begins what a hook says to an agent that wanted to stop (claude-code-live)."""
+"""The client's prefix for what a hook tells an agent that tried to stop (claude-code-live)."""
 
 SKILL_NAME: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
-"""How the client names a skill whose text it gives to an agent (claude-code-live)."""
+"""The client's tag for the name of a skill that it gives to an agent (claude-code-live)."""
 
 SKILL_BODY_PREFIX: Final = "Base directory for this skill:"
 
 
-def index_agent_meta_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Note in an agent's file that it was blocked, or which skill it was given."""
-    blocks = message_blocks(line)
-    who = line.name_at(offset)
-    for block in blocks:
+def read_agent_meta_line(
+    offset: int, line: TranscriptLine
+) -> records.StopFeedbackRecord | records.GivenSkillRecord | None:
+    """Read that an agent was blocked, or which skill it was given, from its own file."""
+    for block in message_blocks(line):
         text = block.text or ""
-        if found := AGENT_HOOK_FEEDBACK.match(text):
-            said = sanitize_text(text[found.end() :].strip())
-            builder.feedback.append(StopFeedbackRecord(offset, who, line.at, said))
-            return
+        if prefix := AGENT_HOOK_FEEDBACK.match(text):
+            feedback = text[prefix.end() :].strip()
+            return records.StopFeedbackRecord(offset, line.name_at(offset), line.at, feedback)
         if skill := SKILL_NAME.search(text):
-            name = sanitize_title(skill[1])
-            builder.skills.append(GivenSkillRecord(offset, who, line.at, name))
-            return
+            return records.GivenSkillRecord(offset, line.name_at(offset), line.at, skill[1])
+    return None
 
 
 def find_markers(data: bytes, first: int, size: int) -> Iterator[MarkerRecord]:
-    """Find the lines of an agent's file that hold the marker, as a grep would, and what they are.
+    """Find the lines of an agent's file that hold the marker, as a grep would, and their origins.
 
-    `first` is where the data stands in its file; a line that cannot be read is passed over,
-    since it is set aside where it is read.
+    `first` is the offset of the data in its file. A line that cannot be read is ignored: indexing
+    records it as a bad line.
     """
     place = data.find(MARKER_BYTES, 0, size)
     while place >= 0:
         begin = data.rfind(b"\n", 0, place) + 1
         end = data.find(b"\n", place, size)
         end = size if end < 0 else end
-        if found := _read_marker(first + begin, data[begin:end].strip(LINE_PADDING)):
-            yield found
+        if marker := _read_marker(first + begin, data[begin:end].strip(LINE_PADDING)):
+            yield marker
         place = data.find(MARKER_BYTES, end, size)
 
 
@@ -170,16 +189,14 @@ def _to_marker(offset: int, data: bytes) -> MarkerRecord:
     if head and head[1].startswith(b"api-request"):
         return MarkerRecord(offset, f"at {offset}", None, MarkerOrigin.REQUEST_COPY)
     line = decode_line(data)
-    who, at = line.name_at(offset), line.at
-    if line.type == "assistant" and line.message:
-        text = join_texts(message_blocks(line)).strip()
-        if COMPRESSED_MARKER in text:
-            message = line.message.id or who
-            return MarkerRecord(
-                offset, who, at, MarkerOrigin.ASSISTANT, message, sanitize_text(text)
-            )
-        return MarkerRecord(offset, who, at, MarkerOrigin.OTHER)
-    return MarkerRecord(offset, who, at, _marker_origin(line))
+    name = line.name_at(offset)
+    if line.type != "assistant" or not line.message:
+        return MarkerRecord(offset, name, line.at, _marker_origin(line))
+    text = join_texts(message_blocks(line)).strip()
+    if COMPRESSED_MARKER not in text:
+        return MarkerRecord(offset, name, line.at, MarkerOrigin.OTHER)
+    message_id = line.message.id or name
+    return MarkerRecord(offset, name, line.at, MarkerOrigin.ASSISTANT, message_id, text)
 
 
 def _marker_origin(line: TranscriptLine) -> MarkerOrigin:
@@ -216,7 +233,7 @@ _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 REPORT_HEADING: Final = "## Context Usage"
 """How the report begins that an interactive client gives the model (client 2.1.329)."""
 
-_MAX_TOKENS: Final = 10**9  # tokens; what claims more is no report
+_MAX_TOKENS: Final = 10**9  # tokens; a report of more is invalid
 
 
 class _CategoryTokens(msgspec.Struct):
@@ -235,41 +252,45 @@ class _ContextUsage(msgspec.Struct):
 _context_usage_decoder: Final = msgspec.json.Decoder(_ContextUsage, strict=False)
 
 
-def read_context_report(offset: int, line: TranscriptLine) -> ContextReportRecord | None:
-    """Read a local command's line; None where the command was another one.
+def read_context_report(offset: int, line: TranscriptLine) -> records.ContextReportRecord | None:
+    """Read what `/context` reported in a local command's line; None for another command.
 
     Raises NotJsonError as `decode_string` does.
     """
-    said = parse_context_usage(line.context_usage) or parse_context_text(
-        decode_string(line.content)
-    )
-    return None if said is None else _report_fact(offset, line, said)
+    report = parse_context_usage(line.context_usage)
+    return _to_record(offset, line, report or parse_context_text(decode_string(line.content)))
 
 
-def read_repeated_context_report(offset: int, line: TranscriptLine) -> ContextReportRecord | None:
-    """Read the line in which the model is told what `/context` printed on a person's screen.
+def read_repeated_context_report(
+    offset: int, line: TranscriptLine
+) -> records.ContextReportRecord | None:
+    """Read the line that repeats to the model what `/context` printed on the screen.
 
     None for any other line; raises NotJsonError as `decode_blocks` does.
     """
     blocks = message_blocks(line)
     text = next((block.text for block in blocks if block.type == "text" and block.text), "")
-    said = parse_context_text(text) if text.startswith(REPORT_HEADING) else None
-    return None if said is None else _report_fact(offset, line, said)
+    report = parse_context_text(text) if text.startswith(REPORT_HEADING) else None
+    return _to_record(offset, line, report)
 
 
-def _report_fact(offset: int, line: TranscriptLine, said: ContextReport) -> ContextReportRecord:
-    return ContextReportRecord(
+def _to_record(
+    offset: int, line: TranscriptLine, report: ContextReport | None
+) -> records.ContextReportRecord | None:
+    if report is None:
+        return None
+    return records.ContextReportRecord(
         offset=offset,
         at=line.at,
-        model=said.model,
-        total_tokens=said.total_tokens,
-        window_tokens=said.window_tokens,
-        buffer_tokens=said.autocompact_buffer,
+        model=report.model,
+        total_tokens=report.total_tokens,
+        window_tokens=report.window_tokens,
+        buffer_tokens=report.autocompact_buffer,
     )
 
 
 def parse_context_text(text: str) -> ContextReport | None:
-    """Read the Markdown that `/context` printed; None where a text is no such report."""
+    """Read the Markdown that `/context` printed; None for any other text."""
     head = _REPORT_HEAD.search(text)
     if not head:
         return None
@@ -286,12 +307,12 @@ def parse_context_usage(data: Raw | UnsetType) -> ContextReport | None:
     if data is UNSET:
         return None
     try:
-        said = _context_usage_decoder.decode(data)
+        usage = _context_usage_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    counted = {each.name: each.tokens for each in said.categories}
+    counted = {category.name: category.tokens for category in usage.categories}
     return _to_context_report(
-        said.model, said.total_tokens, said.raw_max_tokens, said.percentage, counted
+        usage.model, usage.total_tokens, usage.raw_max_tokens, usage.percentage, counted
     )
 
 
@@ -324,7 +345,7 @@ def _parse_tokens(text: str) -> int | None:
 
 
 MODEL_SET_PREFIX: Final = "<local-command-stdout>Set model to "
-"""How the command's answer begins; where nothing was changed it says `Kept model as`."""
+"""How the answer of /model begins; without a change it is `Kept model as`."""
 
 _MODEL_ID: Final = re.compile(r"claude-[a-z0-9-]+(?:\[1m\])?")
 _MODEL_NAME: Final = re.compile(r"\b(Opus|Sonnet|Haiku|Fable|Mythos) (\d+)(?:\.(\d+))?")
@@ -332,38 +353,37 @@ _LARGE_WINDOW: Final = re.compile(r"\b1M context\b|\[1m\]")
 
 
 def read_model_choice(text: str) -> str | None:
-    """Name the model that was chosen, with its mark; None for another text or an unknown name.
+    """Return the chosen model's id with its suffix; None for another text or an unknown name.
 
     The answer has the model's id or its name: `Opus 5.5`, `Sonnet 4.6 (1M context)`
     (client 2.1.329), `opus (claude-opus-4-5-20251101)` (2.0).
     """
     if not text.startswith(MODEL_SET_PREFIX):
         return None
-    said = sanitize_title(text.removeprefix(MODEL_SET_PREFIX))
-    if found := _MODEL_ID.search(said):
-        return found[0]
-    name = _MODEL_NAME.search(said)
+    answer = sanitize_title(text.removeprefix(MODEL_SET_PREFIX))
+    if model_id := _MODEL_ID.search(answer):
+        return model_id[0]
+    name = _MODEL_NAME.search(answer)
     if name is None:
         return None
     family, *numbers = (part for part in name.groups() if part)
-    mark = LARGE_WINDOW_SUFFIX if _LARGE_WINDOW.search(said) else ""
-    return "-".join(["claude", family.lower(), *numbers]) + mark
+    suffix = LARGE_WINDOW_SUFFIX if _LARGE_WINDOW.search(answer) else ""
+    return "-".join(["claude", family.lower(), *numbers]) + suffix
 
 
-PROMPT_TOO_LONG: Final = "too_long"
-"""Kind of a refusal because the prompt is larger than the window."""
+PROMPT_TOO_LONG: Final = "too_long"  # kind of a refusal: the prompt is larger than the window
 
 
-def read_refusal(offset: int, line: TranscriptLine) -> ApiErrorRecord | None:
-    """Read an API error's line; None for another text that the client made up."""
+def read_refusal(offset: int, line: TranscriptLine) -> records.ApiErrorRecord | None:
+    """Read an API error's line; None for other synthetic answers."""
     if not line.is_api_error_message:
         return None
-    shown = " ".join(block.text or "" for block in message_blocks(line) if block.type == "text")
+    message = " ".join(block.text or "" for block in message_blocks(line) if block.type == "text")
     details = decode_value(line.error_details)
-    detail = sanitize_title(details if isinstance(details, str) else shown)
-    refused = parse_limit_error({"details": details, "message": shown})
-    if refused and refused.exceeds_window:
-        sizes = refused.current_tokens, refused.max_tokens
-        return ApiErrorRecord(offset, line.at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
-    kind = sanitize_title(str(decode_value(line.error) or "unknown"))
-    return ApiErrorRecord(offset, line.at, kind, detail, line.uuid)
+    detail = details if isinstance(details, str) else message
+    error = parse_limit_error({"details": details, "message": message})
+    if error and error.exceeds_window:
+        sizes = error.current_tokens, error.max_tokens
+        return records.ApiErrorRecord(offset, line.at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
+    kind = str(decode_value(line.error) or "unknown")
+    return records.ApiErrorRecord(offset, line.at, kind, detail, line.uuid)

@@ -1,32 +1,75 @@
-"""Reads only the beginning or the end of a transcript, for callers that cannot wait."""
+"""Where a session began, and what the beginning and the end of a transcript say.
+
+For callers that cannot wait for the whole file.
+"""
 
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from ....core.files.safe_open import open_regular
 from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
-from ....core.transcript.line_decoder import NotJsonError, UnexpectedShapeError
+from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, UnexpectedShapeError
 from ....core.transcript.line_glance import glance
 from ....core.transcript.raw_lines import complete_line_length
 
-HEAD_BYTES: Final = 64 * 1024  # the first prompt of an agent stands in its first line
+MAX_PROJECT_NAME_CHARS: Final = 200
+"""Characters; of a longer path the client keeps a hash, which says nothing of folders above it."""
+
+
+def starts_session(line: TranscriptLine) -> bool:
+    """Whether a file's first line was written where the person started the client.
+
+    A file can also begin at a compaction or with a handoff: such a line names what it continues,
+    and its folder is wherever that session had moved to.
+    """
+    fork = line.forked_from
+    is_handoff = fork is not None and fork.message_uuid not in {None, line.uuid}
+    return line.parent_uuid is None and line.logical_parent_uuid is None and not is_handoff
+
+
+def find_launch_folder(cwd: str, project: str) -> str | None:
+    """Return `cwd` or the nearest folder above it that the client named `project` after.
+
+    None where the client named it after another folder, or the path was too long for a name.
+    """
+    path = PurePosixPath(cwd)
+    if not path.is_absolute() or len(project) > MAX_PROJECT_NAME_CHARS:
+        return None
+    for folder in (path, *path.parents):
+        # Unicode's composed form is at most three times shorter.
+        if len(str(folder)) <= 3 * MAX_PROJECT_NAME_CHARS and _project_name(str(folder)) == project:
+            return str(folder)
+    return None
+
+
+def _project_name(folder: str) -> str:
+    """Return the client's name for a project's folder (claude-code-formats 1.2)."""
+    units = unicodedata.normalize("NFC", folder).encode("utf-16-le", "surrogatepass")
+    return "".join(
+        chr(low) if high == 0 and chr(low).isascii() and chr(low).isalnum() else "-"
+        for low, high in zip(units[::2], units[1::2], strict=True)
+    )
+
+
+HEAD_BYTES: Final = 64 * 1024  # an agent's first prompt is in the first line
 TAIL_BYTES: Final = 512 * 1024
-"""After an agent's last words the client (2.1.329) writes up to 100 kB about the request."""
+"""After an agent's last answer the client (2.1.329) writes up to 100 kB about the request."""
 
 
 def read_head_lines(path: Path) -> list[bytes]:
-    """Read the whole lines of a file's beginning; raises OSError."""
+    """Read the complete lines at a file's beginning; raises OSError."""
     with open_regular(path) as file:
         return _complete_lines(file.read(HEAD_BYTES))
 
 
 def read_tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
-    """Read the whole lines of a file's end; raises OSError."""
+    """Read the complete lines at a file's end; raises OSError."""
     with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - size)
         file.seek(start)
@@ -36,16 +79,12 @@ def read_tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
 
 
 def _complete_lines(data: bytes) -> list[bytes]:
-    """Leave out a last line that is half written, or half read."""
     *lines, last = data.split(b"\n")
     return [*lines, last] if complete_line_length(last) else lines
 
 
 def last_version(path: Path) -> str | None:
-    """Name the client's version in the last line that has one; None where no line of the end has.
-
-    Raises OSError.
-    """
+    """Return the client's version in the last line with one, None without one; raises OSError."""
     for line in reversed(read_tail_lines(path)):
         try:
             version = glance(line).version
@@ -56,8 +95,8 @@ def last_version(path: Path) -> str | None:
     return None
 
 
-def decode_entries(lines: Iterable[bytes]) -> list[Entry]:
-    """Read the entries of some lines; they do not know where they stand."""
+def _decode_entries(lines: Iterable[bytes]) -> list[Entry]:
+    """Decode some lines of a file, at unknown offsets."""
     calls: dict[str, NamedToolCall] = {}
     read = (decode_entry(0, line, calls, number) for number, line in enumerate(lines, 1))
     return [entry for entry in read if entry is not None]
@@ -70,63 +109,55 @@ def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
     """
     answers = [
         entry
-        for entry in decode_entries(line for line in lines if b'"assistant"' in line)
-        if entry.role is Role.ASSISTANT and not entry.hidden and _answer_text(entry)
+        for entry in _decode_entries(line for line in lines if b'"assistant"' in line)
+        if entry.role is Role.ASSISTANT and not entry.hidden and _texts(entry, PartKind.TEXT)
     ]
     if not answers:
         return "", None
     last = answers[-1]
-    same = [each for each in answers if each.message_id == last.message_id]
-    if last.message_id is None:
-        same = [last]
-    return "\n".join(_answer_text(each) for each in same), last.at
+    same = [last]
+    if last.message_id is not None:
+        same = [entry for entry in answers if entry.message_id == last.message_id]
+    return "\n".join(_texts(entry, PartKind.TEXT) for entry in same), last.at
 
 
 def first_prompt_text(lines: Iterable[bytes]) -> str:
     """Return the prompt that began a conversation; empty if there is none."""
-    return next(_prompt_texts(decode_entries(line for line in lines if b'"user"' in line)), "")
+    return next(_prompt_texts(_decode_entries(line for line in lines if b'"user"' in line)), "")
 
 
 def last_prompt_text(lines: Iterable[bytes]) -> str:
     """Return the newest prompt of the user in a session's lines; empty if there is none."""
-    entries = decode_entries(line for line in lines if b'"user"' in line)
-    return next(_prompt_texts(each for each in reversed(entries) if not each.sidechain), "")
+    entries = _decode_entries(line for line in lines if b'"user"' in line)
+    return next(_prompt_texts(entry for entry in reversed(entries) if not entry.sidechain), "")
 
 
 def _prompt_texts(entries: Iterable[Entry]) -> Iterator[str]:
-    for entry in entries:
-        if prompt := _entry_text(entry, PartKind.PROMPT):
-            yield prompt
+    return filter(None, (_texts(entry, PartKind.PROMPT) for entry in entries))
 
 
-def _answer_text(entry: Entry) -> str:
-    return _entry_text(entry, PartKind.TEXT)
-
-
-def _entry_text(entry: Entry, kind: PartKind) -> str:
-    texts = [piece.text for piece in entry.parts if piece.kind is kind]
+def _texts(entry: Entry, kind: PartKind) -> str:
+    texts = [part.text for part in entry.parts if part.kind is kind]
     return "\n".join(text for text in texts if text.strip())
 
 
 RECENT_BYTES: Final = 6 * 1024 * 1024
-"""Of a transcript's end: 0.2 s of reading and looking; a segment of the recorded sessions has
-4 MB at the most."""
+"""Read in 0.2 s; a segment of the recorded sessions has at most 4 MB."""
 
 
 def read_recent_entries(path: Path, most: int = RECENT_BYTES) -> list[Entry]:
-    """Read the entries of a context from the last `most` bytes of its file.
+    """Read the entries of a context from the last `most` bytes of its file; raises OSError.
 
-    Of a session's file those of agents are left out, of an agent's own none. Lines count from
-    where the reading begins. Raises OSError where the file cannot be read.
+    A session's file is read without its agents' entries. Lines count from where reading begins.
     """
     entries = iter_entries(path, find_recent_start(path, most))
     return [*(entries if path.parent.name == "subagents" else without_sidechains(entries))]
 
 
 def find_recent_start(path: Path, most: int, end: int | None = None) -> int:
-    """Find the first line of the last `most` bytes before `end`, or before the file's end.
+    """Find the first line in the `most` bytes before `end`, or before the file's end.
 
-    Raises OSError where the file cannot be read.
+    Raises OSError.
     """
     with open_regular(path) as file:
         start = max(0, (file.seek(0, 2) if end is None else end) - most)
