@@ -57,7 +57,9 @@ lint: $(VENV)/.check ## Check format and lint rules
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 
-check: lint ## Check format, lint rules and types
+check: lint types ## Check format, lint rules and types
+
+types: $(VENV)/.check ## Check types
 	$(BIN)/mypy --strict
 	$(BIN)/mypy --strict tests screenshots
 	$(BIN)/pyright
@@ -86,4 +88,4 @@ screenshots: $(VENV)/.check ## Redraw the pictures and the recording from the de
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine lint check bench bench-accuracy bench-compaction metrics screenshots clean
+.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics screenshots clean
