@@ -1,4 +1,4 @@
-"""Reads ctxtop's own files beside its store: logs, each record once, and receipts."""
+"""ctxtop's own files beside its store: reads logs and receipts, writes status line files."""
 
 from __future__ import annotations
 
@@ -9,42 +9,41 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
-from ...core.model.problem import Problem, unreadable_problem
+from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
+from ...core.model.session import Session
 from ...core.store.database import state_folder
 from ...core.store.log_records import LogKind, LogPart, LogRecords
 from ...core.store.log_writer import LogWriter
+from ...core.store.queries.log_queries import shown_sessions
 from ...core.store.transcript_records import BadLine, TailState
 from ...core.store.writer import StaleTailError, Writer
-from ..plugin.plugin_log import ROTATE_BYTES, log_folder
-from .own_log_records import (
-    read_answer_items,
-    read_hook_events,
-    read_measurements,
-    read_status_snapshots,
-)
-from .tail import RawLine, TailChange, read_open_tail, split_lines
+from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
+from ..plugin.state_files import write_atomically
+from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
+from .own_log_records import read_log
+from .tail import TailChange, read_open_tail, split_lines
 
-DecodeLog = Callable[[Iterable[RawLine], int], LogRecords]
+if TYPE_CHECKING:
+    from ..policy_files import PolicyFiles
 
 
 class ReceiptFollower:
-    """Keeps the store's copy of when sessions were changed last; it belongs to one thread."""
+    """Keeps the store's record of when ctxtop changed sessions; used by one thread."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
         self._state: Final = state_folder(writer.path)
         self._known = writer.read_changed_sessions()
-        self._written_at: int | None = None
-        """When the folder of receipts was written last, in nanoseconds."""
+        self._written_at: int | None = None  # mtime of the folder of receipts, in ns
 
     def read(self) -> set[str]:
-        """Read the receipts where there are other ones; return the sessions that they concern."""
+        """Read the receipts if any are new; return the sessions that changed."""
         folder = self._state / "receipts"
         try:
             written_at = folder.stat().st_mtime_ns
@@ -54,33 +53,34 @@ class ReceiptFollower:
             return set()
         if written_at is not None and written_at == self._written_at:
             return set()
-        from ...core.compaction.receipts import ReceiptStore  # most people have changed nothing yet
+        from ...core.compaction.receipts import ReceiptStore  # most people have no receipts yet
 
         self._written_at = written_at
-        found = {name: each.at for name, each in ReceiptStore(self._state).last_changes().items()}
-        touched = {name for name, _ in found.items() ^ self._known.items()}
+        changes = ReceiptStore(self._state).last_changes()
+        changed_at = {session_id: change.at for session_id, change in changes.items()}
+        touched = {session_id for session_id, _ in changed_at.items() ^ self._known.items()}
         if touched:
-            self._writer.save_changed_sessions(found)
-            self._known = found
+            self._writer.save_changed_sessions(changed_at)
+            self._known = changed_at
         return touched
 
 
 MAX_FIRST_LINE_BYTES: Final = 64 * 1024
-"""Where the first line stands, by which a file is known under any name."""
+"""Holds the first line, which identifies a file under any name."""
 
 WRITER_GRACE_S: Final = 3600.0
-"""How long a writer may still come to a renamed file: six times a hook's longest life
+"""How long a writer may still append to a renamed file: six times a hook's longest life
 (reference: claude-code-formats 4.1)."""
 
 KEEP_ROTATED_S: Final = 14 * 24 * 3600.0
-"""A part that was read stays this long: a store that is made again reads it again."""
+"""Parts that were read are kept this long: a rebuilt store reads them again."""
 
 MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # of one log at the most; the oldest go first
 _ROTATED_SUFFIX: Final = re.compile(r"\.\d{20}-\d+")
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """A file of a log, and what the folder says of it."""
+    """A file of a log, as its folder lists it."""
 
     path: Path
     is_rotated: bool
@@ -89,15 +89,12 @@ class LogFile(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """What changes when there is something to read."""
+        """A key that changes when there is more to read."""
         return (self.path.name, self.size, self.mtime_ns)
 
 
 def find_log_files(folder: Path, log: LogKind) -> list[LogFile]:
-    """List a log's files, oldest first.
-
-    Raises OSError where the folder cannot be read; one that is not there has none.
-    """
+    """List a log's files, oldest first; raises OSError if the folder cannot be read."""
     try:
         with os.scandir(folder) as entries:
             found = [part for entry in entries if (part := _to_log_file(entry, log))]
@@ -115,7 +112,7 @@ def _to_log_file(entry: os.DirEntry[str], log: LogKind) -> LogFile | None:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
-        # Renamed meanwhile: the next look finds it under its new name.
+        # Renamed meanwhile: the next read finds it under its new name.
         return None
     if not stat.S_ISREG(status.st_mode):
         return None
@@ -123,7 +120,6 @@ def _to_log_file(entry: os.DirEntry[str], log: LogKind) -> LogFile | None:
 
 
 def first_line_hash(file: BinaryIO) -> str | None:
-    """Hash a file's first line; None while there is none."""
     head = file.read(MAX_FIRST_LINE_BYTES)
     line, end, _ = head.lstrip(b"\r\n").partition(b"\n")
     if not end and len(head) < MAX_FIRST_LINE_BYTES:
@@ -132,29 +128,22 @@ def first_line_hash(file: BinaryIO) -> str | None:
 
 
 def removable_log_files(parts: Iterable[LogFile], now_s: float) -> list[LogFile]:
-    """Choose the renamed files that may be removed, where all of them were read."""
-    gone: list[LogFile] = []
+    """Choose which rotated files to remove, of those that were read to the end."""
+    removable: list[LogFile] = []
     newer = 0
     for part in sorted(parts, key=lambda part: part.path.name, reverse=True):
         newer += part.size
         quiet_s = now_s - part.mtime_ns / 1e9
         if quiet_s > KEEP_ROTATED_S or (quiet_s > WRITER_GRACE_S and newer > MAX_KEPT_LOG_BYTES):
-            gone.append(part)
-    return gone
+            removable.append(part)
+    return removable
 
 
 CUT_OFF_REASON: Final = "cut off: its writer was stopped, or the disk was full"
 
-_DECODERS: Final[dict[LogKind, DecodeLog]] = {
-    LogKind.HOOKS: read_hook_events,
-    LogKind.STATUS_LINE: read_status_snapshots,
-    LogKind.PLUGIN: read_measurements,
-    LogKind.ANSWERS: read_answer_items,
-}
-
 
 class LogReader:
-    """Brings the store up to date with its logs; it belongs to the collector's thread."""
+    """Brings the store up to date with its logs; used by the collector's thread alone."""
 
     def __init__(
         self, writer: Writer, report: Callable[[Problem], None], resolve: Callable[[str], None]
@@ -170,7 +159,7 @@ class LogReader:
         }
 
     def read(self) -> set[str]:
-        """Read what was added; give back the sessions that it touches."""
+        """Read what was appended; return the sessions that it concerns."""
         touched: set[str] = set()
         for log in LogKind:
             try:
@@ -196,7 +185,7 @@ class LogReader:
             self._report(unreadable_problem(place, error))
             return set()
         except StaleTailError:
-            # Another ctxtop was faster: what it stored is what we would have.
+            # Another ctxtop was faster and stored the same.
             self._known = self._writer.parts()
             return set()
         self._resolve(place)
@@ -209,23 +198,24 @@ class LogReader:
             status = os.fstat(file.fileno())
             if mark is None:
                 if not status.st_size:
-                    # Made for a file that is about to get this name, or never will.
+                    # Created for a log that is about to get this name, or never will.
                     self._read.add((log, found.key))
                 return touched
             part = LogPart(log, mark, found.path.name)
             before = self._known.get((log, mark), (part, TailState()))[1]
             while True:
-                # The first line says which file it is; its numbers may be others by now.
+                # The first line identifies the file; its device and inode may have changed.
                 same = replace(before, device=status.st_dev, inode=status.st_ino)
                 read = read_open_tail(file, same)
                 if read.change is TailChange.REWRITTEN:
                     self._writer.restart(part, before)
                     before = TailState()
                     continue
-                facts = _DECODERS[log](split_lines(read.block), read.after.mtime_ns // 1_000_000)
-                facts = replace(facts, bad=facts.bad + read.bad_lines)
-                self._writer.append(part, before, read.after, facts)
-                touched |= _session_ids_in(facts)
+                lines, read_at = split_lines(read.block), read.after.mtime_ns // 1_000_000
+                records = read_log(log, lines, read_at)
+                records = replace(records, bad=records.bad + read.bad_lines)
+                self._writer.append(part, before, read.after, records)
+                touched |= _session_ids_in(records)
                 before = read.after
                 self._known[log, mark] = (part, before)
                 if not read.has_more:
@@ -233,7 +223,7 @@ class LogReader:
                     return touched
 
     def _remove(self, log: LogKind, found: Iterable[LogFile]) -> None:
-        """Remove renamed files that were read, long after anybody can write into them."""
+        """Remove rotated files that were read, long after the last possible write to them."""
         now = time.time()
         read = [part for part in found if part.is_rotated and (log, part.key) in self._read]
         for part in read:
@@ -247,7 +237,7 @@ class LogReader:
                 self._report(Problem(str(part.path), what, "it was read; remove it yourself"))
 
     def _set_rest_aside(self, log: LogKind, found: LogFile) -> None:
-        """Set the rest of a file aside that nobody will complete."""
+        """Record an incomplete last line, which no writer will complete, as a bad line."""
         for part, tail in list(self._known.values()):
             if part.log is log and part.name == found.path.name and tail.offset < found.size:
                 rest = BadLine(tail.offset, found.size - tail.offset, CUT_OFF_REASON)
@@ -257,12 +247,90 @@ class LogReader:
 
 
 def own_log_folder(store: Path) -> Path:
-    """Name the folder of a store's logs."""
     return Path(log_folder(str(store)))
 
 
-def _session_ids_in(facts: LogRecords) -> set[str]:
-    named = {event.session_id for event in facts.events if event.session_id}
-    named |= {snapshot.session_id for snapshot in facts.snapshots}
-    named |= {item.session_id for item in facts.answer_items}
-    return named | {measured.session_id for measured in facts.measurements}
+def _session_ids_in(records: LogRecords) -> set[str]:
+    lists = (records.events, records.snapshots, records.answer_items, records.measurements)
+    return {each.session_id for listed in lists for each in listed if each.session_id}
+
+
+STATUS_LINE_ACTIVE_MS: Final = 24 * 3600 * 1000
+"""A session whose status line was not requested for this long is not shown to anyone."""
+
+
+class StatusLineFiles:
+    """Writes the files that the status line reads; used by the collector's thread alone."""
+
+    def __init__(self, writer: Writer, files: PolicyFiles, problems: ProblemReporter) -> None:
+        self._writer: Final = writer
+        self._files: Final = files
+        self._problems: Final = problems
+        self._written: dict[str, bytes] = {}
+        self._store: Final = str(writer.path)
+
+    def update(self, session_ids: Iterable[str] | None = None) -> None:
+        """Write the files of all sessions, or of some, whose status line is shown."""
+        now_ms = time.time_ns() // 1_000_000
+        shown = shown_sessions(self._writer.connection, now_ms - STATUS_LINE_ACTIVE_MS, session_ids)
+        folder = status_folder(self._store)
+        try:
+            if session_ids is None:
+                _remove_others(Path(folder), shown)
+            if shown:
+                self._write(sorted(shown), now_ms)
+        except OSError as error:
+            what = f"cannot be written ({error.strerror})"
+            self._problems.report(Problem(folder, what, "the status line shows no forecast"))
+            return
+        self._problems.resolve(folder)
+
+    def _write(self, sessions: list[str], now_ms: int) -> None:
+        from ...core.store.readers import (
+            fleet_reader,  # with all that it needs, only where there is work
+        )
+
+        db, policies = self._writer.connection, self._files.policies
+        for session in fleet_reader.read_sessions(db, now_ms, sessions, policies):
+            path = status_path(self._store, session.session_id)
+            data = msgspec.json.encode(status_line_record(session))
+            if path and self._written.get(path) != data:
+                _write_whole(path, data)
+                self._written[path] = data
+
+
+def _remove_others(folder: Path, shown: set[str]) -> None:
+    try:
+        found = [Path(entry.path) for entry in os.scandir(folder) if entry.is_file()]
+    except FileNotFoundError:
+        return
+    for path in found:
+        if path.name.partition(".")[0] not in shown:
+            path.unlink(missing_ok=True)
+
+
+def status_line_record(session: Session) -> dict[str, object]:
+    """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
+    context, forecast = session.context, session.outlook.end
+    turns = forecast and {"p50": int(forecast.turns.p50), "p80": int(forecast.turns.p80)}
+    return {
+        "v": STATUS_FILE_VERSION,
+        "model": session.model,
+        "context_tokens": context.tokens,
+        "context_state": context.state.value,
+        "counter_tokens": context.token_counts.counter,
+        "window_tokens": context.window.tokens,
+        "window_source": context.window.source.value,
+        "trigger_tokens": context.trigger.tokens if context.trigger else None,
+        "turns_left": turns,
+        "agents_noncompliant": session.agents_noncompliant,
+    }
+
+
+def _write_whole(path: str, data: bytes) -> None:
+    """Replace a file atomically: the status line may read it at any moment."""
+    try:
+        write_atomically(path, data)
+    except FileNotFoundError:
+        Path(path).parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+        write_atomically(path, data)

@@ -13,16 +13,13 @@ from ...core.measure.models import LARGE_WINDOW_SUFFIX
 from ...core.store.log_records import (
     AnswerItemRecord,
     HookEventRecord,
+    LogKind,
     LogRecords,
     MeasurementRecord,
     StatusSnapshotRecord,
 )
 from ...core.store.transcript_records import BadLine, WindowRecord
-from ...core.transcript.line_decoder import (
-    Count,
-    Dollars,
-    RawUsage,
-)
+from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
 from .registry import UnixMs
@@ -31,13 +28,14 @@ if TYPE_CHECKING:
     from .tail import RawLine
 
 
-RecordT = TypeVar("RecordT")
+DecodedT = TypeVar("DecodedT")
 
+BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
 Pid = Annotated[int, msgspec.Meta(gt=0, lt=1 << 31)]
 
 
-class LogRecord(msgspec.Struct):
-    """The writer's envelope."""
+class LogLine(msgspec.Struct):
+    """The envelope of a line; `given` is what the client sent."""
 
     v: Count | None = None
     at: UnixMs | None = None
@@ -52,24 +50,29 @@ class LogRecord(msgspec.Struct):
 
 
 class BadRecordError(ValueError):
-    """A line that is no record; the message says why."""
+    """A line that is not a record; the message says why."""
 
 
-_record_decoder: Final = msgspec.json.Decoder(LogRecord)
+_line_decoder: Final = msgspec.json.Decoder(LogLine)
+_object_decoder: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def decode_record(line: bytes) -> LogRecord:
-    """Decode a line's envelope; raises BadRecordError."""
-    record = decode_fields(line, _record_decoder)
-    if record.v is not None and record.v != RECORD_VERSION:
-        raise BadRecordError(f"of another ctxtop (form {record.v})")
-    if record.garbage is not None:
-        raise BadRecordError(f"what the client gave is no JSON ({record.bytes or 0} bytes)")
-    return record
+def _decode_line(data: bytes) -> LogLine:
+    line = _decode(data, _line_decoder)
+    if line.v is not None and line.v != RECORD_VERSION:
+        raise BadRecordError(f"of another ctxtop (form {line.v})")
+    if line.garbage is not None:
+        raise BadRecordError(f"what the client gave is no JSON ({line.bytes or 0} bytes)")
+    return line
 
 
-def decode_fields(data: bytes | Raw, decoder: msgspec.json.Decoder[RecordT]) -> RecordT:
-    """Decode JSON; raises BadRecordError."""
+def _decode_given(line: LogLine, decoder: msgspec.json.Decoder[DecodedT]) -> DecodedT:
+    if line.v is None or line.given is UNSET:
+        raise BadRecordError("no record of ctxtop's")
+    return _decode(line.given, decoder)
+
+
+def _decode(data: bytes | Raw, decoder: msgspec.json.Decoder[DecodedT]) -> DecodedT:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
@@ -80,39 +83,31 @@ def decode_fields(data: bytes | Raw, decoder: msgspec.json.Decoder[RecordT]) -> 
         raise BadRecordError("not JSON") from error
 
 
-def read_records(
-    lines: Iterable[RawLine], read: Callable[[int, bytes], RecordT]
-) -> tuple[list[RecordT], list[BadLine]]:
-    """Read every line by a function of its offset and text; those that are no record go aside."""
-    found: list[RecordT] = []
-    bad: list[BadLine] = []
-    for offset, line in lines:
-        try:
-            found.append(read(offset, line))
-        except BadRecordError as error:
-            bad.append(_to_bad_line(offset, line, error))
-    return found, bad
+def _encode_sanitized(value: dict[str, Any]) -> str:
+    try:
+        return json.dumps(_sanitized(value), ensure_ascii=False, separators=(",", ":"))
+    except RecursionError as error:
+        raise BadRecordError("nested too deeply") from error
 
 
-def _to_bad_line(offset: int, line: bytes, error: BadRecordError) -> BadLine:
-    """Set a line aside."""
-    return BadLine(offset, len(line), sanitize_title(str(error)))
-
-
-def sanitize_json(value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Clean every text of a value; raises RecursionError where it is nested too deeply."""
+def _sanitized(value: Any) -> Any:  # noqa: ANN401 -- any JSON
     if isinstance(value, str):
         return sanitize_text(value)
     if isinstance(value, list):
-        return [sanitize_json(each) for each in value]
+        return [_sanitized(item) for item in value]
     if isinstance(value, dict):
-        return {sanitize_title(name): sanitize_json(each) for name, each in value.items()}
+        return {sanitize_title(name): _sanitized(item) for name, item in value.items()}
     return value
 
 
-BoundedRatio = Annotated[float, msgspec.Meta(ge=0, le=1)]
-BoundedPercentage = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]
-BoundedText = Annotated[str, msgspec.Meta(max_length=4096)]
+def _title(text: str | None) -> str | None:
+    return sanitize_title(text) if text else None
+
+
+def _session_id(text: str | None) -> str:
+    if not text:
+        raise BadRecordError("names no session")
+    return sanitize_title(text).lower()
 
 
 class _StatusModel(msgspec.Struct):
@@ -129,7 +124,7 @@ class _StatusCost(msgspec.Struct):
 
 class _StatusWindow(msgspec.Struct):
     context_window_size: Count | None = None
-    used_percentage: BoundedPercentage | None = None
+    used_percentage: Annotated[float, msgspec.Meta(ge=0, le=1_000_000)] | None = None
     current_usage: RawUsage | None = None
     total_input_tokens: Count | None = None
     total_output_tokens: Count | None = None
@@ -139,7 +134,7 @@ class _StatusCache(msgspec.Struct):
     warm: bool | None = None
     ttl: BoundedText | None = None
     expires_at: Count | None = None
-    hit_ratio: BoundedRatio | None = None
+    hit_ratio: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     misses: Count | None = None
 
 
@@ -157,29 +152,17 @@ class _StatusFields(msgspec.Struct):
 _status_decoder: Final = msgspec.json.Decoder(_StatusFields)
 
 
-def read_status_snapshots(lines: Iterable[RawLine], at: int) -> LogRecords:
-    """Read snapshots, in our envelope or as the client gave them.
-
-    `at` stands in for the time of those that came without.
-    """
-    snapshots, bad = read_records(lines, lambda offset, line: _to_status_snapshot(offset, line, at))
-    windows = [window for snapshot in snapshots if (window := _snapshot_window(snapshot))]
-    return LogRecords(snapshots=tuple(snapshots), windows=tuple(windows), bad=tuple(bad))
-
-
-def _to_status_snapshot(offset: int, line: bytes, at: int) -> StatusSnapshotRecord:
-    record = decode_record(line)
-    status: _StatusFields = decode_fields(
-        line if record.given is UNSET else record.given, _status_decoder
-    )
-    if not status.session_id:
-        raise BadRecordError("names no session")
+def _to_status_snapshot(offset: int, data: bytes, read_at: int) -> StatusSnapshotRecord:
+    """Read a snapshot, in our envelope or as the client sent it."""
+    line = _decode_line(data)
+    status = _decode(data if line.given is UNSET else line.given, _status_decoder)
     window, cache = status.context_window or _StatusWindow(), status.prompt_cache or _StatusCache()
     usage = window.current_usage or RawUsage()
+    style = status.output_style or _StatusStyle()
     return StatusSnapshotRecord(
         offset=offset,
-        at=at if record.at is None else record.at,
-        session_id=sanitize_title(status.session_id).lower(),
+        at=read_at if line.at is None else line.at,
+        session_id=_session_id(status.session_id),
         model=sanitize_title((status.model or _StatusModel()).id or ""),
         window_tokens=window.context_window_size or None,
         used_percentage=window.used_percentage,
@@ -191,35 +174,20 @@ def _to_status_snapshot(offset: int, line: bytes, at: int) -> StatusSnapshotReco
         total_output_tokens=window.total_output_tokens,
         exceeds_200k=status.exceeds_200k_tokens,
         cost_usd=(status.cost or _StatusCost()).total_cost_usd,
-        client_version=_status_title(status.version),
-        output_style=_status_title((status.output_style or _StatusStyle()).name),
+        client_version=status.version and sanitize_title(status.version),
+        output_style=style.name and sanitize_title(style.name),
         cache_warm=cache.warm,
-        cache_ttl=_status_title(cache.ttl),
+        cache_ttl=cache.ttl and sanitize_title(cache.ttl),
         cache_expires_at=cache.expires_at and cache.expires_at * 1000,
         cache_hit_ratio=cache.hit_ratio,
         cache_misses=cache.misses,
     )
 
 
-def _status_title(text: str | None) -> str | None:
-    return None if text is None else sanitize_title(text)
-
-
-def _snapshot_window(snapshot: StatusSnapshotRecord) -> WindowRecord | None:
-    if not (snapshot.model and snapshot.window_tokens):
-        return None
-    # A transcript names the same model without the mark of its large window.
-    model = snapshot.model.removesuffix(LARGE_WINDOW_SUFFIX)
-    return WindowRecord(snapshot.session_id, model, snapshot.window_tokens, snapshot.at)
-
-
-BoundedPercent = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
-
-
 class _MeasuredContext(msgspec.Struct):
     tokens: Count | None = None
     window: Count | None = None
-    percent: BoundedPercent | None = None
+    percent: Annotated[int, msgspec.Meta(ge=0, le=1_000_000)] | None = None
 
 
 class _MeasuredCost(msgspec.Struct):
@@ -239,63 +207,34 @@ class _MeasurementFields(msgspec.Struct, rename={"agent_id": "agentId", "turn_id
 
 
 _measurement_decoder: Final = msgspec.json.Decoder(_MeasurementFields)
-_object: Final = msgspec.json.Decoder(dict[str, Any])
 
 
-def read_measurements(lines: Iterable[RawLine], at: int) -> LogRecords:
-    """Read records; `at` stands in for a time that is missing."""
-    found, bad = read_records(lines, lambda offset, line: _to_measurement(offset, line, at))
-    windows = [window for measured in found if (window := _measured_window(measured))]
-    return LogRecords(measurements=tuple(found), windows=tuple(windows), bad=tuple(bad))
-
-
-def _to_measurement(offset: int, line: bytes, at: int) -> MeasurementRecord:
-    record = decode_record(line)
-    if record.v is None or record.given is UNSET:
-        raise BadRecordError("no record of ctxtop's")
-    given: _MeasurementFields = decode_fields(record.given, _measurement_decoder)
-    if not given.session_id:
-        raise BadRecordError("names no session")
-    context, usage = given.context or _MeasuredContext(), given.usage or RawUsage()
-    asked = _title(given.model)
+def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord:
+    line = _decode_line(data)
+    fields = _decode_given(line, _measurement_decoder)
+    context, usage = fields.context or _MeasuredContext(), fields.usage or RawUsage()
+    model = _title(fields.model)
     return MeasurementRecord(
         offset=offset,
-        at=at if record.at is None else record.at,
-        kind=sanitize_title(record.event or ""),
-        session_id=sanitize_title(given.session_id).lower(),
-        agent_id=_title(given.agent_id),
-        model=asked and asked.removesuffix(LARGE_WINDOW_SUFFIX),
-        asked_model=asked,
+        at=read_at if line.at is None else line.at,
+        kind=sanitize_title(line.event or ""),
+        session_id=_session_id(fields.session_id),
+        agent_id=_title(fields.agent_id),
+        model=model and model.removesuffix(LARGE_WINDOW_SUFFIX),
+        asked_model=model,
         context_tokens=context.tokens,
         window_tokens=context.window or None,
         percent=context.percent,
-        cost_usd=(given.cost or _MeasuredCost()).usd,
-        turn_id=_title(given.turn_id),
+        cost_usd=(fields.cost or _MeasuredCost()).usd,
+        turn_id=_title(fields.turn_id),
         input_tokens=usage.input_tokens,
         cache_creation_tokens=usage.cache_creation_input_tokens,
         cache_read_tokens=usage.cache_read_input_tokens,
         output_tokens=usage.output_tokens,
-        duration_ms=given.duration_ms,
-        aborted=given.aborted,
-        detail=_measurement_detail(decode_fields(record.given, _object)),
+        duration_ms=fields.duration_ms,
+        aborted=fields.aborted,
+        detail=_encode_sanitized(_decode_given(line, _object_decoder)),
     )
-
-
-def _measured_window(told: MeasurementRecord) -> WindowRecord | None:
-    if not (told.model and told.window_tokens):
-        return None
-    return WindowRecord(told.session_id, told.model, told.window_tokens, told.at, measured=True)
-
-
-def _title(text: str | None) -> str | None:
-    return sanitize_title(text) if text else None
-
-
-def _measurement_detail(given: dict[str, Any]) -> str:
-    try:
-        return json.dumps(sanitize_json(given), ensure_ascii=False, separators=(",", ":"))
-    except RecursionError as error:
-        raise BadRecordError("nested too deeply") from error
 
 
 HOOK_EVENTS: Final = frozenset(
@@ -337,66 +276,49 @@ HOOK_EVENTS: Final = frozenset(
 )
 """The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
 
-MAX_HOOK_COUNT: Final = 1 << 40  # a number that a column takes
+MAX_HOOK_COUNT: Final = 1 << 40  # fits a column
 
 
-def read_hook_events(lines: Iterable[RawLine], at: int) -> LogRecords:
-    """Read records; `at` stands in for a time that is missing."""
-    events, bad = read_records(lines, lambda offset, line: _to_hook_event(offset, line, at))
-    return LogRecords(events=tuple(events), bad=tuple(bad))
-
-
-def _to_hook_event(offset: int, line: bytes, at: int) -> HookEventRecord:
-    record = decode_record(line)
-    if record.v is None or record.given is UNSET:
-        raise BadRecordError("no record of ctxtop's")
-    given: dict[str, Any] = decode_fields(record.given, _object)
-    event = _take_title(given, "hook_event_name") or sanitize_title(record.event or "")
-    session_id = _take_title(given, "session_id")
-    # Says again what the session's id says.
-    given.pop("transcript_path", None)
+def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
+    line = _decode_line(data)
+    fields = _decode_given(line, _object_decoder)
+    event = _pop_title(fields, "hook_event_name") or sanitize_title(line.event or "")
+    session_id = _pop_title(fields, "session_id")
+    # It only repeats the session's id.
+    fields.pop("transcript_path", None)
+    names = ("agent_id", "agent_type", "source", "trigger", "tool_name", "tool_use_id")
+    titles: dict[str, Any] = {name: _pop_title(fields, name) for name in names}
+    context_tokens = _pop_count(fields, "context_tokens")
+    detail: dict[str, Any] = {"bytes": line.bytes, "given": fields}
+    if line.cut:
+        detail["cut"] = line.cut
+    if line.dropped:
+        detail["dropped"] = line.dropped
     return HookEventRecord(
         offset=offset,
-        at=at if record.at is None else record.at,
-        pid=record.pid,
-        client_pid=record.client_pid,
+        at=read_at if line.at is None else line.at,
+        pid=line.pid,
+        client_pid=line.client_pid,
         event=event,
         known=event in HOOK_EVENTS,
         session_id=session_id.lower() if session_id else None,
-        agent_id=_take_title(given, "agent_id"),
-        agent_type=_take_title(given, "agent_type"),
-        source=_take_title(given, "source"),
-        trigger=_take_title(given, "trigger"),
-        tool_name=_take_title(given, "tool_name"),
-        tool_use_id=_take_title(given, "tool_use_id"),
-        context_tokens=_take_count(given, "context_tokens"),
-        detail=_hook_detail(record, given),
+        context_tokens=context_tokens,
+        detail=_encode_sanitized(detail),
+        **titles,
     )
 
 
-def _take_title(given: dict[str, Any], name: str) -> str | None:
-    # A value of another kind stays for the detail.
-    return sanitize_title(given.pop(name)) if isinstance(given.get(name), str) else None
+def _pop_title(fields: dict[str, Any], name: str) -> str | None:
+    # A value of another type stays in the detail.
+    return sanitize_title(fields.pop(name)) if isinstance(fields.get(name), str) else None
 
 
-def _take_count(given: dict[str, Any], name: str) -> int | None:
-    value = given.get(name)
+def _pop_count(fields: dict[str, Any], name: str) -> int | None:
+    value = fields.get(name)
     if type(value) is not int or not 0 <= value <= MAX_HOOK_COUNT:
         return None
-    given.pop(name)
+    del fields[name]
     return value
-
-
-def _hook_detail(record: LogRecord, given: dict[str, Any]) -> str:
-    try:
-        detail = {"bytes": record.bytes, "given": sanitize_json(given)}
-        if record.cut:
-            detail["cut"] = sanitize_json(record.cut)
-        if record.dropped:
-            detail["dropped"] = record.dropped
-        return json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
-    except RecursionError as error:
-        raise BadRecordError("nested too deeply") from error
 
 
 class _AnswerFields(msgspec.Struct):
@@ -409,29 +331,60 @@ class _AnswerFields(msgspec.Struct):
     from_agent_id: str | None = None
 
 
-_answer_fields_decoder: Final = msgspec.json.Decoder(_AnswerFields)
+_answer_decoder: Final = msgspec.json.Decoder(_AnswerFields)
 
 
-def read_answer_items(lines: Iterable[RawLine], at: int) -> LogRecords:
-    """Read records; `at` stands in for a time that is missing."""
-    items, bad = read_records(lines, lambda offset, line: _to_answer_item(offset, line, at))
-    return LogRecords(answer_items=tuple(items), bad=tuple(bad))
-
-
-def _to_answer_item(offset: int, line: bytes, at: int) -> AnswerItemRecord:
-    record = decode_record(line)
-    if record.v is None or record.given is UNSET:
-        raise BadRecordError("no record of ctxtop's")
-    given = decode_fields(record.given, _answer_fields_decoder)
+def _to_answer_item(offset: int, data: bytes, read_at: int) -> AnswerItemRecord:
+    line = _decode_line(data)
+    fields = _decode_given(line, _answer_decoder)
     return AnswerItemRecord(
         offset=offset,
-        at=at if record.at is None else record.at,
-        feature=sanitize_title(record.event or ""),
-        session_id=sanitize_title(given.session_id).lower(),
-        agent_id=_title(given.agent_id),
-        kind=sanitize_title(given.kind),
-        text=sanitize_text(given.text),
-        tokens=given.tokens,
-        from_session_id=_title(given.from_session_id),
-        from_agent_id=_title(given.from_agent_id),
+        at=read_at if line.at is None else line.at,
+        feature=sanitize_title(line.event or ""),
+        session_id=sanitize_title(fields.session_id).lower(),
+        agent_id=_title(fields.agent_id),
+        kind=sanitize_title(fields.kind),
+        text=sanitize_text(fields.text),
+        tokens=fields.tokens,
+        from_session_id=_title(fields.from_session_id),
+        from_agent_id=_title(fields.from_agent_id),
+    )
+
+
+_Record = HookEventRecord | StatusSnapshotRecord | MeasurementRecord | AnswerItemRecord
+
+_READERS: Final[dict[LogKind, tuple[str, Callable[[int, bytes, int], _Record]]]] = {
+    LogKind.HOOKS: ("events", _to_hook_event),
+    LogKind.STATUS_LINE: ("snapshots", _to_status_snapshot),
+    LogKind.PLUGIN: ("measurements", _to_measurement),
+    LogKind.ANSWERS: ("answer_items", _to_answer_item),
+}
+"""The field of `LogRecords` for each log, and the function that reads a line."""
+
+
+def read_log(kind: LogKind, lines: Iterable[RawLine], read_at: int) -> LogRecords:
+    """Read a log's lines; `read_at` is the time of records without one, in ms since 1970."""
+    field, read = _READERS[kind]
+    found: list[_Record] = []
+    bad: list[BadLine] = []
+    for offset, line in lines:
+        try:
+            found.append(read(offset, line, read_at))
+        except BadRecordError as error:
+            bad.append(BadLine(offset, len(line), sanitize_title(str(error))))
+    windows = tuple(window for record in found if (window := _window_of(record)))
+    columns: dict[str, Any] = {field: tuple(found)}
+    return LogRecords(windows=windows, bad=tuple(bad), **columns)
+
+
+def _window_of(record: _Record) -> WindowRecord | None:
+    if not isinstance(record, (StatusSnapshotRecord, MeasurementRecord)):
+        return None
+    if not record.model or not record.window_tokens:
+        return None
+    # A transcript names the same model without the suffix for its large window.
+    model = record.model.removesuffix(LARGE_WINDOW_SUFFIX)
+    is_measured = isinstance(record, MeasurementRecord)
+    return WindowRecord(
+        record.session_id, model, record.window_tokens, record.at, measured=is_measured
     )

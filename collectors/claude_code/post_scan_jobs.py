@@ -1,180 +1,309 @@
-"""What is done once rows are stored: warnings, status line files, summaries, automation."""
+"""Jobs on stored rows after a scan: warnings, estimates, compaction reports, saves, automation."""
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import takewhile
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from ...core.actions.automation import ActionRunners, Automation, default_runners
-from ...core.measure.forecast import Forecast
-from ...core.model.problem import Problem, ProblemReporter
+from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
 from ...core.model.session import Session
 from ...core.policy.policy import Policy
+from ...core.store import post_scan_writer
+from ...core.store.post_scan_writer import PendingReports, UnansweredCompaction, UnmeasuredSave
 from ...core.store.queries.config_queries import project_roots
-from ...core.store.queries.log_queries import shown_sessions
+from ...core.store.transcript_records import FileKind
 from ...core.store.warning_log import mark_evaluated, pending_batches, save_evaluations
 from ...core.store.writer import Writer
-from ...core.transcript.conversation import MessagePart
-from ..plugin.plugin_log import FOLDER_MODE
-from ..plugin.state_files import write_atomically
-from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
+from ...core.transcript.conversation import Entry, MessagePart, without_sidechains
+from ...core.transcript.sanitize import map_texts, sanitize_text
 from ..policy_files import PolicyFiles
-from .transcript_jobs import (
-    MEASURE_BUDGET_S,
-    REPORT_BUDGET_S,
-    CompactionReportJob,
-    PostCompactionEstimates,
-    SaveNoiseJob,
-)
+from .own_files import StatusLineFiles
 
 if TYPE_CHECKING:
     from ...core.actions.session_access import SessionAccess
+    from ...core.measure.compaction_report import CompactionReport
     from ...core.measure.token_estimate import Estimator
+    from ...core.saves.save_noise import SaveNoise
     from .calibration_jobs import ForecastCalibrationJob, TokenCalibrationJob
     from .discover import ClaudeFolder
 
-ReportChanged = Callable[[frozenset[str]], None]
+PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
+
+MAX_QUERIED_SESSIONS: Final = 400
+"""Sessions of one query, which may name them twice; SQLite takes at least 999 values."""
+
+MAX_HEAD_ENTRIES: Final = 500
+"""A session's first answer follows some ten lines; a file with more before it is not a session."""
+
+REPORT_BUDGET_S: Final = 0.25
+MEASURE_BUDGET_S: Final = 0.1
+"""Time between two checks for changes: after it no further file is begun."""
 
 
-MAX_EVALUATED_SESSIONS: Final = 400
-"""Sessions of one question, which names them twice; SQLite takes 999 values at the least."""
+def _query_filter(session_ids: Iterable[str] | None) -> set[str] | None:
+    """Return the sessions to name in a query; None for all, also where they are too many."""
+    named = None if session_ids is None else set(session_ids)
+    return None if named and len(named) > MAX_QUERIED_SESSIONS else named
+
+
+class PostCompactionEstimates:
+    """Estimates contexts that were just compacted; used by the collector's thread alone."""
+
+    def __init__(self, folder: ClaudeFolder, writer: Writer) -> None:
+        self._folder: Final = folder
+        self._writer: Final = writer
+
+    def run(self, session_ids: Iterable[str] | None = None) -> frozenset[str]:
+        """Estimate the pending contexts, or those of some sessions; return their session ids.
+
+        A file that cannot be read is skipped: the scan reports it.
+        """
+        post_scan_writer.delete_answered_estimates(self._writer)
+        pending = post_scan_writer.unanswered_compactions(
+            self._writer, _query_filter(session_ids)
+        )
+        estimated = []
+        for compaction in pending:
+            try:
+                estimated.append((compaction, self._estimate(compaction)))
+            except OSError:
+                continue
+        if pending:
+            post_scan_writer.save_next_contexts(self._writer, estimated)
+        return frozenset(compaction.session_id for compaction, _ in estimated)
+
+    def _estimate(self, compaction: UnansweredCompaction) -> int | None:
+        from ...core.measure.compaction_report import (
+            estimate_next_request,
+            measured_overhead,
+            recorded_overhead,
+        )
+        from ...core.measure.token_estimate import Estimator
+        from ...core.transcript.visible_messages import visible_entries
+
+        head = _entries_until_answer(self._entries(compaction), compaction.offset)
+        overhead, before = measured_overhead(head), head[:-1]
+        if overhead is None:
+            entries = self._entries(compaction)
+            before = [*takewhile(lambda entry: entry.offset < compaction.offset, entries)]
+            # Its table takes long to load; hardly any session needs it.
+            overhead = recorded_overhead(before, Estimator({}).for_model(None))
+        if overhead is None:
+            return None
+        # The client counts what a compaction kept, which comes before it; old clients did not.
+        start = 0 if compaction.post_tokens is None else compaction.offset
+        entries = self._entries(compaction, start)
+        sent = [*takewhile(lambda entry: entry.offset < compaction.read_to, entries)]
+        return estimate_next_request(
+            overhead, visible_entries(before), visible_entries(sent), compaction.post_tokens
+        )
+
+    def _entries(self, compaction: UnansweredCompaction, start: int = 0) -> Iterator[Entry]:
+        """Read a context's entries; a session's file has sidechains of agents (up to 2.0)."""
+        from ...core.transcript.entry_decoder import iter_entries
+
+        entries = iter_entries(self._folder.projects / compaction.path, start)
+        return entries if compaction.kind is FileKind.AGENT else without_sidechains(entries)
+
+
+def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
+    """List the entries up to the first answer with its usage; empty if there is none."""
+    head: list[Entry] = []
+    for entry in entries:
+        if entry.offset >= before or len(head) >= MAX_HEAD_ENTRIES:
+            return []
+        head.append(entry)
+        if entry.context_tokens:
+            return head
+    return []
+
+
+@contextmanager
+def _report_problems(problems: ProblemReporter, path: str) -> Iterator[None]:
+    """Report a file that cannot be read; it is tried again on the next run."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        # The scan records that it is gone.
+        pass
+    except OSError as error:
+        problems.report(unreadable_problem(path, error))
+    else:
+        problems.resolve(path)
+
+
+def _run_for(
+    seconds: float, pending: Iterable[PendingT], work: Callable[[PendingT], bool]
+) -> frozenset[str]:
+    """Work on at least one item, for about `seconds`; return the sessions where it succeeded."""
+    until = time.monotonic() + seconds
+    sessions = set()
+    for item in pending:
+        if work(item):
+            sessions.add(item.session_id)
+        if time.monotonic() >= until:
+            break
+    return frozenset(sessions)
+
+
+class CompactionReportJob:
+    """Reports the compactions in the store; used by the collector's thread alone."""
+
+    def __init__(self, folder: ClaudeFolder, writer: Writer, problems: ProblemReporter) -> None:
+        self._folder: Final = folder
+        self._writer: Final = writer
+        self._problems: Final = problems
+        # Files without a boundary that the store has: tried again once more of them is read.
+        self._incomplete: dict[str, int] = {}
+
+    def run(self, seconds: float) -> frozenset[str]:
+        """Report pending compactions, newest first, for about `seconds`; return their sessions."""
+        from ...core.measure.compaction_report import (
+            REPORT_VERSION,  # with all the rules: not before the first paint
+        )
+
+        pending = (
+            report
+            for report in post_scan_writer.pending_reports(self._writer, REPORT_VERSION)
+            if self._incomplete.get(report.path) != report.read_to
+        )
+        return _run_for(seconds, pending, lambda report: self._report_file(report, REPORT_VERSION))
+
+    def _report_file(self, pending: PendingReports, version: int) -> bool:
+        with _report_problems(self._problems, pending.path):
+            rows = self._read(pending)
+            post_scan_writer.save_reports(self._writer, pending.file_id, version, rows)
+            if len(rows) < len(pending.boundaries):
+                self._incomplete[pending.path] = pending.read_to
+            return bool(rows)
+        return False
+
+    def _read(self, pending: PendingReports) -> list[tuple[int, str, str]]:
+        from ...core.measure.compaction_report import (
+            CompactionReport,
+            encode_report,
+            report_compactions,
+        )
+        from ...core.transcript.entry_decoder import read_entries
+        from .transcripts.replaced_content import read_cleared_messages
+
+        path = self._folder.projects / pending.path
+        entries = own = read_entries(path)
+        reports: dict[int, CompactionReport] = {}
+        if pending.kind is not FileKind.AGENT:
+            own = [*without_sidechains(entries)]
+        reported = report_compactions(own, read_cleared_messages(path))
+        reports |= {entry.offset: report for entry, report in reported}
+        if pending.kind is FileKind.SESSION:
+            sidechains = (each.offset for each in entries if each.boundary and each.sidechain)
+            reports |= dict.fromkeys(sidechains, CompactionReport())
+        return [
+            (offset, uuid, encode_report(_sanitized(reports[offset])))
+            for offset, uuid in pending.boundaries
+            if offset in reports
+        ]
+
+
+def _sanitized(report: CompactionReport) -> CompactionReport:
+    """Strip terminal control characters from every text of a report."""
+    return msgspec.convert(map_texts(sanitize_text, msgspec.to_builtins(report)), type(report))
+
+
+class SaveNoiseJob:
+    """Measures what saves added to their contexts; used by the collector's thread alone."""
+
+    def __init__(
+        self,
+        folder: ClaudeFolder,
+        writer: Writer,
+        problems: ProblemReporter,
+        count: Callable[[MessagePart, str | None], int],
+    ) -> None:
+        self._folder: Final = folder
+        self._writer: Final = writer
+        self._problems: Final = problems
+        self._count: Final = count
+
+    def run(self, seconds: float) -> frozenset[str]:
+        """Measure pending saves, newest first, for about `seconds`; return their sessions."""
+        from ...core.saves.save_noise import (
+            NOISE_VERSION,  # with all the rules: not before the first paint
+        )
+
+        pending = post_scan_writer.unmeasured_saves(self._writer, NOISE_VERSION)
+        return _run_for(seconds, pending, lambda save: self._measure_and_save(save, NOISE_VERSION))
+
+    def _measure_and_save(self, save: UnmeasuredSave, version: int) -> bool:
+        from ...core.saves.save_noise import encode_noise
+
+        with _report_problems(self._problems, save.path):
+            noise = self._measure(save)
+            # The output of another Stop hook never becomes a save.
+            encoded, is_final = (encode_noise(noise), noise.closed) if noise else (None, True)
+            post_scan_writer.save_noise(self._writer, save, version, encoded, is_final=is_final)
+            return noise is not None
+        return False
+
+    def _measure(self, save: UnmeasuredSave) -> SaveNoise | None:
+        from ...core.saves.save_noise import measure_noise
+        from ...core.transcript.entry_decoder import iter_entries
+
+        entries = iter_entries(self._folder.projects / save.path, save.offset)
+        # Only as far as the store has read: the rest is measured after the next scan.
+        known = takewhile(lambda entry: entry.offset < save.read_to, entries)
+        return measure_noise(known, lambda part: self._count(part, save.model), save.before_tokens)
 
 
 class WarningEvaluator:
-    """Keeps the log of warnings up to date; it belongs to the collector's thread."""
+    """Keeps the log of warnings up to date; used by the collector's thread alone."""
 
-    def __init__(self, writer: Writer, files: PolicyFiles, tell: ProblemReporter) -> None:
+    def __init__(self, writer: Writer, files: PolicyFiles, problems: ProblemReporter) -> None:
         self._writer: Final = writer
         self._files: Final = files
-        self._problems: Final = tell
+        self._problems: Final = problems
         self._reported: set[str] = set()
 
     def refresh_policies(self) -> bool:
-        """Look at the policies' files; say whether another policy holds somewhere."""
+        """Read the policies' files again; return whether any policy changed."""
         is_new = self._files.refresh(project_roots(self._writer.connection))
-        troubles = {
+        problems = {
             notice.location: Problem(notice.location, notice.what, notice.fix)
             for notice in self._files.notices
         }
-        for place in self._reported - troubles.keys():
+        for place in self._reported - problems.keys():
             self._problems.resolve(place)
-        for trouble in troubles.values():
-            self._problems.report(trouble)
-        self._reported = set(troubles)
+        for problem in problems.values():
+            self._problems.report(problem)
+        self._reported = set(problems)
         return is_new
 
     def evaluate(self, session_ids: Iterable[str] | None = None) -> frozenset[str]:
-        """Judge what is new in all sessions, or in those named; name those with new rows.
+        """Evaluate what is new in all or some sessions; return those with new rows.
 
-        What is judged is read in the transaction that keeps it: two ctxtops at once say
-        nothing twice.
+        The rows are read in the transaction that stores the warnings, so that two ctxtops at
+        once log nothing twice.
         """
         policies = self._files.policies
-        named = None if session_ids is None else set(session_ids)
-        if named and len(named) > MAX_EVALUATED_SESSIONS:
-            named = None
         db = self._writer.connection
         changed: set[str] = set()
-        for batch in pending_batches(db, policies, named):
+        for batch in pending_batches(db, policies, _query_filter(session_ids)):
             from ...core.store.readers.warning_evaluation import evaluate_warnings
 
             now_ms = time.time_ns() // 1_000_000
             with self._writer.transaction():
-                judged = evaluate_warnings(db, policies, batch, now_ms)
-                save_evaluations(self._writer, judged, now_ms)
+                evaluations = evaluate_warnings(db, policies, batch, now_ms)
+                save_evaluations(self._writer, evaluations, now_ms)
                 mark_evaluated(self._writer, batch.files)
-            changed |= {each.session_id for each in judged if each.new_warnings or each.cleared}
+            changed |= {
+                each.session_id for each in evaluations if each.new_warnings or each.cleared
+            }
         return frozenset(changed)
-
-
-STATUS_LINE_ACTIVE_MS: Final = 24 * 3600 * 1000
-"""A session whose status line was not asked for so long has nobody who looks at it."""
-
-
-class StatusLineFiles:
-    """Writes the files; it belongs to the collector's thread."""
-
-    def __init__(self, writer: Writer, files: PolicyFiles, tell: ProblemReporter) -> None:
-        self._writer: Final = writer
-        self._files: Final = files
-        self._problems: Final = tell
-        self._written: dict[str, bytes] = {}
-        self._store: Final = str(writer.path)
-
-    def update(self, session_ids: Iterable[str] | None = None) -> None:
-        """Keep what is known now of sessions whose status line is shown, or of those named."""
-        now_ms = time.time_ns() // 1_000_000
-        shown = shown_sessions(self._writer.connection, now_ms - STATUS_LINE_ACTIVE_MS, session_ids)
-        folder = status_folder(self._store)
-        try:
-            if session_ids is None:
-                self._remove_others(Path(folder), shown)
-            if shown:
-                self._write(sorted(shown), now_ms)
-        except OSError as error:
-            what = f"cannot be written ({error.strerror})"
-            self._problems.report(Problem(folder, what, "the status line shows no forecast"))
-            return
-        self._problems.resolve(folder)
-
-    def _write(self, sessions: list[str], now_ms: int) -> None:
-        from ...core.store.readers import (
-            fleet_reader,  # with all that it needs, only where there is work
-        )
-
-        db, policies = self._writer.connection, self._files.policies
-        for session in fleet_reader.read_sessions(db, now_ms, sessions, policies):
-            path = status_path(self._store, session.session_id)
-            said = msgspec.json.encode(status_line_record(session))
-            if path and self._written.get(path) != said:
-                _write_atomically(path, said)
-                self._written[path] = said
-
-    def _remove_others(self, folder: Path, shown: set[str]) -> None:
-        try:
-            found = [Path(entry.path) for entry in os.scandir(folder) if entry.is_file()]
-        except FileNotFoundError:
-            return
-        for path in found:
-            if path.name.partition(".")[0] not in shown:
-                path.unlink(missing_ok=True)
-
-
-def status_line_record(session: Session) -> dict[str, object]:
-    """Build the status line's record of a session; named as in `ctxtop sessions --json`."""
-    context = session.context
-    return {
-        "v": STATUS_FILE_VERSION,
-        "model": session.model,
-        "context_tokens": context.tokens,
-        "context_state": context.state.value,
-        "counter_tokens": context.token_counts.counter,
-        "window_tokens": context.window.tokens,
-        "window_source": context.window.source.value,
-        "trigger_tokens": context.trigger.tokens if context.trigger else None,
-        "turns_left": _turns_record(session.outlook.end),
-        "agents_noncompliant": session.agents_noncompliant,
-    }
-
-
-def _turns_record(forecast: Forecast | None) -> dict[str, int] | None:
-    if forecast is None:
-        return None
-    return {"p50": int(forecast.turns.p50), "p80": int(forecast.turns.p80)}
-
-
-def _write_atomically(path: str, said: bytes) -> None:
-    """Put a file in place whole: the status line may read it at any moment."""
-    try:
-        write_atomically(path, said)
-    except FileNotFoundError:
-        Path(path).parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
-        write_atomically(path, said)
 
 
 def make_automation(
@@ -184,7 +313,7 @@ def make_automation(
     runners: ActionRunners,
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Automation:
-    """Return what acts by itself on the folder's sessions, as their policies allow."""
+    """Return the automation of the folder's sessions, which does what their policies allow."""
 
     def open_idle_session(session: Session, policy: Policy, reason: str) -> SessionAccess:
         from ..session_target import open_session  # with all that acting needs
@@ -195,29 +324,29 @@ def make_automation(
 
 
 class PostScanJobs:
-    """Works on what was stored, a little at a time; it belongs to the collector's thread."""
+    """Works on what was stored, a little at a time; used by the collector's thread alone."""
 
     def __init__(
         self,
         folder: ClaudeFolder,
         writer: Writer,
-        tell: ProblemReporter,
-        changed: ReportChanged,
+        problems: ProblemReporter,
+        report_change: Callable[[frozenset[str]], None],
         policy_files: PolicyFiles | None,
     ) -> None:
+        """Call `report_change` with the sessions that have new rows."""
         self._folder: Final = folder
         self._writer: Final = writer
-        self._report_change: Final = changed
-        """Hears which sessions have new rows."""
+        self._report_change: Final = report_change
         self._estimates: Final = PostCompactionEstimates(folder, writer)
-        self._compaction_reports: Final = CompactionReportJob(folder, writer, tell)
+        self._compaction_reports: Final = CompactionReportJob(folder, writer, problems)
         files = policy_files or PolicyFiles()
-        self._warnings: Final = WarningEvaluator(writer, files, tell)
-        self._status_lines: Final = StatusLineFiles(writer, files, tell)
+        self._warnings: Final = WarningEvaluator(writer, files, problems)
+        self._status_lines: Final = StatusLineFiles(writer, files, problems)
         self._pending_evaluation: set[str] = set()
-        self._save_noise: Final = SaveNoiseJob(folder, writer, tell, self._estimate_piece)
+        self._save_noise: Final = SaveNoiseJob(folder, writer, problems, self._count_part)
         self._automation: Final = make_automation(
-            folder, writer, files, default_runners(tell.notify)
+            folder, writer, files, default_runners(problems.notify)
         )
         self._token_calibration: TokenCalibrationJob | None = None
         self._forecast_calibration: ForecastCalibrationJob | None = None
@@ -228,64 +357,56 @@ class PostScanJobs:
         self._pending_evaluation |= sessions
 
     def evaluate_all_warnings(self) -> None:
-        """Log the levels that were reached, also those of facts of an earlier run."""
+        """Log the thresholds that any session reached, also those of an earlier run."""
         has_other_policy = self._warnings.refresh_policies()
         self._pending_evaluation.clear()
-        if estimated := self._estimates.run():
-            self._report_change(estimated)
-        judged = self._warnings.evaluate()
-        if judged or has_other_policy:
-            self._report_change(judged)
+        self._report_changes(self._estimates.run())
+        evaluated = self._warnings.evaluate()
+        if evaluated or has_other_policy:
+            self._report_change(evaluated)
         self._status_lines.update()
 
     def evaluate_new_warnings(self) -> None:
-        """Log the levels that were reached by what was just read."""
+        """Log the thresholds that were reached by what was just read."""
         if not self._pending_evaluation:
             return
-        if estimated := self._estimates.run(self._pending_evaluation):
-            self._report_change(estimated)
-        judged = self._warnings.evaluate(self._pending_evaluation)
+        self._report_changes(self._estimates.run(self._pending_evaluation))
+        evaluated = self._warnings.evaluate(self._pending_evaluation)
         grown, self._pending_evaluation = self._pending_evaluation, set()
-        if judged:
-            self._report_change(judged)
+        self._report_changes(evaluated)
         self._status_lines.update(grown)
 
     def run_automation(self) -> None:
-        """Make a session smaller where its project has opted in; a scan alone never does."""
+        """Compact or recover sessions whose project has opted in; a scan alone never does."""
         self._automation.tick()
 
     def wait_for_automation(self, seconds: float) -> None:
-        """Wait so long for what is under way by itself, and tell how it ended."""
+        """Wait at most `seconds` for automatic runs, and report how they ended."""
         self._automation.wait(seconds)
 
     def update_status_lines(self, session_ids: set[str]) -> None:
-        """Keep for the status line what its own last words changed."""
         if session_ids:
             self._status_lines.update(session_ids)
 
     def count_tokens(self) -> None:
-        """Estimate the tokens of texts that were stored: the table for it takes long to load."""
-        counted = self._writer.estimate_summaries(self._estimate)
-        if counted:
-            self._report_change(counted)
+        """Estimate the tokens of stored summaries; the table for it takes long to load."""
+        self._report_changes(
+            self._writer.estimate_summaries(
+                lambda text, model: self._read_estimator().tokens(text, model)
+            )
+        )
 
     def report_compactions(self, seconds: float = REPORT_BUDGET_S) -> None:
-        """Report pending compactions, newest first, for about `seconds`."""
-        told = self._compaction_reports.run(seconds)
-        if told:
-            self._report_change(told)
+        self._report_changes(self._compaction_reports.run(seconds))
 
     def measure_saves(self, seconds: float = MEASURE_BUDGET_S) -> None:
-        """Measure what saves put into their sessions, newest first, for about so long."""
-        measured = self._save_noise.run(seconds)
-        if measured:
-            self._report_change(measured)
+        self._report_changes(self._save_noise.run(seconds))
 
     def calibrate(self) -> None:
-        """Learn for a moment how far counts and forecasts are off, where something is new."""
+        """Learn for a moment from new transcripts how far counts and forecasts are off."""
         from .calibration_jobs import (
             ForecastCalibrationJob,
-            TokenCalibrationJob,  # the screen does not wait for all that it needs
+            TokenCalibrationJob,  # the first paint does not wait for all that it needs
         )
 
         self._token_calibration = self._token_calibration or TokenCalibrationJob(
@@ -296,15 +417,16 @@ class PostScanJobs:
         self._forecast_calibration = self._forecast_calibration or ForecastCalibrationJob(
             self._writer
         )
-        # Its steps are short: one a turn, after what there is to learn of counts.
+        # Its steps are short: one for each turn in which no counts are left to learn from.
         if not self._token_calibration.run():
             self._forecast_calibration.run()
 
-    def _estimate(self, text: str, model: str | None) -> int:
-        return self._read_estimator().tokens(text, model)
+    def _report_changes(self, sessions: frozenset[str]) -> None:
+        if sessions:
+            self._report_change(sessions)
 
-    def _estimate_piece(self, piece: MessagePart, model: str | None) -> int:
-        return self._read_estimator().for_model(model).tokens(piece)
+    def _count_part(self, part: MessagePart, model: str | None) -> int:
+        return self._read_estimator().for_model(model).tokens(part)
 
     def _read_estimator(self) -> Estimator:
         from ...core.store.token_samples import read_estimator  # with all that it needs

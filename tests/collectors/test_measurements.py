@@ -7,7 +7,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.own_log_records import read_measurements
+from ctxtop.collectors.claude_code.own_log_records import read_log
 from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.register_command import append_records
 from ctxtop.core.measure.window import ClaimSource
@@ -176,6 +176,6 @@ def test_old_measurements_go_and_the_newest_window_stays(
 def test_a_time_that_is_missing_is_the_file_s() -> None:
     line = json.dumps({"v": 1, "given": {"session_id": SESSION}}).encode()
 
-    (found,) = read_measurements([(0, line)], 77).measurements
+    (found,) = read_log(LogKind.PLUGIN, [(0, line)], 77).measurements
 
     assert (found.at, found.kind) == (77, "")

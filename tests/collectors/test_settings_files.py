@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.config import client_settings
+from ctxtop.collectors.claude_code.config import client_settings, config_files
 from ctxtop.collectors.claude_code.config.client_settings import mask_secrets
 from ctxtop.core.measure.effective_config import resolve_settings
 from ctxtop.core.store.config_records import ConfigScope
@@ -261,7 +261,7 @@ def test_a_file_that_may_not_be_read_is_read_when_it_may(
         raise PermissionError(errno.EACCES, "Permission denied")
 
     with monkeypatch.context() as shut:
-        shut.setattr(client_settings, "read_config_file", refuse)
+        shut.setattr(config_files, "read_config_file", refuse)
         collector.scan()
         assert settings_of(store) == {}
         assert [trouble.where for trouble in recorder.troubles] == [str(path)]

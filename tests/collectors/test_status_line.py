@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.own_log_records import read_status_snapshots
+from ctxtop.collectors.claude_code.own_log_records import read_log
 from ctxtop.collectors.plugin.plugin_log import append_record
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.store import log_writer
@@ -217,7 +217,7 @@ def test_the_newest_snapshot_of_each_session_and_model_counts(
 
 def test_a_model_with_the_mark_of_its_large_window_is_the_transcripts_model() -> None:
     line = snapshot(1_000_000, model="claude-opus-4-6[1m]", session=SESSION.upper())
-    (seen,) = read_status_snapshots([(0, line)], at=5).windows
+    (seen,) = read_log(LogKind.STATUS_LINE, [(0, line)], 5).windows
 
     assert (seen.session_id, seen.model, seen.at) == (SESSION, "claude-opus-4-6", 5)
 

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code import transcript_jobs
+from ctxtop.collectors.claude_code import post_scan_jobs
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.transcripts.replaced_content import read_cleared_messages
 from ctxtop.core.measure.compaction_report import (
@@ -117,7 +117,7 @@ def test_a_second_run_reads_nothing(
     write(path, [*read("/p/a.py", 1), boundary(uuid="B1"), summary()])
     collector.scan_and_report_compactions()
     before = dump(store)
-    monkeypatch.setattr(transcript_jobs.CompactionReportJob, "_read", None)
+    monkeypatch.setattr(post_scan_jobs.CompactionReportJob, "_read", None)
     collector.scan_and_report_compactions()
     again = Recorder()
     with closing(Writer(store)) as writer:
@@ -215,7 +215,7 @@ def test_a_file_that_cannot_be_read_is_a_trouble_until_it_can(
         raise PermissionError(13, "Permission denied")
 
     with monkeypatch.context() as patch:
-        patch.setattr(transcript_jobs.CompactionReportJob, "_read", refuse)
+        patch.setattr(post_scan_jobs.CompactionReportJob, "_read", refuse)
         collector.post_scan_jobs.report_compactions()
         collector.post_scan_jobs.report_compactions()
     (trouble,) = recorder.troubles
@@ -253,7 +253,7 @@ def test_a_file_that_does_not_hold_what_the_store_says_is_read_once(
     collector.post_scan_jobs.report_compactions()
     assert forgot(store) == {"B1": None}
 
-    monkeypatch.setattr(transcript_jobs.CompactionReportJob, "_read", None)
+    monkeypatch.setattr(post_scan_jobs.CompactionReportJob, "_read", None)
     collector.post_scan_jobs.report_compactions()
 
 
@@ -393,7 +393,7 @@ def test_a_scan_alone_tells_nothing(path: Path, collector: Collector, store: Pat
     collector.scan()
 
     assert forgot(store) == {"B1": None}
-    assert transcript_jobs.REPORT_BUDGET_S < 1, "the watcher looks at what has changed in between"
+    assert post_scan_jobs.REPORT_BUDGET_S < 1, "the watcher looks at what has changed in between"
 
 
 @pytest.mark.parametrize("rendered", [True, False])

@@ -1,4 +1,4 @@
-"""Reads configuration files that others may write to, and single values of their JSON."""
+"""Reads configuration files that others may write to, and follows their changes in the store."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ import stat
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ....core.files.safe_open import NOT_REGULAR_FILE, open_regular
-from ....core.store.config_records import FileMark
+from ....core.store.config_records import (
+    DefinitionRecord,
+    FileMark,
+    SaveFileRecord,
+    SettingsFileRecord,
+    mark_gone,
+    save_records,
+)
+from ....core.store.queries.config_queries import SeenFile, files_seen
+from ....core.store.writer import Writer
 from ....core.transcript.raw_lines import timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
 
 if TYPE_CHECKING:
     from ....core.model.problem import ProblemReporter
-    from ....core.store.queries.config_queries import SeenFile
 
 
 MAX_JSON_ITEMS: Final = 100  # of a list or an object; the longest that were seen have about 30
@@ -27,13 +35,13 @@ MAX_JSON_CHARS: Final = 8 * 1024
 """Characters of such an object as JSON; a log line of claude-memory has about 600."""
 
 _MAX_SECONDS: Final = 1e11
-"""Less than this is a time in seconds, more is one in milliseconds: the year 5138, or 1973."""
+"""Below this a time is in seconds (the year 5138), above it in milliseconds (1973)."""
 
 _MAX_MS: Final = 1 << 53
 
 
 class InvalidJsonError(ValueError):
-    """Bytes that are no JSON; the message says why, in one line."""
+    """Bytes that are not the JSON that is needed; the message says why, in one line."""
 
 
 def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
@@ -46,6 +54,14 @@ def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
         raise InvalidJsonError("is nested too deeply") from error
     except msgspec.DecodeError as error:
         raise InvalidJsonError(f"is not JSON: {sanitize_title(str(error))}") from error
+
+
+def decode_object(data: bytes) -> dict[str, Any]:
+    """Decode a JSON object; raises InvalidJsonError."""
+    value = decode_json(data)
+    if not isinstance(value, dict):
+        raise InvalidJsonError("is not a JSON object")
+    return value
 
 
 def as_object(value: object) -> dict[str, Any]:
@@ -91,27 +107,23 @@ def as_ms(value: object) -> int | None:
     """Return a time as ms since 1970; accepts ISO 8601, seconds and milliseconds."""
     if isinstance(value, str):
         return timestamp_to_ms(value)
-    seen = as_float(value)
-    if seen is None or not 0 <= seen < _MAX_MS:
+    number = as_float(value)
+    if number is None or not 0 <= number < _MAX_MS:
         return None
-    return round(seen * 1000) if seen < _MAX_SECONDS else round(seen)
+    return round(number * 1000) if number < _MAX_SECONDS else round(number)
 
 
 def as_titles(values: Iterable[object], *keys: str) -> tuple[str, ...]:
     """Return the titles among the values; for an object, the first of its `keys` that has one."""
-    found = (
-        _first_title(value, keys) if isinstance(value, dict) else as_title(value)
-        for value in values
-    )
-    return tuple(each for each in found if each)
-
-
-def _first_title(value: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((found for key in keys if (found := as_title(value.get(key)))), None)
+    titles: list[str | None] = []
+    for value in values:
+        candidates = [value.get(key) for key in keys] if isinstance(value, dict) else [value]
+        titles.append(next(filter(None, map(as_title, candidates)), None))
+    return tuple(filter(None, titles))
 
 
 def encode_bounded(value: object) -> str | None:
-    """Encode an object that is kept whole, with its texts cleaned; None where it is too long."""
+    """Encode an object that is kept whole, with sanitized texts; None if it is too long."""
     text = msgspec.json.encode(_sanitized(value, MAX_JSON_DEPTH)).decode()
     return text if len(text) <= MAX_JSON_CHARS else None
 
@@ -122,22 +134,18 @@ def _sanitized(value: object, levels: int) -> object:
     if isinstance(value, (list, dict)) and not levels:
         return None
     if isinstance(value, list):
-        return [_sanitized(each, levels - 1) for each in as_list(value)]
+        return [_sanitized(item, levels - 1) for item in as_list(value)]
     if isinstance(value, dict):
-        some = list(value.items())[:MAX_JSON_ITEMS]
-        return {sanitize_title(str(key)): _sanitized(each, levels - 1) for key, each in some}
+        items = list(value.items())[:MAX_JSON_ITEMS]
+        return {sanitize_title(str(key)): _sanitized(item, levels - 1) for key, item in items}
     if isinstance(value, int) and not isinstance(value, bool):
         return as_int(value)
     return value
 
 
-_INODE_BITS: Final = (1 << 63) - 1
-"""As many as SQLite's integer holds; some network mounts use one more."""
-
 LINK_PROBLEM: Final = "is a link"
 OUTSIDE_LINK_PROBLEM: Final = "is a link out of its folder"
 NOT_UTF8_PROBLEM: Final = "has a name that is not UTF-8"
-
 
 MAX_FOLDER_ENTRIES: Final = 10_000
 """Of one folder, or of one tree that is searched for definitions: a link inside a project may lead
@@ -145,34 +153,30 @@ to its root, and a repository may hold any number of files."""
 
 
 class FileTooLargeError(OSError):
-    """A file is larger than what is read of its kind."""
+    """A file is larger than the limit for its kind."""
 
 
 class ConfigPath(msgspec.Struct, frozen=True):
-    """What stands at a path; `real` is the same without links."""
+    """A file or folder that was found; `real` is its path without links."""
 
     path: Path
     real: Path
     status: os.stat_result
-    problem: str | None = None  # why it is not looked into
+    problem: str | None = None  # why it is not read
 
     @property
     def is_folder(self) -> bool:
-        """It can be looked into."""
         return self.problem is None and stat.S_ISDIR(self.status.st_mode)
 
     @property
     def mark(self) -> FileMark:
-        """How to tell that it did not change."""
         status = self.status
-        return FileMark(status.st_size, status.st_mtime_ns, status.st_ino & _INODE_BITS)
+        # SQLite's integers are signed; the inodes of some network mounts use all 64 bits.
+        return FileMark(status.st_size, status.st_mtime_ns, status.st_ino & ((1 << 63) - 1))
 
 
 def resolve_folder(path: Path) -> ConfigPath | None:
-    """Look at a folder whose own links are followed; None where there is none.
-
-    Raises OSError where it cannot be looked at.
-    """
+    """Find a folder, following links; None if it is missing, OSError if it is not accessible."""
     try:
         real = path.resolve(strict=True)
         return ConfigPath(path, real, real.stat())
@@ -183,7 +187,7 @@ def resolve_folder(path: Path) -> ConfigPath | None:
 
 
 def find_unlinked_folder(path: Path) -> ConfigPath | None:
-    """Look at a folder that is to be no link; raises OSError where it cannot be looked at."""
+    """Find a folder that must not be a link; raises OSError if it is not accessible."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
@@ -192,9 +196,9 @@ def find_unlinked_folder(path: Path) -> ConfigPath | None:
 
 
 def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
-    """Look at what is in a folder; a link out of `root`, which has none itself, is a problem.
+    """Find an entry of a folder; a link out of `root`, a path without links, is a problem.
 
-    None where there is nothing, or no folder. Raises OSError where it cannot be looked at.
+    None if the entry or the folder is missing. Raises OSError if it is not accessible.
     """
     if not parent.is_folder:
         return None
@@ -209,9 +213,9 @@ def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
 def list_children(
     parent: ConfigPath, root: Path, at_most: int = MAX_FOLDER_ENTRIES
 ) -> list[ConfigPath]:
-    """Look at all that is in a folder, by name.
+    """List a folder's entries by name.
 
-    Raises OSError where that is not possible, and where there is more than `at_most`.
+    Raises OSError if it is not accessible, or holds more than `at_most`.
     """
     if not parent.is_folder:
         return []
@@ -222,7 +226,7 @@ def list_children(
             raise OSError(
                 0, f"holds more than {MAX_FOLDER_ENTRIES:,} files and folders", str(parent.path)
             )
-        for entry in sorted(listed, key=lambda each: each.name):
+        for entry in sorted(listed, key=lambda entry: entry.name):
             try:
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
@@ -231,17 +235,17 @@ def list_children(
             if shown != entry.name:
                 # The store takes only text.
                 found.append(ConfigPath(parent.path / shown, parent.real, status, NOT_UTF8_PROBLEM))
-            elif each := _check_link(parent.path / shown, parent.real / shown, status, root):
-                found.append(each)
+            elif child := _check_link(parent.path / shown, parent.real / shown, status, root):
+                found.append(child)
     return found
 
 
 def read_config_file(found: ConfigPath, largest: int) -> bytes:
-    """Read a file whole; raises FileTooLargeError, or OSError where it cannot be read."""
+    """Read a whole file; raises FileTooLargeError, or OSError if it cannot be read."""
     if found.problem:
         raise OSError(0, found.problem, str(found.path))
     if not stat.S_ISREG(found.status.st_mode):
-        # Before it is opened: opening alone wakes some devices.
+        # Checked before opening, which alone wakes some devices.
         raise OSError(0, NOT_REGULAR_FILE, str(found.path))
     with open_regular(found.real) as file:
         data = file.read(largest + 1)
@@ -267,32 +271,106 @@ def _check_link(path: Path, real: Path, status: os.stat_result, root: Path) -> C
     except FileNotFoundError:
         return None
     except (OSError, RuntimeError):
-        # A loop, or a way that is closed to us: it leads nowhere that we may go.
-        return ConfigPath(path, real, status, OUTSIDE_LINK_PROBLEM)
+        # A loop, or a folder that is closed to us.
+        pass
     return ConfigPath(path, real, status, OUTSIDE_LINK_PROBLEM)
 
 
-ConfigFactT = TypeVar("ConfigFactT")
+RecordT = TypeVar("RecordT", SettingsFileRecord, DefinitionRecord, SaveFileRecord)
 
 
-def read_changed_files(
-    present: Mapping[str, ConfigPath],
-    known: Mapping[str, SeenFile],
-    read: Callable[[ConfigPath], ConfigFactT],
-    problems: ProblemReporter,
-) -> list[ConfigFactT]:
-    """Read the files, by path, that are not as they are known; one that cannot be read is told."""
-    changed = []
-    for path, found in present.items():
-        seen = known.get(path)
-        if seen and seen.mark == found.mark:
-            continue
+def add_content(
+    record: RecordT, found: ConfigPath, largest: int, read: Callable[[bytes], dict[str, Any]]
+) -> RecordT:
+    """Add the fields that `read` finds in a file, or the problem that it has.
+
+    `read` may raise InvalidJsonError. Raises OSError if the file cannot be read now.
+    """
+    if record.problem:
+        return record
+    try:
+        return msgspec.structs.replace(record, **read(read_config_file(found, largest)))
+    except FileTooLargeError as error:
+        return msgspec.structs.replace(record, problem=error.strerror)
+    except InvalidJsonError as error:
+        return msgspec.structs.replace(record, problem=str(error))
+
+
+class FileFollower(Generic[RecordT]):
+    """The files of one table that the store knows, by folder; read again when they change."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        problems: ProblemReporter,
+        table: str,
+        save: Callable[[Writer, list[RecordT]], None] | None = None,
+        fix: str | None = None,
+    ) -> None:
+        """Save with `save_records`, or with `save`.
+
+        The problems of files are reported with `fix`; without one they are only stored.
+        """
+        self._writer: Final = writer
+        self._problems: Final = problems
+        self._table: Final = table
+        self._save: Final = save
+        self._fix: Final = fix
+        self._known: Final = files_seen(writer.connection, table)
+
+    def known_paths(self, folder: Path) -> list[str]:
+        return list(self._known.get(str(folder), ()))
+
+    def follow(
+        self,
+        folder: Path,
+        files: Mapping[str, ConfigPath | None],
+        read: Callable[[ConfigPath], RecordT],
+    ) -> None:
+        """Store these files of a folder where they changed; None is a file that is not there."""
+        known = self._known.get(str(folder), {})
+        changed = [
+            record
+            for path, found in files.items()
+            if found and (record := self._read_if_changed(path, found, known.get(path), read))
+        ]
+        gone = [path for path in known if path in files and files[path] is None]
+        if not changed and not gone:
+            return
+        with self._writer.transaction():
+            if self._save:
+                self._save(self._writer, changed)
+            else:
+                save_records(self._writer, self._table, changed)
+            mark_gone(self._writer, self._table, gone)
+        for path in gone:
+            self._problems.resolve(path)
+        known = {path: seen for path, seen in known.items() if path not in gone}
+        known |= {record.path: SeenFile(record.mark, record.problem) for record in changed}
+        self._known[str(folder)] = known
+
+    def _read_if_changed(
+        self,
+        path: str,
+        found: ConfigPath,
+        seen: SeenFile | None,
+        read: Callable[[ConfigPath], RecordT],
+    ) -> RecordT | None:
+        is_known = seen is not None and seen.mark == found.mark
         try:
-            changed.append(read(found))
+            record = None if is_known else read(found)
         except FileNotFoundError:
-            continue
+            return None
         except OSError as error:
-            problems.report_unreadable(path, error)
-        else:
-            problems.resolve(path)
-    return changed
+            self._problems.report_unreadable(path, error)
+            return None
+        current = record or seen
+        if self._fix and current:
+            self._problems.report_or_resolve(path, current.problem, self._fix)
+        elif record:
+            self._problems.resolve(path)
+        return record
+
+    def forget(self, folder: Path) -> None:
+        """Mark a folder's files as gone."""
+        mark_gone(self._writer, self._table, self._known.pop(str(folder), {}))

@@ -23,8 +23,8 @@ from ....core.transcript.sanitize import sanitize_title
 from .config_files import (
     MAX_FOLDER_ENTRIES,
     ConfigPath,
-    FileTooLargeError,
     InvalidJsonError,
+    add_content,
     as_list,
     as_object,
     as_title,
@@ -37,23 +37,23 @@ from .config_files import (
 )
 
 MAX_FRONT_MATTER_CHARS: Final = 64 * 1024
-"""Characters of a head; descriptions with examples make about 5,000."""
+"""Characters of front matter; descriptions with examples make about 5,000."""
 
-MAX_YAML_DEPTH: Final = 10  # levels of its lists and objects; hooks in a head make six
+MAX_YAML_DEPTH: Final = 10  # levels of its lists and objects; hooks make six
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
 )
 _UNQUOTED_FIELD: Final = re.compile(r"^([A-Za-z_-]+):[ \t]+([^\s\"'|>\[{].*?)[ \t]*$", re.MULTILINE)
-"""A field of the first level whose value stands in its line, unquoted."""
+"""A top-level field with an unquoted value on the same line."""
 
 _LIST_COMMA: Final = re.compile(r",(?![^()]*\))")
-"""One that parts a list: `Bash(git add, git commit), Read` has one."""
+"""A comma that separates items: `Bash(git add, git commit), Read` has one."""
 
 FrontMatterValue = str | list[Any] | dict[str, Any]
 
 
 class FrontMatter(msgspec.Struct, frozen=True):
-    """The fields of a head, every scalar as its text, and what follows it."""
+    """A file's front matter, every scalar as text, and the body after it."""
 
     body: str
     fields: dict[str, FrontMatterValue] = {}
@@ -70,7 +70,7 @@ class FrontMatter(msgspec.Struct, frozen=True):
         if isinstance(value, str):
             return tuple(part.strip() for part in _LIST_COMMA.split(value) if part.strip())
         if isinstance(value, list):
-            return tuple(each.strip() for each in value if isinstance(each, str) and each.strip())
+            return tuple(part.strip() for part in value if isinstance(part, str) and part.strip())
         return None
 
     def flag(self, name: str) -> bool | None:
@@ -79,16 +79,14 @@ class FrontMatter(msgspec.Struct, frozen=True):
 
 
 def split_front_matter(text: str) -> FrontMatter:
-    """Part a file into its head and its body."""
     text = text.removeprefix("\ufeff")
     match = _FRONT_MATTER.match(text)
     if match is None:
         return FrontMatter(text, problem="has no front matter")
     head, body = match[1], text[match.end() :]
     if len(head) > MAX_FRONT_MATTER_CHARS:
-        return FrontMatter(
-            body, problem=f"has front matter over {MAX_FRONT_MATTER_CHARS >> 10} KiB"
-        )
+        problem = f"has front matter over {MAX_FRONT_MATTER_CHARS >> 10} KiB"
+        return FrontMatter(body, problem=problem)
     try:
         return FrontMatter(body, _load_lenient(head))
     except _FrontMatterError as error:
@@ -96,32 +94,32 @@ def split_front_matter(text: str) -> FrontMatter:
 
 
 class _FrontMatterError(Exception):
-    """A head that is not read; the message says why."""
+    """Front matter that is not read; the message says why."""
 
 
 class _YamlSyntaxError(_FrontMatterError):
-    """A head that is not YAML, and may be when a value is quoted."""
+    """Front matter that is not YAML, but may be once a value is quoted."""
 
 
 def _load_lenient(head: str) -> dict[str, FrontMatterValue]:
     try:
         return _load_yaml(head)
     except _YamlSyntaxError:
-        # A colon in an unquoted description: the client puts quotes around it, too.
-        mended = _UNQUOTED_FIELD.sub(lambda found: f"{found[1]}: {_quoted(found[2])}", head)
-        if mended == head:
+        # A colon in an unquoted description: the client quotes it, too.
+        repaired = _UNQUOTED_FIELD.sub(lambda field: f"{field[1]}: {_quoted(field[2])}", head)
+        if repaired == head:
             raise
-        return _load_yaml(mended)
+        return _load_yaml(repaired)
 
 
 def _load_yaml(head: str) -> dict[str, FrontMatterValue]:
-    import yaml  # takes 20 ms, and most looks find nothing that changed
+    import yaml  # takes 20 ms, and most refreshes find no change
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         _check_yaml_events(yaml, head, loader)
-        # No constructor runs: this loader knows texts, lists and mappings alone.
-        said = yaml.load(head, Loader=loader)  # noqa: S506
+        # No constructor runs: this loader only knows texts, lists and mappings.
+        fields = yaml.load(head, Loader=loader)  # noqa: S506
     except yaml.MarkedYAMLError as error:
         line = f" in line {error.problem_mark.line + 2}" if error.problem_mark else ""
         raise _YamlSyntaxError(
@@ -129,15 +127,13 @@ def _load_yaml(head: str) -> dict[str, FrontMatterValue]:
         ) from error
     except (yaml.YAMLError, RecursionError) as error:
         raise _YamlSyntaxError("has front matter that is not YAML") from error
-    if not isinstance(said, dict):
-        if not said:
-            return {}
+    if fields and not isinstance(fields, dict):
         raise _FrontMatterError("has front matter that is not a mapping")
-    return {key: value for key, value in said.items() if isinstance(key, str)}
+    return {key: value for key, value in (fields or {}).items() if isinstance(key, str)}
 
 
 def _check_yaml_events(yaml: Any, head: str, loader: Any) -> None:  # noqa: ANN401 -- a module, imported late
-    """Refuse what grows when it is composed: aliases, and deep nesting."""
+    """Refuse what grows when it is loaded: aliases, and deep nesting."""
     depth = 0
     for event in yaml.parse(head, Loader=loader):
         if isinstance(event, yaml.AliasEvent):
@@ -158,18 +154,16 @@ MAX_DEFINITION_BYTES: Final = 512 * 1024
 """Bytes; a skill of more would fill a quarter of a window by itself."""
 
 MAX_DEFINITIONS: Final = 1000
-"""Definitions of one folder; the largest public collections have about 600."""
+"""Definitions in one folder; the largest public collections have about 600."""
 
 MAX_AGENT_FOLDER_DEPTH: Final = 5
-"""Levels of folders below agents/; the client nests them by subject."""
+"""Folder levels below agents/; the client nests them by subject."""
 
 SKILL_FILE: Final = "SKILL.md"
-_AGENT_SUFFIX: Final = ".md"
-_MAX_NUMBER_DIGITS: Final = 12  # digits of a number of tokens; a longer one is none
 
 
 class DefinitionFolder(msgspec.Struct, frozen=True):
-    """A folder of definitions, and whose they are."""
+    """A folder of definitions, and who they are for."""
 
     folder: Path
     kind: DefinitionKind
@@ -179,18 +173,18 @@ class DefinitionFolder(msgspec.Struct, frozen=True):
 
 
 def find_definitions(kind: DefinitionKind, top: ConfigPath, root: Path) -> Iterator[ConfigPath]:
-    """List the definitions in a folder; raises OSError where it cannot be looked into."""
+    """List the definitions in a folder; raises OSError if it is not accessible."""
     if kind is DefinitionKind.AGENT:
         return _AgentSearch(root, {_identity(top)}).below(top, MAX_AGENT_FOLDER_DEPTH)
     return _find_skills(top, root)
 
 
 def read_definition(found: ConfigPath, home: DefinitionFolder) -> DefinitionRecord:
-    """Read one definition; one with a problem is still known by its name.
+    """Read one definition; one with a problem keeps the name of its path.
 
-    Raises OSError where it cannot be read now.
+    Raises OSError if it cannot be read now.
     """
-    fact = DefinitionRecord(
+    record = DefinitionRecord(
         path=str(found.path),
         folder=str(home.folder),
         kind=home.kind,
@@ -198,37 +192,36 @@ def read_definition(found: ConfigPath, home: DefinitionFolder) -> DefinitionReco
         project=home.project,
         plugin_id=home.plugin_id,
         mark=found.mark,
-        name=_with_plugin_prefix(_name_of_path(found, home), home),
+        name=_with_plugin_prefix(_name_of_path(found, home.kind), home),
         problem=read_problem(found),
     )
-    if fact.problem:
-        return fact
-    try:
-        data = read_config_file(found, MAX_DEFINITION_BYTES)
-    except FileTooLargeError as error:
-        return msgspec.structs.replace(fact, problem=error.strerror)
-    head = split_front_matter(data.decode("utf-8", "replace"))
-    return msgspec.structs.replace(
-        fact,
-        name=_with_plugin_prefix(_definition_name(found, head, home), home),
-        description=sanitize_title(head.text("description") or ""),
-        model=_title_field(head, "model"),
-        skills=_titles_field(head, "skills") or (),
-        tools=_titles_field(
-            head, "allowed-tools" if home.kind is DefinitionKind.SKILL else "tools"
-        ),
-        color=_title_field(head, "color"),
-        background=head.flag("background"),
-        auto_compact_window=_number_field(head, "autoCompactWindow"),
-        body_bytes=len(head.body.encode()),
-        body_estimated_tokens=estimate_tokens(head.body),
-        sha256=hashlib.sha256(data).hexdigest(),
-        problem=_definition_problem(data, head, home.kind),
+    return add_content(
+        record, found, MAX_DEFINITION_BYTES, lambda data: _read_fields(data, found, home)
     )
+
+
+def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict[str, Any]:
+    head = split_front_matter(data.decode("utf-8", "replace"))
+    is_agent = home.kind is DefinitionKind.AGENT
+    name = (head.text("name") if is_agent else None) or _name_of_path(found, home.kind)
+    return {
+        "name": _with_plugin_prefix(name, home),
+        "description": sanitize_title(head.text("description") or ""),
+        "model": sanitize_title(head.text("model") or "") or None,
+        "skills": _titles_field(head, "skills") or (),
+        "tools": _titles_field(head, "tools" if is_agent else "allowed-tools"),
+        "color": sanitize_title(head.text("color") or "") or None,
+        "background": head.flag("background"),
+        "auto_compact_window": _number_field(head, "autoCompactWindow"),
+        "body_bytes": len(head.body.encode()),
+        "body_estimated_tokens": estimate_tokens(head.body),
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "problem": _definition_problem(data, head, home.kind),
+    }
 
 
 class _AgentSearch:
-    """One search; what it may still look at is for the whole tree."""
+    """One search of a tree; the limit on entries applies to the whole tree."""
 
     def __init__(self, root: Path, entered: set[tuple[int, int]]) -> None:
         self._root: Final = root
@@ -238,20 +231,20 @@ class _AgentSearch:
     def below(self, folder: ConfigPath, levels: int) -> Iterator[ConfigPath]:
         found = list_children(folder, self._root, self._left)
         self._left -= len(found)
-        for each in found:
-            if each.is_folder:
-                # A link may lead to a folder that holds it.
-                if levels > 1 and _identity(each) not in self._entered:
-                    self._entered.add(_identity(each))
-                    yield from self.below(each, levels - 1)
-            elif each.path.suffix == _AGENT_SUFFIX:
-                yield each
+        for child in found:
+            if child.is_folder:
+                # A link may lead to a folder that contains it.
+                if levels > 1 and _identity(child) not in self._entered:
+                    self._entered.add(_identity(child))
+                    yield from self.below(child, levels - 1)
+            elif child.path.suffix == ".md":
+                yield child
 
 
 def _find_skills(folder: ConfigPath, root: Path) -> Iterator[ConfigPath]:
     for found in list_children(folder, root):
         if found.problem:
-            # It cannot be seen whether it is a skill's folder.
+            # It may be a skill's folder.
             yield found
         elif found.is_folder and (skill := find_child(found, SKILL_FILE, root)):
             yield skill
@@ -261,16 +254,14 @@ def _identity(found: ConfigPath) -> tuple[int, int]:
     return found.status.st_dev, found.status.st_ino
 
 
-def _name_of_path(found: ConfigPath, home: DefinitionFolder) -> str:
-    """Name a definition by its path: a skill's folder is its name (claude-code-formats 6.3)."""
-    if home.kind is DefinitionKind.AGENT:
+def _name_of_path(found: ConfigPath, kind: DefinitionKind) -> str:
+    """Return a definition's name by its path: a skill is named after its folder.
+
+    Reference: claude-code-formats 6.3.
+    """
+    if kind is DefinitionKind.AGENT:
         return found.path.stem
     return (found.path.parent if found.path.name == SKILL_FILE else found.path).name
-
-
-def _definition_name(found: ConfigPath, head: FrontMatter, home: DefinitionFolder) -> str:
-    said = head.text("name") if home.kind is DefinitionKind.AGENT else None
-    return said or _name_of_path(found, home)
 
 
 def _with_plugin_prefix(name: str, home: DefinitionFolder) -> str:
@@ -280,7 +271,7 @@ def _with_plugin_prefix(name: str, home: DefinitionFolder) -> str:
 
 def _definition_problem(data: bytes, head: FrontMatter, kind: DefinitionKind) -> str | None:
     if head.problem:
-        # A skill may do without; the client takes no agent whose head says nothing.
+        # A skill needs no front matter; the client ignores an agent without it.
         plain = kind is DefinitionKind.SKILL and not data.startswith((b"---", b"\xef\xbb\xbf---"))
         return None if plain else sanitize_title(head.problem)
     if kind is DefinitionKind.AGENT:
@@ -294,23 +285,14 @@ def _definition_problem(data: bytes, head: FrontMatter, kind: DefinitionKind) ->
     return None
 
 
-def _title_field(head: FrontMatter, name: str) -> str | None:
-    value = head.text(name)
-    return sanitize_title(value) if value else None
-
-
 def _titles_field(head: FrontMatter, name: str) -> tuple[str, ...] | None:
     values = head.texts(name)
-    return (
-        None
-        if values is None
-        else tuple(sanitize_title(value) for value in values[:MAX_DEFINITIONS])
-    )
+    return None if values is None else tuple(map(sanitize_title, values[:MAX_DEFINITIONS]))
 
 
 def _number_field(head: FrontMatter, name: str) -> int | None:
-    value = (head.text(name) or "").replace("_", "")
-    return int(value) if value.isdecimal() and len(value) <= _MAX_NUMBER_DIGITS else None
+    digits = (head.text(name) or "").replace("_", "")
+    return int(digits) if digits.isdecimal() and len(digits) <= 12 else None
 
 
 MAX_PLUGIN_LIST_BYTES: Final = 1024 * 1024  # bytes; an entry has about 400
@@ -322,22 +304,20 @@ PLUGIN_LIST_FILES: Final = ("installed_plugins.json", "installed_plugins_v2.json
 def read_plugin_list(found: ConfigPath) -> list[PluginRecord]:
     """Read a list of installed plugins, of version 1 or 2.
 
-    Raises InvalidJsonError where it is no such list, OSError where it cannot be read.
+    Raises InvalidJsonError if it is not JSON, OSError if it cannot be read.
     """
-    said = as_object(
-        as_object(decode_json(read_config_file(found, MAX_PLUGIN_LIST_BYTES))).get("plugins")
-    )
+    content = as_object(decode_json(read_config_file(found, MAX_PLUGIN_LIST_BYTES)))
     installed: dict[tuple[str, str, str], PluginRecord] = {}
-    for plugin_id, entries in said.items():
+    for plugin_id, entries in as_object(content.get("plugins")).items():
         # Version 1 has one entry a plugin, version 2 a list: one for each scope and project.
         for entry in as_list(entries) or [entries]:
-            fact = _to_plugin_fact(plugin_id, as_object(entry))
-            if fact:
-                installed.setdefault((fact.plugin_id, fact.scope, fact.project), fact)
+            plugin = _to_plugin(plugin_id, as_object(entry))
+            if plugin:
+                installed.setdefault((plugin.plugin_id, plugin.scope, plugin.project), plugin)
     return list(installed.values())[:MAX_INSTALLED_PLUGINS]
 
 
-def _to_plugin_fact(plugin_id: str, entry: dict[str, Any]) -> PluginRecord | None:
+def _to_plugin(plugin_id: str, entry: dict[str, Any]) -> PluginRecord | None:
     place, name = entry.get("installPath"), as_title(plugin_id)
     if not name or not isinstance(place, str) or not Path(place).is_absolute() or "\0" in place:
         return None
@@ -352,103 +332,86 @@ def _to_plugin_fact(plugin_id: str, entry: dict[str, Any]) -> PluginRecord | Non
 
 
 SKILLS_MARKETPLACE: Final = "skills-dir"
-"""What the client calls the place that they come from (seen in 2.1.329)."""
-
-MANIFEST_FOLDER: Final = ".claude-plugin"
-MANIFEST_FILE: Final = "plugin.json"
+"""The client's name for the source of plugins among the skills (seen in 2.1.329)."""
 
 MAX_MANIFEST_BYTES: Final = 64 * 1024  # bytes of a manifest; it has about 400
 
 
-class SkillPlugin(msgspec.Struct, frozen=True):
-    """A folder of a plugin, and its manifest."""
-
-    folder: ConfigPath
-    manifest: ConfigPath
-
-
-def find_skill_plugins(skills: ConfigPath, root: Path) -> list[SkillPlugin]:
-    """Look for plugins among the skills; raises OSError where that is not possible."""
-    found = []
+def find_skill_plugins(skills: ConfigPath, root: Path) -> list[ConfigPath]:
+    """List the manifests of plugins among the skills; raises OSError if they are not accessible."""
+    manifests = []
     for folder in list_children(skills, root):
-        inner = find_child(folder, MANIFEST_FOLDER, root)
-        manifest = find_child(inner, MANIFEST_FILE, root) if inner else None
+        inner = find_child(folder, ".claude-plugin", root)
+        manifest = find_child(inner, "plugin.json", root) if inner else None
         if manifest and not manifest.problem:
-            found.append(SkillPlugin(folder, manifest))
-    return found
+            manifests.append(manifest)
+    return manifests
 
 
-def read_skill_plugin(found: SkillPlugin) -> PluginRecord:
-    """Read a manifest. Raises InvalidJsonError where it is none, OSError if it is unreadable."""
-    said = as_object(decode_json(read_config_file(found.manifest, MAX_MANIFEST_BYTES)))
-    return PluginRecord(
-        plugin_id=f"{as_title(said.get('name')) or found.folder.path.name}@{SKILLS_MARKETPLACE}",
-        scope="user",
-        project="",
-        install_path=str(found.folder.path),
-        version=as_title(said.get("version")),
-    )
-
-
-AGENTS_FOLDER = "agents"
+def read_skill_plugin(manifest: ConfigPath) -> list[PluginRecord]:
+    """Read the plugin of a manifest; raises as `read_plugin_list` does."""
+    content = as_object(decode_json(read_config_file(manifest, MAX_MANIFEST_BYTES)))
+    folder = manifest.path.parent.parent
+    name = as_title(content.get("name")) or folder.name
+    plugin_id, version = f"{name}@{SKILLS_MARKETPLACE}", as_title(content.get("version"))
+    return [PluginRecord(plugin_id, "user", "", str(folder), version)]
 
 
 def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, ...] | None:
-    """Name the skills of an agent's definition: the project's, the user's, then the plugins'.
+    """Return the skills of an agent's definition: the project's, the user's, then the plugins'.
 
-    None where nobody defines it, or its definition cannot be used. Raises OSError where a
-    folder cannot be looked into.
+    None if no usable definition exists. Raises OSError if a folder is not accessible.
     """
     user = resolve_folder(config)
-    facts = list(_project_agents(project, user))
+    agents = list(_project_agents(project, user))
     if user:
-        facts += _agents_in(
-            user,
-            DefinitionFolder(config / AGENTS_FOLDER, DefinitionKind.AGENT, ConfigScope.USER),
-            user.real,
-        )
+        agents += _agents_in(user, config, ConfigScope.USER, user.real)
         if ":" in agent_type:
-            facts += _plugin_agents(agent_type.partition(":")[0], user)
-    plugins = frozenset(each.plugin_id for each in facts if each.plugin_id)
-    found = resolve_definitions(facts, str(project), plugins)
-    fact = found.get((DefinitionKind.AGENT, agent_type))
-    return None if fact is None or fact.problem else fact.skills
+            agents += _plugin_agents(agent_type.partition(":")[0], user)
+    plugins = frozenset(agent.plugin_id for agent in agents if agent.plugin_id)
+    resolved = resolve_definitions(agents, str(project), plugins)
+    agent = resolved.get((DefinitionKind.AGENT, agent_type))
+    return None if agent is None or agent.problem else agent.skills
 
 
 def _project_agents(project: Path, user: ConfigPath | None) -> Iterator[DefinitionRecord]:
     folder = resolve_folder(project)
     claude = find_child(folder, ".claude", folder.real) if folder else None
     if folder and claude and not (user and claude.real == user.real):
-        place = project / ".claude" / AGENTS_FOLDER
-        home = DefinitionFolder(place, DefinitionKind.AGENT, ConfigScope.PROJECT, str(project))
-        yield from _agents_in(claude, home, folder.real)
+        yield from _agents_in(
+            claude, project / ".claude", ConfigScope.PROJECT, folder.real, str(project)
+        )
 
 
 def _plugin_agents(name: str, user: ConfigPath) -> Iterator[DefinitionRecord]:
     folder = find_child(user, "plugins", user.real)
-    for listed in PLUGIN_LIST_FILES:
-        found = find_child(folder, listed, user.real) if folder else None
+    for file_name in PLUGIN_LIST_FILES:
+        found = find_child(folder, file_name, user.real) if folder else None
         try:
             plugins = read_plugin_list(found) if found else []
         except InvalidJsonError:
             continue
         for plugin in plugins:
-            place = resolve_folder(Path(plugin.install_path))
+            path = Path(plugin.install_path)
+            place = resolve_folder(path)
             if place is None or plugin.plugin_id.partition("@")[0] != name:
                 continue
             if place.real.is_relative_to(user.real):
-                home = DefinitionFolder(
-                    Path(plugin.install_path, AGENTS_FOLDER),
-                    DefinitionKind.AGENT,
-                    ConfigScope.PLUGIN,
-                    None,
-                    plugin.plugin_id,
+                yield from _agents_in(
+                    place, path, ConfigScope.PLUGIN, place.real, plugin_id=plugin.plugin_id
                 )
-                yield from _agents_in(place, home, place.real)
 
 
-def _agents_in(parent: ConfigPath, home: DefinitionFolder, root: Path) -> list[DefinitionRecord]:
-    folder = find_child(parent, AGENTS_FOLDER, root)
+def _agents_in(
+    parent: ConfigPath,
+    place: Path,
+    scope: ConfigScope,
+    root: Path,
+    project: str | None = None,
+    plugin_id: str | None = None,
+) -> list[DefinitionRecord]:
+    home = DefinitionFolder(place / "agents", DefinitionKind.AGENT, scope, project, plugin_id)
+    folder = find_child(parent, "agents", root)
     if folder is None:
         return []
     found = find_definitions(DefinitionKind.AGENT, folder, root)

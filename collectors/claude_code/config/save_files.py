@@ -1,4 +1,4 @@
-"""The files in which claude-memory records how a save proceeds, in every place it has ever used."""
+"""The files in which claude-memory records a save's progress, wherever versions put them."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from ....core.store.config_records import (
 from .config_files import (
     MAX_JSON_ITEMS,
     ConfigPath,
-    FileTooLargeError,
     InvalidJsonError,
+    add_content,
     as_bool,
     as_float,
     as_int,
@@ -35,7 +35,7 @@ from .config_files import (
     as_title,
     as_titles,
     decode_json,
-    read_config_file,
+    decode_object,
     read_problem,
 )
 
@@ -43,10 +43,8 @@ _MANAGED_FOLDERS: Final = {
     "darwin": Path("/Library/Application Support/ClaudeCode"),
     "win32": Path(r"C:\Program Files\ClaudeCode"),
 }
-_DEFAULT_MANAGED_FOLDER: Final = Path("/etc/claude-code")
-
 _DARWIN_USER_TEMP: Final = 65537
-"""_CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.h>, which Python does not name."""
+"""_CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.h>, which Python has no name for."""
 
 
 class SystemFolders(msgspec.Struct, frozen=True):
@@ -54,25 +52,26 @@ class SystemFolders(msgspec.Struct, frozen=True):
 
     managed_folder: Path  # the administrator's settings (claude-code-formats 1.6)
     staging_roots: tuple[tuple[StagingLocation, Path], ...]
-    """Below which versions of claude-memory made their staging folders (R004-01)."""
+    """Where versions of claude-memory made their staging folders (R004-01)."""
     user_id: int  # whose files are trusted there
 
 
 def find_system_folders(environ: Mapping[str, str], home: Path) -> SystemFolders:
-    """Name the folders of this machine and this user."""
+    """Return the folders of this machine and this user."""
     user_id = os.geteuid() if hasattr(os, "geteuid") else 0
     tmp = Path("/tmp").resolve()  # noqa: S108 -- read only, and owner and mode are checked
+    cache = _absolute_path(environ.get("XDG_CACHE_HOME")) or home / ".cache"
     staging: dict[Path, StagingLocation] = {}
     for generation, place in (
         (StagingLocation.XDG_RUNTIME, _absolute_path(environ.get("XDG_RUNTIME_DIR"))),
         (StagingLocation.RUN_USER, Path(f"/run/user/{user_id}")),
         (StagingLocation.MAC_TEMP, _mac_temp_folder()),
-        (StagingLocation.CACHE, _cache_folder(environ, home)),
+        (StagingLocation.CACHE, cache / "claude-memory" / "staging"),
     ):
         if place is not None:
             staging.setdefault(place, generation)
     return SystemFolders(
-        managed_folder=_MANAGED_FOLDERS.get(sys.platform, _DEFAULT_MANAGED_FOLDER),
+        managed_folder=_MANAGED_FOLDERS.get(sys.platform, Path("/etc/claude-code")),
         staging_roots=(
             (StagingLocation.TMP, tmp),
             (StagingLocation.TMP_OF_USER, tmp),
@@ -80,11 +79,6 @@ def find_system_folders(environ: Mapping[str, str], home: Path) -> SystemFolders
         ),
         user_id=user_id,
     )
-
-
-def _cache_folder(environ: Mapping[str, str], home: Path) -> Path:
-    cache = _absolute_path(environ.get("XDG_CACHE_HOME")) or home / ".cache"
-    return cache / "claude-memory" / "staging"
 
 
 def _absolute_path(value: str | None) -> Path | None:
@@ -105,10 +99,10 @@ MAX_SAVE_FILE_BYTES: Final = 256 * 1024
 
 RESULT_FILE: Final = "last-save-result.json"
 STOP_FLAG_FILE: Final = ".stop_hook_active"
-"""Stands in the project's .claude/ itself, beside the staging folder's files."""
+"""In the project's .claude/ itself, not in the staging folder."""
 
 STAGING_PREFIX: Final = ".claude-memory-staging-"
-"""What the names of staging folders outside a project begin with (R004-01)."""
+"""Prefix of the names of staging folders outside a project (R004-01)."""
 
 HASH_CHARS: Final = 12  # of the sha256 that follows it
 _KIND_BY_NAME: Final = {
@@ -121,8 +115,6 @@ _KIND_BY_NAME: Final = {
     ".triage-fire-count": SaveFileKind.FIRE_COUNT,
 }
 
-_OTHERS_MODE_BITS: Final = 0o077  # bits of a mode that let others in
-
 
 class StagingFolder(msgspec.Struct, frozen=True):
     """A folder that may hold one project's files."""
@@ -133,7 +125,7 @@ class StagingFolder(msgspec.Struct, frozen=True):
 
 
 def list_staging_folders(machine: SystemFolders, project: str, real: Path) -> list[StagingFolder]:
-    """Name one project's staging folders outside of it, oldest generation first.
+    """List one project's staging folders outside of it, oldest generation first.
 
     `real` is the project's folder without links.
     """
@@ -152,7 +144,7 @@ def list_staging_folders(machine: SystemFolders, project: str, real: Path) -> li
 def check_staging_folder(
     found: ConfigPath, staging: StagingFolder, user_id: int
 ) -> StagingFolderRecord:
-    """Record a staging folder, with the problem that forbids reading it, if any (R004-16)."""
+    """Describe a staging folder, with the problem that forbids reading it, if any (R004-16)."""
     mode = stat.S_IMODE(found.status.st_mode)
     return StagingFolderRecord(
         path=str(staging.path),
@@ -164,20 +156,19 @@ def check_staging_folder(
 
 
 def save_file_kind(name: str) -> SaveFileKind | None:
-    """Return what a memory-save file is for; None if files of this name are not tracked."""
+    """Return the kind of a save file by its name; None if such files are not tracked."""
     if name.startswith("context-") and name.endswith(".txt"):
         return SaveFileKind.CONTEXT
     return _KIND_BY_NAME.get(name)
 
 
-def read_save_file(
-    found: ConfigPath, kind: SaveFileKind, staging: StagingFolder, user_id: int
-) -> SaveFileRecord:
-    """Read one file; a torn or foreign one is kept as that.
+def read_save_file(found: ConfigPath, staging: StagingFolder, user_id: int) -> SaveFileRecord:
+    """Read a file of a known kind, or the problem that it has.
 
-    Raises OSError where it cannot be read now.
+    Raises OSError if it cannot be read now.
     """
-    fact = SaveFileRecord(
+    kind = save_file_kind(found.path.name) or SaveFileKind.CONTEXT
+    record = SaveFileRecord(
         path=str(found.path),
         folder=str(staging.path),
         kind=kind,
@@ -186,16 +177,10 @@ def read_save_file(
         mark=found.mark,
         problem=read_problem(found) or _owner_problem(found, user_id),
     )
-    if fact.problem or kind is SaveFileKind.CONTEXT:
-        return fact
-    try:
-        data = read_config_file(found, MAX_SAVE_FILE_BYTES)
-    except FileTooLargeError as error:
-        return msgspec.structs.replace(fact, problem=error.strerror)
-    try:
-        return msgspec.structs.replace(fact, content=_READERS[kind](data))
-    except InvalidJsonError as error:
-        return msgspec.structs.replace(fact, problem=str(error))
+    if kind is SaveFileKind.CONTEXT:
+        return record
+    read = _READERS[kind]
+    return add_content(record, found, MAX_SAVE_FILE_BYTES, lambda data: {"content": read(data)})
 
 
 def _path_hash(text: str) -> str:
@@ -210,7 +195,7 @@ def _folder_problem(
     if not stat.S_ISDIR(found.status.st_mode):
         return "is not a folder"
     # Inside a project the folder has the project's own permissions.
-    if staging.generation is not StagingLocation.PROJECT and mode & _OTHERS_MODE_BITS:
+    if staging.generation is not StagingLocation.PROJECT and mode & 0o077:
         return f"lets others in (mode {mode:04o})"
     return _owner_problem(found, user_id)
 
@@ -220,23 +205,16 @@ def _owner_problem(found: ConfigPath, user_id: int) -> str | None:
     return None if owner == user_id else f"belongs to user {owner}, not to {user_id}"
 
 
-def _decode_object(data: bytes) -> dict[str, Any]:
-    said = decode_json(data)
-    if not isinstance(said, dict):
-        raise InvalidJsonError("is not a JSON object")
-    return said
-
-
 def _read_result(data: bytes) -> SaveFileContent:
-    said = _decode_object(data)
-    timing = as_object(said.get("phase_timing"))
+    fields = decode_object(data)
+    timing = as_object(fields.get("phase_timing"))
     return SaveFileContent(
-        at=as_ms(said.get("saved_at")),
-        session_id=as_title(said.get("session_id")),
-        project=as_title(said.get("project")),
-        categories=_names_or_none(said, "categories"),
-        titles=_names_or_none(said, "titles"),
-        errors=_errors_or_none(said),
+        at=as_ms(fields.get("saved_at")),
+        session_id=as_title(fields.get("session_id")),
+        project=as_title(fields.get("project")),
+        categories=_names_or_none(fields, "categories"),
+        titles=_names_or_none(fields, "titles"),
+        errors=_errors_or_none(fields),
         phase_ms={
             as_title(name) or "": taken
             for name, value in list(timing.items())[:MAX_JSON_ITEMS]
@@ -247,38 +225,38 @@ def _read_result(data: bytes) -> SaveFileContent:
 
 
 def _read_pending(data: bytes) -> SaveFileContent:
-    said = _decode_object(data)
+    fields = decode_object(data)
     return SaveFileContent(
-        at=as_ms(said.get("timestamp")),
-        session_id=as_title(said.get("session_id")),
-        reason=as_title(said.get("reason")),
-        categories=_names_or_none(said, "categories"),
-        succeeded=_names_or_none(said, "succeeded_categories"),
-        errors=_errors_or_none(said),
+        at=as_ms(fields.get("timestamp")),
+        session_id=as_title(fields.get("session_id")),
+        reason=as_title(fields.get("reason")),
+        categories=_names_or_none(fields, "categories"),
+        succeeded=_names_or_none(fields, "succeeded_categories"),
+        errors=_errors_or_none(fields),
     )
 
 
 def _read_triage(data: bytes) -> SaveFileContent:
-    said = _decode_object(data)
-    parallel = as_object(said.get("parallel_config"))
+    fields = decode_object(data)
+    parallel = as_object(fields.get("parallel_config"))
     models = as_object(parallel.get("category_models")) | {
         "default": parallel.get("default_model"),
         "verification": parallel.get("verification_model"),
     }
-    wanted = [
+    categories = [
         TriageCategory(
             category=name,
             score=as_float(entry.get("score")),
             context_file=as_title(entry.get("context_file")),
             description=as_title(entry.get("description")),
         )
-        for entry in map(as_object, as_list(said.get("categories")))
+        for entry in map(as_object, as_list(fields.get("categories")))
         if (name := as_title(entry.get("category")))
     ]
     return SaveFileContent(
-        at=as_ms(said.get("triage_start_ts")),
-        categories=_names_or_none(said, "categories"),
-        triage=tuple(wanted),
+        at=as_ms(fields.get("triage_start_ts")),
+        categories=_names_or_none(fields, "categories"),
+        triage=tuple(categories),
         models={
             as_title(name) or "": model
             for name, value in list(models.items())[:MAX_JSON_ITEMS]
@@ -296,12 +274,12 @@ def _read_state(data: bytes) -> SaveFileContent:
         return SaveFileContent()
     if text[:1] not in {b"{", b"["}:
         return SaveFileContent(at=_plain_time(text))
-    said = _decode_object(text)
+    fields = decode_object(text)
     return SaveFileContent(
-        at=as_ms(said.get("timestamp")),
-        session_id=as_title(said.get("session_id")),
-        state=as_title(said.get("state")),
-        pid=as_int(said.get("pid")),
+        at=as_ms(fields.get("timestamp")),
+        session_id=as_title(fields.get("session_id")),
+        state=as_title(fields.get("state")),
+        pid=as_int(fields.get("pid")),
     )
 
 
@@ -319,26 +297,24 @@ def _plain_time(text: bytes) -> int | None:
         return as_ms(text.decode("ascii", "replace"))
 
 
-def _names_or_none(said: dict[str, Any], key: str) -> tuple[str, ...] | None:
-    """Return a list of names; an empty list means something else than None, a missing one."""
-    value = said.get(key)
-    return (
-        as_titles(as_list(value), "category", "title", "name") if isinstance(value, list) else None
-    )
-
-
-def _errors_or_none(said: dict[str, Any]) -> tuple[SaveError, ...] | None:
-    value = said.get("errors")
+def _names_or_none(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
+    """Return a list of names, which may be empty; None if it is missing."""
+    value = fields.get(key)
     if not isinstance(value, list):
         return None
-    return tuple(_to_save_error(each) for each in as_list(value))
+    return as_titles(as_list(value), "category", "title", "name")
 
 
-def _to_save_error(value: object) -> SaveError:
-    said = as_object(value)
-    if said:
-        return SaveError(as_title(said.get("category")) or "", as_title(said.get("error")) or "")
-    return SaveError("", as_title(value) or "")
+def _errors_or_none(fields: dict[str, Any]) -> tuple[SaveError, ...] | None:
+    errors = fields.get("errors")
+    if not isinstance(errors, list):
+        return None
+    return tuple(
+        SaveError(as_title(error.get("category")) or "", as_title(error.get("error")) or "")
+        if isinstance(error, dict)
+        else SaveError("", as_title(error) or "")
+        for error in as_list(errors)
+    )
 
 
 _READERS: Final = {
