@@ -65,9 +65,7 @@ class PostCompactionEstimates:
         A file that cannot be read is skipped: the scan reports it.
         """
         post_scan_writer.delete_answered_estimates(self._writer)
-        pending = post_scan_writer.unanswered_compactions(
-            self._writer, _query_filter(session_ids)
-        )
+        pending = post_scan_writer.unanswered_compactions(self._writer, _query_filter(session_ids))
         estimated = []
         for compaction in pending:
             try:

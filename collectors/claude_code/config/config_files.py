@@ -314,7 +314,7 @@ class FileFollower(Generic[RecordT]):
         self._writer: Final = writer
         self._problems: Final = problems
         self._table: Final = table
-        self._save: Final = save
+        self._save: Final[Callable[[Writer, list[RecordT]], None] | None] = save
         self._fix: Final = fix
         self._known: Final = files_seen(writer.connection, table)
 
