@@ -10,8 +10,7 @@ from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
 from ..transcript.conversation import Entry, PartKind, Role, last_boundary
-from ..transcript.parent_chain import retained_uuids
-from ..transcript.visible_messages import is_call
+from ..transcript.visible_messages import is_call, retained_uuids
 from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
 

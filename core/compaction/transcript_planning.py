@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ..measure.models import SMALL_WINDOW
 from ..transcript.conversation import Role, last_boundary
-from ..transcript.parent_chain import retained_uuids
+from ..transcript.visible_messages import retained_uuids
 from .edit_builder import FindOperations, OperationReason
 from .plan import (
     DEFAULT_MAX_SEVERITY,

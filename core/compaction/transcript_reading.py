@@ -29,8 +29,7 @@ from ..transcript.conversation import (
     without_sidechains,
 )
 from ..transcript.entry_decoder import iter_entries
-from ..transcript.parent_chain import follow_chain, retained_uuids
-from ..transcript.visible_messages import is_call, visible_entries
+from ..transcript.visible_messages import follow_chain, is_call, retained_uuids, visible_entries
 from .edit_builder import count_saved_bytes, make_replacements
 from .plan import (
     DEFAULT_OPTIONS,

@@ -1,7 +1,7 @@
 """A conversation as its transcript holds it: entries, messages, segments between compactions.
 
-Texts are as the model reads them, control characters included: they are measured and edited,
-and sanitized before any of them is shown. Names and paths are sanitized already.
+Texts are as the model reads them, control characters included, because they are measured and
+edited; sanitize them before you show them. Names and paths are sanitized already.
 """
 
 from __future__ import annotations
@@ -19,17 +19,16 @@ from msgspec.structs import replace
 class TokenUsage(msgspec.Struct, frozen=True, gc=False):
     """Token counts of one request, as the API reports them."""
 
-    input_tokens: int = 0  # input that was neither read from nor written to the cache
+    input_tokens: int = 0  # neither read from nor written to the cache
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
     output_tokens: int = 0
 
 
 def context_tokens(usage: TokenUsage) -> int:
-    """Tokens that the model saw: the input side of one request, output excluded.
+    """Return the tokens that the model saw: the input side of one request.
 
-    Source: the client's own `used_percentage` (reference: claude-code-formats 3.1 A,
-    confirmed on 2.1.329).
+    Source: the client's own `used_percentage` (claude-code-formats 3.1 A, confirmed on 2.1.329).
     """
     return usage.input_tokens + usage.cache_creation_tokens + usage.cache_read_tokens
 
@@ -39,24 +38,20 @@ AGENT_RESUMED_MS: Final = 2_000
 
 
 class Role(StrEnum):
-    """Who speaks, as the API knows it."""
-
     USER = "user"
     ASSISTANT = "assistant"
 
 
 class PartKind(StrEnum):
-    """What a part of a message is."""
-
     PROMPT = "prompt"  # a person's words
     TEXT = "text"  # the model's words
     THINKING = "thinking"
     TOOL_INPUT = "tool_input"
     TOOL_RESULT = "tool_result"
-    AGENT_RETURN = "agent_return"  # what an agent gave back, at once or as a notification
-    ATTACHMENT = "attachment"  # what the client put in by itself
-    SUMMARY = "summary"  # what a compaction kept
-    META = "meta"  # what the client wrote in a person's place: a skill's body, a command's output
+    AGENT_RETURN = "agent_return"  # what an agent returned, at once or as a notification
+    ATTACHMENT = "attachment"  # what the client added by itself
+    SUMMARY = "summary"  # what a compaction left
+    META = "meta"  # the client's text in a user's line: a skill's body, a command's output
 
 
 class MessagePart(msgspec.Struct, frozen=True, gc=False):
@@ -64,11 +59,10 @@ class MessagePart(msgspec.Struct, frozen=True, gc=False):
 
     kind: PartKind
     text: str = ""
-    name: str = ""  # of a tool, or the attachment's kind
-    tool_use_id: str | None = None  # of the call, in the call and in its result
-    path: str | None = None
-    """The file that a tool read or wrote, also in its result, or that was attached."""
-    media: int = 0  # images and documents
+    name: str = ""  # of the tool, or the attachment's kind
+    tool_use_id: str | None = None  # of a call and of its result
+    path: str | None = None  # of the file that a call or its result is about, or that was attached
+    media: int = 0  # number of images and documents
     failed: bool = False
 
 
@@ -76,38 +70,37 @@ RESULT_KINDS: Final = frozenset({PartKind.TOOL_RESULT, PartKind.AGENT_RETURN})
 
 
 def decode_tool_input(text: str) -> dict[str, Any] | None:
-    """Decode what a tool was asked; None for what is no object."""
+    """Decode a call's input; None for anything but a JSON object."""
     try:
-        asked = msgspec.json.decode(text)
+        value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
-    return asked if isinstance(asked, dict) else None
+    return value if isinstance(value, dict) else None
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):
-    """The system prompt and the tools as a client wrote them down."""
+    """The system prompt and the tools that a client recorded."""
 
     system: tuple[str, ...]
-    tools: tuple[tuple[str, str], ...]  # name, and the whole schema as JSON
+    tools: tuple[tuple[str, str], ...]  # name and whole schema as JSON
 
 
 class Boundary(msgspec.Struct, frozen=True):
-    """What a compaction left of what stands before it; uuids of lines."""
+    """What a compaction kept of the entries before it; uuids of lines."""
 
     trigger: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
-    kept_uuids: tuple[str, ...] = ()  # messages that stay, in their order
-    kept_range: tuple[str, str] | None = None
-    """First and last message of what stays, where they are not listed."""
-    anchor_uuid: str | None = None  # the line after which they stand
+    kept_uuids: tuple[str, ...] = ()  # in their order
+    kept_range: tuple[str, str] | None = None  # first and last kept message, if they are not listed
+    anchor_uuid: str | None = None  # the line that the kept messages follow
 
 
 class Microcompaction(msgspec.Struct, frozen=True):
-    """What a microcompaction took out of the client's requests; the transcript keeps it."""
+    """What a microcompaction removed from the client's requests; the transcript keeps it."""
 
     results: tuple[str, ...]  # tool calls whose results the model sees replaced by a short text
-    attachments: tuple[str, ...]  # uuids of lines that are not sent any more
+    attachments: tuple[str, ...]  # uuids of lines that are no longer sent
     saved_tokens: int | None = None  # by the client's estimate
 
 
@@ -116,83 +109,84 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
 
     offset: int  # byte offset in the file
     length: int  # bytes, without the line end
-    line: int  # counted from 1
+    line: int  # from 1
     type: str
     uuid: str | None = None
     parent: str | None = None
     subtype: str | None = None
     at: int | None = None
-    role: Role | None = None  # none for what is no message
+    role: Role | None = None  # None if the line is no message
     parts: tuple[MessagePart, ...] = ()
     message_id: str | None = None
     model: str | None = None
     context_tokens: int | None = None  # input side of the answer's request
     output_tokens: int | None = None
-    thinking_tokens: int | None = None  # of the output, where the API told them apart
+    thinking_tokens: int | None = None  # part of the output, if the API reported it
     leaf_uuid: str | None = None  # the line that the client remembers as its newest (`last-prompt`)
     request_id: str | None = None  # id of the `api-request` that it answers
     sidechain: bool = False
-    hidden: bool = False
-    """Never sent: an error of the API's, written down in the place of an answer."""
+    hidden: bool = False  # never sent: an API error that was recorded in place of an answer
     boundary: Boundary | None = None
     snapshot: PromptSnapshot | None = None
-    replaced_results: tuple[tuple[str, str], ...] = ()
-    """Results that the model sees another text for: tool call and text."""
+    replaced_results: tuple[tuple[str, str], ...] = ()  # tool call, and the text the model sees
     microcompaction: Microcompaction | None = None
     version: str | None = None  # of the client that wrote it
     is_estimate: bool = False
-    """`context_tokens` is an estimate that an edit of ctxtop wrote in the place of the API's."""
+    """`context_tokens` is an estimate that an edit of ctxtop wrote in place of the API's count."""
     unread_fields: tuple[str, ...] = ()
-    """Fields of another kind than any version of the client wrote: what they say is not here."""
+    """Fields of a type that no client version wrote; their content is missing here."""
 
 
 class ConversationMessage(msgspec.Struct, frozen=True):
-    """One message as it is sent: the lines that follow each other in one role, as one."""
+    """One message as it is sent: consecutive lines of one role."""
 
     role: Role
     entries: tuple[Entry, ...]
 
     @property
     def parts(self) -> tuple[MessagePart, ...]:
-        """The blocks of all its lines."""
-        return tuple(piece for entry in self.entries for piece in entry.parts)
+        return tuple(part for entry in self.entries for part in entry.parts)
 
     @property
     def key(self) -> str:
-        """An id that is the same whenever the file is read (R003-11)."""
+        """An id that stays the same on every read of the file (R003-11)."""
         first = self.entries[0]
         return first.uuid or f"at {first.offset}"
 
     @property
     def text(self) -> str:
-        """What it says, block by block; the calls' inputs and results too (R003-02)."""
-        return "\n".join(piece.text for piece in self.parts if piece.text)
+        """All text, calls' inputs and results included (R003-02)."""
+        return "\n".join(part.text for part in self.parts if part.text)
 
 
-def has_prompt(said: Entry | ConversationMessage) -> bool:
-    """Whether it holds a person's words, and so begins a turn."""
-    return any(piece.kind is PartKind.PROMPT for piece in said.parts)
+def has_prompt(message: Entry | ConversationMessage) -> bool:
+    """Return whether a message holds a person's words, and so begins a turn."""
+    return any(part.kind is PartKind.PROMPT for part in message.parts)
 
 
 def only_thinks(entry: Entry) -> bool:
-    return all(piece.kind is PartKind.THINKING for piece in entry.parts)
+    return all(part.kind is PartKind.THINKING for part in entry.parts)
+
+
+def with_parts(entry: Entry, parts: Iterable[MessagePart]) -> Entry:
+    changed = tuple(parts)
+    return entry if changed == entry.parts else replace(entry, parts=changed)
 
 
 def without_sidechains(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Leave out agents' lines, which stand in a session's own file (clients up to 2.0).
+    """Leave out agents' lines in a session's file (clients up to 2.0).
 
-    An agent's file is a sidechain from its first line to its last.
+    Every line of an agent's own file is a sidechain.
     """
     return (entry for entry in entries if not entry.sidechain)
 
 
 def last_boundary(entries: Reversible[Entry]) -> Entry | None:
-    """Return the line of the last compaction."""
-    return next((each for each in reversed(entries) if each.boundary), None)
+    return next((entry for entry in reversed(entries) if entry.boundary), None)
 
 
 def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
-    """Return the entries after the last compaction, beginning with its summary."""
+    """Return the entries after the last compaction, its summary first."""
     for place in range(len(entries), 0, -1):
         if entries[place - 1].boundary:
             return entries[place:]
@@ -201,41 +195,41 @@ def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 def remembered_leaf(entries: Reversible[Entry]) -> str | None:
     """Return the uuid of the line that the client remembers as its newest."""
-    return next((each.leaf_uuid for each in reversed(entries) if each.leaf_uuid), None)
+    return next((entry.leaf_uuid for entry in reversed(entries) if entry.leaf_uuid), None)
 
 
 def newest_model(sent: Reversible[Entry]) -> str | None:
     """Return the model of the last answer that the API measured."""
-    return next((each.model for each in reversed(sent) if each.output_tokens is not None), None)
+    return next((entry.model for entry in reversed(sent) if entry.output_tokens is not None), None)
 
 
 def measured_answers(entries: Reversible[Entry], sent: Reversible[Entry]) -> Iterator[Entry]:
-    """Yield the answers since the last compaction that say what they saw, the newest first."""
+    """Yield the answers since the last compaction whose context was measured, newest first."""
     last = last_boundary(entries)
     start = -1 if last is None else last.offset
     return (
-        each
-        for each in reversed(sent)
-        if each.context_tokens and each.offset > start and each.message_id
+        entry
+        for entry in reversed(sent)
+        if entry.context_tokens and entry.offset > start and entry.message_id
     )
 
 
 def group_messages(entries: tuple[Entry, ...] | list[Entry]) -> list[ConversationMessage]:
-    """Put the lines together that are one message: an answer's, and a user's that follow.
+    """Group the lines of one answer, and consecutive lines of the user.
 
-    Source: client 2.1.329 (`api-request-blob` holds the user's lines that follow each other
-    as one message, and an answer's lines as another).
+    Source: client 2.1.329 (`api-request-blob` holds consecutive user lines as one message, and an
+    answer's lines as another).
     """
-    found: list[ConversationMessage] = []
+    messages: list[ConversationMessage] = []
     for entry in entries:
         if entry.role is None or entry.hidden or not entry.parts:
             continue
-        last = found[-1] if found else None
+        last = messages[-1] if messages else None
         if last and last.role is entry.role and _belongs_to(last, entry):
-            found[-1] = ConversationMessage(last.role, (*last.entries, entry))
+            messages[-1] = ConversationMessage(last.role, (*last.entries, entry))
         else:
-            found.append(ConversationMessage(entry.role, (entry,)))
-    return found
+            messages.append(ConversationMessage(entry.role, (entry,)))
+    return messages
 
 
 def _belongs_to(message: ConversationMessage, entry: Entry) -> bool:
@@ -244,61 +238,67 @@ def _belongs_to(message: ConversationMessage, entry: Entry) -> bool:
     return entry.message_id is not None and message.entries[-1].message_id == entry.message_id
 
 
-_SPOKEN: Final = frozenset(PartKind) - {PartKind.META, PartKind.ATTACHMENT}
-"""What a conversation consists of; the client puts the rest at the beginning of any file."""
-
-
 class Segment(msgspec.Struct, frozen=True):
-    """What stands between two compactions, and what the second made of it."""
+    """The entries between two compactions, and what the second one made of them."""
 
-    entries: tuple[Entry, ...]
-    """From the boundary before it, whose summary and attachments come first."""
-    end: Entry  # the line of the boundary
+    entries: tuple[Entry, ...]  # the first compaction's summary and attachments come first
+    end: Entry  # the line of the second boundary
     boundary: Boundary
-    summary: str  # empty where none follows before the next answer
+    summary: str  # empty if none follows before the next answer
     kept: tuple[Entry, ...]
-    attached: tuple[Entry, ...] = ()
-    """What the client attached before the next answer: files that it read again, or named."""
+    attached: tuple[Entry, ...] = ()  # added before the next answer: files read again or named
 
     @property
     def has_history(self) -> bool:
-        """Whether anything that was said stands before the boundary.
+        """Whether any conversation stands before the boundary.
 
-        False in a file that begins at its compaction: what was forgotten cannot be known.
+        False in a file that begins at its compaction: what was forgotten cannot be known. The
+        client begins any file with meta lines and attachments, which do not count.
         """
-        return any(piece.kind in _SPOKEN for entry in self.entries for piece in entry.parts)
+        added = {PartKind.META, PartKind.ATTACHMENT}
+        return any(part.kind not in added for entry in self.entries for part in entry.parts)
 
 
 def split_segments(entries: Iterable[Entry]) -> Iterator[Segment]:
-    """Cut a conversation at its compactions; what follows the last one is no segment.
+    """Split a conversation at its compactions; the entries after the last one are no segment.
 
-    Give the entries of one context: an agent's file whole, a session's without sidechains.
-    A line that is appended again counts where it stood first, a boundary too: it is the same
-    compaction (claude-code-formats 1.7, point 6; 11.2).
+    `entries` are of one context: an agent's file, or a session's without sidechains. A line that
+    was appended again, a boundary too, counts only where it first stood (claude-code-formats 1.7,
+    point 6; 11.2).
     """
     chain = drop_repeated_entries(entries)
-    ends = [(n, entry.boundary) for n, entry in enumerate(chain) if entry.boundary]
+    ends = [(place, entry.boundary) for place, entry in enumerate(chain) if entry.boundary]
     start = 0
     for number, (end, boundary) in enumerate(ends):
         until = ends[number + 1][0] if number + 1 < len(ends) else len(chain)
+        # The answer after a compaction does not change it any more.
+        after = list(
+            takewhile(
+                lambda entry: entry.role is not Role.ASSISTANT or entry.hidden,
+                chain[end + 1 : until],
+            )
+        )
         yield Segment(
             entries=tuple(chain[start:end]),
             end=chain[end],
             boundary=boundary,
-            summary=_summary_text(chain[end + 1 : until]),
+            summary=next(
+                (
+                    part.text
+                    for entry in after
+                    for part in entry.parts
+                    if part.kind is PartKind.SUMMARY
+                ),
+                "",
+            ),
             kept=kept_entries(boundary, chain[:end]),
-            attached=_attached(chain[end + 1 : until]),
+            attached=tuple(entry for entry in after if entry.type == "attachment"),
         )
         start = end + 1
 
 
-def _attached(after: Iterable[Entry]) -> tuple[Entry, ...]:
-    said = takewhile(lambda entry: entry.role is not Role.ASSISTANT or entry.hidden, after)
-    return tuple(entry for entry in said if entry.type == "attachment")
-
-
 def drop_repeated_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """Leave out lines whose uuid stood before, in their order."""
+    """Keep the first line of each uuid."""
     seen: set[str] = set()
     first = []
     for entry in entries:
@@ -313,11 +313,11 @@ def kept_entries(boundary: Boundary, before: Sequence[Entry]) -> tuple[Entry, ..
     """Find the messages that a compaction keeps, in the order of their lines.
 
     Clients of 2.1.2xx and later list them; older ones name the first and the last
-    (claude-code-formats 3.6). What is not on disk, or a pair that is not there, is left out.
+    (claude-code-formats 3.6). A message or a range that is not on disk is left out.
     """
     if boundary.kept_uuids:
-        wanted = frozenset(boundary.kept_uuids)
-        return tuple(entry for entry in before if entry.uuid in wanted)
+        kept = frozenset(boundary.kept_uuids)
+        return tuple(entry for entry in before if entry.uuid in kept)
     if boundary.kept_range is None:
         return ()
     places = {entry.uuid: place for place, entry in enumerate(before) if entry.uuid}
@@ -327,16 +327,6 @@ def kept_entries(boundary: Boundary, before: Sequence[Entry]) -> tuple[Entry, ..
     return tuple(entry for entry in before[head : tail + 1] if entry.role is not None)
 
 
-def _summary_text(after: Iterable[Entry]) -> str:
-    for entry in after:
-        for piece in entry.parts:
-            if piece.kind is PartKind.SUMMARY:
-                return piece.text
-        if entry.role is Role.ASSISTANT and not entry.hidden:
-            break
-    return ""
-
-
 CLEARED_RESULT_TEXT: Final = "[Old tool result content cleared]"
 """What the model sees for a result that the client cleared (claude-code-formats 3.5)."""
 
@@ -344,25 +334,21 @@ CLEARED_RESULT_TEXT: Final = "[Old tool result content cleared]"
 class ClearedContent(msgspec.Struct, frozen=True):
     """What one request did not hold although lines before it do."""
 
-    results: frozenset[str] = frozenset()  # tool calls whose results were replaced by CLEARED
-    attachments: frozenset[str] = frozenset()  # uuids of lines that were left out
+    results: frozenset[str]  # tool calls whose results were replaced by CLEARED_RESULT_TEXT
+    attachments: frozenset[str]  # uuids of lines that were left out
 
     def includes(self, entry: Entry, part: MessagePart) -> bool:
-        """Return whether a piece of an entry was cleared."""
         if entry.uuid in self.attachments:
             return True
         return part.kind in RESULT_KINDS and part.tool_use_id in self.results
 
 
-NOTHING_CLEARED: Final = ClearedContent()
-
-
 def find_cleared_content(answer: Entry, entries: Iterable[Entry]) -> ClearedContent:
-    """Collect what microcompactions had cleared when an answer was asked for.
+    """Collect what microcompactions had cleared from the request of an answer.
 
     The client clears in memory: the process that cleared goes on without the texts, and a
     later one reads them from the transcript and sends them whole (seen in client 2.1.329).
-    Of a process its version alone is written down, so another version is another process.
+    A line names only the version of its process, so another version is another process.
     """
     clearings = [
         entry.microcompaction
@@ -371,77 +357,68 @@ def find_cleared_content(answer: Entry, entries: Iterable[Entry]) -> ClearedCont
         and entry.offset < answer.offset
         and entry.version == answer.version
     ]
-    if not clearings:
-        return NOTHING_CLEARED
     return ClearedContent(
-        frozenset(call for each in clearings for call in each.results),
-        frozenset(uuid for each in clearings for uuid in each.attachments),
+        frozenset(call for clearing in clearings for call in clearing.results),
+        frozenset(uuid for clearing in clearings for uuid in clearing.attachments),
     )
 
 
 def remove_cleared_content(sent: Sequence[Entry], cleared: ClearedContent) -> list[Entry]:
-    """Return entries as a request held them from which something was cleared."""
-    if cleared == NOTHING_CLEARED:
-        return list(sent)
     return [
-        _with_cleared_results(entry, cleared)
+        with_parts(
+            entry,
+            (
+                replace(part, text=CLEARED_RESULT_TEXT, media=0)
+                if cleared.includes(entry, part)
+                else part
+                for part in entry.parts
+            ),
+        )
         for entry in sent
         if entry.uuid not in cleared.attachments
     ]
 
 
-def _with_cleared_results(entry: Entry, cleared: ClearedContent) -> Entry:
-    if not any(cleared.includes(entry, piece) for piece in entry.parts):
-        return entry
-    pieces = (
-        replace(piece, text=CLEARED_RESULT_TEXT, media=0)
-        if cleared.includes(entry, piece)
-        else piece
-        for piece in entry.parts
-    )
-    return replace(entry, parts=tuple(pieces))
-
-
 def cleared_result_ids(entries: Iterable[Entry]) -> set[str]:
-    """Name the tool calls whose results the model saw replaced, as the transcript shows it.
+    """Return the tool calls whose results the model saw replaced.
 
     Microcompact boundaries and content replacements name them; a rewritten transcript holds
-    the text in the result's place.
+    the replacement in place of the result.
     """
-    found: set[str] = set()
+    ids: set[str] = set()
     for entry in entries:
-        found.update(call for call, _ in entry.replaced_results)
+        ids.update(call for call, _ in entry.replaced_results)
         if entry.microcompaction is not None:
-            found.update(entry.microcompaction.results)
-        found |= replaced_result_ids(entry.parts)
-    return found
+            ids.update(entry.microcompaction.results)
+        ids |= replaced_result_ids(entry.parts)
+    return ids
 
 
 def replaced_result_ids(parts: Iterable[MessagePart]) -> set[str]:
-    """Name the calls whose result is the text that stands for a cleared one."""
+    """Return the calls whose result is CLEARED_RESULT_TEXT."""
     return {
-        piece.tool_use_id
-        for piece in parts
-        if piece.kind in RESULT_KINDS
-        and piece.tool_use_id
-        and piece.text.strip() == CLEARED_RESULT_TEXT
+        part.tool_use_id
+        for part in parts
+        if part.kind in RESULT_KINDS
+        and part.tool_use_id
+        and part.text.strip() == CLEARED_RESULT_TEXT
     }
 
 
 _DROPS_THINKING: Final = re.compile(
     r"claude-(?:3-|haiku-[34]|(?:opus-4(?:-[01])?|sonnet-4(?:-[05])?)(?:[-@]\d{8}|$))"
 )
-"""Models that see the thoughts of the turn at hand alone: before Opus 4.5, before Sonnet 4.6,
+"""Models that see the thinking of the current turn only: before Opus 4.5, before Sonnet 4.6,
 and the Haikus before 5.5 (claude-code-formats 3.4)."""
 
 
 def drops_thinking(model: str | None) -> bool:
-    """Whether a model does not see the thinking of earlier turns; an unknown model does."""
+    """Return whether a model does not see the thinking of earlier turns; unknown models do."""
     return model is not None and _DROPS_THINKING.match(model) is not None
 
 
 def is_from_other_model(entry: Entry, model: str | None) -> bool:
-    """Whether another model wrote an answer: a model never gets another model's thinking.
+    """Return whether another model wrote an answer: no model gets another model's thinking.
 
     Source: client 2.1.329, which sends a model its own thinking again once it is back in use.
     """
@@ -449,24 +426,17 @@ def is_from_other_model(entry: Entry, model: str | None) -> bool:
 
 
 def remove_dropped_thinking(entries: Sequence[Entry], model: str | None) -> list[Entry]:
-    """Leave out the thoughts that a model does not see.
+    """Leave out thinking that a model does not see.
 
-    Another model's, and those before the last prompt where it sees the turn at hand alone.
+    That is other models' thinking, and for some models all thinking before the last prompt.
     """
-    last = 0
+    last_prompt = 0
     if drops_thinking(model):
-        last = max((place for place, each in enumerate(entries) if has_prompt(each)), default=0)
+        last_prompt = max((n for n, entry in enumerate(entries) if has_prompt(entry)), default=0)
     kept = [
-        _without_thinking(each) if place < last or is_from_other_model(each, model) else each
-        for place, each in enumerate(entries)
+        with_parts(entry, (part for part in entry.parts if part.kind is not PartKind.THINKING))
+        if place < last_prompt or is_from_other_model(entry, model)
+        else entry
+        for place, entry in enumerate(entries)
     ]
-    return [each for each in kept if each.parts]
-
-
-def _without_thinking(entry: Entry) -> Entry:
-    if not any(piece.kind is PartKind.THINKING for piece in entry.parts):
-        return entry
-    return replace(
-        entry,
-        parts=tuple(piece for piece in entry.parts if piece.kind is not PartKind.THINKING),
-    )
+    return [entry for entry in kept if entry.parts]

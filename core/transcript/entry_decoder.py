@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from sys import intern
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -26,7 +26,6 @@ from .line_decoder import (
     JSON_TRUE,
     SYNTHETIC_MODEL,
     CompactMetadata,
-    MicrocompactMetadata,
     NotJsonError,
     RawBlock,
     RawMessage,
@@ -46,14 +45,14 @@ from .sanitize import sanitize_path, sanitize_title
 
 
 class NamedToolCall(msgspec.Struct, frozen=True):
-    """A tool call, as far as its result is named by it."""
+    """The tool and the file of a call, which name its result."""
 
     name: str
     path: str | None
 
 
 class _FileInput(msgspec.Struct):
-    """The fields by which tools name the file that they touch."""
+    """The fields in which tools name the file that they touch."""
 
     file_path: str | None = None
     notebook_path: str | None = None
@@ -61,14 +60,13 @@ class _FileInput(msgspec.Struct):
 
 
 MEDIA_BLOCKS: Final = frozenset({"image", "document"})
-
 THINKING_BLOCKS: Final = frozenset({"thinking", "redacted_thinking"})
 _TOOL_CALL_BLOCKS: Final = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
 
 _AGENT_TASK_OUTPUT: Final = re.compile(
     rf"<task_type>(?:{'|'.join(sorted(AGENT_TASK_TYPES))})</task_type>|<agent_id>"
 )
-"""How the result of asking for a background task's output names an agent's."""
+"""Marks a background task's output as an agent's."""
 
 _file_input_decoder: Final = msgspec.json.Decoder(_FileInput)
 
@@ -120,11 +118,11 @@ def _input_path(raw: Raw | UnsetType) -> str | None:
     if raw is UNSET:
         return None
     try:
-        named = _file_input_decoder.decode(raw)
+        found = _file_input_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError):
         # An input of another tool, whose `path` is something else.
         return None
-    path = named.file_path or named.notebook_path or named.path
+    path = found.file_path or found.notebook_path or found.path
     return sanitize_path(path) if path else None
 
 
@@ -132,12 +130,11 @@ def _tool_result_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> Messa
     call = calls.get(block.tool_use_id or "", NamedToolCall("", None))
     blocks = decode_blocks_strictly(block.content)
     text = "\n".join(each.text or "" for each in blocks)
-    kind = PartKind.TOOL_RESULT
-    asked_of_agent = call.name in AGENT_OUTPUT_TOOLS and _AGENT_TASK_OUTPUT.search(text)
-    if call.name in AGENT_TOOLS or asked_of_agent:
-        kind = PartKind.AGENT_RETURN
+    is_agent = call.name in AGENT_TOOLS or (
+        call.name in AGENT_OUTPUT_TOOLS and _AGENT_TASK_OUTPUT.search(text)
+    )
     return MessagePart(
-        kind,
+        PartKind.AGENT_RETURN if is_agent else PartKind.TOOL_RESULT,
         text,
         call.name,
         block.tool_use_id,
@@ -147,16 +144,12 @@ def _tool_result_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> Messa
     )
 
 
-LAST_PROMPT_TYPE: Final = "last-prompt"
-"""The line in which the client remembers which line is its newest."""
-
-SKIPPED_LINE_STARTS: Final = (
+# Starts of lines that are no part of the conversation and often long.
+_SKIPPED_LINE_STARTS: Final = (
     b'{"type":"api-request',
     b'{"type":"file-history',
     b'{"type":"cost-state',
 )
-"""How lines begin that are no part of the conversation and often long."""
-
 
 _CHAINED_TYPES: Final = frozenset({"user", "assistant", "system", "attachment", "progress"})
 """Types of lines that have a parent; older clients wrote `progress` between two others."""
@@ -165,18 +158,14 @@ _READ_FIELDS: Final = frozenset(
     {
         "type", "subtype", "uuid", "parentUuid", "timestamp", "isSidechain", "isMeta",
         "isCompactSummary", "isApiErrorMessage", "leafUuid", "origin", "replacements",
-        "microcompactMetadata",
+        "microcompactMetadata", "compactMetadata",
     }
 )  # fmt: skip
-"""Fields that make an entry what it is, besides its message and what a compaction kept."""
+"""Fields that an entry is made of, besides its message."""
 
 
 def read_entries(path: Path, start: int = 0) -> list[Entry]:
-    """Read the entries of a transcript in the order of its file; what is no entry is left out.
-
-    For what has to look at all of them at once; `iter_entries` gives them one by one.
-    Raises OSError where the file cannot be read.
-    """
+    """Read all entries at once, as `iter_entries` does."""
     return list(iter_entries(path, start))
 
 
@@ -189,7 +178,7 @@ def iter_entries(path: Path, start: int = 0) -> Iterator[Entry]:
     calls: dict[str, NamedToolCall] = {}
     for offset, number, data in iter_lines(path, start):
         entry = decode_entry(offset, data, calls, number)
-        # A line may be long: it is held no longer than it takes to read it.
+        # A line may be long: free it before the next one is read.
         del data
         if entry is not None:
             yield entry
@@ -216,34 +205,28 @@ def iter_lines(path: Path, start: int = 0) -> Iterator[tuple[int, int, bytes]]:
 def decode_entry(
     offset: int, data: bytes, calls: dict[str, NamedToolCall], number: int = 0
 ) -> Entry | None:
-    """Read one line; None for what is no entry. `calls` is kept from line to line.
+    """Decode one line; None if it is no entry. Pass the same `calls` for all lines of a file.
 
-    A line with a field that cannot be read is an entry without it, and names it.
+    Fields that cannot be read are left out, and named in `unread_fields`.
     """
-    # To strip it is to copy it, and hardly a line needs it.
-    whole = data.startswith(b"{") and data.endswith((b"}", b"}\n"))
-    text = data if whole else data.strip(LINE_PADDING + b"\n")
-    if not text or text.startswith(SKIPPED_LINE_STARTS):
+    # Stripping copies the line, and hardly any line needs it.
+    is_plain = data.startswith(b"{") and data.endswith((b"}", b"}\n"))
+    text = data if is_plain else data.strip(LINE_PADDING + b"\n")
+    if not text or text.startswith(_SKIPPED_LINE_STARTS):
         return None
-    place = _LinePlace(offset, len(data.removesuffix(b"\n")), number)
+    place = Entry(offset, len(data.removesuffix(b"\n")), number, type="")
     try:
         try:
             return _to_entry(place, *decode_readable_fields(text), calls)
         except NotJsonError:
-            # Half a sign in what is decoded only here.
+            # A lone surrogate in a field that is decoded only here.
             return _to_entry(place, *decode_readable_fields(repair_line(text)), calls)
     except NotJsonError:
         return None
 
 
-class _LinePlace(NamedTuple):
-    offset: int
-    length: int
-    number: int
-
-
 def _to_entry(
-    place: _LinePlace,
+    place: Entry,
     line: TranscriptLine,
     unread: tuple[str, ...],
     calls: dict[str, NamedToolCall],
@@ -251,10 +234,8 @@ def _to_entry(
     is_entry = line.type in _CHAINED_TYPES or line.replacements or line.leaf_uuid
     if not (is_entry or {"type", "replacements", "leafUuid"}.intersection(unread)):
         return None
-    entry = Entry(
-        offset=place.offset,
-        length=place.length,
-        line=place.number,
+    entry = replace(
+        place,
         type=line.type or "",
         uuid=line.uuid,
         parent=line.parent_uuid,
@@ -262,10 +243,10 @@ def _to_entry(
         at=timestamp_to_ms(line.timestamp),
         sidechain=bool(line.is_sidechain),
         request_id=line.request_ref,
-        leaf_uuid=line.leaf_uuid if line.type == LAST_PROMPT_TYPE else None,
-        # Every line says it: it is held once.
+        leaf_uuid=line.leaf_uuid if line.type == "last-prompt" else None,
+        # Every line has it: share one string.
         version=intern(line.version) if line.version else None,
-        unread_fields=tuple(name for name in unread if _is_read(name, line.type)),
+        unread_fields=tuple(name for name in unread if _is_used(name, line.type)),
     )
     if line.type == "assistant":
         return _assistant_entry(entry, line, calls)
@@ -275,50 +256,57 @@ def _to_entry(
         return _attachment_entry(entry, line)
     if line.type == "system":
         return _system_entry(entry, line)
-    named = [(each.tool_use_id, each.replacement) for each in line.replacements or ()]
-    return replace(entry, replaced_results=tuple((who, what or "") for who, what in named if who))
+    return replace(
+        entry,
+        replaced_results=tuple(
+            (each.tool_use_id, each.replacement or "")
+            for each in line.replacements or ()
+            if each.tool_use_id
+        ),
+    )
 
 
-def _is_read(field: str, line_type: str | None) -> bool:
+def _is_used(field: str, line_type: str | None) -> bool:
     name = field.partition(".")[0]
     if name == "message":
         return line_type in {None, "user", "assistant"}
-    return name in _READ_FIELDS or name == "compactMetadata"
+    return name in _READ_FIELDS
 
 
-def _read_message(
-    message: RawMessage, kind: PartKind, calls: dict[str, NamedToolCall]
-) -> tuple[tuple[MessagePart, ...], tuple[str, ...]]:
-    """Return the parts of a message, and which of its fields cannot be read."""
+def _with_message(
+    entry: Entry,
+    role: Role,
+    message: RawMessage,
+    kind: PartKind,
+    calls: dict[str, NamedToolCall],
+) -> Entry:
     try:
-        return decode_parts(decode_blocks_strictly(message.content), kind, calls), ()
+        parts = decode_parts(decode_blocks_strictly(message.content), kind, calls)
     except UnexpectedShapeError:
-        return (), ("message.content",)
+        unread = (*entry.unread_fields, "message.content")
+        return replace(entry, role=role, unread_fields=unread)
+    return replace(entry, role=role, parts=parts)
 
 
 def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCall]) -> Entry:
-    said = line.message or RawMessage()
+    message = line.message or RawMessage()
     failed = bool(line.is_api_error_message)
-    parts, unread = _read_message(said, PartKind.TEXT, calls)
     answer = replace(
-        entry,
-        role=Role.ASSISTANT,
-        parts=parts,
-        message_id=said.id,
-        model=sanitize_title(said.model or "") or None,
+        _with_message(entry, Role.ASSISTANT, message, PartKind.TEXT, calls),
+        message_id=message.id,
+        model=sanitize_title(message.model or "") or None,
         hidden=failed,
-        unread_fields=entry.unread_fields + unread,
     )
-    if said.usage is None or said.model == SYNTHETIC_MODEL or failed:
+    if message.usage is None or message.model == SYNTHETIC_MODEL or failed:
         return answer
-    spent, context = read_usage(said.usage)
-    details = said.usage.output_tokens_details
+    usage, context = read_usage(message.usage)
+    details = message.usage.output_tokens_details
     return replace(
         answer,
         context_tokens=context,
-        output_tokens=spent.output_tokens,
+        output_tokens=usage.output_tokens,
         thinking_tokens=details.thinking_tokens if details else None,
-        is_estimate=is_estimated_usage(said.usage),
+        is_estimate=is_estimated_usage(message.usage),
     )
 
 
@@ -328,8 +316,7 @@ def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCa
         kind = PartKind.SUMMARY
     elif line.origin and line.origin.kind == "task-notification":
         kind = PartKind.META
-    parts, unread = _read_message(line.message or RawMessage(), kind, calls)
-    return replace(entry, role=Role.USER, parts=parts, unread_fields=entry.unread_fields + unread)
+    return _with_message(entry, Role.USER, line.message or RawMessage(), kind, calls)
 
 
 def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
@@ -356,8 +343,13 @@ def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
 def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:
     if line.subtype == COMPACT_BOUNDARY:
         return replace(entry, boundary=_to_boundary(line.compact_metadata or CompactMetadata()))
-    if line.subtype == "microcompact_boundary":
-        return replace(entry, microcompaction=_to_microcompaction(line.microcompact_metadata))
+    if line.subtype == "microcompact_boundary" and (cleared := line.microcompact_metadata):
+        microcompaction = Microcompaction(
+            results=tuple(cleared.compacted_tool_ids),
+            attachments=tuple(cleared.cleared_attachments),
+            saved_tokens=cleared.tokens_saved,
+        )
+        return replace(entry, microcompaction=microcompaction)
     if line.subtype == "local_command":
         text = decode_string(line.content)
         parts = (MessagePart(PartKind.META, text, "local_command"),) if text else ()
@@ -365,25 +357,15 @@ def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:
     return entry
 
 
-def _to_boundary(said: CompactMetadata) -> Boundary:
-    messages, segment = said.preserved_messages, said.preserved_segment
-    ends = (segment.head_uuid, segment.tail_uuid) if segment else (None, None)
+def _to_boundary(metadata: CompactMetadata) -> Boundary:
+    messages, segment = metadata.preserved_messages, metadata.preserved_segment
+    head, tail = (segment.head_uuid, segment.tail_uuid) if segment else (None, None)
     anchored = messages or segment
     return Boundary(
-        trigger=sanitize_title(said.trigger) if said.trigger else None,
-        pre_tokens=said.pre_tokens,
-        post_tokens=said.post_tokens,
+        trigger=sanitize_title(metadata.trigger) if metadata.trigger else None,
+        pre_tokens=metadata.pre_tokens,
+        post_tokens=metadata.post_tokens,
         kept_uuids=(messages.uuids or ()) if messages else (),
-        kept_range=(ends[0], ends[1]) if ends[0] and ends[1] else None,
+        kept_range=(head, tail) if head and tail else None,
         anchor_uuid=anchored.anchor_uuid if anchored else None,
-    )
-
-
-def _to_microcompaction(said: MicrocompactMetadata | None) -> Microcompaction | None:
-    if said is None:
-        return None
-    return Microcompaction(
-        results=tuple(said.compacted_tool_ids),
-        attachments=tuple(said.cleared_attachments),
-        saved_tokens=said.tokens_saved,
     )

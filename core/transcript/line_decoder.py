@@ -1,6 +1,6 @@
 """Decodes a transcript line: its fields, content blocks and token usage, only those used.
 
-Of what is long, and of what differs by version, the bytes are kept and decoded when asked for.
+Fields that are long or that differ by client version stay raw bytes until they are needed.
 """
 
 from __future__ import annotations
@@ -19,23 +19,19 @@ T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
 Count = Annotated[int, Meta(ge=0, le=1 << 40)]
-"""A number of tokens, calls or milliseconds; sums of any larger one would not fit the store."""
+"""A number of tokens, calls or milliseconds; sums of larger ones would not fit the store."""
+
+Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]  # a larger cost is an error
 
 
-Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]
-"""What a session cost; a larger sum is none."""
-
-
-class CacheCreation(msgspec.Struct, gc=False):
-    """Cache writes by lifetime; clients before 2.1.152 wrote only these."""
-
+class CacheCreation(msgspec.Struct, gc=False):  # clients before 2.1.152 wrote only these
     ephemeral_5m_input_tokens: Count | None = None
     ephemeral_1h_input_tokens: Count | None = None
 
 
-class UsageIteration(msgspec.Struct, gc=False):
-    """Counts of one request, or of one step of a server-side tool loop."""
-
+class UsageIteration(
+    msgspec.Struct, gc=False
+):  # one request, or one step of a server-side tool loop
     type: str | None = None
     input_tokens: Count | None = None
     cache_creation_input_tokens: Count | None = None
@@ -45,26 +41,20 @@ class UsageIteration(msgspec.Struct, gc=False):
 
 
 class RawUsage(UsageIteration, gc=False):
-    """`message.usage`; where there are iterations its own counts are their sums."""
+    """`message.usage`; where there are iterations, its own counts are their sums."""
 
     iterations: list[UsageIteration] | None = None
 
 
 class OutputDetails(msgspec.Struct, gc=False):
-    """What the output consisted of."""
-
     thinking_tokens: Count | None = None
 
 
 class DetailedUsage(RawUsage, gc=False):
-    """`message.usage` with what only some answers have."""
-
     output_tokens_details: OutputDetails | None = None
 
 
 class RawMessage(msgspec.Struct, gc=False):
-    """`message` of a user's or assistant's line."""
-
     id: str | None = None
     model: str | None = None
     content: Raw | UnsetType = UNSET
@@ -72,14 +62,10 @@ class RawMessage(msgspec.Struct, gc=False):
 
 
 class PlanInput(msgspec.Struct):
-    """Input of the tool that shows a plan."""
-
     plan: str | None = None
 
 
 class AgentInput(msgspec.Struct):
-    """Input of the tool that starts an agent."""
-
     subagent_type: str | None = None
     description: str | None = None
     prompt: str | None = None
@@ -87,8 +73,6 @@ class AgentInput(msgspec.Struct):
 
 
 class RawBlock(msgspec.Struct, gc=False):
-    """One block of a message's content, or of a tool's result."""
-
     type: str | None = None
     text: str | None = None
     thinking: str | None = None
@@ -110,8 +94,6 @@ class PreservedMessages(msgspec.Struct, rename="camel"):
 
 
 class CompactMetadata(msgspec.Struct, rename="camel"):
-    """`compactMetadata` of a boundary."""
-
     trigger: str | None = None
     pre_tokens: Count | None = None
     post_tokens: Count | None = None
@@ -122,8 +104,6 @@ class CompactMetadata(msgspec.Struct, rename="camel"):
 
 
 class MicrocompactMetadata(msgspec.Struct, rename="camel"):
-    """`microcompactMetadata` of a line that says what the client cleared."""
-
     trigger: str | None = None
     pre_tokens: Count | None = None
     tokens_saved: Count | None = None
@@ -131,9 +111,7 @@ class MicrocompactMetadata(msgspec.Struct, rename="camel"):
     cleared_attachments: list[str] = field(name="clearedAttachmentUUIDs", default_factory=list)
 
 
-class AgentToolResult(msgspec.Struct, rename="camel"):
-    """`toolUseResult` of an agent's tool call."""
-
+class AgentToolResult(msgspec.Struct, rename="camel"):  # `toolUseResult` of an agent's tool call
     agent_id: str | None = None
     task_id: str | None = None
     teammate_id: str | None = field(name="teammate_id", default=None)
@@ -148,8 +126,6 @@ class AgentToolResult(msgspec.Struct, rename="camel"):
 
 
 class TaskOutput(msgspec.Struct):
-    """What `task` says in the result of the tool that waits for a background task."""
-
     task_id: str | None = None
     task_type: str | None = None
     status: str | None = None
@@ -166,29 +142,23 @@ class TaskToolResult(msgspec.Struct):
     task_type: str | None = None
 
 
-class ForkSource(msgspec.Struct, rename="camel"):
-    """Which session a copied line comes from (/branch, the SDK)."""
-
+class ForkSource(
+    msgspec.Struct, rename="camel"
+):  # where a copied line comes from (/branch, the SDK)
     session_id: str | None = None
     message_uuid: str | None = None
 
 
-class MessageOrigin(msgspec.Struct):
-    """Where a user's line came from."""
-
+class MessageOrigin(msgspec.Struct):  # of a user's line
     kind: str | None = None
 
 
-class SourceSession(msgspec.Struct):
-    """One of the sessions that a session was copied from, and how."""
-
+class SourceSession(msgspec.Struct):  # a session that this one was copied from, and how
     id: str | None = None
     via: str | None = None
 
 
-class ProgressStep(msgspec.Struct):
-    """The agent's own line inside a `progress` line."""
-
+class ProgressStep(msgspec.Struct):  # the agent's own line inside a `progress` line
     type: str | None = None
     uuid: str | None = None
     timestamp: str | None = None
@@ -196,22 +166,16 @@ class ProgressStep(msgspec.Struct):
 
 
 class ProgressData(msgspec.Struct, rename="camel"):
-    """`data` of a `progress` line."""
-
     type: str | None = None
     agent_id: str | None = None
     message: Raw | UnsetType = UNSET
 
 
-class ModelIdentity(msgspec.Struct, rename="camel"):
-    """`attachment.identity` of the model's introduction."""
-
+class ModelIdentity(msgspec.Struct, rename="camel"):  # of the model's introduction
     model_id: str | None = None
 
 
 class Attachment(msgspec.Struct):
-    """What the client put in by itself."""
-
     type: str | None = None
     identity: ModelIdentity | None = None
     prompt: Raw | UnsetType = UNSET
@@ -220,15 +184,15 @@ class Attachment(msgspec.Struct):
     messages: Raw | UnsetType = UNSET
 
 
-class ResultReplacement(msgspec.Struct, rename="camel"):
-    """The text that the model sees for a tool's result."""
-
+class ResultReplacement(
+    msgspec.Struct, rename="camel"
+):  # the text that the model sees for a tool's result
     tool_use_id: str | None = None
     replacement: str | None = None
 
 
 class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
-    """The envelope of any line; the fields that most lines have come first, as they stand there."""
+    """The envelope of any line; common fields come first, in the client's order."""
 
     parent_uuid: str | None = None
     is_sidechain: bool | None = None
@@ -275,19 +239,17 @@ class TranscriptLine(msgspec.Struct, gc=False, rename="camel"):
 
     @property
     def at(self) -> int | None:
-        """When it was written; milliseconds since 1970 (UTC)."""
+        """Milliseconds since 1970 (UTC)."""
         return timestamp_to_ms(self.timestamp)
 
     def name_at(self, offset: int) -> str:
-        """Return its uuid, or else where it stands."""
         return self.uuid or f"at {offset}"
 
 
-SYNTHETIC_MODEL: Final = "<synthetic>"
-"""The model of an answer that the client made up: no request, no usage."""
-
-COMPACT_BOUNDARY: Final = "compact_boundary"
-"""The subtype of the `system` line that a compaction leaves."""
+SYNTHETIC_MODEL: Final = "<synthetic>"  # of an answer that the client made up: no request, no usage
+COMPACT_BOUNDARY: Final = (
+    "compact_boundary"  # subtype of the `system` line that a compaction leaves
+)
 
 
 class NotJsonError(ValueError):
@@ -295,7 +257,7 @@ class NotJsonError(ValueError):
 
 
 class UnexpectedShapeError(ValueError):
-    """A line that is JSON, with a field of another kind than any version wrote."""
+    """A line that is JSON, with a field of a type that no client version wrote."""
 
 
 JSON_TRUE: Final = Raw(b"true")
@@ -309,7 +271,7 @@ _fields_decoder: Final = msgspec.json.Decoder(dict[str, Raw])
 
 
 def decode_checked(data: bytes | memoryview | Raw, decode: Callable[[Any], T]) -> T:
-    """Decode with a decoder of msgspec; raises NotJsonError or UnexpectedShapeError instead."""
+    """Decode with msgspec, but raise NotJsonError or UnexpectedShapeError."""
     try:
         return decode(data)
     except msgspec.ValidationError as error:
@@ -321,7 +283,7 @@ def decode_checked(data: bytes | memoryview | Raw, decode: Callable[[Any], T]) -
 
 
 def decode_line(data: bytes | memoryview) -> TranscriptLine:
-    """Decode a line whole; raises NotJsonError or UnexpectedShapeError with the reason."""
+    """Decode all fields; raises NotJsonError or UnexpectedShapeError with the reason."""
     try:
         return decode_checked(data, _line_decoder.decode)
     except NotJsonError:
@@ -329,7 +291,7 @@ def decode_line(data: bytes | memoryview) -> TranscriptLine:
 
 
 def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]]:
-    """Decode a line without the fields of another kind than any version wrote, and name those.
+    """Decode a line, and name the fields that were left out for their unexpected type.
 
     Raises NotJsonError.
     """
@@ -341,39 +303,38 @@ def decode_readable_fields(data: bytes) -> tuple[TranscriptLine, tuple[str, ...]
         return line, tuple(unread)
 
 
-_DIVIDED_FIELDS: Final[dict[str, type[msgspec.Struct]]] = {
+# Fields whose own readable fields are used.
+_NESTED_FIELDS: Final[dict[str, type[msgspec.Struct]]] = {
     "message": RawMessage,
     "compactMetadata": CompactMetadata,
 }
-"""Of these the readable fields count, too."""
 
 
 def _decode_field_by_field(
     data: bytes | Raw, kind: type[StructT], unread: list[str], path: str = ""
 ) -> StructT:
-    present = _fields_decoder.decode(data)
-    known: dict[str, Any] = {}
-    for each in msgspec.structs.fields(kind):
-        raw = present.get(each.encode_name)
+    raw_fields = _fields_decoder.decode(data)
+    readable: dict[str, Any] = {}
+    for known in msgspec.structs.fields(kind):
+        key = known.encode_name
+        raw = raw_fields.get(key)
         if raw is None:
             continue
-        inner = _DIVIDED_FIELDS.get(each.encode_name)
         try:
-            known[each.name] = msgspec.json.decode(raw, type=each.type)
+            readable[known.name] = msgspec.json.decode(raw, type=known.type)
         except msgspec.ValidationError:
-            if inner is not None and memoryview(raw)[0] == _BRACE:
-                name = f"{each.encode_name}."
-                known[each.name] = _decode_field_by_field(raw, inner, unread, name)
+            nested = _NESTED_FIELDS.get(key)
+            if nested is not None and memoryview(raw)[0] == _BRACE:
+                readable[known.name] = _decode_field_by_field(raw, nested, unread, f"{key}.")
             else:
-                unread.append(path + each.encode_name)
-    return kind(**known)
+                unread.append(path + key)
+    return kind(**readable)
 
 
 def decode_blocks(content: Raw | UnsetType) -> list[RawBlock]:
-    """Decode a message's content, which is a string or a list of blocks; else there are none.
+    """Decode a message's content, a string or a list of blocks; anything else is empty.
 
-    Raises NotJsonError where its bytes are not UTF-8: of a part that was only skipped
-    nobody has looked at the bytes.
+    Raises NotJsonError if its bytes are not UTF-8: fields that are kept raw are not checked before.
     """
     try:
         return decode_blocks_strictly(content)
@@ -382,7 +343,7 @@ def decode_blocks(content: Raw | UnsetType) -> list[RawBlock]:
 
 
 def message_blocks(line: TranscriptLine) -> list[RawBlock]:
-    """Decode what a line's message holds; raises NotJsonError as `decode_blocks` does."""
+    """Decode the content of a line's message; raises NotJsonError as `decode_blocks` does."""
     return decode_blocks(line.message.content) if line.message else []
 
 
@@ -391,7 +352,7 @@ def join_texts(blocks: Iterable[RawBlock]) -> str:
 
 
 def decode_blocks_strictly(content: Raw | UnsetType) -> list[RawBlock]:
-    """Decode as `decode_blocks` does; raises UnexpectedShapeError for content of another kind."""
+    """Decode as `decode_blocks` does; raises UnexpectedShapeError for any other type."""
     if content is UNSET or (first := memoryview(content)[0]) == _NULL:
         return []
     if first == _QUOTE:
@@ -400,18 +361,15 @@ def decode_blocks_strictly(content: Raw | UnsetType) -> list[RawBlock]:
 
 
 def decode_attachment(line: TranscriptLine) -> Attachment | None:
-    """Decode what the client put in by itself.
-
-    Raises NotJsonError as `decode_blocks` does, and UnexpectedShapeError.
-    """
+    """Raises NotJsonError as `decode_blocks` does, and UnexpectedShapeError."""
     if line.attachment is UNSET:
         return None
-    found: Attachment | None = decode_checked(line.attachment, _attachment_decoder.decode)
-    return found
+    attachment: Attachment | None = decode_checked(line.attachment, _attachment_decoder.decode)
+    return attachment
 
 
 def decode_optional(raw: Raw | UnsetType, kind: type[StructT]) -> StructT | None:
-    """Decode a part that may be missing or of another kind (a string on errors).
+    """Return None for a missing field, and for one of another type (a string on errors).
 
     Raises NotJsonError as `decode_blocks` does.
     """
@@ -424,7 +382,7 @@ def decode_optional(raw: Raw | UnsetType, kind: type[StructT]) -> StructT | None
 
 
 def decode_list(raw: Raw | UnsetType, kind: type[StructT]) -> list[StructT]:
-    """Decode a list of parts; empty where it is missing or of another kind.
+    """Return an empty list for a missing field, and for one of another type.
 
     Raises NotJsonError as `decode_blocks` does.
     """
@@ -437,20 +395,20 @@ def decode_list(raw: Raw | UnsetType, kind: type[StructT]) -> list[StructT]:
 
 
 def decode_string(raw: Raw | UnsetType) -> str:
-    """Decode a part that is a text where it is what is asked for; else the empty text."""
+    """Return an empty string for a missing field, and for one of another type."""
     value = decode_value(raw)
     return value if isinstance(value, str) else ""
 
 
 def decode_value(raw: Raw | UnsetType) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode a part whose kind differs by version; raises NotJsonError as `decode_blocks` does."""
+    """Decode a field whose type differs by version; raises NotJsonError as `decode_blocks` does."""
     return None if raw is UNSET else decode_checked(raw, msgspec.json.decode)
 
 
 def repair_line(line: bytes) -> bytes:
-    """Write a line that the client still reads as strict JSON; what is not odd stays as it is.
+    """Rewrite a line that only the client's lenient parser accepts as strict JSON.
 
-    Raises NotJsonError with the reason where nothing can read it.
+    Raises NotJsonError with the reason if it cannot be parsed at all.
     """
     text = line.decode("utf-8", "replace")
     try:
@@ -469,58 +427,52 @@ def _reject_constant(constant: str) -> object:
 
 
 def read_usage(usage: RawUsage) -> tuple[TokenUsage, int]:
-    """Read what was spent, summed over a server-side tool loop, and what its last step saw."""
-    spent = _to_token_usage(usage)
-    last = _last_model_iteration(usage.iterations) if usage.iterations else None
-    return spent, context_tokens(spent if last is None else _to_token_usage(last))
+    """Return the usage summed over a server-side tool loop, and the context of its last step."""
+    total, last = _to_token_usage(usage), _last_model_step(usage)
+    return total, context_tokens(total if last is None else _to_token_usage(last))
 
 
 def last_output_tokens(usage: RawUsage) -> int | None:
-    """Read the output of the last step of a server-side tool loop; None where there was none."""
-    last = _last_model_iteration(usage.iterations) if usage.iterations else None
+    """Return the output of the last step of a server-side tool loop; None without one."""
+    last = _last_model_step(usage)
     return None if last is None else last.output_tokens
 
 
 def is_estimated_usage(usage: RawUsage) -> bool:
-    """Return whether an edit of ctxtop lowered what the last step saw (strategies.usage).
+    """Return whether an edit of ctxtop lowered the context of the last step (strategies.usage).
 
-    The sums stay what was paid, and the one step beside them says less. The client writes no
-    such counts: where it writes one step, its counts are the sums.
+    An edit leaves the sums, which were paid, and writes one step with less context. The client
+    never does: where it writes one step, its counts are the sums.
     """
     if usage.iterations is None or len(usage.iterations) != 1:
         return False
-    return context_tokens(_to_token_usage(usage.iterations[0])) < context_tokens(
-        _to_token_usage(usage)
-    )
+    step, total = map(_to_token_usage, (usage.iterations[0], usage))
+    return context_tokens(step) < context_tokens(total)
 
 
 def one_hour_cache_tokens(usage: RawUsage) -> int:
-    """Read how many tokens were written to the cache for an hour, not for five minutes."""
+    """Return how many tokens were written to the cache for an hour, not for five minutes."""
     nested = usage.cache_creation
     return (nested.ephemeral_1h_input_tokens or 0) if nested else 0
 
 
-def _last_model_iteration(iterations: list[UsageIteration]) -> UsageIteration | None:
+def _last_model_step(usage: RawUsage) -> UsageIteration | None:
     """Find the last step that was the model's own (a server's tool may report its own usage)."""
-    for step in reversed(iterations):
+    for step in reversed(usage.iterations or ()):
         if step.type in {None, "message"}:
             return step
     return None
 
 
 def _to_token_usage(counts: UsageIteration) -> TokenUsage:
+    cache_creation, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
+    if nested is not None:
+        # Clients before 2.1.152 wrote 0 beside the nested counts.
+        by_lifetime = nested.ephemeral_5m_input_tokens or 0, nested.ephemeral_1h_input_tokens or 0
+        cache_creation = max(cache_creation, sum(by_lifetime))
     return TokenUsage(
         counts.input_tokens or 0,
-        _cache_creation_tokens(counts),
+        cache_creation,
         counts.cache_read_input_tokens or 0,
         counts.output_tokens or 0,
     )
-
-
-def _cache_creation_tokens(counts: UsageIteration) -> int:
-    """Return the larger of the flat and nested counts: clients before 2.1.152 wrote a flat 0."""
-    flat, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
-    if nested is None:
-        return flat
-    by_lifetime = (nested.ephemeral_5m_input_tokens or 0) + (nested.ephemeral_1h_input_tokens or 0)
-    return max(flat, by_lifetime)

@@ -1,70 +1,310 @@
-"""What the model would be sent if the session were resumed now."""
+"""What the model would be sent if the session were resumed now.
+
+The parent chain leads from the newest entry back to the first, as the client follows it. Its
+entries are then ordered and paired as the API requires.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Final
 
 from msgspec.structs import replace
 
-from .conversation import Entry, MessagePart, PartKind, Role, only_thinks
-from .parent_chain import follow_chain
+from .conversation import (
+    Boundary,
+    Entry,
+    MessagePart,
+    PartKind,
+    Role,
+    last_boundary,
+    only_thinks,
+    remembered_leaf,
+    with_parts,
+)
+
+EntriesByUuid = dict[str, Entry]  # in the order of their file
+
+
+def follow_chain(entries: Sequence[Entry]) -> list[Entry]:
+    """Return the entries that lead to the newest one, oldest first.
+
+    The chain begins at the last boundary, with what that boundary keeps. Of two lines with one
+    uuid the last counts.
+    """
+    lines = {entry.uuid: entry for entry in entries if entry.uuid}
+    if any(not entry.sidechain for entry in lines.values()):
+        # Every line of an agent's own file is a sidechain.
+        lines = {uuid: entry for uuid, entry in lines.items() if not entry.sidechain}
+    lines = _after_last_boundary(_relink_orphans(lines))
+    leaf = _find_leaf(lines, remembered_leaf(entries))
+    return _add_siblings([*_ancestors(lines, leaf)][::-1], lines)
+
+
+def _relink_orphans(lines: EntriesByUuid) -> EntriesByUuid:
+    """Link a line whose parent is missing to the line before it in the file."""
+    linked, before = EntriesByUuid(), None
+    for uuid, entry in lines.items():
+        is_orphan = entry.parent is not None and entry.parent not in lines
+        linked[uuid] = replace(entry, parent=before) if is_orphan else entry
+        before = uuid
+    return linked
+
+
+def _after_last_boundary(lines: EntriesByUuid) -> EntriesByUuid:
+    """Leave out what a compaction removed, and link what it kept to its anchor."""
+    last = last_boundary(lines.values())
+    if last is None or last.boundary is None:
+        return lines
+    kept = _retained_by(last.boundary, lines)
+    remaining = {
+        uuid: entry for uuid, entry in lines.items() if entry.offset >= last.offset or uuid in kept
+    }
+    if not kept:
+        return remaining
+    for uuid, entry in remaining.items():
+        if uuid not in kept and entry.parent == last.boundary.anchor_uuid:
+            remaining[uuid] = replace(entry, parent=kept[-1])
+    for uuid, parent in zip(kept, (last.boundary.anchor_uuid, *kept), strict=False):
+        remaining[uuid] = replace(remaining[uuid], parent=parent)
+    return remaining
+
+
+def _retained_by(boundary: Boundary, lines: EntriesByUuid) -> tuple[str, ...]:
+    """Return the uuids of the kept messages in their order; none if a line of them is missing."""
+    if boundary.anchor_uuid not in lines:
+        return ()
+    if boundary.kept_uuids:
+        return boundary.kept_uuids if all(uuid in lines for uuid in boundary.kept_uuids) else ()
+    if boundary.kept_range is None:
+        return ()
+    head, tail = boundary.kept_range
+    walked: list[str] = []
+    for entry in _ancestors(lines, tail):
+        walked.append(entry.uuid or "")
+        if entry.uuid == head:
+            return tuple(reversed(walked))
+    return ()
+
+
+def retained_uuids(entries: Sequence[Entry]) -> set[str]:
+    """Return the messages that the last boundary keeps, also those of a list with missing lines.
+
+    The messages of a range are included if their lines still lead to its head.
+    """
+    end = last_boundary(entries)
+    if end is None or end.boundary is None:
+        return set()
+    last = end.boundary
+    lines = {entry.uuid: entry for entry in entries if entry.uuid}
+    return {*last.kept_uuids, *(last.kept_range or ()), *_retained_by(last, lines)}
+
+
+def _find_leaf(lines: EntriesByUuid, last_prompt_uuid: str | None) -> str | None:
+    """Return the last line without children that has a message among its ancestors.
+
+    Lines below the one that the client remembers are preferred, also those below another line
+    of the same answer, or of the answer whose call the remembered line answers.
+    """
+    parents = {entry.parent for entry in lines.values()}
+    ends = [uuid for uuid in lines if uuid not in parents] or list(lines)[-1:]
+    leaves = [
+        uuid
+        for uuid in reversed(ends)
+        if any(entry.type in {"user", "assistant"} for entry in _ancestors(lines, uuid))
+    ]
+    if last_prompt_uuid is not None and last_prompt_uuid in lines:
+        # Any of several parallel results may be remembered, while another leads on.
+        remembered = lines[last_prompt_uuid]
+        if _answered_call(remembered):
+            remembered = lines.get(remembered.parent or "", remembered)
+        answer = remembered.message_id
+        same = {uuid for uuid, entry in lines.items() if answer and entry.message_id == answer}
+        below = _descendants(lines, {last_prompt_uuid, *same})
+        leaves = [uuid for uuid in leaves if uuid in below] or leaves
+    return leaves[0] if leaves else None
+
+
+def _descendants(lines: EntriesByUuid, roots: set[str]) -> set[str]:
+    children = _children(lines)
+    seen, pending = set(roots), list(roots)
+    while pending:
+        below = {entry.uuid or "" for entry in children.get(pending.pop(), ())} - seen
+        seen |= below
+        pending += below
+    return seen
+
+
+def _ancestors(lines: EntriesByUuid, uuid: str | None) -> Iterator[Entry]:
+    """Yield a line and its ancestors; a cycle continues at the line before it in the file."""
+    seen = set[str]()
+    while uuid is not None and uuid in lines:
+        if uuid in seen:
+            first = min(lines[each].offset for each in seen)
+            before = (each for each, entry in reversed(lines.items()) if entry.offset < first)
+            uuid = next(before, None)
+            continue
+        seen.add(uuid)
+        yield lines[uuid]
+        uuid = lines[uuid].parent
+
+
+def nearest_remaining(parent: str | None, gone: Mapping[str, str | None]) -> str | None:
+    """Return the nearest ancestor that is not `gone`, a map to parents; stops in a cycle."""
+    seen = set[str]()
+    while parent is not None and parent in gone and parent not in seen:
+        seen.add(parent)
+        parent = gone[parent]
+    return parent
+
+
+def _add_siblings(chain: list[Entry], lines: EntriesByUuid) -> list[Entry]:
+    """Add an answer's parallel lines and their results, of which only some lead to the newest line.
+
+    Each of the others follows those that were written before it, with its attachments.
+    """
+    on_chain = {entry.uuid for entry in chain}
+    places: defaultdict[str | None, list[int]] = defaultdict(list)
+    """Places in the chain of an answer's lines and results, by message id."""
+    for place, entry in enumerate(chain):
+        if _is_answer(entry):
+            places[entry.message_id].append(place)
+    answer_of_call: dict[str | None, str | None] = {}
+    siblings: defaultdict[str | None, list[Entry]] = defaultdict(list)
+    for entry in lines.values():
+        if not _is_answer(entry) or entry.message_id not in places:
+            continue
+        answer_of_call |= {
+            part.tool_use_id: entry.message_id for part in entry.parts if part.tool_use_id
+        }
+        if entry.uuid not in on_chain:
+            siblings[entry.message_id].append(entry)
+    for entry in lines.values():
+        call = _answered_call(entry)
+        if call in answer_of_call and entry.uuid not in on_chain:
+            siblings[answer_of_call[call]].append(entry)
+    if not siblings:
+        return chain
+    for place, entry in enumerate(chain):
+        call = _answered_call(entry)
+        if call in answer_of_call:
+            places[answer_of_call[call]].append(place)
+    return _insert_siblings(chain, places, siblings, _children(lines))
+
+
+def _insert_siblings(
+    chain: list[Entry],
+    places_of_answer: Mapping[str | None, list[int]],
+    siblings_of_answer: Mapping[str | None, list[Entry]],
+    children: dict[str | None, list[Entry]],
+) -> list[Entry]:
+    inserted: defaultdict[int, list[Entry]] = defaultdict(list)
+    for answer, siblings in siblings_of_answer.items():
+        own = places_of_answer[answer]
+        for sibling in sorted(siblings, key=_time):
+            # A line of an answer comes before a sibling of the same time.
+            place = max(
+                (n for n in own if _time(chain[n]) < _time(sibling) + _is_answer(chain[n])),
+                default=own[0],
+            )
+            if not _is_answer(chain[place]):
+                while place + 1 < len(chain) and chain[place + 1].type == "attachment":
+                    place += 1
+            inserted[place] += [sibling, *_attachments_below(sibling, children)]
+    return [each for place, entry in enumerate(chain) for each in (entry, *inserted[place])]
+
+
+def _time(entry: Entry) -> int:
+    return entry.at or 0
+
+
+def _answered_call(entry: Entry) -> str | None:
+    """Return the first call that a line answers."""
+    if entry.role is not Role.USER:
+        return None
+    return next((part.tool_use_id for part in entry.parts if part.tool_use_id), None)
+
+
+def _children(lines: EntriesByUuid) -> dict[str | None, list[Entry]]:
+    children: dict[str | None, list[Entry]] = {}
+    for entry in lines.values():
+        children.setdefault(entry.parent, []).append(entry)
+    return children
+
+
+def _is_answer(entry: Entry) -> bool:
+    return entry.role is Role.ASSISTANT and entry.message_id is not None
+
+
+def _attachments_below(entry: Entry, children: dict[str | None, list[Entry]]) -> list[Entry]:
+    """Return all lines below one; none if a message is among them."""
+    descendants: list[Entry] = []
+    level = [entry]
+    while level:
+        level = [child for each in level for child in children.pop(each.uuid, ())]
+        if any(each.type in {"user", "assistant"} for each in level):
+            return []
+        descendants += level
+    return descendants
 
 
 def visible_entries(entries: Sequence[Entry]) -> list[Entry]:
-    """List the entries that are sent, in the order in which they are sent.
+    """Return the entries that are sent, in the order in which they are sent.
 
-    Texts that the client replaced are replaced; `group_messages` makes messages of the entries.
-    What the client adds at its start is not among them: the word that a call was interrupted,
-    "No response requested.", and the next prompt. Nor is the warning that it says before each
-    notification of an agent's end, some hundred tokens.
+    Replaced texts are in place; `group_messages` makes messages of the entries. What the client
+    adds when it starts is missing: the note that a call was interrupted, "No response
+    requested.", the next prompt, and the warning before each notification of an agent's end
+    (some hundred tokens).
     """
     replaced = dict(pair for entry in entries for pair in entry.replaced_results)
-    said = [entry for entry in follow_chain(entries) if _has_content(entry)]
+    messages = [entry for entry in follow_chain(entries) if _has_content(entry)]
+    # The API rejects answers that are thinking alone.
+    answers = {entry.message_id for entry in messages if not only_thinks(entry)}
+    kept = [entry for entry in messages if entry.message_id in answers or not only_thinks(entry)]
     # An error is never sent, but what was attached before it stays before it.
-    sent = [entry for entry in _attachments_first(_without_thinking_only(said)) if not entry.hidden]
-    return [_with_replaced_texts(entry, replaced) for entry in _drop_unpaired(_group_answers(sent))]
+    sent = [entry for entry in _attachments_first(kept) if not entry.hidden]
+    return [
+        with_parts(entry, (_replace_text(part, replaced) for part in entry.parts))
+        for entry in _drop_unpaired(_group_answers(sent))
+    ]
 
 
-def is_result(piece: MessagePart) -> bool:
-    return piece.tool_use_id is not None and piece.kind is not PartKind.TOOL_INPUT
+def _replace_text(part: MessagePart, replaced: dict[str, str]) -> MessagePart:
+    if not (is_result(part) and part.tool_use_id in replaced):
+        return part
+    return replace(part, text=replaced[part.tool_use_id], media=0)
 
 
-def is_call(piece: MessagePart) -> bool:
-    return piece.tool_use_id is not None and piece.kind is PartKind.TOOL_INPUT
+def is_result(part: MessagePart) -> bool:
+    return part.tool_use_id is not None and part.kind is not PartKind.TOOL_INPUT
+
+
+def is_call(part: MessagePart) -> bool:
+    return part.tool_use_id is not None and part.kind is PartKind.TOOL_INPUT
 
 
 def waits_for_model(sent: Iterable[Entry]) -> bool:
-    """Whether what is sent ends in tool results that have no answer yet.
+    """Return whether the messages end in tool results without an answer.
 
     A prompt may follow the results: it goes into the same message.
     """
-    newest = takewhile(lambda each: each.role is not Role.ASSISTANT, reversed([*sent]))
-    return any(is_result(piece) for each in newest for piece in each.parts)
+    newest = takewhile(lambda entry: entry.role is not Role.ASSISTANT, reversed([*sent]))
+    return any(is_result(part) for entry in newest for part in entry.parts)
 
 
 def _has_content(entry: Entry) -> bool:
     if entry.role is None or not entry.parts:
         return False
-    return entry.role is Role.USER or not all(_is_blank(piece) for piece in entry.parts)
-
-
-def _is_blank(piece: MessagePart) -> bool:
-    return piece.kind is PartKind.TEXT and not piece.media and not piece.text.strip()
-
-
-def _without_thinking_only(entries: list[Entry]) -> list[Entry]:
-    """Leave out answers that are thinking alone: the API takes none."""
-    spoken = {entry.message_id for entry in entries if not only_thinks(entry)}
-    return [entry for entry in entries if entry.message_id in spoken or not only_thinks(entry)]
+    return entry.role is Role.USER or not all(
+        part.kind is PartKind.TEXT and not part.media and not part.text.strip()
+        for part in entry.parts
+    )
 
 
 def _attachments_first(entries: list[Entry]) -> list[Entry]:
-    """Move attachments before the prompt that they came with.
-
-    They move up to the preceding answer or tool result, and keep their order.
-    """
+    """Move attachments before the prompt that they came with, behind the last answer or result."""
     moved: list[Entry] = []
     floor = 0
     for entry in entries:
@@ -73,26 +313,26 @@ def _attachments_first(entries: list[Entry]) -> list[Entry]:
             floor += 1
             continue
         moved.append(entry)
-        if entry.role is Role.ASSISTANT or any(is_result(piece) for piece in entry.parts):
+        if entry.role is Role.ASSISTANT or any(map(is_result, entry.parts)):
             floor = len(moved)
     return moved
 
 
 def _group_answers(entries: list[Entry]) -> list[Entry]:
-    """Put each answer's lines together, its calls last.
+    """Join the lines of each answer, its calls last.
 
-    A call's result is written as soon as it is there, while the answer still streams: between
-    two of its lines. A person's words end what belongs together.
+    A call's result is written as soon as it exists, while the answer still streams: between
+    two lines of the answer. A prompt ends the group.
     """
     groups: list[list[Entry]] = []
     answers: dict[str | None, list[Entry]] = {}
     for entry in entries:
         if entry.role is Role.ASSISTANT:
-            known = answers.get(entry.message_id) if entry.message_id else None
-            if known is None:
-                known = answers[entry.message_id] = []
-                groups.append(known)
-            known.append(entry)
+            group = answers.get(entry.message_id) if entry.message_id else None
+            if group is None:
+                group = answers[entry.message_id] = []
+                groups.append(group)
+            group.append(entry)
             continue
         if entry.type != "attachment" and not any(map(is_result, entry.parts)):
             answers.clear()
@@ -107,73 +347,47 @@ def _group_answers(entries: list[Entry]) -> list[Entry]:
 def _drop_unpaired(entries: list[Entry]) -> list[Entry]:
     """Leave out results without their call, and calls without a result.
 
-    Not the calls at the end: the client itself gives them a result when it starts.
+    Calls of the last answer stay: the client gives them a result when it starts.
     """
-    called = {piece.tool_use_id for entry in entries for piece in entry.parts if is_call(piece)}
-    answered = {piece.tool_use_id for entry in entries for piece in entry.parts if is_result(piece)}
-    open_answer = _open_answer(entries)
-    found: list[Entry] = []
+    called = {part.tool_use_id for entry in entries for part in entry.parts if is_call(part)}
+    answered = {part.tool_use_id for entry in entries for part in entry.parts if is_result(part)}
+    open_answer = None
+    if _ends_in_results(entries):
+        answers = (entry for entry in reversed(entries) if entry.role is Role.ASSISTANT)
+        open_answer = next((entry.message_id for entry in answers), None)
+    paired: list[Entry] = []
     orphaned = False
     for entry in entries:
-        pieces = tuple(
-            piece
-            for piece in entry.parts
-            if not (is_result(piece) and piece.tool_use_id not in called)
-            and not (
-                is_call(piece)
-                and piece.tool_use_id not in answered
-                and (open_answer is None or entry.message_id != open_answer)
-            )
+        is_open = open_answer is not None and entry.message_id == open_answer
+        parts = tuple(
+            part
+            for part in entry.parts
+            if not (is_result(part) and part.tool_use_id not in called)
+            and not (is_call(part) and part.tool_use_id not in answered and not is_open)
         )
-        if orphaned and entry.type == "attachment" and _ends_in_results(found):
+        if orphaned and entry.type == "attachment" and _ends_in_results(paired):
             # It is written into the result before it, and goes with it.
             continue
-        orphaned = not pieces and any(is_result(piece) for piece in entry.parts)
-        if pieces:
-            found.append(entry if pieces == entry.parts else replace(entry, parts=pieces))
-    return found
-
-
-def _open_answer(entries: list[Entry]) -> str | None:
-    """Name the answer that nothing but its own results follows."""
-    if not _ends_in_results(entries):
-        return None
-    answers = (each for each in reversed(entries) if each.role is Role.ASSISTANT)
-    return next((each.message_id for each in answers), None)
+        orphaned = not parts and any(map(is_result, entry.parts))
+        if parts:
+            paired.append(with_parts(entry, parts))
+    return paired
 
 
 def _ends_in_results(entries: list[Entry]) -> bool:
-    """Whether only tool results and attachments follow the last answer."""
+    """Return whether only tool results and attachments follow the last answer."""
     for entry in reversed(entries):
         if entry.role is Role.ASSISTANT:
             return True
-        if entry.type != "attachment" and not any(is_result(piece) for piece in entry.parts):
+        if entry.type != "attachment" and not any(map(is_result, entry.parts)):
             return False
     return True
-
-
-def _with_replaced_texts(entry: Entry, replaced: dict[str, str]) -> Entry:
-    if not any(_is_replaced(piece, replaced) for piece in entry.parts):
-        return entry
-    return replace(
-        entry,
-        parts=tuple(
-            replace(piece, text=replaced[piece.tool_use_id or ""], media=0)
-            if _is_replaced(piece, replaced)
-            else piece
-            for piece in entry.parts
-        ),
-    )
-
-
-def _is_replaced(piece: MessagePart, replaced: dict[str, str]) -> bool:
-    return is_result(piece) and piece.tool_use_id in replaced
 
 
 _DELTA_ATTACHMENTS: Final = frozenset(
     {"deferred_tools_delta", "agent_listing_delta", "mcp_instructions_delta"}
 )
-"""Attachments that add to what was said before: all of them together are what holds."""
+"""Attachments that add to earlier ones of their kind."""
 
 _STATE_ATTACHMENTS: Final = frozenset(
     {
@@ -181,17 +395,17 @@ _STATE_ATTACHMENTS: Final = frozenset(
         "remote_session_change", "total_tokens_reminder",
     }
 )  # fmt: skip
-"""Attachments of which the newest holds."""
+"""Attachments that replace earlier ones of their kind."""
 
 
 def reannounced_attachments(removed: Sequence[Entry], retained: Iterable[Entry]) -> list[Entry]:
-    """List the attachments that come back when `removed` leaves: those that are not `retained`."""
-    known = {each.subtype for each in retained}
-    found = [each for each in removed if each.type == "attachment" and each.subtype not in known]
-    newest = {each.subtype: each for each in found}
+    """Return the `removed` attachments that the client sends again: those not `retained`."""
+    known = {entry.subtype for entry in retained}
+    lost = [each for each in removed if each.type == "attachment" and each.subtype not in known]
+    newest = {entry.subtype: entry for entry in lost}
     return [
-        each
-        for each in found
-        if each.subtype in _DELTA_ATTACHMENTS
-        or (each.subtype in _STATE_ATTACHMENTS and newest[each.subtype] is each)
+        entry
+        for entry in lost
+        if entry.subtype in _DELTA_ATTACHMENTS
+        or (entry.subtype in _STATE_ATTACHMENTS and newest[entry.subtype] is entry)
     ]

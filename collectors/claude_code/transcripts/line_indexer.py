@@ -24,7 +24,7 @@ from ....core.transcript.line_decoder import (
     message_blocks,
     repair_line,
 )
-from ....core.transcript.line_glance import LineGlance, MessageGlance
+from ....core.transcript.line_types import LineGlance, MessageGlance
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_title
 from . import agent_results, client_output, turn_tracking

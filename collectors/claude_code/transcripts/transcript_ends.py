@@ -15,7 +15,7 @@ from ....core.files.safe_open import open_regular
 from ....core.transcript.conversation import Entry, PartKind, Role, without_sidechains
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_entries
 from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, UnexpectedShapeError
-from ....core.transcript.line_glance import glance
+from ....core.transcript.line_types import glance
 from ....core.transcript.raw_lines import complete_line_length
 
 MAX_PROJECT_NAME_CHARS: Final = 200

@@ -24,7 +24,7 @@ from ....core.store.transcript_records import (
 from ....core.transcript import line_decoder
 from ....core.transcript.entry_decoder import NamedToolCall, decode_entry
 from ....core.transcript.line_decoder import RawBlock, RawMessage, RawUsage, TranscriptLine
-from ....core.transcript.line_glance import BlockGlance, LineGlance, MessageGlance
+from ....core.transcript.line_types import BlockGlance, LineGlance, MessageGlance
 from ....core.transcript.raw_lines import text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
 from .agent_results import prompt_key

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from ...measure.trigger import OUTPUT_RESERVE
 from ...summaries.summary_building import SummarySettings
 from ...transcript.conversation import Entry, PartKind, Role, group_messages
-from ...transcript.parent_chain import follow_chain
-from ...transcript.visible_messages import visible_entries
+from ...transcript.visible_messages import follow_chain, visible_entries
 from ..edit_builder import (
     CONTENT_POINTER,
     OperationReason,

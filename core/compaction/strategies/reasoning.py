@@ -8,8 +8,7 @@ from typing import Any, Final
 
 from ...transcript.conversation import PartKind
 from ...transcript.entry_decoder import THINKING_BLOCKS
-from ...transcript.parent_chain import nearest_remaining
-from ...transcript.visible_messages import waits_for_model
+from ...transcript.visible_messages import nearest_remaining, waits_for_model
 from ..edit_builder import (
     CONTENT_POINTER,
     Because,
