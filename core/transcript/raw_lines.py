@@ -6,53 +6,47 @@ import json
 import re
 from datetime import UTC, datetime
 from hashlib import blake2b
-from re import Match
 from typing import Final
 
 import msgspec
 
 KEY_BYTES: Final = 8
-"""SQLite's largest integer; two of a million ids in one file meet once in 37 million files."""
+"""SQLite's largest integer; of a million ids in a file two collide once in 37 million files."""
 
 
 def text_key(text: str) -> int:
-    """Make a signed 64-bit key of a text; equal texts have equal keys, on every machine."""
+    """Return a signed 64-bit key that is the same on every machine."""
     digest = blake2b(text.encode("utf-8", "replace"), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big", signed=True)
 
 
 _ESCAPE: Final = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-    r"|(?P<half>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    r"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
     re.DOTALL,
 )
-"""One escape, or the two of a whole pair."""
-
-_REPLACEMENT_ESCAPE: Final = r"\ufffd"
-"""As long as what it stands for: nothing else of a line moves."""
+"""One escape, or both of a surrogate pair."""
 
 
 def replace_lone_surrogates(json: str) -> str:
-    """Write U+FFFD for each half of a pair that JSON escapes: no strict reader takes it."""
-    return _ESCAPE.sub(_replacement, json)
+    """Escape U+FFFD in place of each lone surrogate, which strict JSON parsers reject.
 
-
-def _replacement(escape: Match[str]) -> str:
-    return _REPLACEMENT_ESCAPE if escape["half"] else escape[0]
+    No other byte of the line moves.
+    """
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], json)
 
 
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""Bytes; the longest line that was seen is 4.6 MB, and a line is held in memory whole."""
-
+"""The longest line that was seen has 4.6 MB, and a line is held in memory whole."""
 
 LINE_PADDING: Final = b"\0 \t\r"
-"""What can stand around a line's text: a crash can leave NUL bytes (claude-code-formats 1.7)."""
+"""What can surround a line's text: a crash can leave NUL bytes (claude-code-formats 1.7)."""
 
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def complete_line_length(data: bytes) -> int:
-    """Return how many bytes of a last line are a whole JSON object and what stands before it.
+    """Return how many bytes of a last line are a whole JSON object and its padding in front.
 
     0 for half a line, and for any other value: `12` may be the beginning of `123`, but no object
     is the beginning of another one.
@@ -68,7 +62,7 @@ def _is_object(text: bytes) -> bool:
     try:
         _object.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # Half a sign or a byte that is no UTF-8 is read all the same.
+        # A lone surrogate or an invalid UTF-8 byte does not keep a line from being read.
         try:
             return isinstance(json.loads(text.decode("utf-8", "replace")), dict)
         except (ValueError, RecursionError):
@@ -80,7 +74,7 @@ _TIMESTAMP_CHARS: Final = len("2026-11-20T10:00:00.000Z")
 
 
 def timestamp_to_ms(timestamp: str | None) -> int | None:
-    """Turn the client's ISO 8601 time into milliseconds since 1970, or None."""
+    """Convert the client's ISO 8601 time to milliseconds since 1970; None if it is none."""
     if not timestamp:
         return None
     try:
@@ -107,7 +101,7 @@ def time_span(timestamps: list[str]) -> tuple[int | None, int | None, int | None
     if None in moments or any(
         len(stamp) != _TIMESTAMP_CHARS or stamp[-1] != "Z" for stamp in timestamps
     ):
-        # Only times that are all written in the client's own way sort as text does.
-        moments = [moment for stamp in timestamps if (moment := timestamp_to_ms(stamp)) is not None]
+        # Only times in the client's own format sort as text does.
+        moments = list(map(timestamp_to_ms, timestamps))
     known = [moment for moment in moments if moment is not None]
     return (known[0], min(known), max(known)) if known else (None, None, None)

@@ -1,4 +1,4 @@
-"""Text from a transcript is data: whatever a terminal would act on is removed here, once."""
+"""Removes from text what a terminal would act on; every text of a transcript passes here once."""
 
 from __future__ import annotations
 
@@ -8,20 +8,13 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
 
-MAX_TITLE_CHARS: Final = 200
-"""A title's length: no row shows more, and a prompt can hold a whole file."""
-
-MAX_TEXT_CHARS: Final = 200_000
-"""A kept text's length: 25 times the longest agent's result that was measured."""
-
-MAX_PATH_CHARS: Final = 4096  # a path's length: Linux knows no longer one
-MAX_ID_CHARS: Final = 128  # an id's length: a uuid has 36, a tool call's id about 30
-MAX_WORD_CHARS: Final = 40
-"""Of a field that holds one word of a few, as a compaction's trigger: the client's longest has
-about 20."""
-
-MAX_NAME_CHARS: Final = 80
-"""Of a name that is one of many, as a model's or a tool's: the client's tools have up to 64."""
+# Limits in characters.
+MAX_TITLE_CHARS: Final = 200  # no row shows more, and a prompt can hold a whole file
+MAX_TEXT_CHARS: Final = 200_000  # 25 times the longest agent's result that was measured
+MAX_PATH_CHARS: Final = 4096  # Linux allows no longer path
+MAX_ID_CHARS: Final = 128  # a uuid has 36, a tool call's id about 30
+MAX_WORD_CHARS: Final = 40  # one of a few words, such as a compaction's trigger: at most about 20
+MAX_NAME_CHARS: Final = 80  # one of many names: the client's tools have up to 64
 
 _TRUNCATION_NOTE: Final = "\n[… cut by ctxtop; the transcript has the rest]"
 
@@ -31,22 +24,22 @@ _CONTROLS: Final = {
     for code in (*range(0x20), *range(0x7F, 0xA0), 0xFEFF)
     if code not in {0x09, 0x0A, 0x85}
 }
-# Marks, embeddings, overrides and isolates that turn the reading direction of what follows.
+# Marks, embeddings, overrides and isolates that change the reading direction.
 _BIDI: Final = dict.fromkeys(
     (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 )
 _SURROGATES: Final = dict.fromkeys(range(0xD800, 0xE000), "\ufffd")
 _TRANSLATION: Final = _CONTROLS | _BIDI | _LINE_BREAKS | _SURROGATES
 _WHITESPACE: Final = {0x09: " ", 0x0A: " "}
-# Most texts hold none of these, and to look for them is far quicker than to translate.
+# Most texts hold none of these, and searching is far quicker than translating.
 _NEEDS_TRANSLATION: Final = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 )
 
-# Characters that are not seen: in a terminal they hide what a text says from a person, and a
-# model reads them all the same. Three kinds are part of how people write, and stay where they do
-# their work: joiners between two emoji or two letters of a script that needs them, the choice of
-# a glyph right after what has several, and the tags that make a flag of a region.
+# Invisible characters hide text from a person that a model still reads. Three kinds are part of
+# writing systems, and stay where they have an effect: joiners between two emoji or two letters of
+# a script that needs them, variation selectors right after a character with variants, and the tags
+# that make a region's flag.
 _EMOJI: Final = "\u00a9\u00ae\u203c-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
 _JOINING_SCRIPTS: Final = "\u0600-\u0dff\u1000-\u109f\u1780-\u18af\ua840-\ua87f"
 _VIRAMA: Final = "\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
@@ -78,63 +71,55 @@ def remove_invisible(text: str) -> str:
     """Remove invisible characters, except those that writing systems need."""
     if text.isascii() or not _INVISIBLE_OR_JOINER.search(text):
         return text
-    # In this order: a joiner counts by what stays beside it.
-    seen = _REMOVED_INVISIBLE.sub(lambda found: found[1] or "", text)
-    return _LOOSE_JOINERS.sub(lambda found: found[1] or "", seen)
+    # In this order: whether a joiner stays depends on its remaining neighbours.
+    text = _REMOVED_INVISIBLE.sub(lambda match: match[1] or "", text)
+    return _LOOSE_JOINERS.sub(lambda match: match[1] or "", text)
 
 
 def _strip(text: str) -> str:
-    """Remove control characters and invisible characters."""
-    return remove_invisible(
-        text.translate(_TRANSLATION) if _NEEDS_TRANSLATION.search(text) else text
-    )
+    if _NEEDS_TRANSLATION.search(text):
+        text = text.translate(_TRANSLATION)
+    return remove_invisible(text)
 
 
 def sanitize_text(text: str) -> str:
-    """Strip what a terminal obeys, what turns the reading direction and what is hidden."""
-    cleaned = _strip(text.replace("\r\n", "\n"))
-    return (
-        cleaned if len(cleaned) <= MAX_TEXT_CHARS else cleaned[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
-    )
+    """Remove control, bidirectional and invisible characters; cut to MAX_TEXT_CHARS."""
+    clean = _strip(text.replace("\r\n", "\n"))
+    return clean if len(clean) <= MAX_TEXT_CHARS else clean[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
 
 
 def sanitize_title(text: str) -> str:
-    """Make one line of a text, at most TITLE_CHARS long."""
+    """Make one line of at most MAX_TITLE_CHARS."""
     return _cached_title(text) if len(text) <= MAX_TITLE_CHARS else _to_title(text)
 
 
 def sanitize_path(text: str) -> str:
-    """Keep a path as it is, but for what a terminal could obey; such a one names no place."""
+    """Remove what a terminal would obey; a path that had any no longer names its file."""
     path = text[:MAX_PATH_CHARS]
-    return (
-        path if path.isprintable() else remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
-    )
+    if path.isprintable():
+        return path
+    return remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
 
 
 def sanitize_word(text: str) -> str:
-    """Make one short line of a field that holds one word of a few."""
-    return _truncated_title(text, MAX_WORD_CHARS)
+    """Make one line of at most MAX_WORD_CHARS."""
+    return _truncate(sanitize_title(text), MAX_WORD_CHARS)
 
 
 def sanitize_name(text: str) -> str:
-    """Make one line of a name, at most NAME_CHARS long."""
-    return _truncated_title(text, MAX_NAME_CHARS)
+    """Make one line of at most MAX_NAME_CHARS."""
+    return _truncate(sanitize_title(text), MAX_NAME_CHARS)
 
 
 def sanitize_id(text: str) -> str:
-    """Keep an id as it is; one that no client makes becomes harmless and as different as before."""
+    """Keep an id; one that no client makes becomes harmless but stays distinct."""
     if len(text) <= MAX_ID_CHARS and text.isascii() and text.isprintable():
         return text
-    cleaned = sanitize_title(text)
-    if len(cleaned) <= MAX_ID_CHARS and cleaned == text:
+    clean = sanitize_title(text)
+    if len(clean) <= MAX_ID_CHARS and clean == text:
         return text
-    mark = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{cleaned[: MAX_ID_CHARS - len(mark) - 1]}~{mark}"
-
-
-def _truncated_title(text: str, most: int) -> str:
-    title = sanitize_title(text)
-    return title if len(title) <= most else remove_invisible(title[:most]).rstrip()
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{clean[: MAX_ID_CHARS - len(digest) - 1]}~{digest}"
 
 
 @lru_cache(maxsize=512)
@@ -144,22 +129,21 @@ def _cached_title(text: str) -> str:
 
 
 def _to_title(text: str) -> str:
-    title = " ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split())
+    return _truncate(" ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split()), MAX_TITLE_CHARS)
+
+
+def _truncate(title: str, limit: int) -> str:
     # A cut may leave a joiner with nothing to join.
-    return (
-        title
-        if len(title) <= MAX_TITLE_CHARS
-        else remove_invisible(title[:MAX_TITLE_CHARS]).rstrip()
-    )
+    return title if len(title) <= limit else remove_invisible(title[:limit]).rstrip()
 
 
 def one_line(text: str) -> str:
-    """Sanitize a file name or pasted text for the terminal, and join it into one line."""
+    """Sanitize a text for the terminal, and join its lines."""
     return " ".join(sanitize_text(text).split())
 
 
 def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Change every text of a JSON value; the names in its objects stay."""
+    """Change every string of a JSON value; keys stay."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
