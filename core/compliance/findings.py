@@ -1,4 +1,4 @@
-"""The result formats and violations, and what is wrong with the text that an agent returned."""
+"""The vocabulary of compliance: formats, what is expected of an agent, verdicts and findings."""
 
 from __future__ import annotations
 
@@ -8,37 +8,34 @@ from enum import StrEnum
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import Final
+
+    from ..policy.policy import Policy
 
 
 class ResultFormat(StrEnum):
-    """What an agent is expected to return, and how."""
-
     OUTPUT = "output"  # by the skill compress-output (requirements 3.0.1)
     REVIEW = "review"  # by the skill compress-review (requirements 3.0.2)
     NONE = "none"
 
 
 class ComplianceVerdict(StrEnum):
-    """What is said of an agent's result (requirements 3.0.3 and 2.2.3)."""
+    """The verdict on an agent's result (requirements 3.0.3 and 2.2.3)."""
 
     COMPLIANT = "compliant"
     NON_COMPLIANT = "non_compliant"
     FORCED = "forced"  # compliant, but only after a block (000-23)
-    EXHAUSTED = "exhausted"
-    """Stopped with `stop_hook_active` set although it still did not comply (000-15)."""
-    CLOBBERED = "clobbered"  # it had complied, and its last words lack the marker (2.2.3, V16)
+    EXHAUSTED = "exhausted"  # stopped with `stop_hook_active`, and still not compliant (000-15)
+    CLOBBERED = "clobbered"  # it had complied, and its last message lacks the marker (2.2.3, V16)
     NOT_REQUIRED = "not_required"  # no compression is expected of it (T-25)
-    UNKNOWN = "unknown"  # there is no final message that could be judged
+    UNKNOWN = "unknown"  # there is no final message to judge
 
 
 FAILED_VERDICTS: Final = frozenset(
     {ComplianceVerdict.NON_COMPLIANT, ComplianceVerdict.EXHAUSTED, ComplianceVerdict.CLOBBERED}
 )
-"""Verdicts of agents that did not comply."""
-
 PASSED_VERDICTS: Final = frozenset({ComplianceVerdict.COMPLIANT, ComplianceVerdict.FORCED})
-"""Verdicts of agents whose parent got what was expected."""
 
 
 class FindingCode(StrEnum):
@@ -98,49 +95,38 @@ CODE_SENTENCES: Final = {
     FindingCode.FIELD_ORDER: "Its fields stand in another order than the skill's.",
     FindingCode.REVIEW_SCOPE: "More files were reviewed than one review holds well.",
 }
-"""One sentence a code; none of them holds the marker itself (R000-01)."""
+"""None of them contains the marker itself (R000-01)."""
 
 
 COMPRESSED_MARKER: Final = "[COMPRESSED]"
 """Begins a compressed result; case counts (requirements 3)."""
 
 MAX_RESULT_LINES: Final = 2000
-"""Read of one text; longer ones have failed by their lines alone, and are still counted whole."""
+"""Lines that are read; longer texts have failed by their length, and are still counted whole."""
 
 MAX_SHOWN_LINE_CHARS: Final = 200  # of an offending line
 
 
 @dataclass(frozen=True, slots=True)
 class ResultLine:
-    """A line without its trailing spaces, and its number in the text as it was given."""
-
-    number: int
-    text: str
-
-    @property
-    def excerpt(self) -> str:
-        """As much of it as a person needs to find it."""
-        return (
-            self.text
-            if len(self.text) <= MAX_SHOWN_LINE_CHARS
-            else f"{self.text[:MAX_SHOWN_LINE_CHARS]}…"
-        )
+    number: int  # in the original text, from 1
+    text: str  # without trailing spaces
 
 
 @dataclass(frozen=True, slots=True)
 class ResultText:
-    """A text without blank lines around it."""
+    """A text without the blank lines around it."""
 
     lines: tuple[ResultLine, ...]
-    """The first of them; from the marker on, where that stands further below."""
+    """The first MAX_RESULT_LINES, counted from the marker if it stands below them."""
     first: ResultLine
     last: ResultLine
-    count: int  # physical lines, blank ones inside included
+    count: int  # of all lines, blank ones inside included
     chars: int
 
 
 def read_result_text(text: str) -> ResultText | None:
-    """Normalise a text (requirements 3): CRLF, trailing spaces, blank lines around; None if blank.
+    """Normalise CRLF, trailing spaces and blank lines around (requirements 3); None if blank.
 
     Takes time in proportion to the text's length, and memory for MAX_RESULT_LINES lines.
     """
@@ -151,34 +137,32 @@ def read_result_text(text: str) -> ResultText | None:
     begin = stripped.rfind("\n", 0, len(stripped) - len(stripped.lstrip())) + 1
     number = stripped.count("\n", 0, begin) + 1
     count = stripped.count("\n", begin) + 1
-    lines = _lines(stripped, begin, number)
-    last_begin = stripped.rfind("\n") + 1
-    last = ResultLine(number + count - 1, stripped[last_begin:])
+    lines = _split_lines(stripped, begin, number)
+    last = ResultLine(number + count - 1, stripped[stripped.rfind("\n") + 1 :])
     first = lines[0]
     if count > MAX_RESULT_LINES:
         chars = len(stripped) - begin
         marker = stripped.find(f"\n{COMPRESSED_MARKER}", begin) + 1
-        # The marker may stand below what is read of the beginning.
         if marker and stripped.count("\n", begin, marker) >= MAX_RESULT_LINES:
-            lines = _lines(stripped, marker, stripped.count("\n", 0, marker) + 1)
+            lines = _split_lines(stripped, marker, stripped.count("\n", 0, marker) + 1)
     else:
         chars = sum(len(line.text) + 1 for line in lines) - 1
     return ResultText(tuple(lines), first, last, count, chars)
 
 
-def _lines(text: str, begin: int, number: int) -> list[ResultLine]:
-    found: list[ResultLine] = []
-    while begin <= len(text) and len(found) < MAX_RESULT_LINES:
+def _split_lines(text: str, begin: int, number: int) -> list[ResultLine]:
+    lines: list[ResultLine] = []
+    while begin <= len(text) and len(lines) < MAX_RESULT_LINES:
         end = text.find("\n", begin)
         end = len(text) if end < 0 else end
-        found.append(ResultLine(number + len(found), text[begin:end].rstrip()))
+        lines.append(ResultLine(number + len(lines), text[begin:end].rstrip()))
         begin = end + 1
-    return found
+    return lines
 
 
 @dataclass(frozen=True, slots=True)
 class ResultLimits:
-    """What a text is measured by; the defaults are requirements 2.2 and 000-50."""
+    """The limits of a result; the defaults are requirements 2.2 and 000-50."""
 
     output_lines: int = 10
     review_lines: int = 20
@@ -186,8 +170,11 @@ class ResultLimits:
     soft_chars: int = 1000
     review_files: int = 7
 
+    def max_lines(self, expected: ResultFormat) -> int:
+        return self.output_lines if expected is ResultFormat.OUTPUT else self.review_lines
 
-DEFAULT_RESULT_LIMITS: Final = ResultLimits()  # where nobody said anything else
+
+DEFAULT_RESULT_LIMITS: Final = ResultLimits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +182,9 @@ class ComplianceFinding:
     """One violation or warning, and the line that shows it."""
 
     code: FindingCode
-    line: int  # from 1, in the text as it was given
+    line: int  # from 1, in the original text
     text: str  # the offending line, cut
-    field: str = ""  # of a missing field, its name
+    field: str = ""  # the name of a missing field
 
     @property
     def label(self) -> str:
@@ -206,15 +193,13 @@ class ComplianceFinding:
 
     @property
     def sentence(self) -> str:
-        """What is wrong, in words."""
-        said = CODE_SENTENCES[self.code]
-        return f"The field {self.field} is missing or empty." if self.field else said
+        if self.field:
+            return f"The field {self.field} is missing or empty."
+        return CODE_SENTENCES[self.code]
 
 
 @dataclass(frozen=True, slots=True)
 class ReviewFinding:
-    """One thing that a reviewer found."""
-
     severity: str  # critical, warning or suggestion
     path: str
     line: int
@@ -224,27 +209,145 @@ class ReviewFinding:
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """The verdict on one text, by that text alone."""
+    """The verdict on one text by itself."""
 
     verdict: ComplianceVerdict
     violations: tuple[ComplianceFinding, ...] = ()
     warnings: tuple[ComplianceFinding, ...] = ()
     lines: int = 0
     chars: int = 0
-    has_marker: bool = False  # the text holds the marker anywhere: what a grep looks for
+    has_marker: bool = False  # anywhere in the text, as a grep would find it
     review_findings: tuple[ReviewFinding, ...] = ()
-    reviewed_files: int = 0  # files that a review names as reviewed
-    review_passes: bool | None = None  # what a review's own verdict says: True is PASS
+    reviewed_files: int = 0  # number of files that a review lists as reviewed
+    review_passes: bool | None = None  # the review's own verdict: True is PASS
 
 
-BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)  # there is nothing to judge
+BLANK_RESULT: Final = Judgement(ComplianceVerdict.UNKNOWN)
 
 
 def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> ComplianceFinding:
-    """Make a finding of a line."""
-    return ComplianceFinding(code, line.number, line.excerpt, field)
+    is_long = len(line.text) > MAX_SHOWN_LINE_CHARS
+    text = f"{line.text[:MAX_SHOWN_LINE_CHARS]}…" if is_long else line.text
+    return ComplianceFinding(code, line.number, text, field)
 
 
 def finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
-    """Name codes as programs read them, each once, in their order."""
+    """Return each label once, sorted."""
     return sorted({finding.label for finding in findings})
+
+
+FORMAT_OF_SKILL: Final = {
+    "compress-output": ResultFormat.OUTPUT,
+    "compress-review": ResultFormat.REVIEW,
+}
+"""The skills that ask for a format (000-07, 000-09)."""
+
+CLNODE_FORMATS: Final = {
+    "node-backend": ResultFormat.OUTPUT,
+    "react-frontend": ResultFormat.OUTPUT,
+    "cli-hooks": ResultFormat.OUTPUT,
+    "reviewer": ResultFormat.REVIEW,
+    "clnode-curator": ResultFormat.OUTPUT,
+}
+"""The preset clnode's formats by agent type, for types without a definition (000-40 to 000-44)."""
+
+LAST_MESSAGE: Final = "last_message"
+WHOLE_TRANSCRIPT: Final = "whole_transcript"
+OFF: Final = "off"
+
+
+class ExpectationSource(StrEnum):
+    """Where an expectation comes from."""
+
+    PRELOADED = "preloaded"  # the transcript shows that the agent was given the skill at its start
+    DECLARED = "declared"  # the agent's definition, as it is now
+    PROMPT = "prompt"
+    RULE = "rule"  # the policy, by the agent's type
+    NOBODY = "nobody"
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedFormat:
+    format: ResultFormat
+    source: ExpectationSource
+    policy_format: ResultFormat = ResultFormat.NONE  # by the policy's rules for the agent's type
+
+    @property
+    def differs_from_policy(self) -> bool:
+        """The policy's rules say something else than what is expected (000-40)."""
+        return self.policy_format not in {ResultFormat.NONE, self.format}
+
+
+NOTHING_EXPECTED: Final = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
+
+
+@dataclass(frozen=True, slots=True)
+class ComplianceSettings:
+    """The policy's settings for compliance."""
+
+    mode: str = LAST_MESSAGE
+    limits: ResultLimits = DEFAULT_RESULT_LIMITS
+    rules: Mapping[str, ResultFormat] | None = None
+    """A person's rules by agent type; None if there are none, and `preset_rules` apply."""
+    preset_rules: Mapping[str, ResultFormat] | None = None
+    min_samples: int = 10  # results of a type before its share is shown (R004-13)
+
+
+_DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
+"""Origins of a value that no person set (`PolicyOrigin` takes long to import)."""
+
+
+def compliance_settings(policy: Policy) -> ComplianceSettings:
+    rules = {
+        name: ResultFormat(value)
+        for name, value in policy.strings_by_name("compliance.rules").items()
+    }
+    is_default = policy.values["compliance.rules"].origin in _DEFAULT_ORIGINS
+    disabled = "compliance" in policy.texts("disabled_modules")
+    return ComplianceSettings(
+        OFF if disabled else policy.text("compliance.mode"),
+        ResultLimits(
+            output_lines=policy.integer("compliance.line_limit") or 0,
+            review_lines=policy.integer("compliance.review_line_limit") or 0,
+            result_lines=policy.integer("compliance.result_max_lines") or 0,
+            soft_chars=policy.integer("compliance.soft_chars") or 0,
+            review_files=policy.integer("compliance.review_files") or 0,
+        ),
+        None if is_default else rules,
+        rules or None if is_default else None,
+        policy.integer("compliance.min_samples") or 0,
+    )
+
+
+def format_of_skills(skills: Iterable[str]) -> ResultFormat | None:
+    """Return the format of the first skill that asks for one; a plugin's name may precede it."""
+    formats = (FORMAT_OF_SKILL.get(skill.rpartition(":")[2]) for skill in skills)
+    return next(filter(None, formats), None)
+
+
+def find_expected_format(
+    agent_type: str | None,
+    preloaded_skills: Iterable[str],
+    declared_skills: Iterable[str] | None,
+    settings: ComplianceSettings = ComplianceSettings(),
+    prompted_skill: str | None = None,
+) -> ExpectedFormat:
+    """Return what an agent must return: by its skills, its prompt, the policy, or nothing (000-07).
+
+    Skills that the client preloaded outweigh a definition that may have changed since.
+    `declared_skills` is None if no definition of the type is known. A preset's rules apply only
+    then: whoever defines a `reviewer` without the skill does not ask for it (T-25). A person's
+    rules always apply.
+    """
+    rules = (settings.preset_rules if settings.rules is None else settings.rules) or {}
+    by_rule = rules.get(agent_type or "", ResultFormat.NONE)
+    for source, skills in (
+        (ExpectationSource.PRELOADED, preloaded_skills),
+        (ExpectationSource.DECLARED, declared_skills or ()),
+        (ExpectationSource.PROMPT, (prompted_skill,) if prompted_skill else ()),
+    ):
+        if by_skill := format_of_skills(skills):
+            return ExpectedFormat(by_skill, source, by_rule)
+    if by_rule is ResultFormat.NONE or (settings.rules is None and declared_skills is not None):
+        return ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY, by_rule)
+    return ExpectedFormat(by_rule, ExpectationSource.RULE, by_rule)

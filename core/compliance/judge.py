@@ -1,131 +1,33 @@
-"""Which format an agent is expected to return, and the verdict on one text (section 3)."""
+"""Judges one text: the grammars of the two compressed formats (requirements 3) and the verdict."""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from itertools import pairwise
 
-from . import result_formats
 from .findings import (
     BLANK_RESULT,
     COMPRESSED_MARKER,
     DEFAULT_RESULT_LIMITS,
+    FORMAT_OF_SKILL,
     ComplianceVerdict,
     FindingCode,
     Judgement,
     ResultFormat,
-    ResultLimits,
+    ReviewFinding,
     make_finding,
     read_result_text,
 )
-from .result_formats import CODE_FENCE, check_surface
 
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from ..policy.policy import Policy
     from .findings import ComplianceFinding, ResultLimits, ResultLine, ResultText
-
-
-FORMAT_OF_SKILL: Final = {
-    "compress-output": ResultFormat.OUTPUT,
-    "compress-review": ResultFormat.REVIEW,
-}
-"""The skills that ask for a format (000-07, 000-09)."""
-
-CLNODE_FORMATS: Final = {
-    "node-backend": ResultFormat.OUTPUT,
-    "react-frontend": ResultFormat.OUTPUT,
-    "cli-hooks": ResultFormat.OUTPUT,
-    "reviewer": ResultFormat.REVIEW,
-    "clnode-curator": ResultFormat.OUTPUT,
-}
-"""The preset clnode's formats by agent type, where no definition says more (000-40 to 000-44)."""
-
-LAST_MESSAGE: Final = "last_message"
-WHOLE_TRANSCRIPT: Final = "whole_transcript"
-OFF: Final = "off"
-
-
-class ExpectationSource(StrEnum):
-    """Who says what is expected."""
-
-    PRELOADED = "preloaded"
-    """The transcript shows that the skill was given to the agent when it started."""
-    DECLARED = "declared"  # the agent's definition, as it is now
-    PROMPT = "prompt"  # what the agent was asked
-    RULE = "rule"  # the policy, by the agent's type
-    NOBODY = "nobody"
-
-
-@dataclass(frozen=True, slots=True)
-class ExpectedFormat:
-    """A format, and who says so."""
-
-    format: ResultFormat
-    source: ExpectationSource
-    policy_format: ResultFormat = ResultFormat.NONE
-    """What the policy's table says by the agent's type."""
-
-    @property
-    def differs_from_policy(self) -> bool:
-        """The rules table says something, and the agent's definition something else (000-40)."""
-        return self.policy_format not in {ResultFormat.NONE, self.format}
-
-
-NOTHING_EXPECTED: Final = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY)
-"""No agent is asked for anything that nobody names."""
-
-
-@dataclass(frozen=True, slots=True)
-class ComplianceSettings:
-    """What a policy says of compliance."""
-
-    mode: str = LAST_MESSAGE
-    limits: ResultLimits = DEFAULT_RESULT_LIMITS
-    rules: Mapping[str, ResultFormat] | None = None
-    """What a person said by agent type; None where nobody did, and `preset_rules` hold."""
-    preset_rules: Mapping[str, ResultFormat] | None = None
-    min_samples: int = 10  # results of a type before its share is told (R004-13)
-
-
-_DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
-"""Origins of a value that no person said (`PolicyOrigin`, which takes long to import)."""
-
-
-def compliance_settings(policy: Policy) -> ComplianceSettings:
-    found = policy.values["compliance.rules"]
-    rules = {
-        name: ResultFormat(each)
-        for name, each in policy.strings_by_name("compliance.rules").items()
-    }
-    from_preset = found.origin in _DEFAULT_ORIGINS
-    disabled = "compliance" in policy.texts("disabled_modules")
-    return ComplianceSettings(
-        OFF if disabled else policy.text("compliance.mode"),
-        ResultLimits(
-            output_lines=policy.integer("compliance.line_limit") or 0,
-            review_lines=policy.integer("compliance.review_line_limit") or 0,
-            result_lines=policy.integer("compliance.result_max_lines") or 0,
-            soft_chars=policy.integer("compliance.soft_chars") or 0,
-            review_files=policy.integer("compliance.review_files") or 0,
-        ),
-        None if from_preset else rules,
-        rules or None if from_preset else None,
-        policy.integer("compliance.min_samples") or 0,
-    )
-
-
-def skill_in_prompt(prompt: str) -> str | None:
-    """Name the skill whose format a prompt asks for; None where it asks for none."""
-    named = _SKILL_NAME.search(prompt)
-    if named:
-        return named[0]
-    return "compress-output" if _MARKER_REQUEST.search(prompt) else None
 
 
 _SKILL_NAME: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])")
@@ -135,65 +37,302 @@ _MARKER_REQUEST: Final = re.compile(
     + re.escape(COMPRESSED_MARKER),
     re.IGNORECASE,
 )
-"""A prompt that only quotes another agent's result has the marker at a line's begin."""
+"""A prompt that only quotes another agent's result has the marker at the start of a line."""
 
 
-def format_of_skills(skills: Iterable[str]) -> ResultFormat | None:
-    """Name the format that skills ask for, the first that asks; a plugin's name may lead."""
-    for skill in skills:
-        found = FORMAT_OF_SKILL.get(skill.rpartition(":")[2])
-        if found:
-            return found
-    return None
+def skill_in_prompt(prompt: str) -> str | None:
+    """Return the skill whose format a prompt asks for."""
+    skill = _SKILL_NAME.search(prompt)
+    if skill:
+        return skill[0]
+    return "compress-output" if _MARKER_REQUEST.search(prompt) else None
 
 
-def find_expected_format(
-    agent_type: str | None,
-    preloaded_skills: Iterable[str],
-    declared_skills: Iterable[str] | None,
-    settings: ComplianceSettings = ComplianceSettings(),
-    prompted_skill: str | None = None,
-) -> ExpectedFormat:
-    """Find what an agent must return: by its skill, its prompt, the policy, else nothing (000-07).
+CODE_FENCE: Final = "```"
+MARKDOWN_HEADER: Final = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 
-    What the client gave the agent at its start outweighs a definition that may have changed
-    since. `declared_skills` is None where no definition of the type is known; the agent's prompt
-    names `prompted_skill`. A preset's rules go by names alone, so they hold only where
-    no definition is known: whoever defines a `reviewer` without the skill does not ask for it
-    (T-25). Rules that a person wrote always hold.
+_PLEASANTRY: Final = re.compile(
+    r"(?:I(?:'ve|’ve| have)? completed|Great job|Here(?:'s|’s| is| are)|Let me know)\b",
+    re.IGNORECASE,
+)
+"""Only at the start of a line: inside one it may be part of a meaningful sentence."""
+
+_KOREAN_PLEASANTRY: Final = "완료했습니다"  # a verb, and so at the end of its sentence
+_DOCS_HEADER: Final = re.compile(r" {0,3}##[ \t]+(?:Changed Files|Key Decisions|Issues)[ \t]*$")
+"""Headers of the variant in a guide (R000-22)."""
+
+
+def _check_surface(text: ResultText) -> Iterator[ComplianceFinding]:
+    """Find V08, V09, V10 and W04 anywhere in the text."""
+    inside = docs = False
+    for line in text.lines:
+        if line.text.lstrip().startswith(CODE_FENCE):
+            inside = not inside
+            if inside:
+                yield make_finding(FindingCode.CODE_BLOCK, line)
+        elif not inside and MARKDOWN_HEADER.match(line.text):
+            yield make_finding(FindingCode.MARKDOWN_HEADER, line)
+            if not docs and _DOCS_HEADER.match(line.text):
+                docs = True
+                yield make_finding(FindingCode.DOCS_MARKDOWN, line)
+    for line in (text.first, text.last) if text.count > 1 else (text.first,):
+        if _PLEASANTRY.match(line.text.lstrip()) or _KOREAN_PLEASANTRY in line.text:
+            yield make_finding(FindingCode.PLEASANTRY, line)
+
+
+class _LineKind(Enum):
+    FIELD = auto()
+    PLAIN = auto()
+    BLANK = auto()
+    STRAY = auto()  # its start continues no field
+    BREAK = auto()  # a header or a block of code: ends a field, and is reported elsewhere
+
+
+def _classify_lines(
+    lines: Iterable[ResultLine], keys: Sequence[str], *, fenced: bool
+) -> Iterator[tuple[_LineKind, ResultLine, str, str]]:
+    """Yield each line with its kind; of a field its key, and what follows the key.
+
+    `fenced` says that the marker itself stands in a block of code.
     """
-    table = (settings.preset_rules if settings.rules is None else settings.rules) or {}
-    by_rule = table.get(agent_type or "", ResultFormat.NONE)
-    if found := format_of_skills(preloaded_skills):
-        return ExpectedFormat(found, ExpectationSource.PRELOADED, by_rule)
-    if declared_skills is not None and (found := format_of_skills(declared_skills)):
-        return ExpectedFormat(found, ExpectationSource.DECLARED, by_rule)
-    if prompted_skill and (found := format_of_skills((prompted_skill,))):
-        return ExpectedFormat(found, ExpectationSource.PROMPT, by_rule)
-    if by_rule is ResultFormat.NONE or (settings.rules is None and declared_skills is not None):
-        return ExpectedFormat(ResultFormat.NONE, ExpectationSource.NOBODY, by_rule)
-    return ExpectedFormat(by_rule, ExpectationSource.RULE, by_rule)
+    inside = False
+    for line in lines:
+        text = line.text
+        if text.lstrip().startswith(CODE_FENCE):
+            if fenced:
+                fenced = False
+            else:
+                inside = not inside
+            yield _LineKind.BREAK, line, "", ""
+        elif inside:
+            continue
+        elif not text:
+            yield _LineKind.BLANK, line, "", ""
+        elif MARKDOWN_HEADER.match(text):
+            yield _LineKind.BREAK, line, "", ""
+        elif key := next((each for each in keys if text.startswith(f"{each}:")), ""):
+            yield _LineKind.FIELD, line, key, text[len(key) + 1 :].strip()
+        else:
+            yield (_LineKind.STRAY if text.startswith("#") else _LineKind.PLAIN), line, "", ""
+
+
+CHANGED_FILES: Final = "Changed files"
+RESULT: Final = "Result"
+DECISIONS: Final = "Decisions"
+BLOCKERS: Final = "Blockers"
+OUTPUT_KEYS: Final = (CHANGED_FILES, RESULT, DECISIONS, BLOCKERS)
+"""In their order; Blockers may also come first (T-24)."""
+
+KOREAN_KEYS: Final = {
+    "변경 파일": CHANGED_FILES,
+    "핵심 결과": RESULT,
+    "주요 결정사항": DECISIONS,
+    "블로커": BLOCKERS,
+}
+"""Field names of an earlier skill (R000-23)."""
+
+FILES_REVIEWED: Final = "Files reviewed"
+VERDICT_KEY: Final = "Verdict"
+SEVERITIES: Final = ("Critical", "Warning", "Suggestion")
+REVIEW_KEYS: Final = (FILES_REVIEWED, *SEVERITIES, VERDICT_KEY)  # in their order
+
+_REQUIRED_KEYS: Final = {
+    ResultFormat.OUTPUT: (CHANGED_FILES, RESULT),
+    ResultFormat.REVIEW: (FILES_REVIEWED, VERDICT_KEY),
+}
+
+# Keys that end a field: those of the other format are no continuation. An output's sentence may
+# begin with the word of a severity.
+_KEYS_IN_OUTPUT: Final = (*OUTPUT_KEYS, *KOREAN_KEYS, FILES_REVIEWED, VERDICT_KEY)
+_KEYS_IN_REVIEW: Final = (*REVIEW_KEYS, *OUTPUT_KEYS)
+
+EMPTY_VALUES: Final = frozenset(
+    {"", "none", "none.", "(none)", "n/a", "na", "-", "–", "—", "nothing", "없음"}
+)
+"""Values of an optional field that should be left out."""
+
+
+@dataclass(slots=True)
+class _Field:
+    lines: list[ResultLine]
+    value: str  # text of its first line after the key
+
+
+def _check_output(
+    marker: ResultLine, below: Sequence[ResultLine], limits: ResultLimits, *, fenced: bool
+) -> Iterator[ComplianceFinding]:
+    """Find V06, V07, V11, W01, W03 and W05 in the lines below the marker."""
+    fields: dict[str, _Field] = {}
+    open_field: _Field | None = None
+    after_break = korean = False
+    for kind, line, own_key, value in _classify_lines(below, _KEYS_IN_OUTPUT, fenced=fenced):
+        key = KOREAN_KEYS.get(own_key, own_key)
+        if kind is _LineKind.FIELD:
+            after_break = False
+            open_field = _Field([line], value)
+            if own_key in KOREAN_KEYS and not korean:
+                korean = True
+                yield make_finding(FindingCode.LEGACY_KOREAN, line)
+            if key in fields or key not in OUTPUT_KEYS:
+                yield make_finding(FindingCode.UNKNOWN_BLOCK, line)
+            else:
+                fields[key] = open_field
+        elif kind is _LineKind.PLAIN and open_field:
+            open_field.lines.append(line)
+        elif kind is _LineKind.BREAK:
+            open_field, after_break = None, True
+        elif kind is _LineKind.BLANK:
+            open_field = None
+        elif not after_break:
+            yield make_finding(FindingCode.UNKNOWN_BLOCK, line)
+            # One finding a block, not a line.
+            after_break, open_field = True, None
+    yield from _check_output_fields(marker, fields, limits)
+
+
+def _check_output_fields(
+    marker: ResultLine, fields: dict[str, _Field], limits: ResultLimits
+) -> Iterator[ComplianceFinding]:
+    for key in _REQUIRED_KEYS[ResultFormat.OUTPUT]:
+        required = fields.get(key)
+        if required is None or not (required.value or required.lines[1:]):
+            line = required.lines[0] if required else marker
+            yield make_finding(FindingCode.FIELD_MISSING, line, key)
+    result = fields.get(RESULT)
+    if result and len(result.lines) > limits.result_lines:
+        yield make_finding(FindingCode.RESULT_TOO_LONG, result.lines[limits.result_lines])
+    for key in (DECISIONS, BLOCKERS):
+        optional = fields.get(key)
+        if optional and not optional.lines[1:] and optional.value.lower() in EMPTY_VALUES:
+            yield make_finding(FindingCode.EMPTY_FIELD, optional.lines[0])
+    # Blockers may come first (T-24).
+    ordered = [key for key in fields if key != BLOCKERS]
+    if misplaced := _misplaced_key(ordered, OUTPUT_KEYS):
+        yield make_finding(FindingCode.FIELD_ORDER, fields[misplaced].lines[0])
+
+
+def _misplaced_key(keys: Iterable[str], order: tuple[str, ...]) -> str | None:
+    """Return the first key that stands after one that should follow it."""
+    return next((b for a, b in pairwise(keys) if order.index(b) < order.index(a)), None)
+
+
+MAX_FINDING_CHARS: Final = 1000
+"""Characters of a line that are searched for a finding; a description is one sentence."""
+
+_FINDING: Final = re.compile(
+    r"(?:- )?(?P<path>[^\s:](?:[^:]|:(?!\d))*):(?P<line>\d{1,9})(?:-(?P<last>\d{1,9}))?"
+    r"[ \t]+[—–-][ \t]+(?P<text>\S.*)"
+)
+"""`path:line[-line] — text`; a path may contain colons that no number follows."""
+
+_VERDICT: Final = re.compile(r"(PASS|FAIL)(?: (\(.*\)))?")
+_COUNTS: Final = re.compile(
+    r"\((?:(\d{1,9}) criticals?, *(\d{1,9}) warnings?|(\d{1,9})/(\d{1,9}))\)"
+)
+
+
+@dataclass(slots=True)
+class _Review:
+    """A review's content and its problems, collected line by line."""
+
+    problems: list[ComplianceFinding] = field(default_factory=list)
+    findings: list[ReviewFinding] = field(default_factory=list)
+    files: int = 0
+    passes: bool | None = None
+    lines: dict[str, ResultLine] = field(default_factory=dict)  # first line of each key
+    values: dict[str, str] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(SEVERITIES, 0))
+    """Findings by severity, malformed ones included."""
+    severity: str = ""
+    skipping: bool = False
+    last: ResultLine | None = None
+
+    def add_problem(self, code: FindingCode, line: ResultLine, key: str = "") -> None:
+        self.problems.append(make_finding(code, line, key))
+
+    def add_line(self, kind: _LineKind, line: ResultLine, key: str, value: str) -> None:
+        if kind is _LineKind.BLANK:
+            return
+        if kind is _LineKind.BREAK:
+            self.severity, self.skipping = "", True
+        elif kind is _LineKind.FIELD and key in SEVERITIES:
+            self.severity, self.skipping, self.last = key, False, line
+            self.lines.setdefault(key, line)
+            if value.lower() in EMPTY_VALUES - {""}:
+                self.add_problem(FindingCode.EMPTY_FIELD, line)
+            else:
+                self.add_finding(line, value)
+        elif kind is _LineKind.FIELD:
+            self.severity, self.skipping, self.last = "", False, line
+            if key in self.lines or key not in REVIEW_KEYS:
+                self.add_problem(FindingCode.UNKNOWN_BLOCK, line)
+            else:
+                self.lines[key], self.values[key] = line, value
+        elif kind is _LineKind.PLAIN and self.severity:
+            self.last = line
+            self.add_finding(line, line.text)
+        elif not self.skipping:
+            # One finding a block, not a line.
+            self.skipping = True
+            self.add_problem(FindingCode.UNKNOWN_BLOCK, line)
+
+    def add_finding(self, line: ResultLine, text: str) -> None:
+        if text:
+            self.counts[self.severity] += 1
+        match = _FINDING.fullmatch(text[:MAX_FINDING_CHARS])
+        if match is None:
+            self.add_problem(FindingCode.FINDING_FORMAT, line)
+            return
+        begin = int(match["line"])
+        end = int(match["last"] or begin)
+        self.findings.append(
+            ReviewFinding(self.severity.lower(), match["path"].strip(), begin, end, match["text"])
+        )
+
+    def check_verdict(self) -> None:
+        line = self.lines[VERDICT_KEY]
+        match = _VERDICT.fullmatch(self.values[VERDICT_KEY][:MAX_FINDING_CHARS])
+        counts = _COUNTS.fullmatch(match[2]) if match and match[2] else None
+        fails = match is not None and match[1] == "FAIL"
+        if match is None or (match[2] and counts is None) or (fails and counts is None):
+            self.add_problem(FindingCode.VERDICT_MALFORMED, line)
+            return
+        self.passes = not fails
+        if self.last is not line:
+            self.add_problem(FindingCode.VERDICT_MALFORMED, line)
+        listed = [self.counts["Critical"], self.counts["Warning"]]
+        stated = [int(each) for each in counts.groups() if each is not None] if counts else listed
+        if any(listed) is not fails or stated != listed:
+            self.add_problem(FindingCode.VERDICT_INCONSISTENT, line)
+
+
+def _check_review(
+    marker: ResultLine, below: Sequence[ResultLine], limits: ResultLimits, *, fenced: bool
+) -> _Review:
+    """Find V06, V11 to V14, W01, W05 and W06 in the lines below the marker, and the findings."""
+    review = _Review()
+    for classified in _classify_lines(below, _KEYS_IN_REVIEW, fenced=fenced):
+        review.add_line(*classified)
+    for key in _REQUIRED_KEYS[ResultFormat.REVIEW]:
+        if not review.values.get(key):
+            review.add_problem(FindingCode.FIELD_MISSING, review.lines.get(key, marker), key)
+    paths = review.values.get(FILES_REVIEWED, "").split(",")
+    review.files = sum(bool(path.strip()) for path in paths)
+    if review.files > limits.review_files:
+        review.add_problem(FindingCode.REVIEW_SCOPE, review.lines[FILES_REVIEWED])
+    # A verdict that is not last is V12.
+    ordered = [key for key in review.lines if key != VERDICT_KEY]
+    if misplaced := _misplaced_key(ordered, REVIEW_KEYS):
+        review.add_problem(FindingCode.FIELD_ORDER, review.lines[misplaced])
+    if review.values.get(VERDICT_KEY):
+        review.check_verdict()
+    return review
 
 
 _MARKER_LINE: Final = re.compile(r"\[COMPRESSED\][ \t]+agent_type:[ \t]+([A-Za-z0-9_.:-]+)")
 
 REVIEWER_NAME: Final = "reviewer"
-"""What a review may call its agent, whatever its type is (requirements 3.0.2)."""
-
-_KEYS_OF_FORMAT: Final = {
-    ResultFormat.OUTPUT: result_formats.OUTPUT_KEYS,
-    ResultFormat.REVIEW: result_formats.REVIEW_KEYS,
-}
-_OTHER_FORMAT: Final = {
-    ResultFormat.OUTPUT: ResultFormat.REVIEW,
-    ResultFormat.REVIEW: ResultFormat.OUTPUT,
-}
-_MANDATORY_KEYS: Final = {
-    ResultFormat.OUTPUT: result_formats.REQUIRED_OUTPUT_KEYS,
-    ResultFormat.REVIEW: (result_formats.FILES_REVIEWED, result_formats.VERDICT_KEY),
-}
-_AMBIGUOUS_KEYS: Final = frozenset({"Warning", "Suggestion", "Critical"})
-"""Words that begin a sentence as well: in an output they are no field."""
+"""A name that a review may give for any agent type (requirements 3.0.2)."""
 
 
 def judge_result(
@@ -202,9 +341,9 @@ def judge_result(
     agent_type: str | None = None,
     limits: ResultLimits = DEFAULT_RESULT_LIMITS,
 ) -> Judgement:
-    """Judge a final message; a blank one is `unknown`, one of which nothing is expected too long.
+    """Judge a final message; a blank one is `unknown`, even if nothing is expected.
 
-    `agent_type` is the run's own; None leaves out whether the text names it (V04). Never
+    `agent_type` is the run's own; None skips the check of the name in the text (V04). Never
     raises, and takes time in proportion to the text's length.
     """
     read = read_result_text(text)
@@ -218,26 +357,29 @@ def judge_result(
             chars=read.chars,
             has_marker=has_marker,
         )
-    found = list(check_surface(read))
-    place = next((n for n, line in enumerate(read.lines) if _is_marker_line(line)), None)
-    review = result_formats.ParsedReview()
+    findings = list(_check_surface(read))
+    starts = (line.text.lstrip().startswith(COMPRESSED_MARKER) for line in read.lines)
+    place = next((n for n, is_marker in enumerate(starts) if is_marker), None)
+    review = _Review()
     if place is None:
-        found.append(make_finding(FindingCode.MARKER_MISSING, read.first))
+        findings.append(make_finding(FindingCode.MARKER_MISSING, read.first))
     else:
-        found += _check_marker_line(read, place, agent_type, expected)
-        limit = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
+        findings += _check_marker_line(read, place, agent_type, expected)
+        limit = limits.max_lines(expected)
         if read.count > limit:
-            found.append(make_finding(FindingCode.LINE_LIMIT, _line_over_limit(read, limit)))
-        wrong, review = _check_below_marker(read, place, expected, limits)
-        found += wrong
+            number = read.first.number + limit
+            over = next((line for line in read.lines if line.number == number), read.last)
+            findings.append(make_finding(FindingCode.LINE_LIMIT, over))
+        problems, review = _check_below_marker(read, place, expected, limits)
+        findings += problems
     if read.chars > limits.soft_chars:
-        found.append(make_finding(FindingCode.LONG, read.first))
-    found.sort(key=lambda each: (each.line, each.code))
-    violations = tuple(each for each in found if each.code.is_violation)
+        findings.append(make_finding(FindingCode.LONG, read.first))
+    findings.sort(key=lambda each: (each.line, each.code))
+    violations = tuple(each for each in findings if each.code.is_violation)
     return Judgement(
         ComplianceVerdict.NON_COMPLIANT if violations else ComplianceVerdict.COMPLIANT,
         violations,
-        tuple(each for each in found if not each.code.is_violation),
+        tuple(each for each in findings if not each.code.is_violation),
         read.count,
         read.chars,
         has_marker,
@@ -247,72 +389,54 @@ def judge_result(
     )
 
 
-def _is_marker_line(line: ResultLine) -> bool:
-    return line.text.lstrip().startswith(COMPRESSED_MARKER)
-
-
 def _check_marker_line(
     read: ResultText, place: int, agent_type: str | None, expected: ResultFormat
-) -> Iterable[ComplianceFinding]:
+) -> Iterator[ComplianceFinding]:
     line = read.lines[place]
     if line.number != read.first.number:
         yield make_finding(FindingCode.TEXT_BEFORE_MARKER, read.first)
-    named = _MARKER_LINE.fullmatch(line.text.lstrip())
-    if named is None:
+    match = _MARKER_LINE.fullmatch(line.text.lstrip())
+    if match is None:
         yield make_finding(FindingCode.AGENT_TYPE_MISSING, line)
-    elif agent_type and named[1] not in _allowed_names(agent_type, expected):
-        yield make_finding(FindingCode.AGENT_TYPE_MISMATCH, line)
-
-
-def _allowed_names(agent_type: str, expected: ResultFormat) -> set[str]:
-    """Name what an agent may call itself: a plugin's may leave out the plugin (3.0.1)."""
-    names = {agent_type, agent_type.rpartition(":")[2]}
-    return names | {REVIEWER_NAME} if expected is ResultFormat.REVIEW else names
+    elif agent_type:
+        # A plugin's agent may leave out the plugin (3.0.1).
+        names = {agent_type, agent_type.rpartition(":")[2]}
+        if expected is ResultFormat.REVIEW:
+            names.add(REVIEWER_NAME)
+        if match[1] not in names:
+            yield make_finding(FindingCode.AGENT_TYPE_MISMATCH, line)
 
 
 def _check_below_marker(
     read: ResultText, place: int, expected: ResultFormat, limits: ResultLimits
-) -> tuple[list[ComplianceFinding], result_formats.ParsedReview]:
-    below = read.lines[place + 1 :]
-    if wrong := _in_other_format(below, expected):
-        # Its fields are those of the other format: nothing more is to be said of them.
-        return [make_finding(FindingCode.WRONG_FORMAT, wrong)], result_formats.ParsedReview()
-    before = read.lines[:place]
-    fenced = sum(line.text.lstrip().startswith(CODE_FENCE) for line in before) % 2 == 1
-    foreign = set(_KEYS_OF_FORMAT[_OTHER_FORMAT[expected]]) - _AMBIGUOUS_KEYS
-    marker = read.lines[place]
+) -> tuple[list[ComplianceFinding], _Review]:
+    marker, below = read.lines[place], read.lines[place + 1 :]
+    if wrong := _line_of_other_format(below, expected):
+        # Its fields are those of the other format: check nothing more.
+        return [make_finding(FindingCode.WRONG_FORMAT, wrong)], _Review()
+    fences = sum(line.text.lstrip().startswith(CODE_FENCE) for line in read.lines[:place])
+    fenced = fences % 2 == 1
     if expected is ResultFormat.OUTPUT:
-        found = result_formats.check_output(marker, below, foreign, limits, fenced=fenced)
-        return list(found), result_formats.ParsedReview()
-    review = result_formats.check_review(marker, below, foreign, limits, fenced=fenced)
+        return list(_check_output(marker, below, limits, fenced=fenced)), _Review()
+    review = _check_review(marker, below, limits, fenced=fenced)
     return review.problems, review
 
 
-def _in_other_format(below: Iterable[ResultLine], expected: ResultFormat) -> ResultLine | None:
-    """Find the line that shows it: a field that only the other format must have."""
-    own = tuple(f"{key}:" for key in _MANDATORY_KEYS[expected])
-    other = tuple(f"{key}:" for key in _MANDATORY_KEYS[_OTHER_FORMAT[expected]])
-    shown = None
-    for line in below:
-        if line.text.startswith(own):
-            return None
-        if shown is None and line.text.startswith(other):
-            shown = line
-    return shown
+def _line_of_other_format(below: Sequence[ResultLine], expected: ResultFormat) -> ResultLine | None:
+    """Return the first line with a required field of the other format, if none of its own is."""
+    is_output = expected is ResultFormat.OUTPUT
+    unexpected = ResultFormat.REVIEW if is_output else ResultFormat.OUTPUT
+    own, other = (
+        tuple(f"{key}:" for key in _REQUIRED_KEYS[each]) for each in (expected, unexpected)
+    )
+    if any(line.text.startswith(own) for line in below):
+        return None
+    return next((line for line in below if line.text.startswith(other)), None)
 
 
-def _line_over_limit(read: ResultText, place: int) -> ResultLine:
-    """Return the first line over the limit, or the last one that was read."""
-    number = read.first.number + place
-    return next((line for line in read.lines if line.number == number), read.last)
-
-
-MAX_NAMED_FINDINGS: Final = 3  # findings in words: with a head and what to do they make five lines
+MAX_NAMED_FINDINGS: Final = 3  # with the first and the last line they make five lines
 MAX_QUOTED_CHARS: Final = 60  # of an offending line
-_SKILL_OF_FORMAT: Final = {
-    ResultFormat.OUTPUT: "compress-output",
-    ResultFormat.REVIEW: "compress-review",
-}
+_SKILL_OF_FORMAT: Final = {result: skill for skill, result in FORMAT_OF_SKILL.items()}
 _FORMAT_FIELDS: Final = {
     ResultFormat.OUTPUT: "`Changed files:`, `Result:`; `Decisions:` and `Blockers:` only if any",
     ResultFormat.REVIEW: (
@@ -323,18 +447,20 @@ _FORMAT_FIELDS: Final = {
 }
 
 _MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
-"""The marker itself would make every later grep over the transcript pass (R000-01)."""
+"""The marker itself would make every later grep of the transcript pass (R000-01)."""
 
 
 def block_reason(
     judged: Judgement, expected: ResultFormat, agent_type: str, limits: ResultLimits
 ) -> str:
     """Explain in at most five lines why a result was rejected, without the marker itself."""
-    most = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
-    named = judged.violations[:MAX_NAMED_FINDINGS]
-    more = len(judged.violations) - len(named)
-    head = f"Your result does not follow the skill {_SKILL_OF_FORMAT[expected]}:"
-    lines = [head, *(_format_finding(each, judged, limits, expected) for each in named)]
+    most = limits.max_lines(expected)
+    shown = judged.violations[:MAX_NAMED_FINDINGS]
+    more = len(judged.violations) - len(shown)
+    lines = [
+        f"Your result does not follow the skill {_SKILL_OF_FORMAT[expected]}:",
+        *(_describe_finding(each, judged.lines, most) for each in shown),
+    ]
     if more:
         lines[-1] += f" And {more} more."
     lines.append(
@@ -345,15 +471,12 @@ def block_reason(
     return "\n".join(lines).replace(COMPRESSED_MARKER, "the marker")
 
 
-def _format_finding(
-    found: ComplianceFinding, judged: Judgement, limits: ResultLimits, expected: ResultFormat
-) -> str:
-    said = f"- {found.label}: {found.sentence}"
-    if found.code is FindingCode.LINE_LIMIT:
-        most = limits.output_lines if expected is ResultFormat.OUTPUT else limits.review_lines
-        return f"{said} {judged.lines} lines, {most} allowed."
-    if found.code in {FindingCode.MARKER_MISSING, FindingCode.FIELD_MISSING}:
-        return said
-    quoted = found.text.strip()
+def _describe_finding(finding: ComplianceFinding, lines: int, max_lines: int) -> str:
+    text = f"- {finding.label}: {finding.sentence}"
+    if finding.code is FindingCode.LINE_LIMIT:
+        return f"{text} {lines} lines, {max_lines} allowed."
+    if finding.code in {FindingCode.MARKER_MISSING, FindingCode.FIELD_MISSING}:
+        return text
+    quoted = finding.text.strip()
     short = quoted if len(quoted) <= MAX_QUOTED_CHARS else f"{quoted[:MAX_QUOTED_CHARS]}…"
-    return f"{said} Line {found.line}: {short}"
+    return f"{text} Line {finding.line}: {short}"

@@ -12,13 +12,14 @@ from .findings import (
     FAILED_VERDICTS,
     MAX_SHOWN_LINE_CHARS,
     PASSED_VERDICTS,
+    WHOLE_TRANSCRIPT,
     ComplianceFinding,
     ComplianceVerdict,
     FindingCode,
     Judgement,
     ResultFormat,
 )
-from .judge import WHOLE_TRANSCRIPT, judge_result
+from .judge import judge_result
 
 TYPE_CHECKING = False
 
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Final
 
-    from .findings import ResultLimits
-    from .judge import ComplianceSettings, ExpectedFormat
+    from .findings import ComplianceSettings, ExpectedFormat, ResultLimits
 
 
 class MarkerLocation(StrEnum):
@@ -44,9 +44,6 @@ class MarkerLocation(StrEnum):
     REQUEST_COPY = "request_copy"
 
 
-_ASSISTANT = "assistant"
-
-
 @dataclass(frozen=True, slots=True)
 class MarkerLine:
     """A line of an agent's transcript that holds the marker."""
@@ -54,30 +51,29 @@ class MarkerLine:
     offset: int  # in bytes
     origin: str  # one of the store's `MarkerOrigin`
     message_id: str | None = None
-    text: str | None = None  # of an assistant's line, its words
+    text: str | None = None  # of an assistant's line
 
 
 def best_marker_location(
     lines: Iterable[MarkerLine], final_message: str | None
 ) -> MarkerLocation | None:
-    """Name the best place at which the marker stands; None where it stands nowhere."""
-    found = {_location_of(place, final_message) for place in lines}
-    return next((each for each in MarkerLocation if each in found), None)
+    locations = {_location_of(line, final_message) for line in lines}
+    return next((each for each in MarkerLocation if each in locations), None)
+
+
+def _location_of(line: MarkerLine, final_message: str | None) -> MarkerLocation:
+    if line.origin != "assistant":
+        return MarkerLocation(line.origin)
+    is_final = line.message_id is not None and line.message_id == final_message
+    return MarkerLocation.FINAL_ASSISTANT if is_final else MarkerLocation.EARLIER_ASSISTANT
 
 
 def grep_would_pass(lines: Iterable[MarkerLine], until: int | None) -> bool:
-    """Whether a grep of the whole transcript passed when the agent first stopped (000-16).
+    """Return whether a grep of the transcript passed when the agent first stopped (000-16).
 
     `until` is the byte offset of the first block; None if there was none.
     """
-    return any(until is None or place.offset < until for place in lines)
-
-
-def _location_of(place: MarkerLine, final_message: str | None) -> MarkerLocation:
-    if place.origin != _ASSISTANT:
-        return MarkerLocation(place.origin)
-    is_final = place.message_id is not None and place.message_id == final_message
-    return MarkerLocation.FINAL_ASSISTANT if is_final else MarkerLocation.EARLIER_ASSISTANT
+    return any(until is None or line.offset < until for line in lines)
 
 
 MAX_STOPS: Final = 2  # SubagentStops of one run: the first, and the one after a block (000-19)
@@ -85,20 +81,26 @@ MAX_STOPS: Final = 2  # SubagentStops of one run: the first, and the one after a
 
 @dataclass(frozen=True, slots=True)
 class AgentRun:
-    """What is known of one run of an agent."""
+    """What is known of one run of an agent; offsets are bytes in its transcript."""
 
     agent_type: str | None
-    has_ended: bool  # it came to its end by itself: its last words are its result
-    final_text: str | None  # its last message that has text (000-35, R000-06)
+    has_ended: bool  # by itself: its last message is its result
+    final_text: str | None  # its last message with text (000-35, R000-06)
     final_message_id: str | None = None
-    final_offset: int | None = None
-    """In bytes, in its transcript; None where it has none of its own."""
-    marker_lines: tuple[MarkerLine, ...] = ()
-    """Lines of its transcript with the marker, in their order."""
-    block_offsets: tuple[int, ...] = ()  # byte offsets of what hooks told it when it wanted to stop
+    final_offset: int | None = None  # None without a transcript of its own
+    marker_lines: tuple[MarkerLine, ...] = ()  # in their order
+    block_offsets: tuple[int, ...] = ()  # of hooks' feedback when it wanted to stop
     stops: int = 0  # SubagentStop records of it in ctxtop's own log
     was_released: bool = False  # one of them says `stop_hook_active`: it had been blocked
     retry_tokens: int = 0  # spent by its requests after the first block
+
+    @property
+    def first_block(self) -> int | None:
+        return min(self.block_offsets, default=None)
+
+    @property
+    def was_blocked(self) -> bool:
+        return self.was_released or bool(self.block_offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +114,18 @@ class RunVerdict:
     warnings: tuple[ComplianceFinding, ...] = ()
     marker_location: MarkerLocation | None = None
     grep_passes: bool | None = None
-    """A grep over the transcript would have let it stop at once; None without a transcript."""
-    blocked: bool | None = None  # none where neither a transcript nor a record tells
+    """A grep of the transcript would have let it stop at once; None without a transcript."""
+    blocked: bool | None = None  # None without a transcript or a record
     refired: bool = False  # it was asked to stop more often than a block explains (000-19)
     retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
 
     @property
     def failed(self) -> bool:
-        """It did not comply."""
         return self.verdict in FAILED_VERDICTS
 
     @property
     def grep_was_wrong(self) -> bool:
-        """A grep would have passed what the final message does not fulfil (000-51, T-07)."""
+        """A grep would have passed a final message that does not comply (000-51, T-07)."""
         return self.grep_passes is True and self.failed
 
 
@@ -133,7 +134,7 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
 
     - not_required: nothing is expected; it is measured all the same (T-25).
     - unknown: it has not come to its end, or left no text (3.0.3).
-    - compliant: the final message has no violation (3.0.3); also where another hook blocked
+    - compliant: the final message has no violation (3.0.3); also if another hook blocked
       a message that complied already.
     - forced: the same, after a block of a message that did not comply (000-18, 000-23).
     - clobbered: an earlier message complied, the final one lacks the marker (2.2.3, V16).
@@ -143,7 +144,6 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
     text = run.final_text if run.has_ended else None
     judged = judge_result(text or "", expected.format, run.agent_type, settings.limits)
     has_transcript = run.final_offset is not None or bool(run.marker_lines or run.block_offsets)
-    blocked = bool(run.block_offsets) or run.was_released
     violations = judged.violations
     if expected.format is ResultFormat.NONE:
         verdict = ComplianceVerdict.NOT_REQUIRED
@@ -151,105 +151,94 @@ def judge_run(run: AgentRun, expected: ExpectedFormat, settings: ComplianceSetti
         verdict = ComplianceVerdict.UNKNOWN
     elif settings.mode == WHOLE_TRANSCRIPT:
         verdict = _verdict_by_grep(run) if has_transcript else ComplianceVerdict.UNKNOWN
-        violations = tuple(each for each in violations if verdict in FAILED_VERDICTS)
+        violations = violations if verdict in FAILED_VERDICTS else ()
     else:
         verdict, violations = _verdict_by_message(run, judged, expected, settings)
+    location = grep_passes = None
+    if has_transcript:
+        location = best_marker_location(run.marker_lines, run.final_message_id)
+        grep_passes = grep_would_pass(run.marker_lines, run.first_block)
     return RunVerdict(
         verdict,
         expected,
         judged,
         violations,
         judged.warnings,
-        best_marker_location(run.marker_lines, run.final_message_id) if has_transcript else None,
-        grep_would_pass(run.marker_lines, min(run.block_offsets, default=None))
-        if has_transcript
-        else None,
-        blocked if has_transcript or run.stops else None,
+        location,
+        grep_passes,
+        run.was_blocked if has_transcript or run.stops else None,
         run.stops > MAX_STOPS,
         run.retry_tokens,
     )
 
 
 def _verdict_by_message(
-    run: AgentRun, judged: Judgement, expected: ExpectedFormat, terms: ComplianceSettings
+    run: AgentRun, judged: Judgement, expected: ExpectedFormat, settings: ComplianceSettings
 ) -> tuple[ComplianceVerdict, tuple[ComplianceFinding, ...]]:
+    def complies(text: str) -> bool:
+        result = judge_result(text, expected.format, run.agent_type, settings.limits)
+        return result.verdict is ComplianceVerdict.COMPLIANT
+
     complied = [
-        place.offset
-        for place in run.marker_lines
-        if place.text
-        and place.message_id != run.final_message_id
-        and _complies(place.text, run, expected, terms)
+        line.offset
+        for line in run.marker_lines
+        if line.text and line.message_id != run.final_message_id and complies(line.text)
     ]
-    blocked = run.was_released or bool(run.block_offsets)
+    first_block = run.first_block
     if judged.verdict is ComplianceVerdict.COMPLIANT:
-        first = min(run.block_offsets, default=None)
-        before = first is not None and any(offset < first for offset in complied)
-        return (
-            ComplianceVerdict.FORCED if blocked and not before else ComplianceVerdict.COMPLIANT
-        ), ()
+        before = first_block is not None and any(offset < first_block for offset in complied)
+        forced = run.was_blocked and not before
+        return (ComplianceVerdict.FORCED if forced else ComplianceVerdict.COMPLIANT), ()
     if complied and any(each.code is FindingCode.MARKER_MISSING for each in judged.violations):
-        return ComplianceVerdict.CLOBBERED, (*judged.violations, _clobbered_finding(run))
-    answered = not run.block_offsets or (run.final_offset or 0) > min(run.block_offsets)
-    if blocked and answered:
+        first_line = (run.final_text or "").strip().partition("\n")[0]
+        clobbered = ComplianceFinding(FindingCode.CLOBBERED, 1, first_line[:MAX_SHOWN_LINE_CHARS])
+        return ComplianceVerdict.CLOBBERED, (*judged.violations, clobbered)
+    answered = first_block is None or (run.final_offset or 0) > first_block
+    if run.was_blocked and answered:
         return ComplianceVerdict.EXHAUSTED, judged.violations
     return ComplianceVerdict.NON_COMPLIANT, judged.violations
 
 
-def _complies(
-    text: str, run: AgentRun, expected: ExpectedFormat, terms: ComplianceSettings
-) -> bool:
-    found = judge_result(text, expected.format, run.agent_type, terms.limits)
-    return found.verdict is ComplianceVerdict.COMPLIANT
-
-
 def _verdict_by_grep(run: AgentRun) -> ComplianceVerdict:
-    """Decide as a hook does that looks for the marker anywhere (000-16 to 000-19)."""
-    if grep_would_pass(run.marker_lines, min(run.block_offsets, default=None)):
+    """Decide like a hook that looks for the marker anywhere (000-16 to 000-19)."""
+    if grep_would_pass(run.marker_lines, run.first_block):
         return ComplianceVerdict.COMPLIANT
     if not run.block_offsets:
         return ComplianceVerdict.NON_COMPLIANT
     return ComplianceVerdict.FORCED if run.marker_lines else ComplianceVerdict.EXHAUSTED
 
 
-def _clobbered_finding(run: AgentRun) -> ComplianceFinding:
-    text = (run.final_text or "").strip()
-    first = text.partition("\n")[0]
-    return ComplianceFinding(FindingCode.CLOBBERED, 1, first[:MAX_SHOWN_LINE_CHARS])
-
-
 DEFAULT_CHARS_PER_TOKEN: Final = 4
-"""Of English text, where no result of the format says better (requirements T-03)."""
+"""Of English text; used if no result of the format complied (requirements T-03)."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeighedResult:
-    """A ruling, and the estimated tokens of the result it is on."""
-
     run_verdict: RunVerdict
-    tokens: int
+    tokens: int  # of the result, estimated
 
 
 @dataclass(frozen=True, slots=True)
 class ComplianceCost:
-    """What results and blocks cost; tokens, estimated where nothing else is said."""
+    """What results and blocks cost in tokens."""
 
-    result_tokens: int  # of all results
-    excess_tokens: int  # what the results that did not comply were longer than one that does
-    retry_tokens: int  # spent, not estimated, by agents' requests after a block (000-23)
+    result_tokens: int  # of all results, estimated
+    excess_tokens: int  # of noncompliant results beyond a typical compliant one, estimated
+    retry_tokens: int  # spent by agents' requests after a block (000-23)
 
 
 def typical_result_tokens(
     results: Iterable[WeighedResult], limits: ResultLimits
 ) -> dict[ResultFormat, int]:
     """Return a compliant result's typical tokens: the median by format, else the soft limit's."""
-    found: dict[ResultFormat, list[int]] = {}
+    tokens: dict[ResultFormat, list[int]] = {}
     for each in results:
         if each.run_verdict.verdict in PASSED_VERDICTS:
-            found.setdefault(each.run_verdict.expected.format, []).append(each.tokens)
-    soft = limits.soft_chars // DEFAULT_CHARS_PER_TOKEN
+            tokens.setdefault(each.run_verdict.expected.format, []).append(each.tokens)
+    default = [limits.soft_chars // DEFAULT_CHARS_PER_TOKEN]
     return {
-        each: round(median(found[each])) if each in found else soft
-        for each in (ResultFormat.OUTPUT, ResultFormat.REVIEW)
+        expected: round(median(tokens.get(expected, default)))
+        for expected in (ResultFormat.OUTPUT, ResultFormat.REVIEW)
     }
 
 
@@ -257,21 +246,18 @@ def sum_cost(results: Sequence[WeighedResult], typical: dict[ResultFormat, int])
     """Add up what results cost, and what compliance would have saved (000-01, 000-38)."""
     return ComplianceCost(
         sum(each.tokens for each in results),
-        sum(excess_tokens(each, typical) for each in results),
+        sum(
+            max(0, each.tokens - typical[each.run_verdict.expected.format])
+            for each in results
+            if each.run_verdict.failed
+        ),
         sum(each.run_verdict.retry_tokens for each in results),
     )
 
 
-def excess_tokens(result: WeighedResult, typical: dict[ResultFormat, int]) -> int:
-    """Return how many tokens a noncompliant result has above a typical compliant one, else 0."""
-    if result.run_verdict.verdict not in FAILED_VERDICTS:
-        return 0
-    return max(0, result.tokens - typical[result.run_verdict.expected.format])
-
-
-def is_review_too_wide(ruling: RunVerdict, limits: ResultLimits) -> bool:
-    """Whether a review covered more files than it can handle well (000-50)."""
-    return ruling.judgement.reviewed_files > limits.review_files
+def is_review_too_wide(verdict: RunVerdict, limits: ResultLimits) -> bool:
+    """Return whether a review covered more files than it can handle well (000-50)."""
+    return verdict.judgement.reviewed_files > limits.review_files
 
 
 MS_PER_DAY: Final = 86_400_000
@@ -279,21 +265,19 @@ MS_PER_DAY: Final = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class ComplianceScore:
-    """Verdicts counted; a share is None where fewer than the least number were judged."""
+    """Counted verdicts; shares are None if too few results were judged."""
 
     verdicts: dict[ComplianceVerdict, int]
-    judged_count: int  # results of which compression was expected, and that could be judged
-    passed_share: float | None  # whose parent got what was expected, at once or after a block
+    judged_count: int  # results with an expected format that could be judged
+    passed_share: float | None  # compliant at once or after a block
     first_pass_share: float | None  # without a block (000-22)
     forced_share: float | None  # only after a block (000-23)
-    grep_passed: int
-    """What a grep over the whole transcript would have let pass at once, of those judged."""
-    grep_wrong: int  # of these, what did not comply (000-51)
-    codes: dict[str, int]  # violations and warnings, the most frequent first, each once a result
+    grep_passed: int  # judged results that a grep of the transcript would have passed at once
+    grep_wrong: int  # those of them that did not comply (000-51)
+    codes: dict[str, int]  # violations and warnings, once a result, the most frequent first
 
     @property
     def failed_count(self) -> int:
-        """Results that did not comply."""
         return sum(self.verdicts[each] for each in FAILED_VERDICTS)
 
     @property
@@ -301,17 +285,17 @@ class ComplianceScore:
         return self.judged_count - self.failed_count
 
 
-def make_score(run_verdicts: Iterable[RunVerdict], least: int) -> ComplianceScore:
-    """Count rulings; a share of fewer than `least` judged results is not told (R004-13)."""
+def make_score(run_verdicts: Iterable[RunVerdict], min_samples: int) -> ComplianceScore:
+    """Count verdicts; fewer than `min_samples` judged results give no shares (R004-13)."""
     listed = list(run_verdicts)
     verdicts = Counter(each.verdict for each in listed)
     judged = [each for each in listed if each.verdict in PASSED_VERDICTS | FAILED_VERDICTS]
     codes = Counter(
         code
         for each in judged
-        for code in {found.label for found in (*each.violations, *each.warnings)}
+        for code in {finding.label for finding in (*each.violations, *each.warnings)}
     )
-    enough = len(judged) >= max(1, least)
+    enough = len(judged) >= max(1, min_samples)
 
     def share(*which: ComplianceVerdict) -> float | None:
         return sum(verdicts[each] for each in which) / len(judged) if enough else None

@@ -12,12 +12,12 @@ import msgspec
 from ..compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
+    ComplianceSettings,
     ComplianceVerdict,
     ResultFormat,
     ReviewFinding,
 )
-from ..compliance.judge import ComplianceSettings
-from ..compliance.result_formats import SEVERITIES
+from ..compliance.judge import SEVERITIES
 from ..compliance.run_verdict import (
     ComplianceCost,
     ComplianceScore,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..compliance.judge import CLNODE_FORMATS
+from ..compliance.findings import CLNODE_FORMATS
 from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
 from .schema import DEFAULT_PRESET, NATIVE, OFF
 from .value_types import PolicyValue

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.compliance.findings import ResultFormat
-from ctxtop.core.compliance.judge import (
+from ctxtop.core.compliance.findings import (
     NOTHING_EXPECTED,
     ComplianceSettings,
     ExpectationSource,
     ExpectedFormat,
+    ResultFormat,
 )
 from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
 from ctxtop.core.injection.injection_candidates import (

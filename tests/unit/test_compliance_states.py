@@ -6,25 +6,23 @@ from typing import Any
 
 import pytest
 from ctxtop.core.compliance.findings import (
-    DEFAULT_RESULT_LIMITS,
-    ComplianceVerdict,
-    ResultFormat,
-    ResultLimits,
-    finding_labels,
-)
-from ctxtop.core.compliance.judge import (
     CLNODE_FORMATS,
+    DEFAULT_RESULT_LIMITS,
     LAST_MESSAGE,
     NOTHING_EXPECTED,
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
+    ComplianceVerdict,
     ExpectationSource,
     ExpectedFormat,
+    ResultFormat,
+    ResultLimits,
     compliance_settings,
     find_expected_format,
-    skill_in_prompt,
+    finding_labels,
 )
+from ctxtop.core.compliance.judge import skill_in_prompt
 from ctxtop.core.compliance.run_verdict import (
     MS_PER_DAY,
     AgentRun,

@@ -26,8 +26,7 @@ from ctxtop.core.compaction.recovery.recovery_settings import (
     RecoverySettings,
     read_recovery_settings,
 )
-from ctxtop.core.compliance.findings import ResultLimits
-from ctxtop.core.compliance.judge import ComplianceSettings, compliance_settings
+from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits, compliance_settings
 from ctxtop.core.injection.context_prompts import choose_prompt
 from ctxtop.core.injection.injection_candidates import InjectionLimits, injection_limits
 from ctxtop.core.measure.models import find_price

@@ -5,8 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.compliance.findings import ComplianceVerdict, ResultFormat, ReviewFinding
-from ctxtop.core.compliance.judge import ComplianceSettings, ExpectationSource, ExpectedFormat
+from ctxtop.core.compliance.findings import (
+    ComplianceSettings,
+    ComplianceVerdict,
+    ExpectationSource,
+    ExpectedFormat,
+    ResultFormat,
+    ReviewFinding,
+)
 from ctxtop.core.compliance.run_verdict import AgentRun, judge_run
 from ctxtop.core.measure.agent_compliance import (
     LAST_VERDICTS,

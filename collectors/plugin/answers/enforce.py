@@ -17,16 +17,17 @@ import re
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ....core.compliance.findings import COMPRESSED_MARKER, ComplianceVerdict, ResultFormat
-from ....core.compliance.judge import (
+from ....core.compliance.findings import (
+    COMPRESSED_MARKER,
     OFF,
     WHOLE_TRANSCRIPT,
     ComplianceSettings,
-    block_reason,
+    ComplianceVerdict,
+    ResultFormat,
     compliance_settings,
     format_of_skills,
-    judge_result,
 )
+from ....core.compliance.judge import block_reason, judge_result
 from ....core.files.safe_open import open_regular
 from ....core.transcript.sanitize import sanitize_text
 from ..hook_call import HookReply

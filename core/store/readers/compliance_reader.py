@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ...compliance.judge import (
+from ...compliance.findings import (
     FORMAT_OF_SKILL,
     OFF,
     compliance_settings,

@@ -14,10 +14,10 @@ from ....core.compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
     ComplianceFinding,
+    ExpectationSource,
     FindingCode,
     ResultFormat,
 )
-from ....core.compliance.judge import ExpectationSource
 from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
 from ....core.model.agent import Agent
 from ....core.store.log_records import AnswerItemRecord
