@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -10,8 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Final
-
-    from ..policy.policy import Policy
 
 
 class ResultFormat(StrEnum):
@@ -293,30 +292,19 @@ class ComplianceSettings:
     min_samples: int = 10  # results of a type before its share is shown (R004-13)
 
 
-_DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
-"""Origins of a value that no person set (`PolicyOrigin` takes long to import)."""
+def skill_in_prompt(prompt: str) -> str | None:
+    """Return the skill whose format a prompt asks for."""
+    skill = re.search(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])", prompt)
+    if skill:
+        return skill[0]
+    return "compress-output" if re.search(_MARKER_REQUEST, prompt, re.IGNORECASE) else None
 
 
-def compliance_settings(policy: Policy) -> ComplianceSettings:
-    rules = {
-        name: ResultFormat(value)
-        for name, value in policy.strings_by_name("compliance.rules").items()
-    }
-    is_default = policy.values["compliance.rules"].origin in _DEFAULT_ORIGINS
-    disabled = "compliance" in policy.texts("disabled_modules")
-    return ComplianceSettings(
-        OFF if disabled else policy.text("compliance.mode"),
-        ResultLimits(
-            output_lines=policy.integer("compliance.line_limit") or 0,
-            review_lines=policy.integer("compliance.review_line_limit") or 0,
-            result_lines=policy.integer("compliance.result_max_lines") or 0,
-            soft_chars=policy.integer("compliance.soft_chars") or 0,
-            review_files=policy.integer("compliance.review_files") or 0,
-        ),
-        None if is_default else rules,
-        rules or None if is_default else None,
-        policy.integer("compliance.min_samples") or 0,
-    )
+_MARKER_REQUEST: Final = (
+    r"(?:return|reply|respond|answer|report|output|begin|start|end)\w*\b[^.\n]{0,80}"
+    + re.escape(COMPRESSED_MARKER)
+)
+"""A prompt that only quotes another agent's result has the marker at the start of a line."""
 
 
 def format_of_skills(skills: Iterable[str]) -> ResultFormat | None:

@@ -12,10 +12,13 @@ from .findings import (
     COMPRESSED_MARKER,
     DEFAULT_RESULT_LIMITS,
     FORMAT_OF_SKILL,
+    OFF,
+    ComplianceSettings,
     ComplianceVerdict,
     FindingCode,
     Judgement,
     ResultFormat,
+    ResultLimits,
     ReviewFinding,
     make_finding,
     read_result_text,
@@ -27,25 +30,34 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Final
 
-    from .findings import ComplianceFinding, ResultLimits, ResultLine, ResultText
+    from ..policy.policy import Policy
+    from .findings import ComplianceFinding, ResultLine, ResultText
 
 
-_SKILL_NAME: Final = re.compile(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])")
-
-_MARKER_REQUEST: Final = re.compile(
-    r"(?:return|reply|respond|answer|report|output|begin|start|end)\w*\b[^.\n]{0,80}"
-    + re.escape(COMPRESSED_MARKER),
-    re.IGNORECASE,
-)
-"""A prompt that only quotes another agent's result has the marker at the start of a line."""
+_DEFAULT_ORIGINS: Final = frozenset({"preset", "built_in"})
+"""Origins of a value that no person set (`PolicyOrigin` takes long to import)."""
 
 
-def skill_in_prompt(prompt: str) -> str | None:
-    """Return the skill whose format a prompt asks for."""
-    skill = _SKILL_NAME.search(prompt)
-    if skill:
-        return skill[0]
-    return "compress-output" if _MARKER_REQUEST.search(prompt) else None
+def compliance_settings(policy: Policy) -> ComplianceSettings:
+    rules = {
+        name: ResultFormat(value)
+        for name, value in policy.strings_by_name("compliance.rules").items()
+    }
+    is_default = policy.values["compliance.rules"].origin in _DEFAULT_ORIGINS
+    disabled = "compliance" in policy.texts("disabled_modules")
+    return ComplianceSettings(
+        OFF if disabled else policy.text("compliance.mode"),
+        ResultLimits(
+            output_lines=policy.integer("compliance.line_limit") or 0,
+            review_lines=policy.integer("compliance.review_line_limit") or 0,
+            result_lines=policy.integer("compliance.result_max_lines") or 0,
+            soft_chars=policy.integer("compliance.soft_chars") or 0,
+            review_files=policy.integer("compliance.review_files") or 0,
+        ),
+        None if is_default else rules,
+        rules or None if is_default else None,
+        policy.integer("compliance.min_samples") or 0,
+    )
 
 
 CODE_FENCE: Final = "```"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
+from ..compliance import run_verdict
 from ..compliance.findings import (
     FAILED_VERDICTS,
     PASSED_VERDICTS,
@@ -18,32 +18,24 @@ from ..compliance.findings import (
     ReviewFinding,
 )
 from ..compliance.judge import SEVERITIES
-from ..compliance.run_verdict import (
-    ComplianceCost,
-    ComplianceScore,
-    RunVerdict,
-    WeighedResult,
-    day_start,
-    is_review_too_wide,
-    make_score,
-    sum_cost,
-    typical_result_tokens,
-)
+from ..compliance.run_verdict import ComplianceCost, ComplianceScore, RunVerdict, WeighedResult
 from ..model.agent import Agent, AgentStatus
-from .robust_statistics import nearest_rank
+from .token_estimate import nearest_rank
 from .tokens import tokens_or_estimate
 
-MEDIAN_SHARE: Final = 0.5
-P90_SHARE: Final = 0.9
-"""One result in ten is larger: what a parent has to reckon with (reference: peers 0.6)."""
+Key = TypeVar("Key")
+Item = TypeVar("Item")
+AgentKey = tuple[str, str]  # a session's id and an agent's
+
+LAST_VERDICTS: Final = 10  # of a type: as many as decide whether its share is shown (R004-13)
 
 
 class ResultSizes(msgspec.Struct, frozen=True):
-    """Of some results; lines as they stand in the text, tokens estimated."""
+    """Sizes of results; tokens are estimates."""
 
     results: int = 0
-    median_lines: int = 0  # of half of them, no more
-    p90_lines: int = 0  # of nine in ten, no more
+    median_lines: int = 0
+    p90_lines: int = 0  # one in ten is larger: what a parent has to expect (reference: peers 0.6)
     median_tokens: int = 0
     p90_tokens: int = 0
 
@@ -52,27 +44,14 @@ NO_RESULT_SIZES: Final = ResultSizes()
 
 
 def measure_result_sizes(agents: Iterable[Agent]) -> ResultSizes:
-    """Measure what agents put into their parents; those that returned nothing are left out."""
-    results = [each.result for each in agents if each.result is not None]
+    """Measure what agents returned to their parents; agents without a result do not count."""
+    results = [agent.result for agent in agents if agent.result is not None]
     if not results:
         return NO_RESULT_SIZES
     lines = sorted(each.lines for each in results)
     tokens = sorted(tokens_or_estimate(each.estimated_tokens, each.text) for each in results)
-    return ResultSizes(
-        len(results),
-        nearest_rank(lines, MEDIAN_SHARE),
-        nearest_rank(lines, P90_SHARE),
-        nearest_rank(tokens, MEDIAN_SHARE),
-        nearest_rank(tokens, P90_SHARE),
-    )
-
-
-AgentKey = tuple[str, str]  # a session's id and an agent's
-
-
-GroupKey = TypeVar("GroupKey", int, str)
-
-LAST_VERDICTS: Final = 10  # of a type: as many as decide whether its share is told (R004-13)
+    ranks = (nearest_rank(sizes, share) for sizes in (lines, tokens) for share in (0.5, 0.9))
+    return ResultSizes(len(results), *ranks)
 
 
 class ComplianceDay(msgspec.Struct, frozen=True):
@@ -84,28 +63,23 @@ class ComplianceDay(msgspec.Struct, frozen=True):
 
 
 class AgentTypeCompliance(msgspec.Struct, frozen=True):
-    """The score and the cost of some agents."""
-
     name: str
     score: ComplianceScore
     cost: ComplianceCost
-    formats: tuple[ResultFormat, ...]  # that were expected of them
-    drift: ResultFormat | None = None
-    """What the rules table says of the type, where its definition says something else."""
+    formats: tuple[ResultFormat, ...]  # expected of its agents
+    drift: ResultFormat | None = None  # the policy's format, if the type's definition differs
     running: int = 0
     sizes: ResultSizes = NO_RESULT_SIZES
-    days: tuple[ComplianceDay, ...] = ()  # oldest first, of what was judged
-    last_verdicts: tuple[ComplianceVerdict, ...] = ()
-    """Of the newest that were judged, newest first, at most LAST_VERDICTS."""
+    days: tuple[ComplianceDay, ...] = ()  # oldest first, of judged results
+    last_verdicts: tuple[ComplianceVerdict, ...] = ()  # judged ones, newest first
 
     @property
     def runs(self) -> int:
-        """How many agents they are."""
         return sum(self.score.verdicts.values())
 
 
 class ReviewedFinding(msgspec.Struct, frozen=True):
-    """One finding of a reviewer, and whose it is."""
+    """One finding of a reviewer."""
 
     session_id: str
     agent_id: str
@@ -115,131 +89,113 @@ class ReviewedFinding(msgspec.Struct, frozen=True):
 
 
 class ComplianceSummary(msgspec.Struct, frozen=True):
-    """All that is told of compliance."""
-
     score: ComplianceScore
     cost: ComplianceCost
-    types: tuple[AgentTypeCompliance, ...]
-    """The types of which something is expected first, then by how many agents they have."""
-    days: tuple[ComplianceDay, ...]  # oldest first, of what was judged
+    types: tuple[AgentTypeCompliance, ...]  # judged types first, then by number of runs
+    days: tuple[ComplianceDay, ...]  # oldest first, of judged results
     findings: tuple[ReviewedFinding, ...]  # newest review first, in the review's own order
-    oversized_reviews: tuple[Agent, ...]  # reviews of more files than one holds well
-    noncompliant: tuple[Agent, ...]  # agents that did not comply, newest first
+    oversized_reviews: tuple[Agent, ...]  # of more files than one review handles well
+    noncompliant: tuple[Agent, ...]  # newest first
     min_samples: int
 
 
-def summarize_compliance(agents: Iterable[Agent], terms: ComplianceSettings) -> ComplianceSummary:
-    """Sum up what is known of the agents' compliance; those without a ruling are left out."""
-    judged = _judged_agents(agents)
-    typical = typical_result_tokens((each.weighed for each in judged), terms.limits)
-    least = terms.min_samples
+class _JudgedAgent(NamedTuple):
+    agent: Agent
+    verdict: RunVerdict
+    tokens: int
 
-    def told(some: Sequence[_JudgedAgent]) -> tuple[ComplianceScore, ComplianceCost]:
-        rulings = [each.ruling for each in some]
-        return make_score(rulings, least), sum_cost([each.weighed for each in some], typical)
+    @property
+    def day(self) -> int | None:
+        if self.agent.ended_at is None or not self.is_judged:
+            return None
+        return run_verdict.day_start(self.agent.ended_at)
+
+    @property
+    def is_judged(self) -> bool:
+        return self.verdict.verdict in PASSED_VERDICTS | FAILED_VERDICTS
+
+
+def summarize_compliance(
+    agents: Iterable[Agent], settings: ComplianceSettings
+) -> ComplianceSummary:
+    """Sum up the agents' compliance; those without a verdict are left out."""
+    judged = [
+        _JudgedAgent(agent, agent.compliance, _result_tokens(agent))
+        for agent in agents
+        if agent.compliance
+    ]
+    judged.sort(key=lambda each: -(each.agent.ended_at or 0))
+    typical = run_verdict.typical_result_tokens(_weighed(judged), settings.limits)
+
+    def measure(some: Sequence[_JudgedAgent]) -> tuple[ComplianceScore, ComplianceCost]:
+        score = run_verdict.make_score((each.verdict for each in some), settings.min_samples)
+        return score, run_verdict.sum_cost(_weighed(some), typical)
 
     def days(some: Sequence[_JudgedAgent]) -> tuple[ComplianceDay, ...]:
-        by_day = _group_by(some, _judged_day)
-        return tuple(ComplianceDay(day, *told(by_day[day])) for day in sorted(by_day))
+        by_day = _group_by(some, lambda each: each.day)
+        known = sorted(day for day in by_day if day is not None)
+        return tuple(ComplianceDay(day, *measure(by_day[day])) for day in known)
 
-    parts = [
-        AgentTypeCompliance(
+    def summarize_type(name: str, some: Sequence[_JudgedAgent]) -> AgentTypeCompliance:
+        expected = [each.verdict.expected for each in some]
+        return AgentTypeCompliance(
             name,
-            *told(some),
-            tuple(sorted({each.ruling.expected.format for each in some})),
-            next(
-                (
-                    each.ruling.expected.policy_format
-                    for each in some
-                    if each.ruling.expected.differs_from_policy
-                ),
-                None,
+            *measure(some),
+            formats=tuple(sorted({each.format for each in expected})),
+            drift=next((each.policy_format for each in expected if each.differs_from_policy), None),
+            running=sum(each.agent.status is AgentStatus.RUNNING for each in some),
+            sizes=measure_result_sizes(each.agent for each in some),
+            days=days(some),
+            last_verdicts=tuple(
+                islice((each.verdict.verdict for each in some if each.is_judged), LAST_VERDICTS)
             ),
-            sum(each.agent.status is AgentStatus.RUNNING for each in some),
-            measure_result_sizes(each.agent for each in some),
-            days(some),
-            _last_verdicts(some),
         )
-        for name, some in _group_by(judged, lambda each: each.agent.agent_type).items()
-    ]
-    parts.sort(key=lambda part: (not part.score.judged_count, -part.runs))
+
+    by_type = _group_by(judged, lambda each: each.agent.agent_type)
+    types = [summarize_type(name, some) for name, some in by_type.items()]
+    types.sort(key=lambda each: (not each.score.judged_count, -each.runs))
     return ComplianceSummary(
-        *told(judged),
-        tuple(parts),
-        days(judged),
-        tuple(
+        *measure(judged),
+        types=tuple(types),
+        days=days(judged),
+        findings=tuple(
             ReviewedFinding(
-                each.agent.session_id, each.agent.agent_id, each.agent.agent_type, at, found
+                agent.session_id, agent.agent_id, agent.agent_type, agent.ended_at, finding
             )
-            for each in judged
-            for at in (each.agent.ended_at,)
-            for found in each.ruling.judgement.review_findings
+            for agent, verdict, _ in judged
+            for finding in verdict.judgement.review_findings
         ),
-        tuple(each.agent for each in judged if is_review_too_wide(each.ruling, terms.limits)),
-        tuple(each.agent for each in judged if each.ruling.failed),
-        least,
+        oversized_reviews=tuple(
+            agent
+            for agent, verdict, _ in judged
+            if run_verdict.is_review_too_wide(verdict, settings.limits)
+        ),
+        noncompliant=tuple(agent for agent, verdict, _ in judged if verdict.failed),
+        min_samples=settings.min_samples,
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _JudgedAgent:
-    """An agent, its ruling, and its result's weight."""
-
-    agent: Agent
-    ruling: RunVerdict
-    weighed: WeighedResult
+def _weighed(judged: Iterable[_JudgedAgent]) -> list[WeighedResult]:
+    return [WeighedResult(each.verdict, each.tokens) for each in judged]
 
 
-def _judged_agents(agents: Iterable[Agent]) -> list[_JudgedAgent]:
-    """Return the agents that have a ruling, newest first."""
-    found = [
-        _JudgedAgent(each, each.compliance, _weigh_result(each, each.compliance))
-        for each in agents
-        if each.compliance
-    ]
-    found.sort(key=lambda each: -(each.agent.ended_at or 0))
-    return found
-
-
-def _weigh_result(agent: Agent, ruling: RunVerdict) -> WeighedResult:
+def _result_tokens(agent: Agent) -> int:
     result = agent.result
-    return WeighedResult(
-        ruling, tokens_or_estimate(result.estimated_tokens, result.text) if result else 0
-    )
+    return tokens_or_estimate(result.estimated_tokens, result.text) if result else 0
 
 
-def _judged_day(each: _JudgedAgent) -> int | None:
-    ended_at = each.agent.ended_at
-    if ended_at is None or each.ruling.verdict not in PASSED_VERDICTS | FAILED_VERDICTS:
-        return None
-    return day_start(ended_at)
-
-
-def _last_verdicts(some: Iterable[_JudgedAgent]) -> tuple[ComplianceVerdict, ...]:
-    verdicts = (each.ruling.verdict for each in some)
-    return tuple(
-        islice(
-            (each for each in verdicts if each in PASSED_VERDICTS | FAILED_VERDICTS), LAST_VERDICTS
-        )
-    )
-
-
-def _group_by(
-    some: Iterable[_JudgedAgent], name: Callable[[_JudgedAgent], GroupKey | None]
-) -> dict[GroupKey, list[_JudgedAgent]]:
-    found: dict[GroupKey, list[_JudgedAgent]] = {}
-    for each in some:
-        key = name(each)
-        if key is not None:
-            found.setdefault(key, []).append(each)
-    return found
+def _group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
 
 
 FINDING_SEVERITIES: Final = tuple(each.lower() for each in SEVERITIES)  # the most severe first
 
 
 class GroupedFinding(msgspec.Struct, frozen=True):
-    """One thing, and all reviews that say it in the same words."""
+    """One finding, and all reviews that report it in the same words."""
 
     project: str
     finding: ReviewFinding
@@ -248,70 +204,54 @@ class GroupedFinding(msgspec.Struct, frozen=True):
     @property
     def location(self) -> str:
         """File and lines, as people write them: `src/a.py:3-5`."""
-        found = self.finding
-        last = f"-{found.last_line}" if found.last_line > found.line else ""
-        return f"{found.path}:{found.line}{last}"
+        finding = self.finding
+        last = f"-{finding.last_line}" if finding.last_line > finding.line else ""
+        return f"{finding.path}:{finding.line}{last}"
 
 
 class FileFindings(msgspec.Struct, frozen=True):
-    """What was found in one file of one project."""
-
     project: str
     path: str
-    findings: tuple[GroupedFinding, ...]  # from its first line on
+    findings: tuple[GroupedFinding, ...]  # by line
 
 
 class SeverityFindings(msgspec.Struct, frozen=True):
-    """What is of one severity."""
-
     severity: str
-    files: tuple[FileFindings, ...]  # those with the most first
+    files: tuple[FileFindings, ...]  # those with the most findings first
 
     @property
     def count(self) -> int:
-        """How many things they are."""
         return sum(len(each.findings) for each in self.files)
 
 
 def group_findings(
     reviewed: Iterable[ReviewedFinding], project_of: Mapping[str, str]
 ) -> list[GroupedFinding]:
-    """Put what several reviews say in the same words together; `project_of` a session's id.
+    """Join findings of the same words, in the order of the reviews.
 
-    The order is that of the reviews.
+    `project_of` maps session ids to projects.
     """
-    said: dict[tuple[str, ReviewFinding], list[ReviewedFinding]] = {}
-    for each in reviewed:
-        said.setdefault((project_of.get(each.session_id, ""), each.finding), []).append(each)
+    groups = _group_by(reviewed, lambda each: (project_of.get(each.session_id, ""), each.finding))
     return [
-        GroupedFinding(project, finding, tuple(sorted(who, key=lambda each: -(each.at or 0))))
-        for (project, finding), who in said.items()
+        GroupedFinding(project, finding, tuple(sorted(reviews, key=lambda each: -(each.at or 0))))
+        for (project, finding), reviews in groups.items()
     ]
 
 
-def group_by_severity(found: Iterable[GroupedFinding]) -> tuple[SeverityFindings, ...]:
-    """Group by severity, then by file; only severities of which there is something."""
-    grouped: dict[str, dict[tuple[str, str], list[GroupedFinding]]] = {}
-    for each in found:
-        files = grouped.setdefault(each.finding.severity, {})
-        files.setdefault((each.project, each.finding.path), []).append(each)
+def group_by_severity(findings: Iterable[GroupedFinding]) -> tuple[SeverityFindings, ...]:
+    """Group by severity, the most severe first, then by file."""
+    groups = _group_by(findings, lambda each: each.finding.severity)
+    ranks = {severity: rank for rank, severity in enumerate(FINDING_SEVERITIES)}
     return tuple(
-        SeverityFindings(severity, _file_findings(grouped[severity]))
-        for severity in sorted(grouped, key=_severity_rank)
+        SeverityFindings(severity, _group_by_file(groups[severity]))
+        for severity in sorted(groups, key=lambda each: (ranks.get(each, len(ranks)), each))
     )
 
 
-def _file_findings(
-    files: Mapping[tuple[str, str], list[GroupedFinding]],
-) -> tuple[FileFindings, ...]:
-    listed = [
-        FileFindings(project, path, tuple(sorted(found, key=lambda each: each.finding.line)))
-        for (project, path), found in files.items()
+def _group_by_file(findings: Iterable[GroupedFinding]) -> tuple[FileFindings, ...]:
+    groups = _group_by(findings, lambda each: (each.project, each.finding.path))
+    files = [
+        FileFindings(project, path, tuple(sorted(group, key=lambda each: each.finding.line)))
+        for (project, path), group in groups.items()
     ]
-    return tuple(sorted(listed, key=lambda each: (-len(each.findings), each.project, each.path)))
-
-
-def _severity_rank(severity: str) -> tuple[int, str]:
-    known = severity in FINDING_SEVERITIES
-    place = FINDING_SEVERITIES.index(severity) if known else len(FINDING_SEVERITIES)
-    return place, severity
+    return tuple(sorted(files, key=lambda each: (-len(each.findings), each.project, each.path)))

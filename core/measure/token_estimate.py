@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
 from ..transcript.conversation import Entry, MessagePart, PartKind, Role
-from .robust_statistics import fit_least_absolute
 from .tokens import (
     TOKENIZER_PROFILES,
     ContentKind,
@@ -22,17 +22,18 @@ from .tokens import (
     model_tokenizer,
 )
 
+Number = TypeVar("Number", int, float)
+
 
 class GrowthStep(msgspec.Struct, frozen=True):
     """One answer, what came after it, and how much larger the next request was; tokens."""
 
-    offset: int  # where the answer begins in its file
+    offset: int  # of the answer in its file
     message_id: str
     model: str
     at: int | None
     growth: int  # of the request's input, as the API reported it
-    output_tokens: int
-    """Of the answer; before client 2.1.97 often a placeholder of 1 to 26 (formats 2.6)."""
+    output_tokens: int  # before client 2.1.97 often a placeholder of 1 to 26 (formats 2.6)
     answer_parts: tuple[MessagePart, ...]
     added_parts: tuple[MessagePart, ...]
 
@@ -47,11 +48,10 @@ class _OpenStep(msgspec.Struct):
 
 
 class GrowthTracker:
-    """Finds the steps of a main conversation, entry by entry in the order of its file.
+    """Finds the growth steps of a main conversation, entry by entry in file order.
 
-    No step is one over a compaction, a change of the model, a result that was taken back or an
-    edit of ctxtop, and none after which the request was no larger: what changed there is not
-    known.
+    There is no step across a compaction, a change of the model, a result that was taken back or
+    an edit of ctxtop, and none if the next request was no larger: what changed there is unknown.
     """
 
     def __init__(self) -> None:
@@ -59,82 +59,73 @@ class GrowthTracker:
 
     @property
     def resume_offset(self) -> int | None:
-        """Where to read again for the steps that are still to come; None: after what was taken."""
+        """Where to read again for later steps; None: after the last entry."""
         return self._open.first.offset if self._open else None
 
     def add(self, entry: Entry) -> GrowthStep | None:
         """Add the next entry, and return the step that it ends, if any."""
-        now = self._open
+        step = self._open
         if entry.boundary is not None or entry.replaced_results or entry.microcompaction:
             self._open = None
         elif entry.hidden or entry.sidechain:
             return None
         elif entry.role is Role.ASSISTANT and entry.context_tokens:
-            if now and entry.message_id == now.first.message_id:
-                now.last = entry
-                now.answer += entry.parts
+            if step and entry.message_id == step.first.message_id:
+                step.last = entry
+                step.answer += entry.parts
                 return None
             self._open = _OpenStep(entry, entry, list(entry.parts), [])
-            return _finish_step(now, entry) if now else None
-        elif now and entry.role is Role.USER:
-            now.added += entry.parts
+            return _finish_step(step, entry) if step else None
+        elif step and entry.role is Role.USER:
+            step.added += entry.parts
         return None
 
 
-def list_growth_steps(entries: Iterable[Entry]) -> list[GrowthStep]:
-    """List the steps of a main conversation."""
-    steps = GrowthTracker()
-    return [step for step in map(steps.add, entries) if step]
-
-
-def _finish_step(now: _OpenStep, following: Entry) -> GrowthStep | None:
-    before, after = now.last.context_tokens or 0, following.context_tokens or 0
-    first = now.first
-    same = first.model is not None and first.model == now.last.model == following.model
-    if now.last.is_estimate or following.is_estimate:
+def _finish_step(step: _OpenStep, following: Entry) -> GrowthStep | None:
+    first, last = step.first, step.last
+    growth = (following.context_tokens or 0) - (last.context_tokens or 0)
+    if last.is_estimate or following.is_estimate or first.message_id is None or growth <= 0:
         return None
-    if not same or first.message_id is None or after <= before:
+    if first.model is None or not first.model == last.model == following.model:
         return None
     return GrowthStep(
         offset=first.offset,
         message_id=first.message_id,
-        model=first.model or "",
+        model=first.model,
         at=first.at,
-        growth=after - before,
-        output_tokens=now.last.output_tokens or 0,
-        answer_parts=tuple(now.answer),
-        added_parts=tuple(now.added),
+        growth=growth,
+        output_tokens=last.output_tokens or 0,
+        answer_parts=tuple(step.answer),
+        added_parts=tuple(step.added),
     )
 
 
 MIN_SAMPLES: Final = 30
 """Of a model before its own factors are used: on real sessions any 30 steps of a model give
-factors within 2 % of those that all its steps give."""
+factors within 2 % of those from all its steps."""
 
 PRIOR_SAMPLES: Final = 2.0
-"""Of each kind alone that say 1: as many others of that kind can be outliers."""
+"""Samples of each kind alone that say 1: as many others of that kind can be outliers."""
 
-MIN_GROWTH_SCALE: Final = 50  # tokens; below it an error counts as if the growth were this large
+MIN_GROWTH_SCALE: Final = 50  # tokens; smaller growths count as if they were this large
 MIN_OUTPUT_SHARE: Final = 0.5
-"""An output that the API told is believed from this share of what was counted of it:
-placeholders are 1 to 26, and the shortest call counts 60 (formats 2.6)."""
+"""A reported output is believed from this share of what was counted of it: placeholders are
+1 to 26, and the shortest call counts 60 (formats 2.6)."""
 
 MAX_TRUSTED_SPREAD: Final = 0.25
-"""Of learnt factors, at most: those of real sessions have 0.01 to 0.03, and a usage that a
-proxy or a test's API invents fits no text."""
+"""Of learned factors: those of real sessions have 0.01 to 0.03, and a usage that a proxy or a
+test's API invents fits no text."""
 
 MAX_TRUSTED_FACTOR: Final = 3.0
-"""At most, and its inverse at least: the two generations differ by less than 2."""
-
-P90: Final = 0.9
+"""And its inverse is the minimum: the two generations differ by less than 2."""
 
 
 class CalibrationSample(msgspec.Struct, frozen=True):
-    """What one step taught: tokens that were counted, and what they were."""
+    """The counted tokens of one step, and its real growth."""
 
     model: str
-    by_kind: tuple[int, ...]  # counted, by ContentKind in its order
-    fixed: int  # known besides: the answer's own tokens, and what stands around texts
+    by_kind: tuple[int, ...]  # counted, in the order of ContentKind
+    fixed: int  # known tokens: the answer's own, and those around texts
     growth: int
 
 
@@ -143,11 +134,11 @@ class FactorOrigin(StrEnum):
 
     MODEL = "model"  # this model on this machine
     TOKENIZER = "tokenizer"  # models of the same generation on this machine
-    MEASURED = "measured"  # nothing was learnt: as measured when ctxtop was made
+    MEASURED = "measured"  # nothing was learned: as measured when ctxtop was made
 
 
 class TokenFactors(msgspec.Struct, frozen=True):
-    """What to multiply a count by, and how far a step is off then, as a share of its growth."""
+    """Factors for counted tokens, and the remaining error of a step as a share of its growth."""
 
     by_kind: tuple[float, ...]
     spread: float  # median
@@ -156,14 +147,17 @@ class TokenFactors(msgspec.Struct, frozen=True):
     origin: FactorOrigin
 
     def factor(self, kind: ContentKind) -> float:
-        return self.by_kind[_KIND_INDEX[kind]]
+        return self.by_kind[list(ContentKind).index(kind)]
 
     def apply(self, by_kind: Sequence[int], fixed: float = 0) -> int:
-        """Estimate the tokens of what was counted by kind, beside what is fixed."""
+        """Estimate the tokens of what was counted by kind, and add the fixed ones."""
         return round(_weighted_sum(self.by_kind, by_kind) + fixed)
 
 
-_KIND_INDEX: Final = {kind: place for place, kind in enumerate(ContentKind)}
+def _weighted_sum(weights: Iterable[float], values: Iterable[float]) -> float:
+    return sum(weight * value for weight, value in zip(weights, values, strict=True))
+
+
 _ONES: Final = (1.0,) * len(ContentKind)
 _PRIOR: Final = [
     [PRIOR_SAMPLES if kind is alone else 0.0 for kind in ContentKind] for alone in ContentKind
@@ -171,35 +165,33 @@ _PRIOR: Final = [
 
 
 def make_sample(step: GrowthStep, count_text: CountText) -> CalibrationSample | None:
-    """Make a sample of a step; None where an unknown thought is part of it."""
+    """Make a sample of a step; None if it holds thinking of unknown size."""
     tokenizer = model_tokenizer(step.model)
     added = count_parts(step.added_parts, tokenizer, count_text)
     answer = count_parts(step.answer_parts, tokenizer, count_text)
     if is_output_reported(step.output_tokens, answer):
-        return CalibrationSample(
-            step.model, added.by_kind, round(added.fixed) + step.output_tokens, step.growth
-        )
-    if any(piece.kind is PartKind.THINKING for piece in step.answer_parts):
+        fixed = round(added.fixed) + step.output_tokens
+        return CalibrationSample(step.model, added.by_kind, fixed, step.growth)
+    if any(part.kind is PartKind.THINKING for part in step.answer_parts):
         return None
     by_kind = tuple(map(int.__add__, added.by_kind, answer.by_kind))
     return CalibrationSample(step.model, by_kind, round(added.fixed + answer.fixed), step.growth)
 
 
 def is_output_reported(output_tokens: int, answer: PartCount) -> bool:
-    """Whether an answer's output is what the API reported, and not a placeholder."""
+    """Return whether an answer's output is the API's count, and not a placeholder."""
     return output_tokens >= MIN_OUTPUT_SHARE * (sum(answer.by_kind) + answer.fixed)
 
 
 def fit_factors(
     samples: Sequence[CalibrationSample], origin: FactorOrigin = FactorOrigin.MODEL
 ) -> TokenFactors:
-    """Learn the factor of each kind from samples, whatever a fifth of them says.
+    """Fit the factor of each kind; robust against a fifth of the samples.
 
-    The error that is made small is the absolute one as a share of the growth, or of what was
-    counted where that is more; a kind that
-    no sample holds keeps 1, and one of few samples is held there by PRIOR_SAMPLES.
+    Minimises the absolute error as a share of the growth, or of what was counted if that is
+    more. A kind without samples keeps 1, and PRIOR_SAMPLES hold one with few samples near it.
     """
-    # Whatever was counted, and did not come into the context, shall not outweigh the rest.
+    # Text that was counted but never came into the context must not outweigh the rest.
     scales = [
         max(sample.growth, sum(sample.by_kind) + sample.fixed, MIN_GROWTH_SCALE)
         for sample in samples
@@ -208,53 +200,106 @@ def fit_factors(
     rows = [[tokens / scale for tokens in sample.by_kind] for sample, scale in pairs]
     targets = [(sample.growth - sample.fixed) / scale for sample, scale in pairs]
     by_kind = fit_least_absolute([*rows, *_PRIOR], [*targets, *map(sum, _PRIOR)], _ONES)
-    off = sorted(
+    errors = sorted(
         abs(_weighted_sum(by_kind, sample.by_kind) + sample.fixed - sample.growth) / scale
         for sample, scale in pairs
     )
     return TokenFactors(
         by_kind=tuple(by_kind),
-        spread=statistics.median(off),
-        p90=off[int(P90 * (len(off) - 1))],
-        samples=len(off),
+        spread=statistics.median(errors),
+        p90=errors[int(0.9 * (len(errors) - 1))],
+        samples=len(errors),
         origin=origin,
     )
+
+
+def nearest_rank(ordered: Sequence[Number], share: float) -> Number:
+    """Return a percentile of sorted numbers by nearest rank."""
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+
+
+FIT_ROUNDS: Final = 30  # of reweighting; the factors settle to four digits after 10 to 20
+MIN_DEVIATION: Final = 0.01  # 1 % of what was measured: closer rows weigh no more
+REGULARIZATION: Final = 1e-6  # keeps a coefficient that no row contains at its start
+
+
+def fit_least_absolute(
+    rows: Sequence[Sequence[float]], targets: Sequence[float], start: Sequence[float]
+) -> list[float]:
+    """Return the coefficients with the smallest sum of absolute errors.
+
+    Scale a row and its target to weigh it, or to change the unit of its error.
+    Source: iteratively reweighted least squares (Schlossmacher 1973).
+    """
+    coefficients = list(start)
+    for _ in range(FIT_ROUNDS):
+        left = [[0.0] * len(start) for _ in start]
+        right = [REGULARIZATION * value for value in start]
+        for place in range(len(start)):
+            left[place][place] = REGULARIZATION
+        for row, target in zip(rows, targets, strict=True):
+            deviation = abs(target - _weighted_sum(row, coefficients))
+            _add_row(left, right, row, target, 1 / max(deviation, MIN_DEVIATION))
+        coefficients = _solve(left, right)
+    return coefficients
+
+
+def _add_row(
+    left: list[list[float]], right: list[float], row: Sequence[float], target: float, weight: float
+) -> None:
+    nonzero = [(place, value) for place, value in enumerate(row) if value]
+    for place, value in nonzero:
+        weighted, line = value * weight, left[place]
+        right[place] += weighted * target
+        for other, second in nonzero:
+            line[other] += weighted * second
+
+
+def _solve(left: list[list[float]], right: list[float]) -> list[float]:
+    """Solve a symmetric positive-definite system by Gaussian elimination without pivoting."""
+    size = len(right)
+    for place in range(size):
+        for below in range(place + 1, size):
+            share = left[below][place] / left[place][place]
+            if share:
+                for column in range(place, size):
+                    left[below][column] -= share * left[place][column]
+                right[below] -= share * right[place]
+    solution = [0.0] * size
+    for place in reversed(range(size)):
+        known = _weighted_sum(left[place][place + 1 :], solution[place + 1 :])
+        solution[place] = (right[place] - known) / left[place][place]
+    return solution
 
 
 def choose_factors(
     model: str | None, samples: Mapping[str, Sequence[CalibrationSample]]
 ) -> TokenFactors:
-    """Choose a model's factors: its own, its generation's on this machine, or measured ones.
+    """Return a model's factors: its own, its generation's on this machine, or measured ones.
 
-    What was learnt is not used where it does not even fit what it was learnt from.
+    Learned factors are not used if they do not even fit their own samples.
     """
     tokenizer = model_tokenizer(model)
     alike = [
-        each for of, some in samples.items() if model_tokenizer(of) is tokenizer for each in some
+        sample
+        for name, some in samples.items()
+        if model_tokenizer(name) is tokenizer
+        for sample in some
     ]
     own = samples.get(model or "", ())
     for origin, some in ((FactorOrigin.MODEL, own), (FactorOrigin.TOKENIZER, alike)):
         if len(some) >= MIN_SAMPLES:
-            found = fit_factors(some, origin)
-            if _is_trusted(found):
-                return found
+            factors = fit_factors(some, origin)
+            if factors.spread <= MAX_TRUSTED_SPREAD and all(
+                1 / MAX_TRUSTED_FACTOR <= factor <= MAX_TRUSTED_FACTOR for factor in factors.by_kind
+            ):
+                return factors
     measured = TOKENIZER_PROFILES[tokenizer]
     return TokenFactors(_ONES, measured.spread, measured.p90, 0, FactorOrigin.MEASURED)
 
 
-def _is_trusted(factors: TokenFactors) -> bool:
-    fits = factors.spread <= MAX_TRUSTED_SPREAD
-    return fits and all(
-        1 / MAX_TRUSTED_FACTOR <= each <= MAX_TRUSTED_FACTOR for each in factors.by_kind
-    )
-
-
-def _weighted_sum(factors: Iterable[float], by_kind: Iterable[int]) -> float:
-    return sum(factor * tokens for factor, tokens in zip(factors, by_kind, strict=True))
-
-
 class ModelEstimator:
-    """Estimates the tokens of texts and pieces for one model; every number is an estimate."""
+    """Estimates the tokens of texts and message parts for one model."""
 
     def __init__(
         self, tokenizer: Tokenizer, factors: TokenFactors, count: CountText = count_text
@@ -263,22 +308,16 @@ class ModelEstimator:
         self.factors = factors
         self._count = count
 
-    @property
-    def spread(self) -> float:
-        """How far the estimate of a step is off in the median, as a share of it."""
-        return self.factors.spread
-
     def tokens(self, part: MessagePart) -> int:
-        """Estimate a piece of a message, with what stands around it."""
+        """Estimate a message part with the tokens around it."""
         counted = count_parts((part,), self.tokenizer, self._count)
         return self.factors.apply(counted.by_kind, counted.fixed)
 
     def text_tokens(self, text: str, kind: ContentKind | None = None) -> int:
-        """Estimate a text alone; its kind is found where it is not given."""
+        """Estimate a text alone; its kind is detected if it is None."""
         counted = self._count(text)
-        return round(
-            counted.for_tokenizer(self.tokenizer) * self.factors.factor(kind or counted.kind)
-        )
+        factor = self.factors.factor(kind or counted.kind)
+        return round(counted.for_tokenizer(self.tokenizer) * factor)
 
 
 class Estimator:

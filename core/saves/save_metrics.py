@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from ..measure.robust_statistics import nearest_rank
+from ..measure.token_estimate import nearest_rank
 from .save_noise import SaveNoise, Saver, TriageDataForm, expand_categories
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.measure.token_estimate import list_growth_steps
+from ctxtop.core.measure.token_estimate import GrowthTracker
 from ctxtop.core.measure.tokens import model_tokenizer
 from ctxtop.core.transcript.entry_decoder import read_entries
 
@@ -26,7 +26,7 @@ def families(paths: Iterable[Path]) -> list[Family]:
     """Read sessions: files that share answers are one family, and each answer counts once."""
     found: list[tuple[str, set[str], list[GrowthStep]]] = []
     for path in paths:
-        steps = list_growth_steps(read_entries(path))
+        steps = [step for step in map(GrowthTracker().add, read_entries(path)) if step]
         ids = {step.message_id for step in steps}
         same = next((family for family in found if family[1] & ids), None)
         if same is None:

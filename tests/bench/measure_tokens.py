@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.measure.robust_statistics import fit_least_absolute
+from ctxtop.core.measure.token_estimate import fit_least_absolute
 from ctxtop.core.measure.tokens import (
     TASK_REMINDERS,
     TokenClass,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.core.measure.robust_statistics import fit_least_absolute
 from ctxtop.core.measure.token_estimate import (
     MIN_SAMPLES,
     CalibrationSample,
@@ -15,6 +14,7 @@ from ctxtop.core.measure.token_estimate import (
     GrowthStep,
     choose_factors,
     fit_factors,
+    fit_least_absolute,
     make_sample,
 )
 from ctxtop.core.measure.tokens import (

@@ -18,11 +18,11 @@ from ctxtop.core.compliance.findings import (
     ExpectedFormat,
     ResultFormat,
     ResultLimits,
-    compliance_settings,
     find_expected_format,
     finding_labels,
+    skill_in_prompt,
 )
-from ctxtop.core.compliance.judge import skill_in_prompt
+from ctxtop.core.compliance.judge import compliance_settings
 from ctxtop.core.compliance.run_verdict import (
     MS_PER_DAY,
     AgentRun,

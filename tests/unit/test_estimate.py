@@ -35,7 +35,7 @@ def test_what_was_learnt_of_a_kind_is_applied_to_that_kind() -> None:
     code = ContentKind.CODE
     assert learnt.tokens(PROSE, NEW, code) == plain.tokens(PROSE, NEW, code)
     assert learnt.tokens(PROSE, OLD) == plain.tokens(PROSE, OLD)
-    assert learnt.for_model(NEW).spread < plain.for_model(NEW).spread
+    assert learnt.for_model(NEW).factors.spread < plain.for_model(NEW).factors.spread
 
 
 def test_what_stands_around_a_piece_is_counted_with_it() -> None:

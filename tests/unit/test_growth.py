@@ -6,10 +6,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from ctxtop.core.measure.token_estimate import GrowthTracker, list_growth_steps
+from ctxtop.core.measure.token_estimate import GrowthStep, GrowthTracker
 from ctxtop.core.transcript.conversation import Boundary, Entry, MessagePart, PartKind, Role
 
 MODEL = "claude-opus-5"
+
+
+def list_growth_steps(entries: list[Entry]) -> list[GrowthStep]:
+    return [step for step in map(GrowthTracker().add, entries) if step]
 
 
 def answer(message_id: str, context: int, offset: int, output: int = 40, **fields: Any) -> Entry:

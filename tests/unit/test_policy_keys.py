@@ -26,7 +26,8 @@ from ctxtop.core.compaction.recovery.recovery_settings import (
     RecoverySettings,
     read_recovery_settings,
 )
-from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits, compliance_settings
+from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits
+from ctxtop.core.compliance.judge import compliance_settings
 from ctxtop.core.injection.context_prompts import choose_prompt
 from ctxtop.core.injection.injection_candidates import InjectionLimits, injection_limits
 from ctxtop.core.measure.models import find_price

@@ -23,7 +23,7 @@ from ctxtop.core.measure.agent_compliance import (
     measure_result_sizes,
     summarize_compliance,
 )
-from ctxtop.core.measure.robust_statistics import nearest_rank
+from ctxtop.core.measure.token_estimate import nearest_rank
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
 
 from ..tui.makers import agent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from ctxtop.core.measure.robust_statistics import nearest_rank
+from ctxtop.core.measure.token_estimate import nearest_rank
 from ctxtop.core.saves.save_metrics import (
     BEFORE_BAND,
     DEFAULT_SAVE_TOKENS,

@@ -10,14 +10,8 @@ from typing import Any, Final
 import click
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.compliance.findings import (
-    ComplianceVerdict,
-    Judgement,
-    ResultFormat,
-    ReviewFinding,
-    compliance_settings,
-)
-from ...core.compliance.judge import judge_result
+from ...core.compliance.findings import ComplianceVerdict, Judgement, ResultFormat, ReviewFinding
+from ...core.compliance.judge import compliance_settings, judge_result
 from ...core.compliance.run_verdict import ComplianceScore, RunVerdict
 from ...core.measure.agent_compliance import (
     FINDING_SEVERITIES,

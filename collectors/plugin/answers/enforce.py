@@ -24,10 +24,9 @@ from ....core.compliance.findings import (
     ComplianceSettings,
     ComplianceVerdict,
     ResultFormat,
-    compliance_settings,
     format_of_skills,
 )
-from ....core.compliance.judge import block_reason, judge_result
+from ....core.compliance.judge import block_reason, compliance_settings, judge_result
 from ....core.files.safe_open import open_regular
 from ....core.transcript.sanitize import sanitize_text
 from ..hook_call import HookReply

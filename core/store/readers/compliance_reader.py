@@ -7,13 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ...compliance.findings import (
-    FORMAT_OF_SKILL,
-    OFF,
-    compliance_settings,
-    find_expected_format,
-    format_of_skills,
-)
+from ...compliance.findings import FORMAT_OF_SKILL, OFF, find_expected_format, format_of_skills
+from ...compliance.judge import compliance_settings
 from ...compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
 from ...measure.effective_config import enabled_plugins, resolve_definitions, resolve_settings
 from ...model.agent import Agent, AgentStatus

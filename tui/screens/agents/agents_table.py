@@ -276,7 +276,7 @@ def read_agents_overview(
     policies: Policies,
 ) -> AgentsOverview:
     """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
-    from ....core.compliance.findings import compliance_settings
+    from ....core.compliance.judge import compliance_settings
     from ....core.measure.agent_compliance import group_findings, summarize_compliance
     from ....core.store.readers.fleet_reader import read_agents
 
