@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from msgspec.structs import asdict
 
-from ....core.compliance.judge import skill_in_prompt
+from ....core.compliance.findings import skill_in_prompt
 from ....core.store.transcript_records import (
     OUTPUT_ID_PREFIX,
     AgentReturnRecord,

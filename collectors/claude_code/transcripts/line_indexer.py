@@ -9,7 +9,7 @@ import msgspec
 
 from ....core.store.transcript_records import FileKind, SourceFile, TranscriptRecords, TurnState
 from ....core.summaries.mentions import strip_pasted_text
-from ....core.transcript import line_glance, line_types
+from ....core.transcript import line_types
 from ....core.transcript.line_decoder import (
     COMPACT_BOUNDARY,
     SYNTHETIC_MODEL,
@@ -229,7 +229,7 @@ def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
             head = line_types.LEADING_TYPE.match(line) if data[position + 2] == _TYPE else None
             if not head or not _index_by_type(builder, first + position, line, head[1]):
                 try:
-                    _index_line(builder, first + position, line, line_glance.glance_unchecked(line))
+                    _index_line(builder, first + position, line, line_types.glance_unchecked(line))
                 except (ValueError, RecursionError):
                     _index_repaired(builder, first + position, bytes(line))
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).
@@ -257,10 +257,10 @@ def _index_repaired(builder: FactBuilder, offset: int, line: bytes) -> None:
     """Index a line that may be invalid JSON: repair it, or record it as a bad line."""
     try:
         try:
-            _index_line(builder, offset, memoryview(line), line_glance.glance(line))
+            _index_line(builder, offset, memoryview(line), line_types.glance(line))
         except NotJsonError:
             repaired = repair_line(line)
-            _index_line(builder, offset, memoryview(repaired), line_glance.glance(repaired))
+            _index_line(builder, offset, memoryview(repaired), line_types.glance(repaired))
     except NotJsonError as error:
         builder.add_bad_line(offset, line, f"not JSON: {error}")
     except UnexpectedShapeError as error:
@@ -295,16 +295,16 @@ def _index_line(builder: FactBuilder, offset: int, line: memoryview, seen: LineG
 def _index_user(
     builder: FactBuilder, offset: int, line: memoryview, seen: LineGlance, message: MessageGlance
 ) -> None:
-    is_result = line_glance.starts_with_tool_result(message)
+    is_result = line_types.starts_with_tool_result(message)
     is_sidechain = seen.is_sidechain and not builder.is_agent
     if not is_sidechain:
         builder.uncounted.add(offset, line)
         if is_result:
             builder.turns.add_results(message)
             builder.turns.set_turn(TurnState.RESULT, offset, seen.timestamp)
-    if not is_result or line_glance.has_agent_result(seen) or seen.is_compact_summary:
+    if not is_result or line_types.has_agent_result(seen) or seen.is_compact_summary:
         _index_user_line(builder, offset, decode_line(line))
-    elif not is_sidechain and line_glance.has_failed_result(message):
+    elif not is_sidechain and line_types.has_failed_result(message):
         # The calls that were meant to start agents are among these.
         builder.failed_calls += agent_results.read_failed_calls(offset, decode_line(line))
 
@@ -321,7 +321,7 @@ def _index_assistant(
         elif not is_sidechain:
             builder.turns.set_turn(TurnState.OVER, offset, seen.timestamp)
         return
-    calls = line_glance.list_tool_calls(message)
+    calls = line_types.list_tool_calls(message)
     if not is_sidechain:
         exact = not builder.is_agent and turn_tracking.has_exact_output(seen.version)
         builder.uncounted.add_answer(offset, None if exact else line, message.id)
