@@ -148,7 +148,7 @@ def preset_values(name: str) -> dict[str, ResolvedValue]:
 
 def _parse_value(given: RawValue) -> ResolvedValue:
     key = find_key(given.key)
-    return ResolvedValue(key, key.value_type.parse(given.value), given.origin, given.where)
+    return ResolvedValue(key, key.parse(given.value), given.origin, given.where)
 
 
 def _winning_value(
@@ -272,7 +272,7 @@ def _why_ignored(given: RawValue) -> str:
     """Why an untrusted file's value does not count; empty where it does, or is no value at all."""
     try:
         key = find_key(given.key)
-        value = key.value_type.parse(given.value)
+        value = key.parse(given.value)
     except (KeyError, InvalidValueError):
         # The layers tell of it.
         return ""
@@ -337,7 +337,7 @@ def _untrusted(given: RawValue, why: str, file: ProjectFile) -> IgnoredValue:
 
 def _ignored(given: RawValue, why: str, remedy: str) -> IgnoredValue:
     try:
-        said = format_value(find_key(given.key).value_type.parse(given.value))
+        said = format_value(find_key(given.key).parse(given.value))
     except (KeyError, InvalidValueError):
         said = str(given.value)
     return IgnoredValue(given.key, said, given.where, why, remedy)

@@ -13,21 +13,21 @@ from ..compliance.findings import ResultFormat
 from ..measure.levels import DEFAULT_THRESHOLDS, Level
 from .value_types import (
     MAX_TOKENS,
-    BoolType,
-    ChoiceByNameType,
-    ChoiceListType,
-    ChoiceType,
-    FloatType,
-    IntType,
-    KeyChordsType,
+    Parser,
     PolicyValue,
-    PricesByModelType,
-    QuietHoursType,
-    RatioRangeType,
-    TextType,
-    ThresholdListType,
-    TokensByModelType,
-    ValueType,
+    boolean,
+    choice,
+    choice_by_name,
+    choice_list,
+    integer,
+    key_chords,
+    number,
+    prices_by_model,
+    quiet_hours,
+    ratio_range,
+    text,
+    threshold_list,
+    tokens_by_model,
 )
 
 SUGGEST_ACTION: Final = "suggest"
@@ -56,15 +56,8 @@ DEFAULT_PRESET: Final = "default"
 
 PRESET_NAMES: Final = (
     DEFAULT_PRESET,
-    "clnode",
-    "clnode-code",
-    "not-agent",
-    "omo-doc",
-    "omo-2.6",
-    "omo-latest",
-    "hybrid-buffer",
-    "claude-memory",
-    "native",
+    *("clnode", "clnode-code", "not-agent", "omo-doc", "omo-2.6", "omo-latest", "hybrid-buffer"),
+    *("claude-memory", "native"),
 )
 
 MONITOR_MODULE: Final = "context-window-monitor"  # the module that warns (002-104)
@@ -78,349 +71,237 @@ DEFAULT_ABSOLUTE_TOKENS: Final = 400_000
 """Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
 
 _MODULES: Final = (
-    MONITOR_MODULE,
-    PREEMPTIVE_MODULE,
-    RECOVERY_MODULE,
-    "compliance",
-    "save-flow",
-    "injection",
+    *(MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"),
 )
 _COMPONENTS: Final = ("input", "cache_read", "cache_creation", "output")
 _STRATEGIES: Final = (
-    "native",
-    "summary",
-    "summary_buffer",
-    "window",
-    "head_tail",
-    "ladder",
-    "none",
+    *("native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"),
 )
 _TEMPLATES: Final = ("four_section", "five_section", "eight_section", "native", "none")
 _RECOVERY_STEPS: Final = (
-    "dedup",
-    "aggressive",
-    "truncate_largest",
-    "fix_empty",
-    "revert",
-    "summarize",
-    "dcp",
+    *("dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"),
 )
 
 DESKTOP_CHANNELS: Final = (OFF, AUTO, "osc9", "osc777", "osc99", "notify-send", "osascript")
 """Ways to a notification outside of the terminal; `auto` is the one that is known to work here."""
 
-_YES: Final = True
-_NO: Final = False
-_RATIO: Final = FloatType(0, 1)
-_TOKENS: Final = IntType(0, MAX_TOKENS)
-_COUNT: Final = IntType(0, 10_000)
-_SECONDS: Final = IntType(0, 30 * 86_400)
-_MILLISECONDS: Final = IntType(0, 86_400_000)
+_RATIO: Final = number(0, 1)
+_TOKENS: Final = integer(0, MAX_TOKENS)
+_COUNT: Final = integer(0, 10_000)
+_SECONDS: Final = integer(0, 30 * 86_400)
+_MILLISECONDS: Final = integer(0, 86_400_000)
 
 
 class PolicyKey(msgspec.Struct, frozen=True):
     """One value that can be set."""
 
     name: str
-    value_type: ValueType
+    parse: Parser
     default: PolicyValue
-    unit: str  # empty for what is counted in nothing
     description: str
+    unit: str = ""  # in the plural; empty for what has none
 
 
-_KEYS: Final = (
-    PolicyKey("preset", ChoiceType(PRESET_NAMES), DEFAULT_PRESET, "", "the values to begin with"),
-    PolicyKey(
-        "mode", ChoiceType(("observe", "suggest", "auto")), "suggest", "", "how far ctxtop goes"
-    ),
-    PolicyKey("disabled_modules", ChoiceListType(_MODULES), (), "", "what is left out"),
-    PolicyKey(
+_Row = tuple[str, Parser, PolicyValue, str] | tuple[str, Parser, PolicyValue, str, str]
+_ROWS: Final[tuple[_Row, ...]] = (
+    ("preset", choice(*PRESET_NAMES), DEFAULT_PRESET, "the values to begin with"),
+    ("mode", choice("observe", "suggest", "auto"), "suggest", "how far ctxtop goes"),
+    ("disabled_modules", choice_list(*_MODULES), (), "what is left out"),
+    (
         "usage.source",
-        ChoiceType(("api_last", "api_last+cumulative", "chars4", "tiktoken")),
+        choice("api_last", "api_last+cumulative", "chars4", "tiktoken"),
         "api_last",
-        "",
         "what tells how much is in the context",
     ),
-    PolicyKey(
+    (
         "usage.components",
-        ChoiceListType(_COMPONENTS),
+        choice_list(*_COMPONENTS),
         ("input", "cache_read", "cache_creation"),
-        "",
         "the counts of an answer that are in the context",
     ),
-    PolicyKey(
+    (
         "usage.estimator",
-        ChoiceType(("tiktoken", "chars4")),
+        choice("tiktoken", "chars4"),
         "tiktoken",
-        "",
         "how a text without a count is estimated",
     ),
-    PolicyKey("usage.per_message_overhead", _COUNT, 4, "tokens", "added to each estimated message"),
-    PolicyKey(
+    ("usage.per_message_overhead", _COUNT, 4, "added to each estimated message", "tokens"),
+    (
         "limit.source",
-        ChoiceType(("table", "fixed", "env_1m")),
+        choice("table", "fixed", "env_1m"),
         "table",
-        "",
         "the window by evidence, always limit.default, or 1M where the environment says so",
     ),
-    PolicyKey(
-        "limit.default", IntType(1, MAX_TOKENS), 200_000, "tokens", "the window if none is known"
-    ),
-    PolicyKey(
-        "limit.override", TokensByModelType(), {}, "tokens", "windows by model, above all evidence"
-    ),
-    PolicyKey(
-        "limit.safety_factor", FloatType(0.01, 1), 1.0, "ratio", "the part of the window to use"
-    ),
-    PolicyKey(
+    ("limit.default", integer(1, MAX_TOKENS), 200_000, "the window if none is known", "tokens"),
+    ("limit.override", tokens_by_model, {}, "windows by model, above all evidence", "tokens"),
+    ("limit.safety_factor", number(0.01, 1), 1.0, "the part of the window to use", "ratio"),
+    (
         "limit.unknown",
-        ChoiceType(("display_only", "use_default", "none")),
+        choice("display_only", "use_default", "none"),
         "display_only",
-        "",
         "what to do with a window that is not known",
     ),
-    PolicyKey("limit.output_reserve", _TOKENS, 20_000, "tokens", "kept free for the answer"),
-    PolicyKey(
+    ("limit.output_reserve", _TOKENS, 20_000, "kept free for the answer", "tokens"),
+    (
         "limit.autocompact_buffer",
         _TOKENS,
         13_000,
-        "tokens",
         "between the client's trigger and the rest of the window",
+        "tokens",
     ),
-    PolicyKey(
-        "threshold", ThresholdListType(), DEFAULT_THRESHOLDS, "ratio", "where each level begins"
-    ),
-    PolicyKey(
-        "rearm.on_compaction", BoolType(), _YES, "", "a compaction lets a level be said again"
-    ),
-    PolicyKey(
-        "rearm.hysteresis", FloatType(0, 1, OFF), 0.05, "ratio", "a fall this far does the same"
-    ),
-    PolicyKey(
+    ("threshold", threshold_list, DEFAULT_THRESHOLDS, "where each level begins", "ratio"),
+    ("rearm.on_compaction", boolean, True, "a compaction lets a level be said again"),
+    ("rearm.hysteresis", number(0, 1, OFF), 0.05, "a fall this far does the same", "ratio"),
+    (
         "rearm.cooldown_s",
-        IntType(0, 30 * 86_400, OFF),
+        integer(0, 30 * 86_400, OFF),
         OFF,
-        "s",
         "said again after this time even while it stands; 0 is every answer",
+        "s",
     ),
-    PolicyKey(
+    (
         "absolute.at_tokens",
-        IntType(1, MAX_TOKENS, OFF),
+        integer(1, MAX_TOKENS, OFF),
         DEFAULT_ABSOLUTE_TOKENS,
-        "tokens",
         "a notice of its own for very large windows",
-    ),
-    PolicyKey(
-        "absolute.from_window",
-        IntType(1, MAX_TOKENS),
-        500_000,
         "tokens",
+    ),
+    (
+        "absolute.from_window",
+        integer(1, MAX_TOKENS),
+        500_000,
         "the smallest window that is very large",
+        "tokens",
     ),
-    PolicyKey(
-        "compact.strategy", ChoiceType(_STRATEGIES), "native", "", "how a context is made smaller"
-    ),
-    PolicyKey("compact.by", ChoiceType(("plan", "client")), "plan", "", "who does it in mode auto"),
-    PolicyKey("compact.min_messages", _COUNT, 6, "messages", "below this nothing is compacted"),
-    PolicyKey("compact.min_tokens", _TOKENS, 50_000, "tokens", "below this nothing is compacted"),
-    PolicyKey(
-        "compact.preserve_recent",
-        IntType(0, 10_000, NATIVE),
-        10,
-        "messages",
-        "kept word for word",
-    ),
-    PolicyKey(
-        "compact.pair_safe", BoolType(), _YES, "", "a tool's call and its result stay together"
-    ),
-    PolicyKey("compact.cooldown_s", _SECONDS, 60, "s", "between two attempts, failed ones too"),
-    PolicyKey("compact.timeout_s", _SECONDS, 60, "s", "after which an attempt has failed"),
-    PolicyKey("compact.max_attempts", _COUNT, 2, "", "before it is given up"),
-    PolicyKey(
-        "compact.target_reduction", RatioRangeType(), (0.5, 0.7), "ratio", "what a good one frees"
-    ),
-    PolicyKey(
+    ("compact.strategy", choice(*_STRATEGIES), "native", "how a context is made smaller"),
+    ("compact.by", choice("plan", "client"), "plan", "who does it in mode auto"),
+    ("compact.min_messages", _COUNT, 6, "below this nothing is compacted", "messages"),
+    ("compact.min_tokens", _TOKENS, 50_000, "below this nothing is compacted", "tokens"),
+    ("compact.preserve_recent", integer(0, 10_000, NATIVE), 10, "kept word for word", "messages"),
+    ("compact.pair_safe", boolean, True, "a tool's call and its result stay together"),
+    ("compact.cooldown_s", _SECONDS, 60, "between two attempts, failed ones too", "s"),
+    ("compact.timeout_s", _SECONDS, 60, "after which an attempt has failed", "s"),
+    ("compact.max_attempts", _COUNT, 2, "before it is given up"),
+    ("compact.target_reduction", ratio_range, (0.5, 0.7), "what a good one frees", "ratio"),
+    (
         "compact.levels",
-        ChoiceType(("three", "two")),
+        choice("three", "two"),
         "three",
-        "",
         "light, medium and aggressive, or without medium",
     ),
-    PolicyKey("compact.midpoint", FloatType(0.01, 2), 0.90, "ratio", "where medium begins"),
-    PolicyKey("summary.model", TextType(), "cheap", "", "cheap, session, or a model's id"),
-    PolicyKey(
+    ("compact.midpoint", number(0.01, 2), 0.90, "where medium begins", "ratio"),
+    ("summary.model", text, "cheap", "cheap, session, or a model's id"),
+    (
         "summary.max_tokens",
-        IntType(0, MAX_TOKENS, AUTO),
+        integer(0, MAX_TOKENS, AUTO),
         AUTO,
-        "tokens",
         "the summary's size; auto is 8 % of what leaves, 12,000 at the most",
+        "tokens",
     ),
-    PolicyKey(
-        "summary.max_words", IntType(1, 1_000_000), 1000, "words", "what a model is asked for"
-    ),
-    PolicyKey(
-        "summary.template", ChoiceType(_TEMPLATES), "four_section", "", "what it is asked for"
-    ),
-    PolicyKey("summary.preserve_decisions", BoolType(), _YES, "", "decisions are kept"),
-    PolicyKey("summary.preserve_tool_results", BoolType(), _YES, "", "results of tools are kept"),
-    PolicyKey("summary.cache", BoolType(), _YES, "", "the same text is summarised once"),
-    PolicyKey("summary.levels", IntType(1, 10), 1, "", "summaries of summaries"),
-    PolicyKey("importance.user_explicit", _RATIO, 1.0, "score", "marked by a person"),
-    PolicyKey("importance.decision", _RATIO, 0.8, "score", "holds a decision"),
-    PolicyKey("importance.tool_result", _RATIO, 0.7, "score", "holds a tool's result"),
-    PolicyKey("importance.keyword", _RATIO, 0.5, "score", "full of keywords"),
-    PolicyKey("importance.anchors_max", _COUNT, 5, "messages", "anchors at most"),
-    PolicyKey(
-        "importance.anchor_marker", TextType(), "<!-- anchor -->", "", "what marks an anchor"
-    ),
-    PolicyKey(
+    ("summary.max_words", integer(1, 1_000_000), 1000, "what a model is asked for", "words"),
+    ("summary.template", choice(*_TEMPLATES), "four_section", "what it is asked for"),
+    ("summary.preserve_decisions", boolean, True, "decisions are kept"),
+    ("summary.preserve_tool_results", boolean, True, "results of tools are kept"),
+    ("summary.cache", boolean, True, "the same text is summarised once"),
+    ("summary.levels", integer(1, 10), 1, "summaries of summaries"),
+    ("importance.user_explicit", _RATIO, 1.0, "marked by a person", "score"),
+    ("importance.decision", _RATIO, 0.8, "holds a decision", "score"),
+    ("importance.tool_result", _RATIO, 0.7, "holds a tool's result", "score"),
+    ("importance.keyword", _RATIO, 0.5, "full of keywords", "score"),
+    ("importance.anchors_max", _COUNT, 5, "anchors at most", "messages"),
+    ("importance.anchor_marker", text, "<!-- anchor -->", "what marks an anchor"),
+    (
         "recovery.order",
-        ChoiceListType(_RECOVERY_STEPS),
+        choice_list(*_RECOVERY_STEPS),
         ("fix_empty", "truncate_largest", "summarize", "revert"),
-        "",
         "what is tried after a prompt that is too long",
     ),
-    PolicyKey("recovery.auto", BoolType(), _NO, "", "recover without being asked"),
-    PolicyKey("recovery.aggressive", BoolType(), _NO, "", "truncate many results at once"),
-    PolicyKey("recovery.dcp", BoolType(), _NO, "", "prune what is superseded"),
-    PolicyKey("recovery.target_ratio", _RATIO, 0.5, "ratio", "truncated until this is in use"),
-    PolicyKey(
-        "recovery.chars_per_token", IntType(1, 100), 4, "characters", "for what has no count"
-    ),
-    PolicyKey("recovery.max_truncate", _COUNT, 20, "", "results at most"),
-    PolicyKey(
-        "recovery.min_output", IntType(0, 1_000_000), 500, "characters", "smaller ones are left"
-    ),
-    PolicyKey("recovery.max_revert", _COUNT, 3, "", "attempts"),
-    PolicyKey("recovery.min_messages", _COUNT, 2, "messages", "never reverted below"),
-    PolicyKey("recovery.max_empty_fix", _COUNT, 3, "", "attempts"),
-    PolicyKey("recovery.retry.max", _COUNT, 2, "", "attempts"),
-    PolicyKey("recovery.retry.initial_ms", _MILLISECONDS, 2000, "ms", "before the first"),
-    PolicyKey("recovery.retry.factor", FloatType(1, 100), 2.0, "", "each wait is longer by this"),
-    PolicyKey("recovery.retry.max_ms", _MILLISECONDS, 30_000, "ms", "the longest wait"),
-    PolicyKey("recovery.retry.window_s", _SECONDS, 120, "s", "for all attempts together"),
-    PolicyKey(
-        "recovery.resume",
-        ChoiceType(("none", "continue", "last_prompt")),
-        "none",
-        "",
-        "what is sent after it",
-    ),
-    PolicyKey(
-        "recovery.confirm", ChoiceListType(_RECOVERY_STEPS), ("revert",), "", "steps that ask first"
-    ),
-    PolicyKey(
-        "price",
-        PricesByModelType(),
-        {},
-        "",
-        "dollars for a million tokens by model, above the list prices",
-    ),
-    PolicyKey(
-        "tools.warn_result_chars", IntType(0, MAX_TOKENS), 10_000, "characters", "a large result"
-    ),
-    PolicyKey("tools.cap_tokens", _TOKENS, 50_000, "tokens", "a result that is too large"),
-    PolicyKey("tools.web_cap_tokens", _TOKENS, 10_000, "tokens", "the same for pages of the web"),
-    PolicyKey("tools.header_lines", _COUNT, 3, "lines", "kept of a truncated result"),
-    PolicyKey(
+    ("recovery.auto", boolean, False, "recover without being asked"),
+    ("recovery.aggressive", boolean, False, "truncate many results at once"),
+    ("recovery.dcp", boolean, False, "prune what is superseded"),
+    ("recovery.target_ratio", _RATIO, 0.5, "truncated until this is in use", "ratio"),
+    ("recovery.chars_per_token", integer(1, 100), 4, "for what has no count", "characters"),
+    ("recovery.max_truncate", _COUNT, 20, "results at most"),
+    ("recovery.min_output", integer(0, 1_000_000), 500, "smaller ones are left", "characters"),
+    ("recovery.max_revert", _COUNT, 3, "attempts"),
+    ("recovery.min_messages", _COUNT, 2, "never reverted below", "messages"),
+    ("recovery.max_empty_fix", _COUNT, 3, "attempts"),
+    ("recovery.retry.max", _COUNT, 2, "attempts"),
+    ("recovery.retry.initial_ms", _MILLISECONDS, 2000, "before the first", "ms"),
+    ("recovery.retry.factor", number(1, 100), 2.0, "each wait is longer by this"),
+    ("recovery.retry.max_ms", _MILLISECONDS, 30_000, "the longest wait", "ms"),
+    ("recovery.retry.window_s", _SECONDS, 120, "for all attempts together", "s"),
+    ("recovery.resume", choice("none", "continue", "last_prompt"), "none", "what is sent after it"),
+    ("recovery.confirm", choice_list(*_RECOVERY_STEPS), ("revert",), "steps that ask first"),
+    ("price", prices_by_model, {}, "dollars for a million tokens by model, above the list prices"),
+    ("tools.warn_result_chars", integer(0, MAX_TOKENS), 10_000, "a large result", "characters"),
+    ("tools.cap_tokens", _TOKENS, 50_000, "a result that is too large", "tokens"),
+    ("tools.web_cap_tokens", _TOKENS, 10_000, "the same for pages of the web", "tokens"),
+    ("tools.header_lines", _COUNT, 3, "kept of a truncated result", "lines"),
+    (
         "compliance.mode",
-        ChoiceType(("last_message", "whole_transcript", OFF)),
+        choice("last_message", "whole_transcript", OFF),
         "last_message",
-        "",
         "where an agent's marker counts",
     ),
-    PolicyKey("compliance.line_limit", _COUNT, 10, "lines", "of an agent's output"),
-    PolicyKey("compliance.review_line_limit", _COUNT, 20, "lines", "of a reviewer's output"),
-    PolicyKey("compliance.result_max_lines", _COUNT, 3, "lines", "of the field Result"),
-    PolicyKey("compliance.soft_chars", IntType(0, 1_000_000), 1000, "characters", "a long output"),
-    PolicyKey("compliance.review_files", _COUNT, 7, "files", "of one review"),
-    PolicyKey(
+    ("compliance.line_limit", _COUNT, 10, "of an agent's output", "lines"),
+    ("compliance.review_line_limit", _COUNT, 20, "of a reviewer's output", "lines"),
+    ("compliance.result_max_lines", _COUNT, 3, "of the field Result", "lines"),
+    ("compliance.soft_chars", integer(0, 1_000_000), 1000, "a long output", "characters"),
+    ("compliance.review_files", _COUNT, 7, "of one review", "files"),
+    (
         "compliance.rules",
-        ChoiceByNameType(tuple(ResultFormat)),
+        choice_by_name(*ResultFormat),
         {},
-        "",
         "formats by agent type, where no skill is declared",
     ),
-    PolicyKey("compliance.min_samples", _COUNT, 10, "results", "before a share is told"),
-    PolicyKey("injection.sibling", _COUNT, 5, "", "results of agents of the same parent"),
-    PolicyKey("injection.same_type", _COUNT, 3, "", "results of agents of the same type"),
-    PolicyKey(
+    ("compliance.min_samples", _COUNT, 10, "before a share is told", "results"),
+    ("injection.sibling", _COUNT, 5, "results of agents of the same parent"),
+    ("injection.same_type", _COUNT, 3, "results of agents of the same type"),
+    (
         "injection.same_type_scope",
-        ChoiceType(("project", "all")),
+        choice("project", "all"),
         "project",
-        "",
         "where those are looked for",
     ),
-    PolicyKey("injection.cross_session", _COUNT, 5, "", "results of earlier sessions"),
-    PolicyKey("injection.tagged", _COUNT, 5, "", "results by tag"),
-    PolicyKey("injection.fallback", _COUNT, 10, "", "the newest, where nothing else fits"),
-    PolicyKey("injection.task_desc", _COUNT, 100, "characters", "of a task's description"),
-    PolicyKey("injection.plan", _COUNT, 200, "characters", "of a plan"),
-    PolicyKey(
-        "injection.budget", _TOKENS, 4_000, "tokens", "all that one agent is given, at the most"
-    ),
-    PolicyKey("steering.budget", _TOKENS, 1_000, "tokens", "what a compaction is told to keep"),
-    PolicyKey(
-        "steering.again", _TOKENS, 1_500, "tokens", "what it forgot, said again with a prompt"
-    ),
-    PolicyKey(
-        "prompts.reassure",
-        TextType(),
-        DEFAULT_PROMPTS["reassure"],
-        "",
-        "what the model is told early",
-    ),
-    PolicyKey(
-        "prompts.suggest",
-        TextType(),
-        DEFAULT_PROMPTS["suggest"],
-        "",
-        "what it is told when it gets tight",
-    ),
-    PolicyKey(
-        "ui.theme", TextType(), LAST_CHOSEN, "", "colours; kept: those chosen last in the dashboard"
-    ),
-    PolicyKey("ui.welcome", BoolType(), _YES, "", "show the first steps at the first run"),
-    PolicyKey("ui.ascii", BoolType(), _NO, "", "draw with ASCII's signs alone"),
-    PolicyKey("saveflow.orphan_after_s", _SECONDS, 300, "s", "a save without an end is orphaned"),
-    PolicyKey("saveflow.fresh_for_s", _SECONDS, 86_400, "s", "how long a result is shown"),
-    PolicyKey("saveflow.sentinel_ttl_s", _SECONDS, 1800, "s", "how long a sentinel holds"),
-    PolicyKey(
+    ("injection.cross_session", _COUNT, 5, "results of earlier sessions"),
+    ("injection.tagged", _COUNT, 5, "results by tag"),
+    ("injection.fallback", _COUNT, 10, "the newest, where nothing else fits"),
+    ("injection.task_desc", _COUNT, 100, "of a task's description", "characters"),
+    ("injection.plan", _COUNT, 200, "of a plan", "characters"),
+    ("injection.budget", _TOKENS, 4_000, "all that one agent is given, at the most", "tokens"),
+    ("steering.budget", _TOKENS, 1_000, "what a compaction is told to keep", "tokens"),
+    ("steering.again", _TOKENS, 1_500, "what it forgot, said again with a prompt", "tokens"),
+    ("prompts.reassure", text, DEFAULT_PROMPTS["reassure"], "what the model is told early"),
+    ("prompts.suggest", text, DEFAULT_PROMPTS["suggest"], "what it is told when it gets tight"),
+    ("ui.theme", text, LAST_CHOSEN, "colours; kept: those chosen last in the dashboard"),
+    ("ui.welcome", boolean, True, "show the first steps at the first run"),
+    ("ui.ascii", boolean, False, "draw with ASCII's signs alone"),
+    ("saveflow.orphan_after_s", _SECONDS, 300, "a save without an end is orphaned", "s"),
+    ("saveflow.fresh_for_s", _SECONDS, 86_400, "how long a result is shown", "s"),
+    ("saveflow.sentinel_ttl_s", _SECONDS, 1800, "how long a sentinel holds", "s"),
+    (
         "saveflow.locations",
-        ChoiceType(("all", "project", "user", "temporary")),
+        choice("all", "project", "user", "temporary"),
         "all",
-        "",
         "where saves are looked for",
     ),
-    PolicyKey("notify.toast", BoolType(), _YES, "", "notices appear in the dashboard's corner"),
-    PolicyKey("notify.bell", BoolType(), _NO, "", "the terminal's bell rings"),
-    PolicyKey(
-        "notify.desktop",
-        ChoiceType(DESKTOP_CHANNELS),
-        OFF,
-        "",
-        "notices outside of the terminal, and how",
-    ),
-    PolicyKey(
+    ("notify.toast", boolean, True, "notices appear in the dashboard's corner"),
+    ("notify.bell", boolean, False, "the terminal's bell rings"),
+    ("notify.desktop", choice(*DESKTOP_CHANNELS), OFF, "notices outside of the terminal, and how"),
+    (
         "notify.level",
-        ChoiceType((*Level, OFF)),
+        choice(*Level, OFF),
         Level.NOTICE.value,
-        "",
         "the lowest level whose beginning is told",
     ),
-    PolicyKey("notify.waiting", BoolType(), _YES, "", "a session that waits for you is told"),
-    PolicyKey("notify.compactions", BoolType(), _YES, "", "a compaction that happened is told"),
-    PolicyKey("notify.agents", BoolType(), _NO, "", "an agent that broke its rule is told"),
-    PolicyKey(
-        "notify.quiet",
-        QuietHoursType(OFF),
-        OFF,
-        "",
-        "hours without bell and desktop, e.g. 22:00-07:00",
-    ),
+    ("notify.waiting", boolean, True, "a session that waits for you is told"),
+    ("notify.compactions", boolean, True, "a compaction that happened is told"),
+    ("notify.agents", boolean, False, "an agent that broke its rule is told"),
+    ("notify.quiet", quiet_hours(OFF), OFF, "hours without bell and desktop, e.g. 22:00-07:00"),
 )
 
-KEYS: Final = {key.name: key for key in _KEYS}  # by name, in the order in which they are shown
+KEYS: Final = {row[0]: PolicyKey(*row) for row in _ROWS}  # in the order in which they are shown
 
 
 def find_key(name: str) -> PolicyKey:
@@ -429,7 +310,6 @@ def find_key(name: str) -> PolicyKey:
     Raises KeyError for a name that is none.
     """
     if name.startswith(KEY_BINDING_PREFIX) and name != KEY_BINDING_PREFIX:
-        return PolicyKey(
-            name, KeyChordsType(), "", "", "keys of this binding; `ctxtop keys` lists them all"
-        )
+        what = "keys of this binding; `ctxtop keys` lists them all"
+        return PolicyKey(name, key_chords, "", what)
     return KEYS[name]

@@ -1,54 +1,21 @@
-"""The types of policy values, and how each is parsed from a file or a variable."""
+"""The types of policy values: how each is parsed from a file or a variable, and formatted.
+
+A parser takes a file's value, or the text of a variable, and raises InvalidValueError. Functions
+that have parameters (a range, the choices) return a parser.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import time
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
 from ..measure.levels import Level, Threshold, ThresholdBase, ThresholdOp
 from ..measure.models import parse_price
-
-_QUIET_HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
-
-_MINUTES_PER_HOUR: Final = 60
-
-
-class QuietHours(msgspec.Struct, frozen=True):
-    """Minutes since midnight, local time; the end no longer belongs to it."""
-
-    start: int
-    end: int
-
-    def __str__(self) -> str:
-        return f"{_format_time_of_day(self.start)}-{_format_time_of_day(self.end)}"
-
-    def contains(self, now: time) -> bool:
-        """Whether a time of day is in the quiet hours, which may run past midnight."""
-        minute = now.hour * _MINUTES_PER_HOUR + now.minute
-        if self.start <= self.end:
-            return self.start <= minute < self.end
-        return minute >= self.start or minute < self.end
-
-
-def parse_quiet_hours(text: str) -> QuietHours | None:
-    """Read `22:00-07:00`; None where it is something else."""
-    found = _QUIET_HOURS.fullmatch(text.strip())
-    if found is None:
-        return None
-    from_hour, from_minute, to_hour, to_minute = map(int, found.groups())
-    return QuietHours(
-        from_hour * _MINUTES_PER_HOUR + from_minute, to_hour * _MINUTES_PER_HOUR + to_minute
-    )
-
-
-def _format_time_of_day(minute: int) -> str:
-    return f"{minute // _MINUTES_PER_HOUR:02}:{minute % _MINUTES_PER_HOUR:02}"
-
 
 PolicyValue = (
     bool
@@ -61,22 +28,188 @@ PolicyValue = (
     | Mapping[str, int]
     | Mapping[str, str]
 )
+Parser = Callable[[object], PolicyValue]
 
 MAX_LIST_ITEMS: Final = 50  # of a list or a table: no window has room for more thresholds
 MAX_TEXT_CHARS: Final = 200  # of a text: the longest model's name has 60
 MAX_TOKENS: Final = 100_000_000  # a hundred times the largest window that there is
 MAX_KEY_CHORDS: Final = 8  # keys of one binding: nobody remembers more
+
+
+class InvalidValueError(ValueError):
+    """A value that its key does not take; the message says which ones it does."""
+
+
+_BOOLEANS: Final = {"true": True, "on": True, "yes": True, "1": True} | {
+    "false": False,
+    "off": False,
+    "no": False,
+    "0": False,
+}
+
+
+def boolean(raw: object) -> bool:
+    value = raw if isinstance(raw, bool) else _BOOLEANS.get(str(raw).lower())
+    if value is None:
+        raise InvalidValueError("true or false")
+    return value
+
+
+def integer(least: int, most: int, none_word: str = "") -> Callable[[object], float | str]:
+    """Parse whole numbers in a range; `none_word` is also taken and stands for no number."""
+    return _number_parser(int, f"a whole number from {least} to {most}", least, most, none_word)
+
+
+def number(least: float, most: float, none_word: str = "") -> Callable[[object], float | str]:
+    """Parse numbers in a range; `none_word` is also taken and stands for no number."""
+    return _number_parser(float, f"a number from {least:g} to {most:g}", least, most, none_word)
+
+
+def _number_parser(
+    kind: type[int | float], expected: str, least: float, most: float, none_word: str
+) -> Callable[[object], float | str]:
+    def parse(raw: object) -> float | str:
+        if none_word and raw == none_word:
+            return none_word
+        value = _to_number(raw)
+        if value is None or value != kind(value) or not least <= value <= most:
+            raise InvalidValueError(f"{expected} or {none_word!r}" if none_word else expected)
+        return kind(value)
+
+    return parse
+
+
+def text(raw: object) -> str:
+    if not isinstance(raw, str) or not raw.strip() or len(raw) > MAX_TEXT_CHARS:
+        raise InvalidValueError(f"a text of 1 to {MAX_TEXT_CHARS} characters")
+    return raw
+
+
+def choice(*choices: str) -> Callable[[object], str]:
+    """Parse one of some words."""
+
+    def parse(raw: object) -> str:
+        if not isinstance(raw, str) or raw not in choices:
+            raise InvalidValueError(f"one of {', '.join(choices)}")
+        return raw
+
+    return parse
+
+
+def choice_list(*choices: str) -> Parser:
+    """Parse a list of some words, each at most once, in an order that may matter."""
+
+    def parse(raw: object) -> tuple[str, ...]:
+        items = tuple(str(each) for each in _list_items(raw))
+        if len(set(items)) != len(items) or not set(items) <= set(choices):
+            raise InvalidValueError(f"a list of {', '.join(choices)}, each once")
+        return items
+
+    return parse
+
+
+def choice_by_name(*choices: str) -> Parser:
+    """Parse a table of names and one of some words each, or name=word with commas."""
+    parse_word = choice(*choices)
+
+    def parse(raw: object) -> dict[str, str]:
+        pairs = _table_items(raw, f"a table of names and {' or '.join(choices)}")
+        return {name: parse_word(word) for name, word in pairs}
+
+    return parse
+
+
+def ratio_range(raw: object) -> tuple[float, ...]:
+    """Parse two ratios, the lower one first."""
+    items = _list_items(raw)
+    ratios = tuple(ratio for each in items if (ratio := _to_number(each)) is not None)
+    if len(ratios) != len(items) or len(ratios) != 2:
+        raise InvalidValueError("two ratios, e.g. 0.5, 0.7")
+    if not 0 <= ratios[0] <= ratios[1] <= 1:
+        raise InvalidValueError("two ratios from 0 to 1, the lower one first")
+    return ratios
+
+
+def tokens_by_model(raw: object) -> dict[str, int]:
+    """Parse a table of models and tokens, or model=tokens with commas."""
+    pairs = _table_items(raw, "a table of models and tokens, e.g. claude-opus-5=200000")
+    parse_tokens = integer(1, MAX_TOKENS)
+    return {name: int(parse_tokens(size)) for name, size in pairs}
+
+
+_PRICES_EXPECTED: Final = (
+    "a table of models and dollars for a million tokens: input/output, or"
+    " input/output/cache write/for an hour/cache read, e.g. claude-opus-5=5/25"
+)
+
+
+def prices_by_model(raw: object) -> dict[str, str]:
+    """Parse dollars for a million tokens by the beginning of a model's name."""
+    prices = {name: str(price).strip() for name, price in _table_items(raw, _PRICES_EXPECTED)}
+    try:
+        for price in prices.values():
+            parse_price(price)
+    except ValueError:
+        raise InvalidValueError(_PRICES_EXPECTED) from None
+    return prices
+
+
 _CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 
+
+def key_chords(raw: object) -> str:
+    """Parse keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
+    keys = tuple(str(each).strip() for each in _list_items(raw))
+    if not 0 < len(keys) <= MAX_KEY_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
+        raise InvalidValueError(f"1 to {MAX_KEY_CHORDS} keys, e.g. o, ctrl+o")
+    return ",".join(keys)
+
+
+class QuietHours(msgspec.Struct, frozen=True):
+    """Minutes since midnight, local time; the end itself is not quiet."""
+
+    start: int
+    end: int
+
+    def __str__(self) -> str:
+        return "-".join(f"{each // 60:02}:{each % 60:02}" for each in (self.start, self.end))
+
+    def contains(self, now: time) -> bool:
+        """Whether a time of day is in the quiet hours, which may run past midnight."""
+        minute = now.hour * 60 + now.minute
+        if self.start <= self.end:
+            return self.start <= minute < self.end
+        return minute >= self.start or minute < self.end
+
+
+_QUIET_HOURS: Final = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*-\s*([01]?\d|2[0-3]):([0-5]\d)")
+
+
+def parse_quiet_hours(text: str) -> QuietHours | None:
+    """Parse `22:00-07:00`; None if it is something else."""
+    match = _QUIET_HOURS.fullmatch(text.strip())
+    if match is None:
+        return None
+    from_hour, from_minute, to_hour, to_minute = map(int, match.groups())
+    return QuietHours(from_hour * 60 + from_minute, to_hour * 60 + to_minute)
+
+
+def quiet_hours(none_word: str) -> Callable[[object], str]:
+    """Parse two times of the day, or the word for none, and return them in one format."""
+
+    def parse(raw: object) -> str:
+        if raw == none_word:
+            return none_word
+        hours = parse_quiet_hours(raw) if isinstance(raw, str) else None
+        if hours is None:
+            raise InvalidValueError(f"two times of the day, e.g. 22:00-07:00, or {none_word!r}")
+        return str(hours)
+
+    return parse
+
+
 THRESHOLD_ACTIONS: Final = (
-    "reassure",
-    "inform",
-    "suggest",
-    "warn",
-    "offer_compact",
-    "compact",
-    "native",
-    "alert",
+    *("reassure", "inform", "suggest", "warn", "offer_compact", "compact", "native", "alert"),
     "recover",
 )
 
@@ -90,266 +223,71 @@ _DEFAULT_ACTIONS: Final = {
     Level.EMERGENCY: "alert",
     Level.OVERFLOW: "recover",
 }
-
-
-class InvalidValueError(ValueError):
-    """A value that its key does not take; the message says which ones it does."""
-
-
-class ValueType(Protocol):
-    """What a key takes."""
-
-    def parse(self, raw: object) -> PolicyValue:
-        """Read a file's value, or the words of a variable; raises InvalidValueError."""
-        raise NotImplementedError
-
-
-class BoolType(msgspec.Struct, frozen=True):
-    """Yes or no."""
-
-    def parse(self, raw: object) -> bool:
-        """Read it."""
-        found = raw if isinstance(raw, bool) else _BOOL_WORDS.get(str(raw).lower())
-        if found is None:
-            raise InvalidValueError("true or false")
-        return found
-
-
-_BOOL_WORDS: Final = {"true": True, "on": True, "yes": True, "1": True} | {
-    "false": False,
-    "off": False,
-    "no": False,
-    "0": False,
-}
-
-
-class IntType(msgspec.Struct, frozen=True):
-    """A whole number within bounds, or a word that stands for none."""
-
-    least: int
-    most: int
-    none_word: str = ""
-
-    def parse(self, raw: object) -> int | str:
-        """Read it."""
-        if self.none_word and raw == self.none_word:
-            return self.none_word
-        number = _parse_number(raw)
-        if number is None or number != int(number) or not self.least <= number <= self.most:
-            raise InvalidValueError(
-                f"a whole number from {self.least} to {self.most}" + _or_word(self.none_word)
-            )
-        return int(number)
-
-
-class FloatType(msgspec.Struct, frozen=True):
-    """A number within bounds, or a word that stands for none."""
-
-    least: float
-    most: float
-    none_word: str = ""
-
-    def parse(self, raw: object) -> float | str:
-        """Read it."""
-        if self.none_word and raw == self.none_word:
-            return self.none_word
-        number = _parse_number(raw)
-        if number is None or not self.least <= number <= self.most:
-            raise InvalidValueError(
-                f"a number from {self.least:g} to {self.most:g}" + _or_word(self.none_word)
-            )
-        return number
-
-
-class TextType(msgspec.Struct, frozen=True):
-    """Any words on one line."""
-
-    def parse(self, raw: object) -> str:
-        """Read it."""
-        if not isinstance(raw, str) or not raw.strip() or len(raw) > MAX_TEXT_CHARS:
-            raise InvalidValueError(f"a text of 1 to {MAX_TEXT_CHARS} characters")
-        return raw
-
-
-class QuietHoursType(msgspec.Struct, frozen=True):
-    """Two times of the day, or a word that stands for none."""
-
-    none_word: str
-
-    def parse(self, raw: object) -> str:
-        """Read them; written the same way whoever said them."""
-        if raw == self.none_word:
-            return self.none_word
-        found = parse_quiet_hours(raw) if isinstance(raw, str) else None
-        if found is None:
-            raise InvalidValueError(
-                f"two times of the day, e.g. 22:00-07:00, or {self.none_word!r}"
-            )
-        return str(found)
-
-
-class KeyChordsType(msgspec.Struct, frozen=True):
-    """Keys of the keyboard, as Textual names them: o, ctrl+o, f5, question_mark."""
-
-    def parse(self, raw: object) -> str:
-        """Read a list, or words with commas between them."""
-        keys = tuple(str(each).strip() for each in _list_items(raw))
-        if not 0 < len(keys) <= MAX_KEY_CHORDS or not all(_CHORD.fullmatch(key) for key in keys):
-            raise InvalidValueError(f"1 to {MAX_KEY_CHORDS} keys, e.g. o, ctrl+o")
-        return ",".join(keys)
-
-
-class ChoiceType(msgspec.Struct, frozen=True):
-    """One of some words."""
-
-    choices: tuple[str, ...]
-
-    def parse(self, raw: object) -> str:
-        """Read it."""
-        if not isinstance(raw, str) or raw not in self.choices:
-            raise InvalidValueError(f"one of {', '.join(self.choices)}")
-        return raw
-
-
-class ChoiceListType(msgspec.Struct, frozen=True):
-    """Some of some words, each once, in an order that may matter."""
-
-    choices: tuple[str, ...]
-
-    def parse(self, raw: object) -> tuple[str, ...]:
-        """Read it."""
-        items = tuple(str(each) for each in _list_items(raw))
-        if len(set(items)) != len(items) or not set(items) <= set(self.choices):
-            raise InvalidValueError(f"a list of {', '.join(self.choices)}, each once")
-        return items
-
-
-class RatioRangeType(msgspec.Struct, frozen=True):
-    """Two ratios, the lower one first."""
-
-    def parse(self, raw: object) -> tuple[float, ...]:
-        """Read it."""
-        numbers = tuple(n for each in _list_items(raw) if (n := _parse_number(each)) is not None)
-        if len(numbers) != len(_list_items(raw)) or len(numbers) != 2:
-            raise InvalidValueError("two ratios, e.g. 0.5, 0.7")
-        if not 0 <= numbers[0] <= numbers[1] <= 1:
-            raise InvalidValueError("two ratios from 0 to 1, the lower one first")
-        return numbers
-
-
-class TokensByModelType(msgspec.Struct, frozen=True):
-    """Tokens by model: a table, or model=tokens with commas."""
-
-    def parse(self, raw: object) -> dict[str, int]:
-        """Read it."""
-        pairs = _table_items(raw, "a table of models and tokens, e.g. claude-opus-5=200000")
-        tokens = IntType(1, MAX_TOKENS)
-        return {name: int(tokens.parse(size)) for name, size in pairs}
-
-
-class PricesByModelType(msgspec.Struct, frozen=True):
-    """Dollars for a million tokens by the beginning of a model's name."""
-
-    def parse(self, raw: object) -> dict[str, str]:
-        """Read it."""
-        found = {name: str(price).strip() for name, price in _table_items(raw, _PRICES_EXPECTED)}
-        try:
-            for price in found.values():
-                parse_price(price)
-        except ValueError:
-            raise InvalidValueError(_PRICES_EXPECTED) from None
-        return found
-
-
-_PRICES_EXPECTED: Final = (
-    "a table of models and dollars for a million tokens: input/output, or"
-    " input/output/cache write/for an hour/cache read, e.g. claude-opus-5=5/25"
-)
-
-
-def _table_items(said: object, allowed: str) -> list[tuple[str, object]]:
-    """Split a table, or comma-separated name=value pairs, into pairs."""
-    if isinstance(said, str):
-        named = [str(each).rpartition("=") for each in _list_items(said)]
-        pairs: list[tuple[object, object]] = [(name, value) for name, _, value in named]
-    else:
-        pairs = list(said.items()) if isinstance(said, Mapping) else [("", "")]
-    if len(pairs) > MAX_LIST_ITEMS or any(not str(name).strip() for name, _ in pairs):
-        raise InvalidValueError(allowed)
-    return [(str(name).strip(), value) for name, value in pairs]
-
-
-class ChoiceByNameType(msgspec.Struct, frozen=True):
-    """One of some words by name: a table, or name=word with commas."""
-
-    choices: tuple[str, ...]
-
-    def parse(self, raw: object) -> dict[str, str]:
-        """Read it."""
-        pairs = _table_items(raw, f"a table of names and {' or '.join(self.choices)}")
-        word = ChoiceType(self.choices)
-        return {name: word.parse(each) for name, each in pairs}
-
-
-class ThresholdListType(msgspec.Struct, frozen=True):
-    """A list of tables, or of words like 0.8:warning, >0.9:high:compact, 1.0@trigger:high."""
-
-    def parse(self, raw: object) -> tuple[Threshold, ...]:
-        """Read it."""
-        found = tuple(_parse_threshold(each) for each in _list_items(raw))
-        if len({each.name for each in found}) != len(found):
-            raise InvalidValueError("a list of thresholds, each once")
-        return found
-
-
-_THRESHOLD_FIELDS: Final = frozenset({"at", "level", "action", "op", "of"})
 _THRESHOLDS_EXPECTED: Final = (
     "a list of thresholds, e.g. 0.8:warning or { at = 0.8, level = 'warning' }; levels are "
     + ", ".join(Level)
 )
 
 
-def _parse_threshold(said: object) -> Threshold:
-    told = _split_threshold(said) if isinstance(said, str) else said
-    if not isinstance(told, Mapping) or not set(told) <= _THRESHOLD_FIELDS:
+def threshold_list(raw: object) -> tuple[Threshold, ...]:
+    """Parse a list of tables, or of words like 0.8:warning, >0.9:high:compact, 1.0@trigger:high."""
+    thresholds = tuple(_parse_threshold(each) for each in _list_items(raw))
+    if len({each.name for each in thresholds}) != len(thresholds):
+        raise InvalidValueError("a list of thresholds, each once")
+    return thresholds
+
+
+def _parse_threshold(raw: object) -> Threshold:
+    fields = _split_threshold(raw) if isinstance(raw, str) else raw
+    if not isinstance(fields, Mapping) or not set(fields) <= {"at", "level", "action", "op", "of"}:
         raise InvalidValueError(_THRESHOLDS_EXPECTED)
-    at = _parse_number(told.get("at"))
+    at = _to_number(fields.get("at"))
     try:
-        level, of = (
-            Level(told.get("level", "")),
-            ThresholdBase(told.get("of", ThresholdBase.WINDOW)),
-        )
-        op = ThresholdOp(told.get("op", ThresholdOp.AT_LEAST))
+        level = Level(fields.get("level", ""))
+        of = ThresholdBase(fields.get("of", ThresholdBase.WINDOW))
+        op = ThresholdOp(fields.get("op", ThresholdOp.AT_LEAST))
     except ValueError:
         raise InvalidValueError(_THRESHOLDS_EXPECTED) from None
     most = MAX_TOKENS if of is ThresholdBase.TOKENS else 2
     if at is None or not 0 < at <= most:
         raise InvalidValueError(f"thresholds above 0 and up to {most} of the {of}")
-    action = told.get("action", _DEFAULT_ACTIONS[level])
+    action = fields.get("action", _DEFAULT_ACTIONS[level])
     if action not in THRESHOLD_ACTIONS:
         raise InvalidValueError(f"thresholds whose action is one of {', '.join(THRESHOLD_ACTIONS)}")
     return Threshold(at, level, action, op, of)
 
 
 def _split_threshold(word: str) -> dict[str, object]:
-    where, *said = (part.strip() for part in word.split(":"))
-    number, _, base = where.lstrip(">= ").partition("@")
-    told: dict[str, object] = {"at": number.strip()}
+    where, *rest = (part.strip() for part in word.split(":"))
+    at, _, base = where.lstrip(">= ").partition("@")
+    fields: dict[str, object] = {"at": at.strip()}
     if where.startswith(">") and not where.startswith(">="):
-        told["op"] = ThresholdOp.ABOVE.value
+        fields["op"] = ThresholdOp.ABOVE.value
     if base:
-        told["of"] = base.strip()
+        fields["of"] = base.strip()
     names = ("level", "action")
-    if len(said) > len(names):
+    if len(rest) > len(names):
         raise InvalidValueError(_THRESHOLDS_EXPECTED)
-    return told | dict(zip(names, said, strict=False))
+    return fields | dict(zip(names, rest, strict=False))
 
 
-def _list_items(said: object) -> Sequence[object]:
-    if isinstance(said, str):
-        items: Sequence[object] = [each.strip() for each in said.split(",") if each.strip()]
-    elif isinstance(said, (list, tuple)):
-        items = said
+def _table_items(raw: object, expected: str) -> list[tuple[str, object]]:
+    """Split a table, or comma-separated name=value pairs, into pairs."""
+    if isinstance(raw, str):
+        parts = [str(each).rpartition("=") for each in _list_items(raw)]
+        pairs: list[tuple[object, object]] = [(name, value) for name, _, value in parts]
+    else:
+        pairs = list(raw.items()) if isinstance(raw, Mapping) else [("", "")]
+    if len(pairs) > MAX_LIST_ITEMS or any(not str(name).strip() for name, _ in pairs):
+        raise InvalidValueError(expected)
+    return [(str(name).strip(), value) for name, value in pairs]
+
+
+def _list_items(raw: object) -> Sequence[object]:
+    if isinstance(raw, str):
+        items: Sequence[object] = [each.strip() for each in raw.split(",") if each.strip()]
+    elif isinstance(raw, (list, tuple)):
+        items = raw
     else:
         raise InvalidValueError("a list")
     if len(items) > MAX_LIST_ITEMS:
@@ -357,23 +295,19 @@ def _list_items(said: object) -> Sequence[object]:
     return items
 
 
-def _parse_number(said: object) -> float | None:
-    """Read a number; a word may be one, as variables have nothing else."""
-    if isinstance(said, bool):
+def _to_number(raw: object) -> float | None:
+    """Convert a number, or a text with one: variables have nothing else."""
+    if isinstance(raw, bool):
         return None
-    if isinstance(said, str):
+    if isinstance(raw, str):
         try:
-            said = float(said)
+            raw = float(raw)
         except ValueError:
             return None
-    if not isinstance(said, (int, float)):
+    if not isinstance(raw, (int, float)):
         return None
     # Before it becomes a float: a TOML integer has no bound.
-    return float(said) if abs(said) <= MAX_TOKENS and math.isfinite(said) else None
-
-
-def _or_word(word: str) -> str:
-    return f" or {word!r}" if word else ""
+    return float(raw) if abs(raw) <= MAX_TOKENS and math.isfinite(raw) else None
 
 
 def to_json_value(value: PolicyValue) -> object:

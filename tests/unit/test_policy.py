@@ -194,8 +194,8 @@ def test_what_a_key_takes(key: str, said: object, value: object) -> None:
 
 @pytest.mark.parametrize("key", KEYS.values(), ids=lambda key: key.name)
 def test_what_is_shown_can_be_said(key: Any) -> None:  # noqa: ANN401
-    assert key.value_type.parse(format_value(key.default)) == key.default
-    assert key.value_type.parse(to_json_value(key.default)) == key.default
+    assert key.parse(format_value(key.default)) == key.default
+    assert key.parse(to_json_value(key.default)) == key.default
 
 
 def test_a_value_of_another_kind_than_was_asked_for() -> None:

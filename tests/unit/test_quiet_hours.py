@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import time
 
 import pytest
-from ctxtop.core.policy.value_types import InvalidValueError, QuietHoursType, parse_quiet_hours
+from ctxtop.core.policy.value_types import InvalidValueError, parse_quiet_hours, quiet_hours
 
 
 @pytest.mark.parametrize(
@@ -32,9 +32,9 @@ def test_they_hold_also_over_midnight(said: str, moment: time, quiet: bool) -> N
 def test_other_words_are_none(said: str) -> None:
     assert parse_quiet_hours(said) is None
     with pytest.raises(InvalidValueError, match=r"22:00-07:00, or 'off'"):
-        QuietHoursType("off").parse(said)
+        quiet_hours("off")(said)
 
 
 def test_they_are_written_in_one_way() -> None:
-    assert QuietHoursType("off").parse("7:05 - 9:00") == "07:05-09:00"
-    assert QuietHoursType("off").parse("off") == "off"
+    assert quiet_hours("off")("7:05 - 9:00") == "07:05-09:00"
+    assert quiet_hours("off")("off") == "off"

@@ -116,7 +116,7 @@ def parse_value(key: str, typed: str) -> PolicyValue:
 
     Raises InvalidValueError, which says what the key takes, or KeyError where there is no such key.
     """
-    return find_key(key).value_type.parse(typed.strip())
+    return find_key(key).parse(typed.strip())
 
 
 def plan_policy_change(
