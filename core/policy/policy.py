@@ -35,41 +35,27 @@ class KeyPermission(StrEnum):
 
 
 class ProjectTrust(StrEnum):
-    """What the person said of a project's file."""
+    """Whether the person trusts a project's file."""
 
     TRUSTED = "trusted"
-    CHANGED = "changed"  # it was trusted, and says something else by now
+    CHANGED = "changed"  # it was trusted, and has changed since
     UNTRUSTED = "untrusted"
 
 
 UNTRUSTED_KEYS: Final = frozenset(
     {
-        "preset",
-        "disabled_modules",
-        "threshold",
-        "absolute.at_tokens",
-        "absolute.from_window",
-        "rearm.on_compaction",
-        "rearm.hysteresis",
-        "rearm.cooldown_s",
-        "compliance.mode",
-        "compliance.line_limit",
-        "compliance.review_line_limit",
-        "compliance.result_max_lines",
-        "compliance.soft_chars",
-        "compliance.review_files",
-        "compliance.rules",
-        "compliance.min_samples",
-        "saveflow.orphan_after_s",
-        "saveflow.fresh_for_s",
-        "saveflow.sentinel_ttl_s",
+        *("preset", "disabled_modules", "threshold", "absolute.at_tokens", "absolute.from_window"),
+        *("rearm.on_compaction", "rearm.hysteresis", "rearm.cooldown_s"),
+        *("compliance.mode", "compliance.rules", "compliance.min_samples"),
+        *("compliance.line_limit", "compliance.review_line_limit", "compliance.result_max_lines"),
+        *("compliance.soft_chars", "compliance.review_files"),
+        *("saveflow.orphan_after_s", "saveflow.fresh_for_s", "saveflow.sentinel_ttl_s"),
     }
 )
 """Keys that an untrusted project's file may set. Of its preset only these keys count, and its
 `disabled_modules` are added to the person's."""
 
-PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.")
-"""How the keys begin that no project's file sets."""
+PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.")  # of keys that no project's file sets
 
 TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "mode": "lets ctxtop change sessions by itself",
@@ -86,7 +72,7 @@ TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "tools": "changes which results count as large",
     "saveflow": "changes which folders are searched for saves",
 }
-"""What the keys of an area do once their file is trusted."""
+"""By area: what its keys do once their file is trusted."""
 
 STRICTEST_FIRST: Final[Mapping[str, tuple[PolicyValue, ...]]] = {
     "mode": ("observe", "suggest", "auto"),
@@ -102,44 +88,46 @@ STRICTEST_FIRST: Final[Mapping[str, tuple[PolicyValue, ...]]] = {
     "steering.budget": (0,),
     "steering.again": (0,),
 }
-"""Values by which a person forbids something, the strictest first: where the person chose one,
+"""Values by which a person forbids something, the strictest first: if the person chose one,
 a project's file may choose that one or one before it."""
 
 ADDITIVE_KEYS: Final = frozenset({"disabled_modules", "recovery.confirm"})
-"""Lists to which a project's file adds, where the person set them."""
+"""Lists: a project's file only adds to what the person set."""
 
 MIN_THRESHOLD_SHARE: Final = 0.25
-"""Of a window: the system prompt and the tools alone take up to a fifth of 200,000 tokens, so a
-level below this is reached in every session's first turns."""
+"""Of a window: the system prompt and the tools alone take up to a fifth of 200,000 tokens, so
+every session reaches a lower level in its first turns."""
 
 MIN_THRESHOLD_TOKENS: Final = 50_000  # the same share of a window of 200,000 tokens
 MAX_THRESHOLDS: Final = len(Level)
-"""One a level; with more of them a context reaches one nearly every turn as it grows."""
+"""One a level; with more of them a growing context reaches one nearly every turn."""
 
-MIN_COOLDOWN_S: Final = 600
-"""Seconds; a turn is over sooner, so a shorter time would make a notice each turn."""
-
+MIN_COOLDOWN_S: Final = 600  # longer than a turn: a shorter time would allow a notice each turn
 MIN_HYSTERESIS: Final = 0.02  # of a window; estimates move by less from one turn to the next
+
+_MINIMUMS: Final[Mapping[str, float]] = {
+    "absolute.at_tokens": MIN_THRESHOLD_TOKENS,
+    "rearm.cooldown_s": MIN_COOLDOWN_S,
+    "rearm.hysteresis": MIN_HYSTERESIS,
+}
 
 
 def key_permission(name: str) -> KeyPermission:
-    """Who may set the key of this name."""
     if name.startswith(PERSONAL_PREFIXES):
         return KeyPermission.PERSON
-    return (
-        KeyPermission.ANYONE if name in UNTRUSTED_KEYS and name in KEYS else KeyPermission.TRUSTED
-    )
+    is_known = name in UNTRUSTED_KEYS and name in KEYS
+    return KeyPermission.ANYONE if is_known else KeyPermission.TRUSTED
 
 
 def trust_effect(name: str) -> str:
-    """What a key does once its file is trusted."""
+    """Say what a key does once its file is trusted."""
     if key_permission(name) is KeyPermission.ANYONE:
         return "counts also for hooks and where ctxtop acts by itself"
     return TRUST_EFFECTS.get(name.partition(".")[0], "changes what ctxtop does")
 
 
 def why_too_low(name: str, value: PolicyValue) -> str:
-    """Why an untrusted file may not set a key to this value; empty where it may."""
+    """Say why an untrusted file may not set a key to this value; empty if it may."""
     if name == "threshold" and isinstance(value, tuple):
         if len(value) > MAX_THRESHOLDS:
             return f"{len(value)} thresholds are more than {MAX_THRESHOLDS}"
@@ -157,16 +145,7 @@ def _is_low(threshold: Threshold) -> bool:
     )
 
 
-_MINIMUMS: Final[Mapping[str, float]] = {
-    "absolute.at_tokens": MIN_THRESHOLD_TOKENS,
-    "rearm.cooldown_s": MIN_COOLDOWN_S,
-    "rearm.hysteresis": MIN_HYSTERESIS,
-}
-
-
 ExpectedT = TypeVar("ExpectedT")
-
-SECOND_MS: Final = 1000
 
 MIN_WINDOW: Final = 100_000
 """Tokens; the smallest that a setting of the client's allows (claude-code-formats 3.5)."""
@@ -176,7 +155,7 @@ MIN_TRIGGER: Final = 10_000
 
 
 class PolicyOrigin(StrEnum):
-    """Where a value can be said, the highest first (requirements 2.2, R001-08)."""
+    """Where a value can be set, the highest first (requirements 2.2, R001-08)."""
 
     COMMAND_LINE = "command_line"
     ENVIRONMENT = "environment"
@@ -190,7 +169,7 @@ _ORIGIN_RANKS: Final = {origin: rank for rank, origin in enumerate(PolicyOrigin)
 
 
 class ResolvedValue(msgspec.Struct, frozen=True):
-    """The value that holds, and where it was said."""
+    """The value that applies, and where it was set."""
 
     key: PolicyKey
     value: PolicyValue
@@ -199,9 +178,9 @@ class ResolvedValue(msgspec.Struct, frozen=True):
 
 
 class PolicyNotice(msgspec.Struct, frozen=True):
-    """Something that was said and does not hold: what, where, and what to do."""
+    """A setting that does not apply: what is wrong, where, and what to do."""
 
-    key: str  # empty where it is a file as a whole
+    key: str  # empty for a file as a whole
     where: str
     origin: PolicyOrigin
     what: str
@@ -209,7 +188,7 @@ class PolicyNotice(msgspec.Struct, frozen=True):
 
     @property
     def location(self) -> str:
-        """Where it stands, in words."""
+        """The place, in words."""
         return f"{self.where}: {self.key}" if self.key else self.where
 
     def __str__(self) -> str:
@@ -217,11 +196,11 @@ class PolicyNotice(msgspec.Struct, frozen=True):
 
 
 class IgnoredValue(msgspec.Struct, frozen=True):
-    """A value that a project's file says and that does not count."""
+    """A value of a project's file that does not apply."""
 
     key: str
     value_text: str  # the value in words
-    where: str  # the file, and the preset where it is that one's value
+    where: str  # the file, with the preset if the value is a preset's
     why: str
     fix: str
 
@@ -230,15 +209,15 @@ class IgnoredValue(msgspec.Struct, frozen=True):
 
 
 class Policy(msgspec.Struct, frozen=True):
-    """The configuration of one project; made by `resolve_places`."""
+    """The configuration of one project; made by `resolve_policy`."""
 
     values: Mapping[str, ResolvedValue]
     notices: tuple[PolicyNotice, ...]
     thresholds: tuple[Threshold, ...]
-    """Without the absolute one; `compact.levels` and `compact.midpoint` are worked in."""
+    """Without the absolute one; `compact.levels` and `compact.midpoint` are applied."""
     rearm: RearmRule
-    ignored: tuple[IgnoredValue, ...] = ()  # what the project's file says in vain
-    trust: ProjectTrust | None = None  # of the project's file; None where there is none
+    ignored: tuple[IgnoredValue, ...] = ()  # values of the project's file that do not apply
+    trust: ProjectTrust | None = None  # of the project's file; None if there is none
 
     def value(self, name: str) -> PolicyValue:
         """Return any value; raises KeyError for a name that is not in the schema."""
@@ -303,10 +282,10 @@ class Policy(msgspec.Struct, frozen=True):
     def place_thresholds(
         self, window: Window, trigger: int | None = None
     ) -> tuple[PlacedThreshold, ...]:
-        """Find where the levels begin in a window, the lowest first; no line, no warning.
+        """Find where the levels begin in a window, the lowest first; empty: no warnings.
 
-        `trigger` is where the client compacts by itself, in tokens; where it is not known it
-        is computed of the window (T-01).
+        `trigger` is where the client compacts by itself, in tokens; if it is not known it
+        is computed from the window (T-01).
         """
         limit = self.effective_window(window)
         if limit is None:
@@ -316,17 +295,14 @@ class Policy(msgspec.Struct, frozen=True):
         return place_thresholds(thresholds, window.tokens, trigger or computed, limit)
 
     def _absolute(self, window: int) -> tuple[Threshold, ...]:
-        # What was used of it costs and reads the same however large the window is.
+        # The used part costs the same and reads the same however large the window is.
         at, least = self.integer("absolute.at_tokens"), self.integer("absolute.from_window")
         if at is None or least is None or window < least:
             return ()
         return (Threshold(at, Level.NOTICE, "inform", of=ThresholdBase.TOKENS),)
 
     def usable_tokens(self, window: Window) -> int | None:
-        """Return the tokens that a conversation may fill of the window the thresholds are for.
-
-        None where the policy has no limit for it.
-        """
+        """Return how much of the window a conversation may fill; None if there is no limit."""
         limit = self.effective_window(window)
         return limit if limit is None else max(limit - self._reserve, 0) or limit
 
@@ -337,12 +313,12 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def warns(self) -> bool:
-        """Levels are logged and told, not only shown."""
+        """Whether levels are logged and notified, not only shown."""
         return MONITOR_MODULE not in self.texts("disabled_modules")
 
     @property
     def suggests(self) -> bool:
-        """The model is told to save context before it has to be compacted."""
+        """Whether the model is told to save context before it has to be compacted."""
         return PREEMPTIVE_MODULE not in self.texts("disabled_modules")
 
     @property
@@ -352,7 +328,7 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def lowest_threshold_tokens(self) -> int | None:
-        """Below this many tokens no context reaches a line, however small its window; or None."""
+        """The fewest tokens that can reach a threshold, however small the window; or None."""
         windows = [
             Window(tokens, ClaimSource.TABLE) for tokens in (MIN_WINDOW, SMALL_WINDOW, LARGE_WINDOW)
         ]
@@ -375,19 +351,19 @@ def make_policy(
     notices: Iterable[PolicyNotice],
     ignored: Iterable[IgnoredValue] = (),
 ) -> Policy:
-    """Work the values that stand for each other into what the code asks for."""
+    """Make the policy of resolved values, with its thresholds and rearm rule."""
     bare = Policy(values, tuple(notices), (), RearmRule(), tuple(ignored))
     cooldown_s = bare.integer("rearm.cooldown_s")
     rearm = RearmRule(
         on_compaction=bare.flag("rearm.on_compaction"),
         hysteresis=bare.number("rearm.hysteresis"),
-        cooldown_ms=None if cooldown_s is None else cooldown_s * SECOND_MS,
+        cooldown_ms=None if cooldown_s is None else cooldown_s * 1000,
     )
     return replace(bare, thresholds=_thresholds(bare), rearm=rearm)
 
 
 def _thresholds(policy: Policy) -> tuple[Threshold, ...]:
-    """Work `compact.levels` and `compact.midpoint` into the list (requirements 2.1, T-02)."""
+    """Apply `compact.levels` and `compact.midpoint` to the list (requirements 2.1, T-02)."""
     listed = _checked_type("threshold", policy.value("threshold"), tuple)
     found = [each for each in listed if isinstance(each, Threshold)]
     midpoint, chosen = policy.values["compact.midpoint"], policy.values["threshold"]

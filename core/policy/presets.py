@@ -1,6 +1,6 @@
 """The presets: which default values each of them changes.
 
-Where a system that a preset is named after has no such value, the built-in value holds.
+Where the system that a preset is named after has no such value, the built-in value applies.
 """
 
 from __future__ import annotations
@@ -22,12 +22,11 @@ _NEVER_REARM: Final[Mapping[str, PolicyValue]] = {
     "rearm.hysteresis": OFF,
 }
 _REARM_EVERY_TIME: Final[Mapping[str, PolicyValue]] = {"rearm.cooldown_s": 0}
-# "New message + 60 s" is the same: a fill is looked at when there is a new answer.
+# The same as "new message + 60 s": a context is evaluated when there is a new answer.
 _REARM_EVERY_MINUTE: Final[Mapping[str, PolicyValue]] = {**_NEVER_REARM, "rearm.cooldown_s": 60}
-_NO_COMPLIANCE: Final[Mapping[str, PolicyValue]] = {"compliance.mode": OFF}
-
-# Ours alone: who asks for another system's thresholds gets those and no other.
+# This notice is ours: a preset of another system has only that system's thresholds.
 _NO_ABSOLUTE_NOTICE: Final[Mapping[str, PolicyValue]] = {"absolute.at_tokens": OFF}
+_OTHER_SYSTEM: Final[Mapping[str, PolicyValue]] = {**_NO_ABSOLUTE_NOTICE, "compliance.mode": OFF}
 
 _CLNODE: Final[Mapping[str, PolicyValue]] = {
     **_NO_ABSOLUTE_NOTICE,
@@ -48,8 +47,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "injection.same_type_scope": "all",
     },
     "not-agent": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         **_REARM_EVERY_TIME,
         "mode": "auto",
         "usage.source": "chars4",
@@ -67,8 +65,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "summary.max_tokens": 2048,
     },
     "omo-doc": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         **_NEVER_REARM,
         "usage.source": "chars4",
         "usage.estimator": "chars4",
@@ -84,8 +81,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "recovery.order": ("aggressive", "truncate_largest", "fix_empty", "revert", "summarize"),
     },
     "omo-2.6": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         **_REARM_EVERY_MINUTE,
         "mode": "auto",
         "usage.components": ("input", "cache_read", "output"),
@@ -104,8 +100,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         ),
     },
     "omo-latest": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         **_REARM_EVERY_MINUTE,
         "mode": "auto",
         "usage.components": ("input", "cache_read"),
@@ -117,8 +112,7 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "recovery.order": ("dedup", "aggressive", "fix_empty", "summarize"),
     },
     "hybrid-buffer": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         **_REARM_EVERY_TIME,
         "mode": "auto",
         "usage.source": "tiktoken",
@@ -135,15 +129,13 @@ PRESETS: Final[Mapping[str, Mapping[str, PolicyValue]]] = {
         "summary.max_tokens": 500,
     },
     "claude-memory": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         "mode": "observe",
         "limit.source": "fixed",
         "threshold": (_AT_THE_TRIGGER,),
     },
     "native": {
-        **_NO_ABSOLUTE_NOTICE,
-        **_NO_COMPLIANCE,
+        **_OTHER_SYSTEM,
         "mode": "observe",
         "threshold": (_AT_THE_TRIGGER,),
         "compact.preserve_recent": NATIVE,

@@ -43,14 +43,13 @@ DEFAULT_PROMPTS: Final = {
     ),
 }
 """By the threshold's action, the less urgent first: 002-20 in our own words, 002-31 to the
-letter. Nothing is forced (002-34). A policy may say it in other words, or another language."""
+letter. Nothing is forced (002-34). A policy may replace them, also in another language."""
 
 OFF: Final = "off"  # the word for a number that does not apply
 NATIVE: Final = "native"  # the word for what the client itself decides
 AUTO: Final = "auto"  # the word for what follows from the size of what is at hand
 LAST_CHOSEN: Final = "kept"  # the word for what a person chose last in the dashboard
-KEY_BINDING_PREFIX: Final = "keys."
-"""Begins the name of a key of the policy that gives a binding of the dashboard other keys."""
+KEY_BINDING_PREFIX: Final = "keys."  # of policy keys that rebind a command of the dashboard
 
 DEFAULT_PRESET: Final = "default"
 
@@ -61,30 +60,26 @@ PRESET_NAMES: Final = (
 )
 
 MONITOR_MODULE: Final = "context-window-monitor"  # the module that warns (002-104)
-PREEMPTIVE_MODULE: Final = "preemptive"
-"""The module that suggests to save context before it is compacted (1.2.4)."""
-
-RECOVERY_MODULE: Final = "auto-recovery"
-"""The module that recovers a session without being asked (1.2.9)."""
+PREEMPTIVE_MODULE: Final = "preemptive"  # suggests saving context before a compaction (1.2.4)
+RECOVERY_MODULE: Final = "auto-recovery"  # recovers a session without being asked (1.2.9)
 
 DEFAULT_ABSOLUTE_TOKENS: Final = 400_000
 """Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
 
-_MODULES: Final = (
-    *(MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"),
-)
-_COMPONENTS: Final = ("input", "cache_read", "cache_creation", "output")
-_STRATEGIES: Final = (
-    *("native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"),
-)
-_TEMPLATES: Final = ("four_section", "five_section", "eight_section", "native", "none")
-_RECOVERY_STEPS: Final = (
-    *("dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"),
-)
-
 DESKTOP_CHANNELS: Final = (OFF, AUTO, "osc9", "osc777", "osc99", "notify-send", "osascript")
-"""Ways to a notification outside of the terminal; `auto` is the one that is known to work here."""
+"""Ways to show a desktop notification; `auto` is the one that is known to work here."""
 
+_MODULES: Final = choice_list(
+    MONITOR_MODULE, PREEMPTIVE_MODULE, RECOVERY_MODULE, "compliance", "save-flow", "injection"
+)
+_COMPONENTS: Final = choice_list("input", "cache_read", "cache_creation", "output")
+_STRATEGY: Final = choice(
+    "native", "summary", "summary_buffer", "window", "head_tail", "ladder", "none"
+)
+_TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "native", "none")
+_RECOVERY_STEPS: Final = choice_list(
+    "dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"
+)
 _RATIO: Final = number(0, 1)
 _TOKENS: Final = integer(0, MAX_TOKENS)
 _COUNT: Final = integer(0, 10_000)
@@ -106,7 +101,7 @@ _Row = tuple[str, Parser, PolicyValue, str] | tuple[str, Parser, PolicyValue, st
 _ROWS: Final[tuple[_Row, ...]] = (
     ("preset", choice(*PRESET_NAMES), DEFAULT_PRESET, "the values to begin with"),
     ("mode", choice("observe", "suggest", "auto"), "suggest", "how far ctxtop goes"),
-    ("disabled_modules", choice_list(*_MODULES), (), "what is left out"),
+    ("disabled_modules", _MODULES, (), "what is left out"),
     (
         "usage.source",
         choice("api_last", "api_last+cumulative", "chars4", "tiktoken"),
@@ -115,7 +110,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ),
     (
         "usage.components",
-        choice_list(*_COMPONENTS),
+        _COMPONENTS,
         ("input", "cache_read", "cache_creation"),
         "the counts of an answer that are in the context",
     ),
@@ -173,7 +168,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "the smallest window that is very large",
         "tokens",
     ),
-    ("compact.strategy", choice(*_STRATEGIES), "native", "how a context is made smaller"),
+    ("compact.strategy", _STRATEGY, "native", "how a context is made smaller"),
     ("compact.by", choice("plan", "client"), "plan", "who does it in mode auto"),
     ("compact.min_messages", _COUNT, 6, "below this nothing is compacted", "messages"),
     ("compact.min_tokens", _TOKENS, 50_000, "below this nothing is compacted", "tokens"),
@@ -199,7 +194,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "tokens",
     ),
     ("summary.max_words", integer(1, 1_000_000), 1000, "what a model is asked for", "words"),
-    ("summary.template", choice(*_TEMPLATES), "four_section", "what it is asked for"),
+    ("summary.template", _TEMPLATE, "four_section", "what it is asked for"),
     ("summary.preserve_decisions", boolean, True, "decisions are kept"),
     ("summary.preserve_tool_results", boolean, True, "results of tools are kept"),
     ("summary.cache", boolean, True, "the same text is summarised once"),
@@ -212,7 +207,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("importance.anchor_marker", text, "<!-- anchor -->", "what marks an anchor"),
     (
         "recovery.order",
-        choice_list(*_RECOVERY_STEPS),
+        _RECOVERY_STEPS,
         ("fix_empty", "truncate_largest", "summarize", "revert"),
         "what is tried after a prompt that is too long",
     ),
@@ -232,7 +227,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("recovery.retry.max_ms", _MILLISECONDS, 30_000, "the longest wait", "ms"),
     ("recovery.retry.window_s", _SECONDS, 120, "for all attempts together", "s"),
     ("recovery.resume", choice("none", "continue", "last_prompt"), "none", "what is sent after it"),
-    ("recovery.confirm", choice_list(*_RECOVERY_STEPS), ("revert",), "steps that ask first"),
+    ("recovery.confirm", _RECOVERY_STEPS, ("revert",), "steps that ask first"),
     ("price", prices_by_model, {}, "dollars for a million tokens by model, above the list prices"),
     ("tools.warn_result_chars", integer(0, MAX_TOKENS), 10_000, "a large result", "characters"),
     ("tools.cap_tokens", _TOKENS, 50_000, "a result that is too large", "tokens"),
@@ -305,9 +300,9 @@ KEYS: Final = {row[0]: PolicyKey(*row) for row in _ROWS}  # in the order in whic
 
 
 def find_key(name: str) -> PolicyKey:
-    """Find a key by name; those of the dashboard's bindings are as many as it has bindings.
+    """Find a key by name; there is one for each key binding of the dashboard, too.
 
-    Raises KeyError for a name that is none.
+    Raises KeyError if there is no such key.
     """
     if name.startswith(KEY_BINDING_PREFIX) and name != KEY_BINDING_PREFIX:
         what = "keys of this binding; `ctxtop keys` lists them all"
