@@ -19,22 +19,21 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 TEMPORARY_SUFFIX: Final = ".ctxtop"
-"""How our own files beside a transcript end: no client and no ctxtop takes them for one."""
+"""Of our own files beside a transcript: neither the client nor ctxtop takes them for one."""
 
-REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"
-"""The second name of a transcript while it is being replaced."""
+REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"  # of a transcript while it is being replaced
 
 BLOCK_BYTES: Final = 1 << 20  # bytes at a time
 _NO_FOLLOW: Final = getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_regular_file(path: Path) -> AbstractContextManager[BinaryIO]:
-    """Open a file as `open_regular` does, buffered: to be read line by line."""
+    """Open a file as `open_regular` does, buffered, to read it line by line."""
     return open_regular(path, io.DEFAULT_BUFFER_SIZE)
 
 
 def read_blocks(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
-    """Read up to `size` bytes from where the file stands, block by block; None for all."""
+    """Read up to `size` bytes from the current position, block by block; None for all."""
     left = size
     while left is None or left > 0:
         block = file.read(BLOCK_BYTES if left is None else min(BLOCK_BYTES, left))
@@ -46,7 +45,7 @@ def read_blocks(file: BinaryIO, size: int | None = None) -> Iterator[bytes]:
 
 
 def read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
-    """Read the lines of a file's first `size` bytes; they end at a newline and nowhere else."""
+    """Read the lines of a file's first `size` bytes; only a newline ends a line."""
     left = size
     while left > 0 and (line := file.readline(left)):
         left -= len(line)
@@ -54,7 +53,7 @@ def read_lines(file: BinaryIO, size: int) -> Iterator[bytes]:
 
 
 def hash_file(path: Path, size: int | None = None) -> tuple[str, int]:
-    """Hash a file's first bytes; return the hash in hex and how many bytes there were."""
+    """Hash a file's first bytes; return the hash in hex and the number of bytes."""
     digest, seen = hashlib.sha256(), 0
     with open_regular_file(path) as file:
         for block in read_blocks(file, size):
@@ -64,7 +63,7 @@ def hash_file(path: Path, size: int | None = None) -> tuple[str, int]:
 
 
 def make_private_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, for the user alone."""
+    """Create a folder, and missing ones above it, for the user alone."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         with suppress(FileExistsError):
@@ -79,10 +78,10 @@ def temporary_path(target: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
 def write_temporary(
     target: Path, chunks: Iterable[bytes], origin: os.stat_result | None = None
 ) -> Path:
-    """Write a file beside the one that it is for, and let it reach the disk; gives its path.
+    """Write a file beside `target`, sync it to the disk, and return its path.
 
-    It is for the user alone; where `origin` is what the system says of `target`, for whom that
-    is for, with its extended attributes.
+    It is private, unless `origin` is given (the stat result of `target`): then it gets the mode,
+    the owner and the extended attributes of `target`.
     """
     path = temporary_path(target)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_FOLLOW, FILE_MODE)
@@ -103,11 +102,11 @@ def write_temporary(
 
 def _copy_ownership(descriptor: int, origin: os.stat_result) -> None:
     own, mode = os.fstat(descriptor), stat.S_IMODE(origin.st_mode)
-    # Not everyone is of the group, and none but root gives a file away; then V23 says no.
+    # Only members set a file's group, and only root its owner; then check V23 fails.
     try:
         os.fchown(descriptor, -1, origin.st_gid)
     except PermissionError:
-        # Another group's members may not do what those of that one might.
+        # Another group must not get the permissions of the original one.
         mode &= ~stat.S_IRWXG
     if own.st_uid != origin.st_uid:
         with suppress(PermissionError):
@@ -117,7 +116,7 @@ def _copy_ownership(descriptor: int, origin: os.stat_result) -> None:
 
 @contextmanager
 def open_to_append(path: Path) -> Iterator[int]:
-    """Open a file to append to it; what was written is synced to the disk at the end."""
+    """Open a file to append to it; it is synced to the disk at the end."""
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | _NO_FOLLOW)
     try:
         yield descriptor
@@ -127,7 +126,7 @@ def open_to_append(path: Path) -> Iterator[int]:
 
 
 def write_all(descriptor: int, chunks: Iterable[bytes]) -> None:
-    """Write everything, however little the system takes at once."""
+    """Write everything, even if the system accepts less at once."""
     gathered = bytearray()
     for chunk in chunks:
         gathered += chunk
@@ -144,9 +143,9 @@ def _write_fully(descriptor: int, data: bytearray) -> None:
 
 
 def write_file_atomically(path: Path, data: bytes, temporary_name: str | None = None) -> None:
-    """Write a file of ours, whole or not at all; its folders are made. Raises OSError.
+    """Write a file of ours, whole or not at all; its folders are created. Raises OSError.
 
-    Until it is whole `temporary_name` is in its name, or else its own.
+    The temporary file is named after `temporary_name`, or after the file itself.
     """
     make_private_folder(path.parent)
     temporary = write_temporary(path.with_name(temporary_name or path.name), [data])
@@ -164,10 +163,10 @@ def remove_if_present(path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Flush a folder's names to the disk, where the file system can."""
+    """Sync a folder's names to the disk, if the file system can."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        with suppress(OSError):  # Some file systems cannot; the name is there all the same.
+        with suppress(OSError):  # Some file systems cannot; the name is there anyway.
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
@@ -180,32 +179,27 @@ class LockHeldError(Exception):
     """Another process, or another thread of this one, holds the lock."""
 
 
-def locks_folder() -> Path:
-    """Name the folder of the user's locks, so that nothing is left in Claude Code's folder."""
-    from platformdirs import user_state_path
-
-    return user_state_path("ctxtop") / "locks"
-
-
 @contextmanager
 def user_lock(kind: str, path: Path, name: str = "", wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock of a file or folder, however it is named; `name` is of what in it.
+    """Hold the lock of a file or folder, or of the part of it that `name` names.
 
-    Raises LockHeldError where somebody holds it for longer than `wait_s` seconds, OSError where
-    the lock's file cannot be used.
+    The lock is in a folder of the user's, so that nothing is left in Claude Code's.
+    Raises LockHeldError after `wait_s` seconds, OSError if the lock's file cannot be used.
     """
-    of = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
-    mark = hashlib.blake2b(of, digest_size=12).hexdigest()
-    with file_lock(locks_folder() / f"{kind}-{mark}.lock", wait_s):
+    from platformdirs import user_state_path
+
+    key = f"{path.resolve()}\0{name}".encode("utf-8", "surrogateescape")
+    digest = hashlib.blake2b(key, digest_size=12).hexdigest()
+    with file_lock(user_state_path("ctxtop") / "locks" / f"{kind}-{digest}.lock", wait_s):
         yield
 
 
 @contextmanager
 def file_lock(path: Path, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold a lock that a file of ours stands for; the system releases it when a process ends.
+    """Hold a lock on a file of ours; the system releases it when the process ends.
 
-    Raises LockHeldError after `wait_s` seconds, OSError where the file cannot be used. A system
-    without such locks (Windows) keeps nobody out.
+    Raises LockHeldError after `wait_s` seconds, OSError if the file cannot be used. On a system
+    without such locks (Windows) it excludes nobody.
     """
     make_private_folder(path.parent)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _NO_FOLLOW, FILE_MODE)
@@ -235,8 +229,8 @@ def _acquire(descriptor: int, until: float) -> None:
 def copy_extended_attributes(origin: Path, descriptor: int) -> None:
     """Copy a file's extended attributes, access lists included, to an open file.
 
-    Those that the system keeps for its administrator are left out, as is everything where the
-    file system has none. Python has no call for them outside of Linux: there they are lost.
+    Those that only an administrator may set are left out. Python has no call for them outside
+    of Linux: there they are lost.
     """
     if not hasattr(os, "listxattr"):
         return

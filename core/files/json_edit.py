@@ -1,9 +1,9 @@
-"""Change one value of a JSON text and leave every other byte of it alone.
+"""Changes one value of a JSON text and leaves every other byte of it alone.
 
-Comments and trailing commas are accepted; `JsonDocument.is_strict` is False where there are any:
-Claude Code's own parser takes neither (seen in 2.1.329). No package does this: of those that
-edit such text one starts a JavaScript program, one has a licence that ours cannot take, and the
-others write the whole file anew.
+Comments and trailing commas are accepted; `JsonDocument.is_strict` is False if there are any:
+Claude Code's own parser accepts neither (seen in 2.1.329). No package does this: of those that
+edit such text one starts a JavaScript program, one has a license that is incompatible with ours,
+and the others rewrite the whole file.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final
 
 BOM: Final = "\ufeff"
 
-MAX_DEPTH: Final = 100
-"""Levels; settings have about six, and a text that is deeper is none that a person wrote."""
+MAX_DEPTH: Final = 100  # levels; settings have about six, and no person writes more than these
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
 _COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
@@ -30,7 +29,7 @@ _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
 class JsonTextError(ValueError):
-    """A text that is no JSON; the message says what and where."""
+    """The text is not JSON; the message says what is wrong and where."""
 
     def __init__(self, what: str, text: str, place: int) -> None:
         ends = list(_LINE_END.finditer(text, 0, place))
@@ -41,27 +40,26 @@ class JsonTextError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JsonNode:
-    """A value and where it stands, from `start` up to `end`."""
+    """A value and where it is in the text, from `start` up to `end`."""
 
     start: int
     end: int
-    value: Any  # as Python has it; of members with one name the last one counts, as for the client
-    elements: tuple[JsonElement, ...] | None = None
-    """What is in an object or a list; None for any other value."""
+    value: Any  # as in Python; of members with one name the last one counts, as for the client
+    elements: tuple[JsonElement, ...] | None = None  # of an object or a list
 
 
 @dataclass(frozen=True, slots=True)
 class JsonElement:
     """A member of an object or an item of a list."""
 
-    start: int  # where its name begins, or else its value
+    start: int  # of its name, or of an item's value
     node: JsonNode
     name: str | None = None
-    comma: int | None = None  # where the comma behind it stands
+    comma: int | None = None  # the place of the comma after it
 
     @property
     def end(self) -> int:
-        """The place behind it and its comma."""
+        """The place after it and its comma."""
         return self.node.end if self.comma is None else self.comma + 1
 
 
@@ -76,15 +74,15 @@ class JsonDocument:
 
 @lru_cache(maxsize=2)
 def parse_json_text(text: str) -> JsonDocument:
-    """Find every value of a text; raises JsonTextError where it is no JSON.
+    """Find every value of a text; raises JsonTextError if it is not JSON.
 
-    An edit asks several times of one text: it is read once. The values are not to be changed.
+    Cached, because an edit asks for one text several times. The values must not be changed.
     """
     return _Scanner(text).document()
 
 
 def decode_utf8(data: bytes) -> str:
-    """Decode a file's bytes; a byte order mark stays. Raises JsonTextError where it is no UTF-8."""
+    """Decode a file's bytes; a byte order mark is kept. Raises JsonTextError if not UTF-8."""
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -116,7 +114,10 @@ class _Scanner:
         number = _NUMBER.match(self._text, start)
         if number:
             self._place = number.end()
-            return JsonNode(start, self._place, self._number(number[0]))
+            try:
+                return JsonNode(start, self._place, json.loads(number[0]))
+            except ValueError as error:  # more digits than Python converts
+                raise self._error("a number that is too long") from error
         word = _WORD.match(self._text, start)
         if word and word[0] in _WORDS:
             self._place = word.end()
@@ -147,11 +148,11 @@ class _Scanner:
                 return found
             if found and found[-1].comma is None:
                 raise self._error(f"a comma or {close} was expected")
-            one = element()
+            without_comma = element()
             self._skip()
             comma = self._place if self._peek() == "," else None
             self._place += comma is not None
-            found.append(JsonElement(one.start, one.node, one.name, comma))
+            found.append(replace(without_comma, comma=comma))
 
     def _member(self) -> JsonElement:
         start = self._place
@@ -173,23 +174,15 @@ class _Scanner:
         if not found:
             raise self._error("a text that does not end, or has a sign that JSON has not")
         self._place = found.end()
-        value: str = json.loads(found[0])
-        return self._place, value
-
-    def _number(self, digits: str) -> int | float:
-        try:
-            value: int | float = json.loads(digits)
-        except ValueError as error:  # more digits than Python converts
-            raise self._error("a number that is too long") from error
-        return value
+        return self._place, json.loads(found[0])
 
     def _skip(self) -> None:
         while True:
             self._place = _match_end(_SPACE, self._text, self._place)
-            behind = _match_end(_COMMENT, self._text, self._place)
-            if behind == self._place:
+            after = _match_end(_COMMENT, self._text, self._place)
+            if after == self._place:
                 return
-            self._place, self._is_plain = behind, False
+            self._place, self._is_plain = after, False
 
     def _peek(self) -> str:
         return self._text[self._place : self._place + 1]
@@ -204,9 +197,9 @@ def _match_end(pattern: re.Pattern[str], text: str, place: int) -> int:
 
 
 JsonPath = tuple[str | int, ...]  # names of members and numbers of items, from the outside in
-_DEFAULT_INDENT: Final = "  "  # of a text that shows no indentation of its own
+_DEFAULT_INDENT: Final = "  "  # of a text that is not indented
 _BLANK: Final = re.compile(r"[ \t]*")
-# What a comment is must not be thought over: it ends with its first end.
+# Atomic, because a comment ends with its first end: no backtracking into it.
 _GAP: Final = r"(?:[ \t]|(?>/\*[^\r\n]*?\*/))*"
 _TO_CLOSE: Final = re.compile(_GAP + r"[}\]]")
 _TO_LINE_END: Final = re.compile(_GAP + r"(?://[^\r\n]*)?(?=[\r\n])")
@@ -230,10 +223,10 @@ def find_value(node: JsonNode, path: JsonPath) -> JsonNode | None:
 
 
 def set_value(text: str, path: JsonPath, value: object) -> str:
-    """Set a member of an object; it, and objects on the way that are missing, come last.
+    """Set a member of an object; new members, and missing objects on the path, are added last.
 
-    Raises JsonTextError where the text is no JSON, KeyError where the path leads through
-    what is no object.
+    Raises JsonTextError if the text is not JSON, KeyError if the path leads through
+    something that is not an object.
     """
     document = parse_json_text(text)
     node, rest = document.root, list(path)
@@ -253,7 +246,7 @@ def set_value(text: str, path: JsonPath, value: object) -> str:
 
 
 def append_item(text: str, path: JsonPath, value: object) -> str:
-    """Add an item at the end of a list; raises KeyError where there is none."""
+    """Add an item at the end of a list; raises KeyError if there is no list."""
     document = parse_json_text(text)
     node = find_value(document.root, path)
     if node is None or not isinstance(node.value, list):
@@ -262,7 +255,7 @@ def append_item(text: str, path: JsonPath, value: object) -> str:
 
 
 def replace_value(text: str, path: JsonPath, value: object) -> str:
-    """Change a value where it stands; raises KeyError where there is none."""
+    """Change a value in place; raises KeyError if there is none."""
     document = parse_json_text(text)
     node = find_value(document.root, path)
     if node is None:
@@ -283,10 +276,10 @@ def remove_value(text: str, path: JsonPath) -> str:
     place = parent.elements.index(element)
     before = parent.elements[place - 1] if place else None
     is_last = element is parent.elements[-1]
-    cut = _cut_last if is_last else _cut
-    splices = [cut(text, element, before.end if before else parent.start)]
+    since = before.end if before else parent.start
+    splices = [_cut(text, element, since, is_last=is_last)]
     if is_last and element.comma is None and before and before.comma is not None:
-        # A comma stays behind the last one only where one was.
+        # The new last one keeps its comma only if the old last one had one.
         splices.append(_Splice(before.comma, before.comma + 1, ""))
     if len(parent.elements) == 1:
         inside = text[parent.start + 1 : element.start] + text[element.end : parent.end - 1]
@@ -340,32 +333,24 @@ def _into_empty(style: _Style, node: JsonNode, head: str, value: object) -> _Spl
     return _Splice(start + len(kept), end, f"{piece}{style.newline}{outer}")
 
 
-def _cut(text: str, element: JsonElement, since: int) -> _Splice:
-    lead = _blank_before(text, element.start)
-    behind = _match_end(_BLANK, text, element.end)
-    if _starts_line(text, lead):
-        return _cut_line(text, element, since)
-    if text[behind] in "\r\n":
-        return _Splice(lead, element.end, "")
-    return _Splice(element.start, behind, "")
+def _cut(text: str, element: JsonElement, since: int, *, is_last: bool) -> _Splice:
+    """Remove an element, and its line too unless something else is on it.
 
-
-def _cut_last(text: str, element: JsonElement, since: int) -> _Splice:
-    lead = _blank_before(text, element.start)
-    if _starts_line(text, lead):
-        return _cut_line(text, element, since)
-    return _Splice(lead, element.end, "")
-
-
-def _cut_line(text: str, element: JsonElement, since: int) -> _Splice:
-    """Remove the element's line too, unless something else is on it."""
-    lead = _blank_before(text, element.start)
-    behind = _match_end(_BLANK, text, element.end)
-    if text[behind] in "\r\n":
-        return _Splice(_line_break_before(text, lead), behind, "")
-    # Behind a comment that ends with its line the line has to end.
-    if _TO_CLOSE.match(text, behind) and "//" not in text[since:lead]:
-        return _Splice(_line_break_before(text, lead), element.end, "")
+    `since` is the end of what precedes it.
+    """
+    lead = len(text[: element.start].rstrip(" \t"))
+    after = _match_end(_BLANK, text, element.end)
+    ends_line = text[after] in "\r\n"
+    if not (lead > 0 and text[lead - 1] in "\r\n"):
+        if is_last or ends_line:
+            return _Splice(lead, element.end, "")
+        return _Splice(element.start, after, "")
+    line_break = lead - (2 if text[lead - 2 : lead] == "\r\n" else 1)
+    if ends_line:
+        return _Splice(line_break, after, "")
+    # After a line comment the line has to end.
+    if _TO_CLOSE.match(text, after) and "//" not in text[since:lead]:
+        return _Splice(line_break, element.end, "")
     return _Splice(element.start, element.end, "")
 
 
@@ -377,22 +362,8 @@ def _apply(text: str, splices: list[_Splice]) -> str:
     return "".join([*parts, text[done:]])
 
 
-def _blank_before(text: str, place: int) -> int:
-    while place and text[place - 1] in " \t":
-        place -= 1
-    return place
-
-
-def _starts_line(text: str, place: int) -> bool:
-    return place > 0 and text[place - 1] in "\r\n"
-
-
-def _line_break_before(text: str, place: int) -> int:
-    return place - (2 if text[place - 2 : place] == "\r\n" else 1)
-
-
 class _Style:
-    """How a text is laid out: its line ends, its indentation, whether it has lines at all."""
+    """How a text is formatted: its line ends, its indentation, whether it has lines at all."""
 
     def __init__(self, document: JsonDocument) -> None:
         self.document = document
@@ -404,7 +375,7 @@ class _Style:
         self.tab = _DEFAULT_INDENT if first is None else self.line_indent(first)
 
     def has_lines(self, node: JsonNode) -> bool:
-        """Whether the elements of a node begin on their own lines."""
+        """Whether a node's elements are on lines of their own."""
         if not node.elements:
             return self.is_spread
         between = self.document.text[node.start : node.elements[0].start]
@@ -417,7 +388,7 @@ class _Style:
         return text[start : _match_end(_BLANK, text, start)]
 
     def render(self, value: Any, indent: str | None) -> str:  # noqa: ANN401 -- any JSON
-        """Write a value in one line, or in lines of this indentation."""
+        """Write a value in one line, or in lines with this indentation."""
         if indent is None:
             return json.dumps(value, ensure_ascii=False)
         lines = json.dumps(value, ensure_ascii=False, indent=self.tab).split("\n")

@@ -1,4 +1,4 @@
-"""Finds a JSON value in the bytes of a line, and replaces it while all other bytes stay."""
+"""Finds a JSON value in the bytes of a line, and replaces it without changing any other byte."""
 
 from __future__ import annotations
 
@@ -10,36 +10,36 @@ from typing import Final
 import msgspec
 
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
+# Possessive, so that a long text with many escapes takes no memory.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
-"""Possessive: a long text with many escapes takes no memory."""
 _PLAIN: Final = re.compile(rb"[^\s,\]}:]++")  # a number, true, false or null
+# Everything up to the next bracket that is not in a text, and the bracket.
 _TO_BRACKET: Final = re.compile(
     rb'[^"\[\]{}]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"\[\]{}]*+)*+[\[\]{}]', re.DOTALL
 )
-"""All up to the next bracket that is in no text, and the bracket."""
+# A member whose value is not a container, as most are, and the character after it.
 _SCALAR_MEMBER: Final = re.compile(
     rb'[ \t\r\n]*+"([^"\\]*+)"[ \t\r\n]*+:[ \t\r\n]*+'
     rb'("[^"\\]*+(?:\\.[^"\\]*+)*+"|[^\s,\[\]{}:"]++)[ \t\r\n]*+([,}])',
     re.DOTALL,
 )
-"""A member whose value is no container, in one go: most are; and what follows it."""
 _OPENING: Final = b"[{"
 _ARRAY_INDEX: Final = re.compile(r"0|[1-9][0-9]*")
 
 
 class JsonPointerError(ValueError):
-    """A pointer that leads nowhere in this line, or a line that is no JSON up to there."""
+    """The pointer leads to no value of this line, or the line is not JSON up to there."""
 
 
 class JsonSpan(msgspec.Struct, frozen=True):
-    """Where a value stands in a line, in bytes: from `start` up to `end`."""
+    """The place of a value in a line, in bytes: from `start` up to `end`."""
 
     start: int
     end: int
 
 
 def find_span(line: bytes, pointer: str) -> JsonSpan:
-    """Find the value that a JSON pointer (RFC 6901) names; "" is the whole line's.
+    """Find the value of a JSON pointer (RFC 6901); "" is the whole line.
 
     Of members with one name the last counts, as for the client. Raises JsonPointerError.
     """
@@ -50,15 +50,12 @@ def find_span(line: bytes, pointer: str) -> JsonSpan:
 
 
 def replace_value(line: bytes, pointer: str, value: bytes) -> bytes:
-    """Put JSON text in the place of a value; every byte around it stays.
-
-    Raises JsonPointerError.
-    """
+    """Replace a value by JSON text; every byte around it stays. Raises JsonPointerError."""
     return replace_spans(line, [(find_span(line, pointer), value)])
 
 
 def replace_spans(line: bytes, values: Iterable[tuple[JsonSpan, bytes]]) -> bytes:
-    """Put JSON text in the place of values that do not overlap; all bytes around them stay."""
+    """Replace values that do not overlap by JSON text; all bytes around them stay."""
     parts, done = [], 0
     for span, value in sorted(values, key=lambda each: each[0].start):
         parts += [line[done : span.start], value]
