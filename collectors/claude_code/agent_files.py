@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from ...core.injection.injection_candidates import (
+from ...core.injection.context_selection import (
     EarlierResult,
     RunOutcome,
     find_tags,

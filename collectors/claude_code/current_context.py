@@ -13,7 +13,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
-from ...core.injection.injection_candidates import RunOutcome, break_client_tags
+from ...core.injection.context_selection import RunOutcome
+from ...core.injection.injected_text import break_client_tags
 from ...core.measure.evidence import ContextEvidence, Evidence
 from ...core.measure.models import SMALL_WINDOW
 from ...core.measure.window import AUTO_COMPACT_VARIABLES, ClaimSource

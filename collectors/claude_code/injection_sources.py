@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ...core.injection.injection_candidates import (
+from ...core.injection.context_selection import (
     EarlierResult,
     InjectionLimits,
     OpenTask,

@@ -1,327 +1,474 @@
-"""Chooses what an agent that starts is given: six stages, each result once, within a budget."""
+"""Chooses the context of an agent that starts: six stages, each result once, within a budget.
+
+Tags name what a result or an agent is about. The convention is ours: a line `tags: cart, payment`
+among the first lines of a prompt, in the head of an agent's definition, or in a result. `all` is
+for every agent (R000-13).
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
 from ..summaries.artifacts import DONE_STATUSES, IN_PROGRESS
+from ..transcript.conversation import AGENT_RESUMED_MS
 from ..transcript.redaction import redact
-from .injection_candidates import (
+from .injected_text import (
     CONTEXT_HEADING,
-    EVERY_AGENT_TAG,
-    MAX_CONTEXT_CHARS,
-    EarlierResult,
-    ExcludedResult,
-    InjectedEntry,
-    Injection,
-    InjectionLimits,
-    InjectionStage,
-    OpenTask,
-    RunOutcome,
-    StartingAgent,
     format_entry,
     format_source,
     join_entries,
     token_upper_bound,
 )
 
-StageSelector = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator["SelectedResult"]]
+if TYPE_CHECKING:
+    from ..policy.policy import Policy
+    from ..store.queries.agent_queries import EarlierResultRow
 
 
-BRIEF_CHARS: Final = 300  # of a result that is not compressed, or of one field of one that is
+class InjectionStage(StrEnum):
+    """Why something is injected (requirements 000-26 to 000-31)."""
+
+    SIBLING = "sibling"
+    SAME_TYPE = "same_type"
+    CROSS_SESSION = "cross_session"
+    TAGGED = "tagged"
+    FALLBACK = "fallback"
+    TASK = "assigned_task"
+
+
+class RunOutcome(StrEnum):
+    FINISHED = "finished"
+    RUNNING = "running"  # also if no record says that it ended
+    FAILED = "failed"  # refused, killed or stopped: its last message is no result
+
+
+class EarlierResult(msgspec.Struct, frozen=True):
+    """A run of an agent; its texts are sanitized."""
+
+    agent_id: str
+    session_id: str
+    project: str  # the folder below projects/ that holds its session
+    agent_type: str
+    text: str = ""  # its last message
+    outcome: RunOutcome = RunOutcome.FINISHED
+    parent_agent_id: str | None = None
+    at: int | None = None  # time of that message, in milliseconds since 1970 (UTC)
+    tags: frozenset[str] = frozenset()
+    description: str = ""  # of its task
+    changed_at: int | None = None  # when its file last changed, in milliseconds since 1970 (UTC)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The session's and the agent's id, which no other result shares."""
+        return self.session_id, self.agent_id
+
+
+class OpenTask(msgspec.Struct, frozen=True):
+    subject: str
+    status: str
+    description: str = ""
+    owner: str | None = None  # the agent's name or type, as the model gave it
+
+
+class StartingAgent(msgspec.Struct, frozen=True):
+    session_id: str
+    project: str
+    agent_type: str
+    agent_id: str | None = None
+    possible_parents: frozenset[str | None] = frozenset({None})
+    """Who may have started it; None is the session itself. The client (2.1.329) does not tell
+    a starting agent's hook who that was."""
+    tags: frozenset[str] = frozenset()  # besides its type, which is one
+    tasks: tuple[OpenTask, ...] = ()  # open ones of its session
+    plan: str = ""  # the newest plan of its session
+
+
+class InjectionLimits(msgspec.Struct, frozen=True):
+    """How much is injected; the defaults are those of requirements 2.2."""
+
+    sibling: int = 5
+    same_type: int = 3
+    all_projects: bool = False  # take results of the same type from any project: a leak (R000-13)
+    cross_session: int = 5
+    tagged: int = 5
+    fallback: int = 10
+    task_description_chars: int = 100
+    plan_chars: int = 200
+    budget: int = 4_000  # tokens that no model's estimate exceeds
+
+
+class InjectedEntry(msgspec.Struct, frozen=True):
+    stage: InjectionStage
+    reason: str
+    text: str  # with its heading and quote marks
+    token_bound: int  # by `token_upper_bound`
+    session_id: str | None = None
+    agent_id: str | None = None  # None for tasks
+
+
+class ExcludedResult(msgspec.Struct, frozen=True):
+    agent_id: str
+    session_id: str
+    agent_type: str
+    reason: str
+
+
+class Injection(msgspec.Struct, frozen=True):
+    """What is injected and what is not."""
+
+    context: str = ""  # empty if nothing fits (R000-16)
+    entries: tuple[InjectedEntry, ...] = ()  # the most useful first
+    excluded: tuple[ExcludedResult, ...] = ()
+    token_bound: int = 0  # of the whole context
+
+
+def injection_limits(policy: Policy) -> InjectionLimits | None:
+    """Read the limits (requirements 2.2); None if the policy switches injection off."""
+    if "injection" in policy.texts("disabled_modules"):
+        return None
+
+    def limit(name: str) -> int:
+        return policy.integer(f"injection.{name}") or 0
+
+    return InjectionLimits(
+        all_projects=policy.text("injection.same_type_scope") == "all",
+        task_description_chars=limit("task_desc"),
+        plan_chars=limit("plan"),
+        sibling=limit("sibling"),
+        same_type=limit("same_type"),
+        cross_session=limit("cross_session"),
+        tagged=limit("tagged"),
+        fallback=limit("fallback"),
+        budget=limit("budget"),
+    )
+
+
+EVERY_AGENT_TAG: Final = "all"
+TAG_SEARCH_CHARS: Final = 4_000  # a prompt's first lines, and all of a compressed result
+MAX_TAGS: Final = 20  # of one text: more distinguish nothing
+_TAG_LINE: Final = re.compile(r"^[ \t>*-]*tags:[ \t]*\[?([^\]\n]{1,400})\]?[ \t]*$", re.I | re.M)
+_TAG: Final = re.compile(r"[\w.:/-]{1,60}")
+
+
+def find_tags(text: str) -> frozenset[str]:
+    """Return the case-folded tags of a text: `tags: a, b` or `tags: [a, b]`, in any line."""
+    tags = [
+        tag[0].casefold()
+        for line in _TAG_LINE.finditer(text[:TAG_SEARCH_CHARS])
+        for part in line[1].split(",")
+        if (tag := _TAG.fullmatch(part.strip(" \t\"'#")))
+    ]
+    return frozenset(tags[:MAX_TAGS])
+
+
+def make_earlier_result(row: EarlierResultRow) -> EarlierResult:
+    # An agent that wrote later was sent another message after it returned.
+    was_resumed = row.at is not None and (row.last_message_at or 0) > row.at + AGENT_RESUMED_MS
+    return EarlierResult(
+        agent_id=row.agent_id,
+        session_id=row.session_id,
+        project=row.project,
+        agent_type=row.agent_type or "agent",
+        text=row.text,
+        outcome=RunOutcome.RUNNING if was_resumed else outcome_of_status(row.status),
+        parent_agent_id=row.parent_agent_id,
+        at=row.at,
+        tags=find_tags(row.text),
+    )
+
+
+def outcome_of_status(status: str | None) -> RunOutcome:
+    """Return how a run ended, by the client's status.
+
+    Clients without a status return a result only once: None means finished.
+    """
+    if status is None or status in {"completed", "shut_down"}:
+        return RunOutcome.FINISHED
+    # A teammate that sends a message works on.
+    return RunOutcome.RUNNING if status == "message" else RunOutcome.FAILED
+
+
+BRIEF_CHARS: Final = 300  # of an uncompressed result, or of one field of a compressed one
 _FIELD_KEY: Final = re.compile(r"^([A-Z][A-Za-z ]{1,30}):[ \t]*(.*)$")
 
 LASTING_FIELDS: Final = frozenset({"Decisions", "Blockers"})
-"""What holds for later work whoever did it: the seed's decision and blocker (R000-13)."""
-
-OUTCOME_FIELDS: Final = LASTING_FIELDS | {"Result", "Verdict"}
+"""Valid for later work of any agent: the seed's decision and blocker (R000-13)."""
 
 
-def extract_fields(text: str, wanted: frozenset[str]) -> str:
-    """Extract fields of a compressed result (requirements 3); empty if it has none."""
-    found: list[str] = []
+def _extract_fields(text: str, keys: frozenset[str]) -> str:
+    """Return the lines of these fields of a compressed result (requirements 3)."""
+    lines: list[str] = []
     key = ""
     for line in text.splitlines():
         match = _FIELD_KEY.match(line)
         if match:
             key = match[1]
-        if key in wanted and line.strip() and not line.startswith("[COMPRESSED]"):
-            found.append(line.rstrip()[:BRIEF_CHARS])
-    return "\n".join(found)
+        if key in keys and line.strip() and not line.startswith("[COMPRESSED]"):
+            lines.append(line.rstrip()[:BRIEF_CHARS])
+    return "\n".join(lines)
 
 
-def brief_outcome(text: str) -> str:
-    """Summarize how a run ended: its fields for that, else the start of its text."""
-    return (
-        extract_fields(text, OUTCOME_FIELDS)
-        or " ".join(text[: 4 * BRIEF_CHARS].split())[:BRIEF_CHARS]
-    )
+def _brief_outcome(text: str) -> str:
+    """Return how a run ended: the fields for that, else the start of the text."""
+    fields = _extract_fields(text, LASTING_FIELDS | {"Result", "Verdict"})
+    return fields or " ".join(text[: 4 * BRIEF_CHARS].split())[:BRIEF_CHARS]
 
 
-class SelectedResult(msgspec.Struct, frozen=True):
-    """A result that a stage would give."""
+class _Pick(NamedTuple):
+    """A result that a stage selects."""
 
-    stage: InjectionStage
     result: EarlierResult
     reason: str
-    text: str  # the whole result, or what of it concerns the agent
+    text: str  # the whole result, or the part that concerns the agent
 
 
-def select_siblings(
-    start: StartingAgent, pasts: Iterable[EarlierResult]
-) -> Iterator[SelectedResult]:
-    """Pick what agents of the same parent found (000-26)."""
+def _pick_siblings(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
+    """Pick results of agents of the same parent (000-26)."""
     reason = "finished in this session, of the same parent"
     if len(start.possible_parents) > 1:
         reason = "finished in this session, perhaps of the same parent"
-    for past in pasts:
-        if past.session_id == start.session_id and past.parent_agent_id in start.possible_parents:
-            yield SelectedResult(InjectionStage.SIBLING, past, reason, past.text)
+    for each in results:
+        if each.session_id == start.session_id and each.parent_agent_id in start.possible_parents:
+            yield _Pick(each, reason, each.text)
 
 
-def select_same_type(
-    start: StartingAgent, pasts: Iterable[EarlierResult]
-) -> Iterator[SelectedResult]:
-    """Pick what earlier agents of the same type found (000-27)."""
-    for past in pasts:
-        if past.agent_type == start.agent_type:
-            where = "of this session" if past.session_id == start.session_id else "earlier"
-            if past.project != start.project:
+def _pick_same_type(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
+    """Pick results of earlier agents of the same type (000-27)."""
+    for each in results:
+        if each.agent_type == start.agent_type:
+            where = "of this session" if each.session_id == start.session_id else "earlier"
+            if each.project != start.project:
                 where = "of another project, as the policy allows"
-            yield SelectedResult(
-                InjectionStage.SAME_TYPE, past, f"of the same type, {where}", past.text
-            )
+            yield _Pick(each, f"of the same type, {where}", each.text)
 
 
-def select_cross_session(
-    start: StartingAgent, pasts: Iterable[EarlierResult]
-) -> Iterator[SelectedResult]:
-    """Pick what earlier sessions of the project left (000-28).
+def _pick_cross_session(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
+    """Pick results of the project's earlier sessions (000-28).
 
-    Of another type only what it decided and what blocked it (000-33, R000-13).
+    Of another type only decisions and blockers (000-33, R000-13).
     """
-    for past in pasts:
-        if past.session_id == start.session_id:
+    for each in results:
+        if each.session_id == start.session_id:
             continue
-        if past.agent_type == start.agent_type:
-            yield SelectedResult(
-                InjectionStage.CROSS_SESSION, past, "of an earlier session", past.text
-            )
-        elif lasting := extract_fields(past.text, LASTING_FIELDS):
-            reason = f"decided, or blocked, in an earlier session by {past.agent_type}"
-            yield SelectedResult(InjectionStage.CROSS_SESSION, past, reason, lasting)
+        if each.agent_type == start.agent_type:
+            yield _Pick(each, "of an earlier session", each.text)
+        elif lasting := _extract_fields(each.text, LASTING_FIELDS):
+            reason = f"decided, or blocked, in an earlier session by {each.agent_type}"
+            yield _Pick(each, reason, lasting)
 
 
-def select_tagged(start: StartingAgent, pasts: Iterable[EarlierResult]) -> Iterator[SelectedResult]:
-    """Pick results that name a tag of the agent, its type, or everybody (000-29, R000-13)."""
-    wanted = start.tags | {start.agent_type.casefold(), EVERY_AGENT_TAG}
-    for past in pasts:
-        shared = sorted(past.tags & wanted)
+def _pick_tagged(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
+    """Pick results with a tag of the agent, its type, or every agent's tag (000-29, R000-13)."""
+    tags = start.tags | {start.agent_type.casefold(), EVERY_AGENT_TAG}
+    for each in results:
+        shared = sorted(each.tags & tags)
         if shared:
-            yield SelectedResult(
-                InjectionStage.TAGGED, past, f"tagged {', '.join(shared)}", past.text
-            )
+            yield _Pick(each, f"tagged {', '.join(shared)}", each.text)
 
 
-def select_fallback(
-    start: StartingAgent, pasts: Iterable[EarlierResult]
-) -> Iterator[SelectedResult]:
-    """Pick the newest of the project in short, for where nothing else was found (000-30)."""
-    for past in pasts:
-        same = past.agent_type == start.agent_type
-        text = past.text if same else brief_outcome(past.text)
-        yield SelectedResult(
-            InjectionStage.FALLBACK, past, "nothing is closer: among the newest here", text
-        )
+def _pick_fallback(start: StartingAgent, results: Iterable[EarlierResult]) -> Iterator[_Pick]:
+    """Pick the project's newest results in brief, if no other stage picked any (000-30)."""
+    for each in results:
+        same = each.agent_type == start.agent_type
+        text = each.text if same else _brief_outcome(each.text)
+        yield _Pick(each, "nothing is closer: among the newest here", text)
 
 
-MAX_TASKS: Final = 10  # of one agent: the seed shows as many (R000-17)
+_Picker = Callable[[StartingAgent, Iterable[EarlierResult]], Iterator[_Pick]]
+MAX_TASKS: Final = 10  # of one agent, as in the seed (R000-17)
 MAX_SUBJECT_CHARS: Final = 200
-
 _NOT_OPEN: Final = frozenset({*DONE_STATUSES, "idea"})
 
 
-def assigned_tasks(start: StartingAgent) -> list[OpenTask]:
-    """List the open tasks that name the agent, what is being done first.
-
-    Its owner names it, or, where a task has none, its own words do: lists of todos know no
-    owner.
-    """
+def _assigned_tasks(start: StartingAgent) -> list[OpenTask]:
+    """Return the open tasks that name the agent, those in progress first."""
     own = [
         task for task in start.tasks if task.status not in _NOT_OPEN and _is_assigned(start, task)
     ]
     return sorted(own, key=lambda task: task.status != IN_PROGRESS)[:MAX_TASKS]
 
 
-def task_lines(
-    tasks: list[OpenTask], plan: str, description_chars: int, plan_chars: int
-) -> list[str]:
-    """Write tasks as lines; the plan only where one of them has not been begun (R000-14)."""
-    lines = []
-    for task in tasks:
-        said = " ".join(task.description.split())[:description_chars]
-        about = f": {said}" if said else ""
-        lines.append(f"[{task.status}] {' '.join(task.subject.split())[:MAX_SUBJECT_CHARS]}{about}")
-    if plan and plan_chars and any(task.status != IN_PROGRESS for task in tasks):
-        lines.append(f"Plan: {' '.join(plan.split())[:plan_chars]}")
-    return lines
-
-
 def _is_assigned(start: StartingAgent, task: OpenTask) -> bool:
-    names = {start.agent_type.casefold(), (start.agent_id or start.agent_type).casefold()}
     if task.owner:
+        names = {start.agent_type.casefold(), (start.agent_id or start.agent_type).casefold()}
         return task.owner.casefold() in names
+    # Todo lists have no owners: the subject may name the agent.
     name = re.escape(start.agent_type)
     return re.search(rf"(?<![\w-]){name}(?![\w-])", task.subject, re.IGNORECASE) is not None
 
 
-_SEPARATOR: Final = "\n\n"
+def _describe_tasks(
+    tasks: list[OpenTask], plan: str, description_chars: int, plan_chars: int
+) -> str:
+    """Return a line for each task, and the plan if one of them has not been begun (R000-14)."""
+    lines = []
+    for task in tasks:
+        description = " ".join(task.description.split())[:description_chars]
+        about = f": {description}" if description else ""
+        lines.append(f"[{task.status}] {' '.join(task.subject.split())[:MAX_SUBJECT_CHARS]}{about}")
+    if plan and plan_chars and any(task.status != IN_PROGRESS for task in tasks):
+        lines.append(f"Plan: {' '.join(plan.split())[:plan_chars]}")
+    return "\n".join(lines)
 
-_DEFAULTS: Final = InjectionLimits()
+
+MAX_CONTEXT_CHARS: Final = 9_500
+"""Of the whole context: the client (2.1.329) turns more than 10,000 characters into a preview of
+a file (claude-code-formats 4.5)."""
+
+_SEPARATOR: Final = "\n\n"
 
 
 def select_context(
-    start: StartingAgent, earlier: Iterable[EarlierResult], limits: InjectionLimits = _DEFAULTS
+    start: StartingAgent,
+    earlier: Iterable[EarlierResult],
+    limits: InjectionLimits = InjectionLimits(),  # noqa: B008 -- frozen
 ) -> Injection:
-    """Choose what an agent that starts is given (buildSmartContext, requirements 000-25).
+    """Choose the context of an agent that starts (buildSmartContext, requirements 000-25).
 
     Its tasks come first, then siblings, same type, earlier sessions, tags, and the newest
-    where none of these four found anything; within each the newest first. A result is given
-    once. The budget is of tokens by `token_upper_bound`: no model's estimate is above
-    it. Agents that run, failed or said nothing, and other projects are never given.
+    results if none of these four picked any; within each stage the newest first, and each result
+    once. The budget is in tokens by `token_upper_bound`. Agents that run, failed or returned
+    nothing, and other projects are never included.
     """
     selection = _Selection(start, limits)
     usable = selection.usable(earlier)
-    for choice, most in (
-        (select_siblings, limits.sibling),
-        (select_same_type, limits.same_type),
-        (select_cross_session, limits.cross_session),
-        (select_tagged, limits.tagged),
+    for stage, pick_results, limit in (
+        (InjectionStage.SIBLING, _pick_siblings, limits.sibling),
+        (InjectionStage.SAME_TYPE, _pick_same_type, limits.same_type),
+        (InjectionStage.CROSS_SESSION, _pick_cross_session, limits.cross_session),
+        (InjectionStage.TAGGED, _pick_tagged, limits.tagged),
     ):
-        selection.take(choice, usable, most)
+        selection.add_stage(stage, pick_results, usable, limit)
     if not selection.picks:
-        selection.take(select_fallback, usable, limits.fallback)
-    for past in usable:
-        selection.leave_out(past, f"of another type ({past.agent_type}), with no tag in common")
+        selection.add_stage(InjectionStage.FALLBACK, _pick_fallback, usable, limits.fallback)
+    for result in usable:
+        reason = f"of another type ({result.agent_type}), with no tag in common"
+        selection.exclude(result, reason)
     return selection.within_budget()
 
 
 class _Selection:
-    """What was picked so far, and what was left out, with the first reason for it."""
+    """The picks so far, and the first reason against every other result."""
 
     def __init__(self, start: StartingAgent, limits: InjectionLimits) -> None:
         self._start = start
         self._limits = limits
-        self.picks: list[SelectedResult] = []
-        self._picked: dict[str, str] = {}
-        """Texts without regard to spaces, and who said them first."""
+        self.picks: list[tuple[InjectionStage, _Pick]] = []
+        self._agent_of_text: dict[str, str] = {}  # by text with single spaces
         self._taken: set[tuple[str, str]] = set()
-        self._out: dict[tuple[str, str], ExcludedResult] = {}
+        self._excluded: dict[tuple[str, str], ExcludedResult] = {}
 
-    def usable(self, pasts: Iterable[EarlierResult]) -> list[EarlierResult]:
-        """Leave out what is never given; newest first."""
-        known: dict[tuple[str, str], EarlierResult] = {}
-        for past in pasts:
-            if past.key not in known or (past.at or 0) > (known[past.key].at or 0):
-                known[past.key] = past
-        known.pop((self._start.session_id, self._start.agent_id or ""), None)
-        found = []
-        for past in sorted(known.values(), key=lambda each: (-(each.at or 0), each.key)):
-            why = self._why_never(past)
-            if why:
-                self.leave_out(past, why)
+    def usable(self, results: Iterable[EarlierResult]) -> list[EarlierResult]:
+        """Return the results that may be injected, the newest first."""
+        newest: dict[tuple[str, str], EarlierResult] = {}
+        for result in results:
+            known = newest.get(result.key)
+            if known is None or (result.at or 0) > (known.at or 0):
+                newest[result.key] = result
+        newest.pop((self._start.session_id, self._start.agent_id or ""), None)
+        usable = []
+        for result in sorted(newest.values(), key=lambda each: (-(each.at or 0), each.key)):
+            reason = self._why_unusable(result)
+            if reason:
+                self.exclude(result, reason)
             else:
-                found.append(past)
-        return found
+                usable.append(result)
+        return usable
 
-    def take(self, choice: StageSelector, pasts: list[EarlierResult], most: int) -> None:
-        """Add what one stage selects of the results that no earlier stage took."""
-        own = [past for past in pasts if past.project == self._start.project]
-        allowed = pasts if choice is select_same_type else own
+    def add_stage(
+        self,
+        stage: InjectionStage,
+        pick_results: _Picker,
+        usable: list[EarlierResult],
+        limit: int,
+    ) -> None:
+        """Add one stage's picks from the results that no earlier stage took."""
+        allowed = [
+            result
+            for result in usable
+            if result.key not in self._taken
+            and (stage is InjectionStage.SAME_TYPE or result.project == self._start.project)
+        ]
         count = 0
-        for pick in choice(self._start, [past for past in allowed if past.key not in self._taken]):
-            said = " ".join(pick.text.split())
-            if said in self._picked:
-                self._taken.add(pick.result.key)
-                self.leave_out(pick.result, f"says the same as {self._picked[said]}")
-            elif count == most:
-                self.leave_out(pick.result, f"older than the newest {most} of {pick.stage}")
+        for pick in pick_results(self._start, allowed):
+            result, text = pick.result, " ".join(pick.text.split())
+            if text in self._agent_of_text:
+                self._taken.add(result.key)
+                self.exclude(result, f"says the same as {self._agent_of_text[text]}")
+            elif count == limit:
+                self.exclude(result, f"older than the newest {limit} of {stage}")
             else:
                 count += 1
-                self._picked[said] = pick.result.agent_id
-                self._taken.add(pick.result.key)
-                self._out.pop(pick.result.key, None)
-                self.picks.append(pick)
+                self._agent_of_text[text] = result.agent_id
+                self._taken.add(result.key)
+                self._excluded.pop(result.key, None)
+                self.picks.append((stage, pick))
 
-    def leave_out(self, past: EarlierResult, why: str) -> None:
-        """Note why a result is not given; the first reason stays."""
-        if past.key not in self._out and not any(pick.result is past for pick in self.picks):
-            self._out[past.key] = ExcludedResult(
-                past.agent_id, past.session_id, past.agent_type, why
+    def exclude(self, result: EarlierResult, reason: str) -> None:
+        """Record why a result is left out; the first reason stays."""
+        if result.key not in self._excluded and not any(
+            pick.result is result for _, pick in self.picks
+        ):
+            self._excluded[result.key] = ExcludedResult(
+                result.agent_id, result.session_id, result.agent_type, reason
             )
 
     def within_budget(self) -> Injection:
-        """Frame what was picked as far as the budget goes; a smaller one may still fit."""
-        left, chars = (
-            self._limits.budget - token_upper_bound(CONTEXT_HEADING),
-            MAX_CONTEXT_CHARS - len(CONTEXT_HEADING),
-        )
+        """Make entries of the picks as far as the budget goes; a smaller one may still fit."""
+        tokens_left = self._limits.budget - token_upper_bound(CONTEXT_HEADING)
+        chars_left = MAX_CONTEXT_CHARS - len(CONTEXT_HEADING)
         entries: list[InjectedEntry] = []
-        for each, pick in self._framed():
-            tokens = token_upper_bound(_SEPARATOR + each.text)
-            if tokens <= left and len(_SEPARATOR + each.text) <= chars:
-                left, chars = left - tokens, chars - len(_SEPARATOR + each.text)
-                entries.append(each)
+        for entry, pick in self._make_entries():
+            tokens = token_upper_bound(_SEPARATOR + entry.text)
+            chars = len(_SEPARATOR + entry.text)
+            if tokens <= tokens_left and chars <= chars_left:
+                tokens_left, chars_left = tokens_left - tokens, chars_left - chars
+                entries.append(entry)
             elif pick is not None:
-                self.picks.remove(pick)
-                self.leave_out(pick.result, f"over the budget: up to {tokens} tokens, {left} left")
-        context = join_entries([each.text for each in entries])
+                self.picks.remove((entry.stage, pick))
+                reason = f"over the budget: up to {tokens} tokens, {tokens_left} left"
+                self.exclude(pick.result, reason)
+        context = join_entries([entry.text for entry in entries])
         return Injection(
-            context, tuple(entries), tuple(self._out.values()), token_upper_bound(context)
+            context, tuple(entries), tuple(self._excluded.values()), token_upper_bound(context)
         )
 
-    def _framed(self) -> list[tuple[InjectedEntry, SelectedResult | None]]:
-        framed: list[tuple[InjectedEntry, SelectedResult | None]] = [
-            (each, None) for each in self._tasks()
-        ]
-        for pick in self.picks:
-            past = pick.result
-            source = format_source(past.agent_type, past.agent_id, past.at)
+    def _make_entries(self) -> list[tuple[InjectedEntry, _Pick | None]]:
+        entries: list[tuple[InjectedEntry, _Pick | None]] = []
+        start, limits = self._start, self._limits
+        if tasks := _assigned_tasks(start):
+            lines = _describe_tasks(
+                tasks, start.plan, limits.task_description_chars, limits.plan_chars
+            )
+            reason = f"assigned to {start.agent_type}"
+            text = format_entry("Tasks", reason, redact(lines))
+            bound = token_upper_bound(text)
+            entries.append(
+                (InjectedEntry(InjectionStage.TASK, reason, text, bound, start.session_id), None)
+            )
+        for stage, pick in self.picks:
+            result = pick.result
+            source = format_source(result.agent_type, result.agent_id, result.at)
             text = format_entry(source, pick.reason, redact(pick.text))
-            found = InjectedEntry(
-                pick.stage,
-                pick.reason,
-                text,
-                token_upper_bound(text),
-                past.session_id,
-                past.agent_id,
+            bound = token_upper_bound(text)
+            entry = InjectedEntry(
+                stage, pick.reason, text, bound, result.session_id, result.agent_id
             )
-            framed.append((found, pick))
-        return framed
+            entries.append((entry, pick))
+        return entries
 
-    def _tasks(self) -> Iterator[InjectedEntry]:
-        own: list[OpenTask] = assigned_tasks(self._start)
-        if own:
-            lines = task_lines(
-                own, self._start.plan, self._limits.task_description_chars, self._limits.plan_chars
-            )
-            reason = f"assigned to {self._start.agent_type}"
-            text = format_entry("Tasks", reason, redact("\n".join(lines)))
-            yield InjectedEntry(
-                InjectionStage.TASK, reason, text, token_upper_bound(text), self._start.session_id
-            )
-
-    def _why_never(self, past: EarlierResult) -> str | None:
-        if past.project != self._start.project and not (
-            self._limits.all_projects and past.agent_type == self._start.agent_type
+    def _why_unusable(self, result: EarlierResult) -> str | None:
+        if result.project != self._start.project and not (
+            self._limits.all_projects and result.agent_type == self._start.agent_type
         ):
             return "of another project"
-        if past.outcome is RunOutcome.RUNNING:
+        if result.outcome is RunOutcome.RUNNING:
             return "not finished"
-        if past.outcome is RunOutcome.FAILED:
+        if result.outcome is RunOutcome.FAILED:
             return "failed or was stopped"
-        return None if past.text.strip() else "said nothing"
+        return None if result.text.strip() else "said nothing"

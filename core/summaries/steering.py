@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from ..injection.injection_candidates import token_upper_bound
+from ..injection.injected_text import token_upper_bound
 from ..transcript.conversation import Entry, drop_repeated_entries, entries_since_compaction
 from .artifacts import (
     Artifacts,

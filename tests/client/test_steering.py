@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.injection.injection_candidates import token_upper_bound
+from ctxtop.core.injection.injected_text import token_upper_bound
 from ctxtop.core.summaries.steering import KEEP_HEADING, REMINDER_HEADING
 
 from .api import FORGET

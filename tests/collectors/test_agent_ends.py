@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop.collectors.claude_code.agent_files import read_session_agents
-from ctxtop.core.injection.injection_candidates import RunOutcome
+from ctxtop.core.injection.context_selection import RunOutcome
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries import context_queries, session_queries

@@ -11,7 +11,7 @@ from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
 from ctxtop.collectors.plugin.hook_call import HookCall
-from ctxtop.core.injection.injection_candidates import token_upper_bound
+from ctxtop.core.injection.injected_text import token_upper_bound
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer

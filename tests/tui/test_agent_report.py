@@ -12,7 +12,7 @@ from ctxtop.core.compliance.findings import (
     ResultFormat,
 )
 from ctxtop.core.compliance.run_verdict import AgentRun, MarkerLine, RunVerdict, judge_run
-from ctxtop.core.injection.injection_candidates import (
+from ctxtop.core.injection.context_selection import (
     ExcludedResult,
     InjectedEntry,
     Injection,

@@ -7,8 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.injection.context_selection import select_context
-from ctxtop.core.injection.injection_candidates import (
+from ctxtop.core.injection.context_selection import (
     EarlierResult,
     Injection,
     InjectionLimits,
@@ -18,6 +17,7 @@ from ctxtop.core.injection.injection_candidates import (
     StartingAgent,
     find_tags,
     make_earlier_result,
+    select_context,
 )
 from ctxtop.core.store.queries.agent_queries import EarlierResultRow
 from hypothesis import given, settings

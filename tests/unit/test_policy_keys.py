@@ -28,8 +28,8 @@ from ctxtop.core.compaction.recovery.recovery_settings import (
 )
 from ctxtop.core.compliance.findings import ComplianceSettings, ResultLimits
 from ctxtop.core.compliance.judge import compliance_settings
-from ctxtop.core.injection.context_prompts import choose_prompt
-from ctxtop.core.injection.injection_candidates import InjectionLimits, injection_limits
+from ctxtop.core.injection.context_selection import InjectionLimits, injection_limits
+from ctxtop.core.injection.injected_text import choose_prompt
 from ctxtop.core.measure.models import find_price
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.policy.policy import Policy, PolicyOrigin

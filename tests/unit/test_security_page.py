@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ctxtop.core.injection.context_prompts import MAX_PROMPT_CHARS
+from ctxtop.core.injection.injected_text import MAX_PROMPT_CHARS
 from ctxtop.core.policy.policy import (
     MAX_THRESHOLDS,
     MIN_COOLDOWN_S,

@@ -21,7 +21,7 @@ from .command_store import StoreSnapshot, open_snapshot
 from .output.printing import print_result
 
 if TYPE_CHECKING:
-    from ...core.injection.injection_candidates import Injection, InjectionLimits
+    from ...core.injection.context_selection import Injection, InjectionLimits
     from ...core.measure.compaction_report import CompactionReport, RetainedAndLost
     from ...core.measure.timeline import Timeline
     from ...core.summaries.artifacts import Artifacts
@@ -390,8 +390,7 @@ def _preview(
         InjectionRequest,
         gather_injection_sources,
     )
-    from ...core.injection.context_selection import select_context
-    from ...core.injection.injection_candidates import injection_limits
+    from ...core.injection.context_selection import injection_limits, select_context
     from ...core.measure.token_estimate import Estimator
     from ...core.transcript.sanitize import sanitize_title
 

@@ -159,12 +159,12 @@ def _tokens_to_next_threshold(context: Context | None) -> int:
 def _announce(
     call: HookCall, session_id: str, policy: Policy, context: Context | None, end: LatestAnswer
 ) -> HookReply | None:
-    from ....core.injection import context_prompts
+    from ....core.injection import injected_text
     from ..hook_call import HookReply
     from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
 
-    thresholds = context_prompts.prompt_thresholds(policy)
-    due = context_prompts.reached_actions(context, thresholds) if context else {}
+    thresholds = injected_text.prompt_thresholds(policy)
+    due = injected_text.reached_actions(context, thresholds) if context else {}
     said = []
     for each in thresholds:
         record = ThresholdAnnouncement(call.store, session_id, each.name)
@@ -174,7 +174,7 @@ def _announce(
             before = None
         if each.name in due and before is None and record.claim():
             said.append(due[each.name])
-    text = context_prompts.choose_prompt(said, policy)
+    text = injected_text.choose_prompt(said, policy)
     if not text:
         return None
     remove_old_announcements(call.store)
@@ -190,10 +190,10 @@ def _is_rearmed(
     end: LatestAnswer,
     said_at: int,
 ) -> bool:
-    from ....core.injection import context_prompts
+    from ....core.injection import injected_text
 
     lines = {line.name: line.at for line in context.thresholds} if context else {}
-    return context_prompts.is_rearmed(
+    return injected_text.is_rearmed(
         policy.rearm,
         lines.get(name),
         context.ratio if context else None,

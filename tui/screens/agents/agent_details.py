@@ -15,7 +15,7 @@ from ....core.store.queries.query_rows import FillRow
 if TYPE_CHECKING:
     import sqlite3
 
-    from ....core.injection.injection_candidates import EarlierResult, Injection
+    from ....core.injection.context_selection import EarlierResult, Injection
     from ....core.model.agent import Agent
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
@@ -116,8 +116,7 @@ def read_injection_choice(
         InjectionRequest,
         gather_injection_sources,
     )
-    from ....core.injection.context_selection import select_context
-    from ....core.injection.injection_candidates import injection_limits
+    from ....core.injection.context_selection import injection_limits, select_context
 
     limits = injection_limits(policies.acting.for_project(session.project_root))
     if limits is None or agent.started_at is None:

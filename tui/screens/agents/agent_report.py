@@ -39,7 +39,7 @@ from .agent_tree import agent_sign, returned_text
 from .agents_table import AgentTreeRow, duration_text
 
 if TYPE_CHECKING:
-    from ....core.injection.injection_candidates import Injection
+    from ....core.injection.context_selection import Injection
 
 
 MAX_LINES: Final = 2_000  # shown of one text; a compressed one has ten. `y` copies all of it.

@@ -18,7 +18,7 @@ from .agent_details import AgentDetails, read_agent_details, read_injection_choi
 from .agent_report import NO_DETAILS, agent_report, agent_result_text
 
 if TYPE_CHECKING:
-    from ....core.injection.injection_candidates import Injection
+    from ....core.injection.context_selection import Injection
 
 
 class AgentScreen(ReadingScreen):
