@@ -256,7 +256,7 @@ class NavigationApp(Dashboard):
         self.push_screen(SummaryScreen(row, SummaryDetails(title), crumbs=(title,)))
 
     def open_agent(self, agent: Agent, title: str) -> None:
-        from .screens.agents.agent_screen import AgentScreen
+        from .screens.agents.agents_screen import AgentScreen
 
         self.push_screen(AgentScreen(agent, title, self.size.width, self.now_ms()))
 

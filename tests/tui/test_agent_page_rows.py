@@ -10,19 +10,16 @@ from ctxtop.core.measure.agent_compliance import ReviewedFinding, group_by_sever
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
 from ctxtop.tui.screens.agents.agent_tabs import agents_markdown
 from ctxtop.tui.screens.agents.agent_tree import (
+    agent_columns,
+    agent_tree_rows,
     build_agent_tree,
     fold_tree,
     measure_tree,
 )
-from ctxtop.tui.screens.agents.agents_table import (
+from ctxtop.tui.screens.agents.agents_overview import (
     AgentOrder,
-    agent_fold_cell,
-    agent_tree_line,
-    agent_tree_rows,
-    agents_header,
     filter_agents,
     filter_findings,
-    lay_out_agent_columns,
     toggle_word,
 )
 from ctxtop.tui.screens.agents.compliance_rows import (
@@ -32,6 +29,7 @@ from ctxtop.tui.screens.agents.compliance_rows import (
 )
 from ctxtop.tui.text.compliance_text import finding_markdown, findings_markdown
 from ctxtop.tui.text.formats import sparkline
+from ctxtop.tui.text.text_lines import header_line, item_line
 
 from .makers import agent, session
 from .support import NOW_MS
@@ -123,21 +121,23 @@ def test_rows_fill_their_width_whatever_their_words_are(width: int) -> None:
         compliance=ruled(BAD, block_offsets=(5,)),
     )
     lines = agent_tree_rows([*CHAIN, wide], [session(title="長い" * 30)], set())
-    columns = measure_tree([each.branch for each in lines if each.branch])
-    assert lay_out_agent_columns(width).name > 0
+    tree = measure_tree([each.branch for each in lines if each.branch])
+    columns = agent_columns(width, NOW_MS, tree)
+    assert columns[0].cells > 0
     for line in lines:
-        row = agent_tree_line(line, width, NOW_MS, columns)
+        row = item_line(columns, line, gap="")
         assert row.cell_length == width, row.plain
         if width >= 56:
             assert "10 %" in row.plain or line.branch is None
-    assert agents_header(width).cell_length == width
-    assert [agent_fold_cell(each) for each in lines[:4]] == [0, 1, 3, None]
+    assert header_line(columns, gap="").cell_length == width
+    assert [each.fold_cell for each in lines[:4]] == [0, 1, 3, None]
 
 
 def test_sessions_of_which_the_store_knows_nothing_are_still_shown() -> None:
     lines = agent_tree_rows([agent("a", session_id="s9")], [], set())
     assert [each.key for each in lines] == ["s9/", "s9/a"]
-    assert agent_tree_line(lines[0], 80, NOW_MS, measure_tree([])).plain.startswith("▾ s9")
+    row = item_line(agent_columns(80, NOW_MS), lines[0], gap="")
+    assert row.plain.startswith("▾ s9")
 
 
 def found(text: str = "wrong [x](http://e) <b>", path: str = "a`b.py") -> list[ReviewedFinding]:

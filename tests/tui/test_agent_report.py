@@ -21,8 +21,7 @@ from ctxtop.core.injection.context_selection import (
 from ctxtop.core.model.agent import ReturnedResult
 from ctxtop.core.store.log_records import AnswerItemRecord
 from ctxtop.core.store.queries.query_rows import FillRow
-from ctxtop.tui.screens.agents.agent_details import AgentDetails
-from ctxtop.tui.screens.agents.agent_report import MAX_LINES, agent_report
+from ctxtop.tui.screens.agents.agent_report import MAX_LINES, AgentDetails, agent_report
 from ctxtop.tui.screens.agents.agent_tree import (
     agent_line,
     build_agent_tree,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.screens.agents.agent_screen import AgentScreen
-from ctxtop.tui.screens.agents.agents_screen import AgentsScreen
-from ctxtop.tui.screens.agents.agents_table import AgentScope
+from ctxtop.tui.screens.agents.agents_screen import AgentScreen, AgentsScreen
+from ctxtop.tui.screens.agents.agents_overview import AgentScope
 from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
@@ -58,7 +57,7 @@ def report(it: Opened) -> str:
 
 async def read(it: Opened) -> None:
     """Wait until the tab shows what its scope holds."""
-    await it.until(lambda: page(it)._standing.scope in page(it)._gathered)
+    await it.until(lambda: page(it)._arrangement.scope in page(it)._overviews)
     await it.calm()
 
 

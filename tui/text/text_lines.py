@@ -125,6 +125,14 @@ def labelled_line(
     yield from hanging_lines(head, Content.styled(text, style), width)
 
 
+Fact = tuple[str, str] | tuple[str, str, str]  # label, text, and style unless it is $foreground
+
+
+def labelled_lines(facts: Iterable[Fact], width: int) -> Iterator[Content]:
+    for label, text, *style in facts:
+        yield from labelled_line(label, text, width, *style)
+
+
 def hanging_lines(head: Content, value: Content, width: int) -> Iterator[Content]:
     """Break a long value between words; what follows stands below its beginning."""
     indent = Content(" " * head.cell_length)

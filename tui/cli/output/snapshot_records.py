@@ -14,7 +14,6 @@ from ....core.store.log_records import AnswerItemRecord
 from ....core.store.queries import activity_queries, agent_queries, log_queries, session_queries
 from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.query_rows import CompactionRow, UsageRow
-from ...screens.agents.agent_details import injected_records, read_injected_context
 from . import json_records
 from .json_records import Record
 
@@ -50,12 +49,25 @@ def agent_records(
     found: StoreSnapshot, listed: Sequence[Agent], session_id: str | None
 ) -> list[Record]:
     """Return the JSON records of `ctxtop agents`."""
-    at_start = read_injected_context(found.db, session_id)
+    injected: dict[tuple[str, str | None], list[Record]] = {}
+    for row in answer_items(found.db, "inject", session_id):
+        if row.agent_id:
+            injected.setdefault((row.session_id, row.agent_id), []).append(_injected_record(row))
     return [
-        json_records.agent_record(each)
-        | {"injected": injected_records(at_start.get((each.session_id, each.agent_id), ()))}
-        for each in listed
+        json_records.agent_record(agent)
+        | {"injected": injected.get((agent.session_id, agent.agent_id))}
+        for agent in listed
     ]
+
+
+def _injected_record(row: AnswerItemRecord) -> Record:
+    return {
+        "stage": row.kind,
+        "session_id": row.from_session_id,
+        "agent_id": row.from_agent_id,
+        "reason": row.text,
+        "at_most_tokens": row.tokens,
+    }
 
 
 def compaction_records(

@@ -1,13 +1,15 @@
-"""An agent as a text to read, its result with numbered lines; and a session's agents in sum."""
+"""What is known of an agent, read from the store and its file, and written as a text to read."""
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, repeat
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from textual.content import Content
 
 from ....core.compliance.findings import (
@@ -21,7 +23,10 @@ from ....core.compliance.findings import (
 from ....core.compliance.run_verdict import MarkerLocation, RunVerdict
 from ....core.model.agent import Agent
 from ....core.store.log_records import AnswerItemRecord
-from ....core.transcript.sanitize import one_line
+from ....core.store.queries.agent_queries import answer_items
+from ....core.store.queries.context_queries import fill_history, find_transcript
+from ....core.store.queries.query_rows import FillRow
+from ....core.transcript.sanitize import one_line, sanitize_text
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
 from ...text.formats import (
     NOTHING,
@@ -33,13 +38,87 @@ from ...text.formats import (
     tokens_of_window,
 )
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
-from ...text.text_lines import hanging_lines, labelled_line, section_heading
-from .agent_details import AgentDetails, injected_lines
-from .agent_tree import agent_sign, returned_text
-from .agents_table import AgentTreeRow, duration_text
+from ...text.text_lines import Fact, hanging_lines, labelled_lines, section_heading
+from .agent_tree import AgentTreeRow, agent_sign, count_text, duration_text, returned_text
 
 if TYPE_CHECKING:
     from ....core.injection.context_selection import Injection
+    from ....core.model.session import Session
+    from ....core.policy.resolve import Policies
+
+
+class AgentDetails(msgspec.Struct, frozen=True):
+    """What only an agent's own page needs."""
+
+    task: str = ""  # the prompt that it began with; empty if no file of its own has it
+    context_history: tuple[FillRow, ...] = ()
+    injected: tuple[AnswerItemRecord, ...] = ()  # at its start, as our hook recorded it
+    injection_choice: Injection | None = None
+    """What could have been injected when it started, by `read_injection_choice`."""
+
+
+NO_DETAILS: Final = AgentDetails()
+
+CLOCK_TOLERANCE_MS: Final = 1_000
+"""A result that arrived with an agent's start was not there for it: clocks of two files."""
+
+
+def read_agent_details(db: sqlite3.Connection, projects: Path, agent: Agent) -> AgentDetails:
+    """Read all but the choice, from the store and from the beginning of the agent's own file."""
+    return AgentDetails(
+        _read_task(db, projects, agent),
+        tuple(fill_history(db, agent.session_id, agent.agent_id)),
+        tuple(
+            row
+            for row in answer_items(db, "inject", agent.session_id)
+            if row.agent_id == agent.agent_id
+        ),
+    )
+
+
+def _read_task(db: sqlite3.Connection, projects: Path, agent: Agent) -> str:
+    from ....collectors.claude_code.transcripts.transcript_ends import (
+        first_prompt_text,
+        read_head_lines,
+    )
+
+    transcript = find_transcript(db, agent.session_id, agent.agent_id)
+    if transcript is None:
+        return ""
+    try:
+        return sanitize_text(first_prompt_text(read_head_lines(projects / transcript[1])))
+    except OSError:
+        # The file is gone; what the store has of it stays.
+        return ""
+
+
+def read_injection_choice(
+    db: sqlite3.Connection, projects: Path, agent: Agent, session: Session, policies: Policies
+) -> Injection | None:
+    """Compute what could have been injected, from what is known now; reads all agents' files.
+
+    None if the policy switches injection off, or if it is not known when the agent started.
+    """
+    from ....collectors.claude_code.injection_sources import (
+        InjectionRequest,
+        gather_injection_sources,
+    )
+    from ....core.injection.context_selection import injection_limits, select_context
+
+    limits = injection_limits(policies.acting.for_project(session.project_root))
+    if limits is None or agent.started_at is None:
+        return None
+    request = InjectionRequest(
+        projects / session.path,
+        agent.agent_type,
+        agent.agent_id,
+        project_root=Path(session.project_root) if session.project_root else None,
+    )
+    start, results = gather_injection_sources(request, db, limits)
+    latest = agent.started_at - CLOCK_TOLERANCE_MS
+    before = [each for each in results if each.at is not None and each.at <= latest]
+    # Its tasks are as they are now: nobody recorded what they were then.
+    return select_context(msgspec.structs.replace(start, tasks=(), plan=""), before, limits)
 
 
 MAX_LINES: Final = 2_000  # shown of one text; a compressed one has ten. `y` copies all of it.
@@ -53,73 +132,64 @@ def numbered_lines(text: str, findings: Iterable[ComplianceFinding], width: int)
     """Write a text for lines of `width` cells; `findings` count its lines from 1."""
     lines = text.replace("\r\n", "\n").split("\n")
     by_line: dict[int, list[ComplianceFinding]] = {}
-    for each in findings:
-        by_line.setdefault(each.line, []).append(each)
-    limits = [line for line, found in by_line.items() for each in found if _is_limit(each)]
+    for finding in findings:
+        by_line.setdefault(finding.line, []).append(finding)
+    limits = [
+        line
+        for line, found in by_line.items()
+        if any(finding.code is FindingCode.LINE_LIMIT for finding in found)
+    ]
     first_too_many = min(limits, default=len(lines) + 1)
-    sheet = _NumberedText(len(str(min(len(lines), MAX_LINES))), width)
+    digits = len(str(min(len(lines), MAX_LINES)))
     shown: list[Content] = []
     for number, line in enumerate(lines[:MAX_LINES], 1):
         found = by_line.get(number, [])
         style = _VIOLATION_STYLE if number >= first_too_many else _worst_style(found)
-        shown += sheet.line(number, line, style)
-        for each in found:
-            shown += sheet.name(each, style)
+        shown += _numbered_line(number, line, style, digits, width)
+        for finding in found:
+            shown += _finding_lines(finding, style, digits, width)
     if len(lines) > MAX_LINES:
         rest = f"… {len(lines) - MAX_LINES:,} lines more; y copies all"
         shown.append(Content.styled(rest, "$quiet"))
     return shown
 
 
-@dataclass(frozen=True, slots=True)
-class _NumberedText:
-    """How wide the numbers are, and all of it."""
-
-    digits: int
-    width: int
-
-    def line(self, number: int, line: str, style: str) -> Iterator[Content]:
-        cut = line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
-        heads = self._heads(f"{number}", style)
-        room = max(1, self.width - self.digits - 3)
-        for head, part in zip(heads, Content(cut).wrap(room), strict=False):
-            yield Content.assemble((head, style or "$quiet"), part.stylize(style or "$foreground"))
-
-    def name(self, found: ComplianceFinding, style: str) -> Iterator[Content]:
-        """Yield the lines below a text line that name the rule it breaks."""
-        room = max(1, self.width - self.digits - 5)
-        parts = Content(f"{found.label} {found.sentence}").wrap(room)
-        for sign, head, part in zip(
-            chain("└", repeat(" ")), self._heads("", style), parts, strict=False
-        ):
-            yield Content.assemble((f"{head}{sign} ", style), part.stylize(style))
-
-    def _heads(self, number: str, style: str) -> Iterator[str]:
-        sign = VIOLATION_BAR if style else PLAIN_BAR
-        return (f"{each:>{self.digits}} {sign} " for each in chain([number], repeat("")))
+def _numbered_line(
+    number: int, line: str, style: str, digits: int, width: int
+) -> Iterator[Content]:
+    cut = line if len(line) <= MAX_LINE_CHARS else f"{line[:MAX_LINE_CHARS]}…"
+    parts = Content(cut).wrap(max(1, width - digits - 3))
+    for margin, part in zip(_margins(str(number), style, digits), parts, strict=False):
+        yield Content.assemble((margin, style or "$quiet"), part.stylize(style or "$foreground"))
 
 
-def _is_limit(found: ComplianceFinding) -> bool:
-    return found.code is FindingCode.LINE_LIMIT
+def _finding_lines(
+    finding: ComplianceFinding, style: str, digits: int, width: int
+) -> Iterator[Content]:
+    """Yield the lines below a text line that name the rule it breaks."""
+    parts = Content(f"{finding.label} {finding.sentence}").wrap(max(1, width - digits - 5))
+    signs = chain("└", repeat(" "))
+    for sign, margin, part in zip(signs, _margins("", style, digits), parts, strict=False):
+        yield Content.assemble((f"{margin}{sign} ", style), part.stylize(style))
 
 
-def _worst_style(found: Iterable[ComplianceFinding]) -> str:
-    """Choose by the worst: a violation, or a warning."""
-    codes = [each.code for each in found]
-    if any(each.is_violation for each in codes):
+def _margins(number: str, style: str, digits: int) -> Iterator[str]:
+    bar = VIOLATION_BAR if style else PLAIN_BAR
+    return (f"{shown:>{digits}} {bar} " for shown in chain([number], repeat("")))
+
+
+def _worst_style(found: Sequence[ComplianceFinding]) -> str:
+    if any(finding.code.is_violation for finding in found):
         return _VIOLATION_STYLE
-    return "$level-notice" if codes else ""
+    return "$level-notice" if found else ""
 
 
-MAX_EXCLUDED: Final = 8  # lines of what was left out; `ctxtop inject` has all
+MAX_EXCLUDED: Final = 8  # lines of what did not fit; `ctxtop inject` has all
 FILL_CELLS: Final = 40  # of the row of blocks that shows how a context filled
 BAR_CELLS: Final = 24
 CONTEXT_TEXT_CELLS: Final = 34  # beside the bar: its share, tokens of the window, the model
-MAX_TASK_LINES: Final = 200
+MAX_TASK_LINES: Final = 200  # shown of a task; its file has all of it
 MAX_TASK_LINE_CHARS: Final = 2_000
-"""Lines shown of a task, and characters of one: its file has all of it."""
-
-NO_DETAILS: Final = AgentDetails()
 
 INJECTED_TITLE: Final = "What ctxtop gave it at its start"
 INJECTABLE_TITLE: Final = "What ctxtop could have given it at its start"
@@ -159,11 +229,11 @@ def agent_report(
     now = now_ms if now_ms is not None else agent.ended_at or agent.started_at or 0
     lines = [
         *_head(agent, width, now),
-        *_ruling(agent, width),
-        *_result(agent, width),
-        *_task(agent, detail, width),
-        *_context(agent, detail, width),
-        *_injected(detail.injected, detail.injection_choice, width),
+        *_verdict_lines(agent, width),
+        *_result_lines(agent, width),
+        *_task_lines(detail.task or agent.description, width),
+        *_context_lines(agent, detail, width),
+        *_injected_lines(detail.injected, detail.injection_choice, width),
     ]
     return Content("\n").join(lines)
 
@@ -184,200 +254,187 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
         gauge(agent.context, min(BAR_CELLS, max(MIN_GAUGE_CELLS, width - CONTEXT_TEXT_CELLS))),
         (f"  {tokens_of_window(agent.context)}  {model_name(agent.model)}", "$quiet"),
     )
-    plural = "" if agent.tool_uses == 1 else "s"
-    uses = "" if agent.tool_uses is None else f", {agent.tool_uses} tool use{plural}"
-    ended = "" if agent.ended_at is None else f", ended {duration(now_ms - agent.ended_at)} ago"
-    said = "" if agent.result is None else f", gave back {returned_text(agent, now_ms)}"
-    stands = f"{agent.status.label}, {duration_text(agent, now_ms)} at work{uses}{ended}{said}"
-    yield from hanging_lines(Content(""), Content.styled(stands, "$quiet"), width)
+    facts = [agent.status.label, f"{duration_text(agent, now_ms)} at work"]
+    if agent.tool_uses is not None:
+        facts.append(count_text(agent.tool_uses, "tool use"))
+    if agent.ended_at is not None:
+        facts.append(f"ended {duration(now_ms - agent.ended_at)} ago")
+    if agent.result is not None:
+        facts.append(f"gave back {returned_text(agent, now_ms)}")
+    yield from hanging_lines(Content(""), Content.styled(", ".join(facts), "$quiet"), width)
 
 
-def _ruling(agent: Agent, width: int) -> Iterator[Content]:
-    ruling = agent.compliance
-    asked = _is_format_expected(ruling)
-    if ruling is None or not (asked or ruling.blocked):
+def _verdict_lines(agent: Agent, width: int) -> Iterator[Content]:
+    found = agent.compliance
+    if found is None or not (_is_format_expected(found) or found.blocked):
         return
-    style = "$level-warning" if ruling.failed else "$foreground"
-    words = f"{VERDICT_SIGNS[ruling.verdict].strip()} {VERDICT_NAMES[ruling.verdict]}".strip()
-    yield Content("")
-    said = Content.assemble(
-        (words, f"bold {style}"), (f": {VERDICT_MEANINGS[ruling.verdict]}", "$quiet")
+    style = "$level-warning" if found.failed else "$foreground"
+    verdict = f"{VERDICT_SIGNS[found.verdict].strip()} {VERDICT_NAMES[found.verdict]}".strip()
+    line = Content.assemble(
+        (verdict, f"bold {style}"), (f": {VERDICT_MEANINGS[found.verdict]}", "$quiet")
     )
-    yield from hanging_lines(Content(""), said, width)
-    if ruling.violations:
-        yield from labelled_line(
-            "broke", _violations_text(ruling.violations), width, "$level-warning"
-        )
-    if ruling.warnings:
-        yield from labelled_line(
-            "besides", _violations_text(ruling.warnings), width, "$level-notice"
-        )
-    yield from _reasons(ruling, width) if asked else ()
-    if ruling.blocked:
-        yield from labelled_line("blocked", "a hook held it up when it first wanted to stop", width)
-    if ruling.retry_tokens:
-        spent = f"{tokens(ruling.retry_tokens)} tokens were spent by its requests after that"
-        yield from labelled_line("", spent, width)
-    if ruling.refired:
-        often = "it was asked to stop more often than one block explains"
-        yield from labelled_line("stops", often, width)
+    yield Content("")
+    yield from hanging_lines(Content(""), line, width)
+    yield from labelled_lines(_verdict_facts(found), width)
 
 
-def _is_format_expected(ruling: RunVerdict | None) -> bool:
-    return ruling is not None and ruling.expected.format is not ResultFormat.NONE
+def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
+    if found.violations:
+        yield "broke", _violations_text(found.violations), "$level-warning"
+    if found.warnings:
+        yield "besides", _violations_text(found.warnings), "$level-notice"
+    if _is_format_expected(found):
+        reason = _EXPECTED_BECAUSE[found.expected.source]
+        yield "expected", f"{_FORMATS[found.expected.format]}: {reason}"
+        if found.marker_location:
+            yield "marker", _MARKER_ORIGINS[found.marker_location]
+        if found.grep_passes is not None:
+            passes = found.grep_passes
+            outcome = "would have let it stop at once" if passes else "would have blocked it"
+            wrong = ", wrongly" if passes and found.verdict not in PASSED_VERDICTS else ""
+            yield "a grep", f"over the whole transcript {outcome}{wrong}"
+    if found.blocked:
+        yield "blocked", "a hook held it up when it first wanted to stop"
+    if found.retry_tokens:
+        yield "", f"{tokens(found.retry_tokens)} tokens were spent by its requests after that"
+    if found.refired:
+        yield "stops", "it was asked to stop more often than one block explains"
 
 
-def _reasons(ruling: RunVerdict, width: int) -> Iterator[Content]:
-    expected = f"{_FORMATS[ruling.expected.format]}: {_EXPECTED_BECAUSE[ruling.expected.source]}"
-    yield from labelled_line("expected", expected, width)
-    if ruling.marker_location:
-        yield from labelled_line("marker", _MARKER_ORIGINS[ruling.marker_location], width)
-    if ruling.grep_passes is not None:
-        passed = ruling.verdict in PASSED_VERDICTS
-        what = "would have let it stop at once" if ruling.grep_passes else "would have blocked it"
-        wrong = ", wrongly" if ruling.grep_passes is not passed and ruling.grep_passes else ""
-        yield from labelled_line("a grep", f"over the whole transcript {what}{wrong}", width)
+def _is_format_expected(found: RunVerdict | None) -> bool:
+    return found is not None and found.expected.format is not ResultFormat.NONE
 
 
 def _violations_text(found: Iterable[ComplianceFinding]) -> str:
     """Name what is wrong and where; the lines themselves say it in words."""
-    return ", ".join(f"{each.label} in line {each.line}" for each in found)
+    return ", ".join(f"{finding.label} in line {finding.line}" for finding in found)
 
 
-def _result(agent: Agent, width: int) -> Iterator[Content]:
-    ruling, text = agent.compliance, agent_result_text(agent)
+def _result_lines(agent: Agent, width: int) -> Iterator[Content]:
+    verdict, text = agent.compliance, agent_result_text(agent)
     if not text:
         yield from section_heading(f"{agent.agent_type} has not returned anything yet.")
         return
-    judged = (
-        agent.last_message
-        if agent.last_message is not None and _is_format_expected(ruling)
-        else text
-    )
-    findings = (*ruling.violations, *ruling.warnings) if ruling else ()
+    judged = text
+    if agent.last_message is not None and _is_format_expected(verdict):
+        judged = agent.last_message
+    findings = (*verdict.violations, *verdict.warnings) if verdict else ()
     if judged.strip() == text.strip():
         yield from section_heading("What it gave back" if agent.result else "What it said last")
         yield from numbered_lines(judged, findings, width)
         return
-    # The verdict is on its last words, and something else came to its parent.
+    # The verdict is on its last message, and its parent received something else.
     yield from section_heading("Its final message, which was judged")
     yield from numbered_lines(judged, findings, width)
     yield from section_heading("What its parent was given")
     yield from numbered_lines(text, (), width)
 
 
-def _task(agent: Agent, detail: AgentDetails, width: int) -> Iterator[Content]:
-    task = detail.task or agent.description
+def _task_lines(task: str, width: int) -> Iterator[Content]:
     if task:
         yield from section_heading("Its task")
-        for each in task.split("\n")[:MAX_TASK_LINES]:
-            yield from hanging_lines(
-                Content("  "), Content.styled(each[:MAX_TASK_LINE_CHARS], "$foreground"), width
-            )
+        for line in task.split("\n")[:MAX_TASK_LINES]:
+            yield from _indented(line[:MAX_TASK_LINE_CHARS], width, "$foreground")
 
 
-def _context(agent: Agent, detail: AgentDetails, width: int) -> Iterator[Content]:
+def _indented(text: str, width: int, style: str = "") -> Iterator[Content]:
+    return hanging_lines(Content("  "), Content.styled(text, style), width)
+
+
+def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[Content]:
     yield from section_heading("Its context")
-    steps = [each for each in detail.context_history if each.tokens is not None]
-    answers = [each for each in steps if not each.is_compaction]
+    steps = [step for step in detail.context_history if step.tokens is not None]
     if steps:
-        drawn = sparkline([each.tokens for each in steps], FILL_CELLS)
-        first, last = steps[0].tokens, steps[-1].tokens
-        cut = len(steps) - len(answers)
-        cuts = f", {cut} compactions" if cut > 1 else ", 1 compaction" if cut else ""
-        count = f"{len(answers)} answer{'s' if len(answers) != 1 else ''}{cuts}"
+        cuts = sum(step.is_compaction for step in steps)
+        counts = count_text(len(steps) - cuts, "answer")
+        counts += f", {count_text(cuts, 'compaction')}" if cuts else ""
         yield Content.assemble(
-            ("  ", ""),
-            (drawn, "$accent"),
-            (f"  {tokens(first)} to {tokens(last)}, {count}", "$quiet"),
+            "  ",
+            (sparkline([step.tokens for step in steps], FILL_CELLS), "$accent"),
+            (f"  {tokens(steps[0].tokens)} to {tokens(steps[-1].tokens)}, {counts}", "$quiet"),
         )
-    trigger = agent.context.trigger
+    yield from labelled_lines(_context_facts(agent), width)
+
+
+def _context_facts(agent: Agent) -> Iterator[Fact]:
+    trigger, usage = agent.context.trigger, agent.usage
     if trigger is not None and trigger.tokens is not None:
         way = percent(agent.context.trigger_ratio)
-        yield from labelled_line(
-            "compaction", f"at {tokens(trigger.tokens)}, {way} of the way", width
-        )
-    if agent.usage is not None:
-        spent = agent.usage
+        yield "compaction", f"at {tokens(trigger.tokens)}, {way} of the way"
+    if usage is not None:
         some = agent.progress_responses
         more = f"; {some} of its answers are only in its parent's progress lines" if some else ""
-        yield from labelled_line(
-            "spent",
-            f"{tokens(spent.input_tokens)} fresh, {tokens(spent.cache_creation_tokens)} written to"
-            f" the cache, {tokens(spent.cache_read_tokens)} read from it,"
-            f" {tokens(spent.output_tokens)} put out{more}",
-            width,
+        spent = (
+            f"{tokens(usage.input_tokens)} fresh, {tokens(usage.cache_creation_tokens)} written to"
+            f" the cache, {tokens(usage.cache_read_tokens)} read from it,"
+            f" {tokens(usage.output_tokens)} put out"
         )
-    yield from labelled_line("id", agent.agent_id, width)
-    yield from labelled_line("model", agent.model or NOTHING, width)
+        yield "spent", spent + more
+    yield "id", agent.agent_id
+    yield "model", agent.model or NOTHING
 
 
-def _injected(
-    given: Iterable[AnswerItemRecord], choice: Injection | None, width: int
+def _injected_lines(
+    rows: Sequence[AnswerItemRecord], choice: Injection | None, width: int
 ) -> Iterator[Content]:
-    rows = list(given)
     if rows:
         yield from section_heading(INJECTED_TITLE)
-        for words in injected_lines(rows):
-            yield from hanging_lines(Content("  "), Content(one_line(words)), width)
-    if choice is None or not (choice.entries or choice.excluded):
-        return
-    if not rows:
+        for row in rows:
+            limit = "" if row.tokens is None else f", at most {row.tokens:,} tokens"
+            source = f"{row.kind.replace('_', ' ')}: {row.from_agent_id or 'its tasks'}"
+            yield from _indented(one_line(f"{source}, {row.text}{limit}"), width)
+    elif choice and (choice.entries or choice.excluded):
         yield from section_heading(INJECTABLE_TITLE)
-        for each in choice.entries:
-            who = each.agent_id or "its tasks"
-            words = f"{each.stage.value.replace('_', ' ')}: {who}, {each.reason}"
-            yield from hanging_lines(Content("  "), Content(one_line(words)), width)
+        for entry in choice.entries:
+            source = f"{entry.stage.value.replace('_', ' ')}: {entry.agent_id or 'its tasks'}"
+            yield from _indented(one_line(f"{source}, {entry.reason}"), width)
         if not choice.entries:
             yield Content.styled("  nothing fits", "$quiet")
-    if choice.excluded:
+    if choice and choice.excluded:
         yield from section_heading(EXCLUDED_TITLE)
         for out in choice.excluded[:MAX_EXCLUDED]:
             words = f"{out.agent_type} {out.agent_id} of {out.session_id[:8]}: {out.reason}"
-            yield from hanging_lines(
-                Content("  "), Content.styled(one_line(words), "$quiet"), width
-            )
+            yield from _indented(one_line(words), width, "$quiet")
         more = len(choice.excluded) - MAX_EXCLUDED
         if more > 0:
             yield Content.styled(f"  … {more} more; `ctxtop inject` lists all", "$quiet")
 
 
-SESSION_BAR_CELLS: Final = 24
-
-
 def session_agents_report(row: AgentTreeRow, width: int) -> Content:
     """Write the report of a session's own row."""
-    session, agents = row.session, row.agents
+    session = row.session
     if session is None:
         return Content(row.key.rstrip("/"))
-    states = Counter(each.status for each in agents)
-    judged = [each.compliance for each in agents if each.compliance]
-    asked = [each for each in judged if each.verdict in PASSED_VERDICTS | FAILED_VERDICTS]
-    failed = sum(each.failed for each in asked)
-    results = [each.result for each in agents if each.result is not None]
-    # An estimate that is still to be made is not made here: the screen never counts tokens.
-    returned = sum(each.estimated_tokens or 0 for each in results)
-    share = returned / session.context.window.tokens
-    lines = [
-        Content.styled(one_line(session.title), "bold $foreground"),
-        Content.styled(f"{session.project}", "$quiet"),
-        gauge(session.context, SESSION_BAR_CELLS)
-        + Content.styled(f"  {tokens_of_window(session.context)}", "$quiet"),
-        Content(""),
-        *labelled_line("agents", str(len(agents)), width),
-        *labelled_line(
-            "states", ", ".join(f"{count} {each.value}" for each, count in states.items()), width
-        ),
-    ]
-    if asked:
+    return Content("\n").join(
+        (
+            Content.styled(one_line(session.title), "bold $foreground"),
+            Content.styled(f"{session.project}", "$quiet"),
+            gauge(session.context, BAR_CELLS)
+            + Content.styled(f"  {tokens_of_window(session.context)}", "$quiet"),
+            Content(""),
+            *labelled_lines(_session_facts(session, row.agents), width),
+        )
+    )
+
+
+def _session_facts(session: Session, agents: Sequence[Agent]) -> Iterator[Fact]:
+    states = Counter(agent.status for agent in agents)
+    yield "agents", str(len(agents))
+    yield "states", ", ".join(f"{count} {status.value}" for status, count in states.items())
+    verdicts = [agent.compliance for agent in agents if agent.compliance]
+    judged = [each for each in verdicts if each.verdict in PASSED_VERDICTS | FAILED_VERDICTS]
+    if judged:
+        failed = sum(each.failed for each in judged)
         style = "$level-warning" if failed else "$foreground"
-        lines += labelled_line("complied", f"{len(asked) - failed} of {len(asked)}", width, style)
+        yield "complied", f"{len(judged) - failed} of {len(judged)}", style
+    results = [agent.result for agent in agents if agent.result is not None]
     if results:
-        words = f"≈{tokens(returned)} tokens, {percent(share)} of its window"
-        lines += labelled_line("gave back", words, width)
-    spent = [each.usage for each in agents if each.usage is not None]
-    if spent:
-        out = sum(each.output_tokens for each in spent)
-        fresh = sum(each.input_tokens + each.cache_creation_tokens for each in spent)
-        lines += labelled_line("spent", f"{tokens(fresh)} new tokens in, {tokens(out)} out", width)
-    return Content("\n").join(lines)
+        # A missing estimate is not made here: the screen never counts tokens.
+        returned = sum(result.estimated_tokens or 0 for result in results)
+        share = percent(returned / session.context.window.tokens)
+        yield "gave back", f"≈{tokens(returned)} tokens, {share} of its window"
+    usages = [agent.usage for agent in agents if agent.usage is not None]
+    if usages:
+        out = sum(usage.output_tokens for usage in usages)
+        new = sum(usage.input_tokens + usage.cache_creation_tokens for usage in usages)
+        yield "spent", f"{tokens(new)} new tokens in, {tokens(out)} out"

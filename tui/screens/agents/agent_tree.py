@@ -1,18 +1,28 @@
-"""Agents as the lines of a tree: who started whom, how full each is, what each returned."""
+"""Agents as the rows of a tree: who started whom, how full each is, what each returned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.model.agent import Agent, AgentStatus
+from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text.compliance_text import short_verdict
-from ...text.formats import duration, fit_left, fit_right, model_name, tokens, used_percent
-from ...text.gauge import LEVEL_STYLES
+from ...text.formats import (
+    NOTHING,
+    duration,
+    fit_left,
+    fit_right,
+    model_name,
+    tokens,
+    used_percent,
+)
+from ...text.gauge import LEVEL_STYLES, MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
+from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
 
 if TYPE_CHECKING:
     from ....core.model.session import Session
@@ -20,12 +30,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An agent and where it stands in the tree."""
+    """An agent and its place in the tree."""
 
     agent: Agent
     prefix: str  # the lines before its name
     descendants: int = 0  # agents that it started, and theirs
-    folded: bool = False  # those are not shown
+    folded: bool = False  # those are hidden
 
 
 def build_agent_tree(agents: Sequence[Agent]) -> list[Branch]:
@@ -34,15 +44,15 @@ def build_agent_tree(agents: Sequence[Agent]) -> list[Branch]:
     children: dict[str | None, list[Agent]] = {}
     for agent in agents:
         parent = agent.parent_agent_id
-        inside = parent in known and parent != agent.agent_id
-        children.setdefault(parent if inside else None, []).append(agent)
+        is_child = parent in known and parent != agent.agent_id
+        children.setdefault(parent if is_child else None, []).append(agent)
     branches: list[Branch] = []
     waiting = _siblings(children.pop(None, []), "")
     while waiting or children:
         branch = waiting.pop() if waiting else Branch(_break_circle(children), "└ ")
         branches.append(branch)
         stem = branch.prefix.replace("├", "│").replace("└", " ")
-        # Taken out when it is placed, and no call of itself: a circle and a long chain end.
+        # Removed when it is placed, and without recursion: a circle and a long chain end.
         waiting += _siblings(children.pop(branch.agent.agent_id, []), stem)
     return _with_descendants(branches)
 
@@ -50,43 +60,34 @@ def build_agent_tree(agents: Sequence[Agent]) -> list[Branch]:
 def fold_tree(
     branches: Iterable[Branch], folded: Collection[str], key: Callable[[Agent], str]
 ) -> Iterator[Branch]:
-    """Leave out what stands below the folded agents, by their keys."""
-    shown: int | None = None
+    """Hide what is below the folded agents, given by their keys."""
+    folded_at: int | None = None
     for branch in branches:
-        if shown is not None and len(branch.prefix) > shown:
+        if folded_at is not None and len(branch.prefix) > folded_at:
             continue
-        shown = None
-        if branch.descendants and key(branch.agent) in folded:
-            shown = len(branch.prefix)
-            branch = Branch(branch.agent, branch.prefix, branch.descendants, folded=True)  # noqa: PLW2901
-        yield branch
+        is_folded = branch.descendants > 0 and key(branch.agent) in folded
+        folded_at = len(branch.prefix) if is_folded else None
+        yield replace(branch, folded=is_folded)
 
 
 def _with_descendants(branches: Sequence[Branch]) -> list[Branch]:
     """Count the descendants of each branch: those that follow it with longer prefixes."""
-    below = [0] * len(branches)
-    # Those that more may stand below: length of the stem, and place.
-    open_: list[tuple[int, int]] = []
+    counts = [len(branches) - place - 1 for place in range(len(branches))]
+    ancestors: list[int] = []
     for place, branch in enumerate(branches):
-        while open_ and open_[-1][0] >= len(branch.prefix):
-            _close(open_, below)
-        open_.append((len(branch.prefix), place))
-    while open_:
-        _close(open_, below)
-    pairs = zip(branches, below, strict=True)
-    return [Branch(each.agent, each.prefix, count) for each, count in pairs]
-
-
-def _close(open_: list[tuple[int, int]], below: list[int]) -> None:
-    _, place = open_.pop()
-    if open_:
-        below[open_[-1][1]] += below[place] + 1
+        while ancestors and len(branches[ancestors[-1]].prefix) >= len(branch.prefix):
+            before = ancestors.pop()
+            counts[before] = place - before - 1
+        ancestors.append(place)
+    return [
+        replace(branch, descendants=count) for branch, count in zip(branches, counts, strict=True)
+    ]
 
 
 def _siblings(agents: Sequence[Agent], stem: str) -> list[Branch]:
     """Draw what one agent started, the first at the list's end, where it is taken from."""
     lines = ["├ "] * (len(agents) - 1) + ["└ "]
-    return [Branch(one, stem + line) for one, line in zip(agents, lines, strict=False)][::-1]
+    return [Branch(agent, stem + line) for agent, line in zip(agents, lines, strict=False)][::-1]
 
 
 def _break_circle(children: dict[str | None, list[Agent]]) -> Agent:
@@ -109,23 +110,26 @@ AGENT_SIGNS: Final = {
 }
 
 RESULT_CELLS: Final = 19
-FILL_CELLS: Final = 5
+PERCENT_COLUMN_CELLS: Final = 5
 MODEL_CELLS: Final = 11
 MODEL_MIN_WIDTH: Final = 64
 MIN_TYPE_CELLS: Final = 12
-MIN_TASK_CELLS: Final = 8
+MIN_TASK_CELLS: Final = 8  # a few letters of a task have no meaning
 
 
 @dataclass(frozen=True, slots=True)
 class TreeColumns:
-    """How many cells the names of a tree take, and its verdicts; 0 where none has one."""
+    """How many cells a tree's names and its verdicts take; 0 if none has one."""
 
     names: int = 0  # with the lines before them
     verdicts: int = 0
 
 
+_UNMEASURED: Final = TreeColumns()
+
+
 def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
-    """Measure a tree, so that what its agents were to do begins in one column."""
+    """Measure a tree, so that its agents' tasks begin in one column."""
     names = (len(each.prefix) + cell_len(each.agent.agent_type) for each in branches)
     verdicts = (cell_len(short_verdict(each.agent.compliance)) for each in branches)
     return TreeColumns(max(names, default=0), max(verdicts, default=0))
@@ -133,36 +137,33 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
 
 def session_root_line(session: Session, width: int) -> Content:
     """Write the line of the session itself, the root of the tree."""
-    context = session.context
-    name = fit_left(f"▾ {session.title}", max(0, width - FILL_CELLS - RESULT_CELLS - 2))
+    context, count = session.context, session.agents
+    name_width = max(0, width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2)
+    agents = count_text(count, "agent") if count else "no agents"
     return Content.assemble(
-        (name, "bold $foreground"),
+        (fit_left(f"▾ {session.title}", name_width), "bold $foreground"),
         " ",
-        (fit_right(used_percent(context), FILL_CELLS), LEVEL_STYLES[context.level]),
+        (fit_right(used_percent(context), PERCENT_COLUMN_CELLS), LEVEL_STYLES[context.level]),
         " ",
-        (fit_right(_count(session.agents), RESULT_CELLS), "$quiet"),
+        (fit_right(agents, RESULT_CELLS), "$quiet"),
     )
 
 
 def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) -> Content:
-    """Write an agent's line; the columns of its tree hold where there is room for them."""
-    agent = branch.agent
-    sign, style = agent_sign(agent)
-    with_model = width >= MODEL_MIN_WIDTH
-    fixed = FILL_CELLS + RESULT_CELLS + 2 + (MODEL_CELLS + 1 if with_model else 0)
-    room = max(0, width - fixed - len(branch.prefix) - 2)
-    context = agent.context
-    parts: list[tuple[str, str]] = [
-        (branch.prefix, "$bar-mark"),
-        (f"{sign} ", style),
-        *name_cells(branch, columns, room),
-        (" ", ""),
-    ]
-    if with_model:
-        parts.append((fit_left(model_name(agent.model), MODEL_CELLS) + " ", "$quiet"))
-    parts.append((fit_right(used_percent(context), FILL_CELLS) + " ", LEVEL_STYLES[context.level]))
-    parts.append((fit_right(returned_text(agent, now_ms), RESULT_CELLS), "$foreground"))
-    return Content.assemble(*parts)
+    """Write an agent's line; the columns of its tree are used if there is room for them."""
+    agent, context = branch.agent, branch.agent.context
+    model = ""
+    if width >= MODEL_MIN_WIDTH:
+        model = fit_left(model_name(agent.model), MODEL_CELLS) + " "
+    name_width = width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2 - len(model)
+    fill = fit_right(used_percent(context), PERCENT_COLUMN_CELLS) + " "
+    return Content.assemble(
+        *_name_parts(branch, columns, name_width),
+        " ",
+        (model, "$quiet"),
+        (fill, LEVEL_STYLES[context.level]),
+        (fit_right(returned_text(agent, now_ms), RESULT_CELLS), "$foreground"),
+    )
 
 
 def agent_sign(agent: Agent) -> tuple[str, str]:
@@ -172,12 +173,22 @@ def agent_sign(agent: Agent) -> tuple[str, str]:
     return AGENT_SIGNS[agent.status]
 
 
-def name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[str, str]]:
-    """Name an agent, then its verdict where there is room for it, then what it was to do."""
+def _name_parts(branch: Branch, columns: TreeColumns, width: int) -> list[tuple[str, str]]:
+    """Write the tree's lines, the agent's sign, its name, its verdict and its task."""
+    sign, style = agent_sign(branch.agent)
+    room = max(0, width - len(branch.prefix) - 2)
+    return [
+        (branch.prefix, "$bar-mark"),
+        (f"{sign} ", style),
+        *_name_cells(branch, columns, room),
+    ]
+
+
+def _name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[str, str]]:
     agent = branch.agent
     verdict = short_verdict(agent.compliance)
     if room < cell_len(agent.agent_type) + cell_len(verdict) + 1:
-        # Its code alone: the sign before the name says already that it failed.
+        # Its code alone: the sign before the name already marks a failure.
         verdict = verdict.rpartition(" ")[2]
     names = columns.names - len(branch.prefix)
     verdicts = columns.verdicts + 1 if columns.verdicts else 0
@@ -185,7 +196,6 @@ def name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[st
         names, verdicts = _narrow_widths(agent, verdict, room)
     failed = agent.compliance is not None and agent.compliance.failed
     rest = room - names - verdicts
-    # A few letters of it say nothing.
     task = f" {agent.description}" if agent.description and rest >= MIN_TASK_CELLS else ""
     return [
         (fit_left(agent.agent_type, names), "$foreground"),
@@ -195,26 +205,178 @@ def name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[st
 
 
 def _narrow_widths(agent: Agent, verdict: str, room: int) -> tuple[int, int]:
-    """Divide a narrow line between a name and its verdict: a sign says the verdict already."""
+    """Divide a narrow line between a name and its verdict, which the sign already shows."""
     verdicts = cell_len(verdict) + 1 if verdict else 0
-    if room - verdicts < min(MIN_TYPE_CELLS, cell_len(agent.agent_type)):
+    type_cells = cell_len(agent.agent_type)
+    if room - verdicts < min(MIN_TYPE_CELLS, type_cells):
         verdicts = 0
     if verdicts:
-        return min(room - verdicts, max(MIN_TYPE_CELLS, cell_len(agent.agent_type))), verdicts
-    name = max(MIN_TYPE_CELLS, cell_len(agent.agent_type), room // 2)
+        return min(room - verdicts, max(MIN_TYPE_CELLS, type_cells)), verdicts
+    name = max(MIN_TYPE_CELLS, type_cells, room // 2)
     return min(room, name if agent.description else room), 0
 
 
 def returned_text(agent: Agent, now_ms: int) -> str:
     """Return the size of the result; without a result, the run time or the status."""
     if agent.result:
-        lines = "1 line" if agent.result.lines == 1 else f"{agent.result.lines} lines"
         estimate = agent.result.estimated_tokens
+        lines = count_text(agent.result.lines, "line")
         return lines if estimate is None else f"{lines} ≈{tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
         return f"running {duration(now_ms - agent.started_at)}"
     return agent.status.label
 
 
-def _count(agents: int) -> str:
-    return "no agents" if not agents else f"{agents} agent{'s' if agents > 1 else ''}"
+def count_text(count: int, thing: str) -> str:
+    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+
+
+def duration_text(agent: Agent, now_ms: int) -> str:
+    """Return how long an agent has run, up to `now_ms` if it is still running."""
+    if agent.started_at is None:
+        return NOTHING
+    end = agent.ended_at if agent.ended_at is not None else now_ms
+    return duration(end - agent.started_at)
+
+
+# The agents' page: the trees of many sessions in a table.
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTreeRow:
+    """A row of the tree: a session, or one of its agents."""
+
+    key: str
+    session: Session | None  # None if the store does not know it yet
+    branch: Branch | None = None  # None for the session itself
+    agents: tuple[Agent, ...] = ()  # of a session's row, those that are shown below it
+    folded: bool = False
+
+    @property
+    def fold_cell(self) -> int | None:
+        """The cell of the fold sign, None if the row cannot be folded."""
+        if self.branch is None:
+            return 0
+        return len(self.branch.prefix) - 2 if self.branch.descendants else None
+
+
+def agent_row_key(agent: Agent) -> str:
+    """Return the key of an agent's row; a session's row has an empty agent id."""
+    return f"{agent.session_id}/{agent.agent_id}"
+
+
+def agent_tree_rows(
+    agents: Iterable[Agent], sessions: Sequence[Session], folded: Collection[str]
+) -> list[AgentTreeRow]:
+    """Put agents below their sessions, in the order of the sessions."""
+    by_session: dict[str, list[Agent]] = {}
+    for agent in agents:
+        by_session.setdefault(agent.session_id, []).append(agent)
+    known = {session.session_id: session for session in sessions}
+    ordered = [session_id for session_id in known if session_id in by_session]
+    ordered += [session_id for session_id in by_session if session_id not in known]
+    rows: list[AgentTreeRow] = []
+    for session_id in ordered:
+        session, own = known.get(session_id), by_session[session_id]
+        key = f"{session_id}/"
+        is_folded = key in folded
+        rows.append(AgentTreeRow(key, session, agents=tuple(own), folded=is_folded))
+        if not is_folded:
+            branches = fold_tree(build_agent_tree(own), folded, agent_row_key)
+            rows += (
+                AgentTreeRow(agent_row_key(branch.agent), session, _with_fold_sign(branch))
+                for branch in branches
+            )
+    return rows
+
+
+def _with_fold_sign(branch: Branch) -> Branch:
+    """Put the fold sign into the lines before a name."""
+    sign = FOLD_SIGNS[branch.folded] if branch.descendants else "─"
+    return replace(branch, prefix=f"{branch.prefix[:-1]}{sign} ")
+
+
+MIN_NAME_CELLS: Final = 52
+"""For a name, its verdict and a word of its task; before it is shorter other columns leave."""
+
+MAX_BAR_CELLS: Final = 20
+
+
+def agent_columns(
+    width: int, now_ms: int = 0, tree: TreeColumns = _UNMEASURED
+) -> list[ScreenColumn[AgentTreeRow]]:
+    """Choose the columns that fit; the name and the gauge share what is left over."""
+    columns: list[ScreenColumn[AgentTreeRow]] = [
+        Column("  agent", lambda row: lambda cells: _name(row, tree, cells), cells=MIN_NAME_CELLS),
+        Column(" model", _model_cell, cells=MODEL_CELLS + 1, priority=3),
+        Column(" context", _gauge_cells, cells=1 + MIN_GAUGE_CELLS + PERCENT_CELLS),
+        Column(" of", _window_cell, cells=10, priority=1),
+        Column("took", lambda row: _duration_cell(row, now_ms), right=True, cells=7, priority=2),
+        Column(
+            "gave back",
+            lambda row: _returned_cell(row, now_ms),
+            right=True,
+            cells=RESULT_CELLS + 1,
+        ),
+    ]
+    fitting = fitting_columns(columns, width, lambda shown: total_cells(shown, 0))
+    spare = width - total_cells(fitting, 0)
+    longer = min(max(0, spare) // 3, MAX_BAR_CELLS - MIN_GAUGE_CELLS)
+    more = {"  agent": max(spare - longer, -MIN_NAME_CELLS), " context": longer}
+    return [replace(each, cells=each.cells + more.get(each.header, 0)) for each in fitting]
+
+
+def _name(row: AgentTreeRow, tree: TreeColumns, cells: int) -> Content:
+    if row.branch is None:
+        return _session_name(row, cells)
+    parts = _name_parts(row.branch, tree, cells)
+    if row.branch.folded:
+        # The name is cut to make room for the number of folded descendants.
+        count = f" +{row.branch.descendants}"
+        *before, (last, style) = parts
+        cut = fit_left(last, max(0, cell_len(last) - len(count)))
+        parts = [*before, (cut, style), (count, "$quiet")]
+    return Content.assemble(*parts)
+
+
+def _session_name(row: AgentTreeRow, cells: int) -> Content:
+    session = row.session
+    name = f"{FOLD_SIGNS[row.folded]} {session.title if session else row.key[:8]}"
+    project = f"  {session.project}" if session else ""
+    rest = cells - cell_len(name)
+    if not project or rest < cell_len(project):
+        return Content.styled(fit_left(name, cells), "bold $foreground")
+    return Content.assemble((name, "bold $foreground"), (fit_left(project, rest), "$quiet"))
+
+
+def _model_cell(row: AgentTreeRow) -> Cell:
+    source = row.branch.agent if row.branch else row.session
+    return Cell(f" {model_name(source.model)}" if source else "", "$quiet")
+
+
+def _gauge_cells(row: AgentTreeRow) -> Cell | Drawing:
+    source = row.branch.agent if row.branch else row.session
+    if source is None:
+        return Cell("")
+    return lambda cells: Content(" ") + gauge(source.context, cells - 1 - PERCENT_CELLS)
+
+
+def _window_cell(row: AgentTreeRow) -> Cell:
+    source = row.branch.agent if row.branch else row.session
+    if source is None:
+        return Cell("")
+    context = source.context
+    window = NOTHING if context.tokens is None else f"of {tokens(context.window.tokens)}"
+    return Cell(f" {window}", "$quiet")
+
+
+def _duration_cell(row: AgentTreeRow, now_ms: int) -> Cell:
+    return Cell(duration_text(row.branch.agent, now_ms), "$quiet") if row.branch else Cell("")
+
+
+def _returned_cell(row: AgentTreeRow, now_ms: int) -> Cell:
+    if row.branch is not None:
+        return Cell(returned_text(row.branch.agent, now_ms), "$foreground")
+    failed = sum(1 for agent in row.agents if agent.compliance and agent.compliance.failed)
+    count = count_text(len(row.agents), "agent")
+    return Cell(f"{count} ✗{failed}" if failed else count, "$quiet") if row.session else Cell("")

@@ -1,14 +1,15 @@
-"""The agents' page: the agents of one, of the live or of all sessions; types; findings."""
+"""The page of one agent; and the agents' page with tabs for agents, types and findings."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import ClassVar, Final
+from typing import TYPE_CHECKING, ClassVar, Final
 
-from textual import on
-from textual.binding import Binding, BindingType
+from msgspec.structs import replace
+from textual import events, on
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.content import Content
 from textual.widget import Widget
@@ -18,23 +19,118 @@ from ....core.model.agent import Agent
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...widgets.filter_bar import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
 from ...widgets.text_pane import Pager
 from ..fleet.fleet_actions import ZoomableScreen
-from ..page import Page, RefreshingQuery
-from .agent_details import AgentDetails, read_agent_details
+from ..page import Page, ReadingScreen, RefreshingQuery, text_width
+from .agent_report import (
+    NO_DETAILS,
+    AgentDetails,
+    agent_report,
+    agent_result_text,
+    read_agent_details,
+    read_injection_choice,
+)
 from .agent_tabs import AgentTreePane, FindingPane, TabArrangement, TabData, TabPane, TypePane
-from .agents_table import (
+from .agent_tree import agent_row_key
+from .agents_overview import (
     NONCOMPLIANT_WORD,
     AgentScope,
     AgentsOverview,
-    agent_row_key,
     read_agents_overview,
     toggle_word,
 )
+
+if TYPE_CHECKING:
+    from ....core.injection.context_selection import Injection
+
+
+class AgentScreen(ReadingScreen):
+    """An agent's verdict, result, task, context, and what was injected; follows the agent."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [bind("y", "copy", "Copy", "copy the result", "copy")]
+
+    def __init__(self, agent: Agent, title: str, width: int, now_ms: int) -> None:
+        """Show an agent of the session called `title`, on a screen of `width` cells."""
+        self._agent = agent
+        self._detail = NO_DETAILS
+        self._width = text_width(width)
+        self._reading: Final = RefreshingQuery(self, self._query, self._take)
+        name = f"{agent.agent_type} {agent.description}"
+        report = agent_report(agent, NO_DETAILS, self._width, now_ms)
+        super().__init__(title, name, content=report, session_id=agent.session_id)
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._reading.refresh_now()
+        self._ask_choice()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self._width = text_width(event.size.width)
+        self._draw()
+
+    def show_view(self, view: FleetView) -> None:
+        del view
+        if self.is_attached:
+            self._reading.refresh_soon()
+
+    def action_copy(self) -> None:
+        """Copy its result, or its id if there is none."""
+        agent = self._agent
+        if text := agent_result_text(agent):
+            self.app.copy(text, f"result of {agent.agent_type}")
+        else:
+            self.app.copy(agent.agent_id, f"id of {agent.agent_type}")
+
+    @property
+    def _sessions(self) -> Sequence[Session]:
+        return self.app.view.sessions if self.app.view else ()
+
+    def _ask_choice(self) -> None:
+        agent, policies = self._agent, self.app.feed.policies
+        projects = self.app.places.folder.projects
+        session = next(
+            (each for each in self._sessions if each.session_id == agent.session_id), None
+        )
+        if session is not None:
+            self.look_up(
+                lambda db: read_injection_choice(db, projects, agent, session, policies),
+                self._take_choice,
+            )
+
+    def _take_choice(self, found: Injection | Problem | None) -> None:
+        if found is not None and not isinstance(found, Problem):
+            self._detail = replace(self._detail, injection_choice=found)
+            self._draw()
+
+    def _query(self) -> Callable[[sqlite3.Connection], tuple[Agent, AgentDetails]]:
+        sessions, agent = self._sessions, self._agent
+        policies, projects = self.app.feed.policies, self.app.places.folder.projects
+
+        def read(db: sqlite3.Connection) -> tuple[Agent, AgentDetails]:
+            from ....core.store.readers.fleet_reader import read_agents
+
+            found = read_agents(db, sessions, [agent.session_id], policies)
+            newest = next((each for each in found if each.agent_id == agent.agent_id), agent)
+            return newest, read_agent_details(db, projects, newest)
+
+        return read
+
+    def _take(self, found: tuple[Agent, AgentDetails] | Problem) -> None:
+        if not isinstance(found, Problem):
+            self._agent, detail = found
+            self._detail = replace(detail, injection_choice=self._detail.injection_choice)
+            self._draw()
+
+    def _draw(self) -> None:
+        report = agent_report(self._agent, self._detail, self._width, self.app.now_ms())
+        if not report.is_same(self._content):
+            self.show(report)
+
 
 CRUMB: Final = "agents"
 
@@ -50,32 +146,19 @@ class AgentsScreen(Page, ZoomableScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-beside")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (36, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("1", "tab('agents')", "Agents", show=False, tooltip="the tree", id="agents_tab"),
-        Binding("2", "tab('types')", "Types", show=False, tooltip="by type", id="types_tab"),
-        Binding(
-            "3",
-            "tab('findings')",
-            "Findings",
-            show=False,
-            tooltip="what reviewers found",
-            id="findings_tab",
-        ),
-        Binding("a", "scope", "Scope", tooltip="of this session, the live ones, all", id="scope"),
-        Binding("slash", "filter", "Filter", key_display="/", tooltip="filter", id="filter"),
-        Binding(
-            "v", "broke", "Broke", show=False, tooltip="only those that broke a rule", id="broke"
-        ),
-        Binding("s", "sort", "Sort", show=False, tooltip="sort: started, newest …", id="sort"),
-        Binding(
-            "left", "fold", "Fold", show=False, tooltip="fold, or go to what it is below", id="fold"
-        ),
-        Binding("right", "unfold", "Unfold", show=False, tooltip="unfold", id="unfold"),
-        Binding(
-            "y", "copy", "Copy", show=False, tooltip="copy the result, or the finding", id="copy"
-        ),
-        Binding("x", "export", "Export", tooltip="export what is shown as Markdown", id="export"),
-        Binding("z", "zoom", "Zoom", show=False, tooltip="the report alone, or both", id="zoom"),
-        Binding("escape", "back", "Back", key_display="Esc", tooltip="back", id="back"),
+        bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),
+        bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),
+        bind_hidden("3", "tab('findings')", "Findings", "what reviewers found", "findings_tab"),
+        bind("a", "scope", "Scope", "of this session, the live ones, all", "scope"),
+        bind("slash", "filter", "Filter", "filter", "filter", key_display="/"),
+        bind_hidden("v", "broke", "Broke", "only those that broke a rule", "broke"),
+        bind_hidden("s", "sort", "Sort", "sort: started, newest …", "sort"),
+        bind_hidden("left", "fold", "Fold", "fold, or go to what it is below", "fold"),
+        bind_hidden("right", "unfold", "Unfold", "unfold", "unfold"),
+        bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
+        bind("x", "export", "Export", "export what is shown as Markdown", "export"),
+        bind_hidden("z", "zoom", "Zoom", "the report alone, or both", "zoom"),
+        bind("escape", "back", "Back", "back", "back", key_display="Esc"),
     ]
 
     def __init__(self, session: Session | None, agent_type: str = "") -> None:
@@ -85,23 +168,21 @@ class AgentsScreen(Page, ZoomableScreen):
         super().__init__(*crumbs, CRUMB, *named, session_id=session.session_id if session else None)
         first = AgentScope.SESSION if session else AgentScope.ALL if agent_type else AgentScope.LIVE
         words = f"type:{agent_type}" if agent_type else ""
-        self._standings: Final = {
+        self._arrangements: Final = {
             "agents": TabArrangement(first, words),
             "types": TabArrangement(AgentScope.ALL),
             "findings": TabArrangement(first),
         }
-        self._own_words: Final = words
-        """What the page is about: not taken away by Esc."""
+        self._own_words: Final = words  # what the page is about: Esc does not remove it
         self._tab = "agents"
-        self._gathered: dict[AgentScope, AgentsOverview] = {}
+        self._overviews: dict[AgentScope, AgentsOverview] = {}
         self._details: Final[dict[str, AgentDetails]] = {}
         self._report = Content("")
         self._shown_key: str | None = None
-        self._reading: Final = RefreshingQuery(self, self._question, self._take)
-        self._looking: Final = RefreshingQuery(self, self._detail_question, self._take_detail)
+        self._reading: Final = RefreshingQuery(self, self._overview_query, self._take_overview)
+        self._detail_reading: Final = RefreshingQuery(self, self._detail_query, self._take_detail)
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the tabs, the lists, and the report."""
         yield TabBar(id="tabs")
         with Horizontal(id="body"):
             with ContentSwitcher(initial=self._tab, id="lists"):
@@ -113,7 +194,6 @@ class AgentsScreen(Page, ZoomableScreen):
         yield FilterBar()
 
     def on_mount(self) -> None:
-        """Read, and say so meanwhile."""
         for pane in self.query(TabPane):
             pane.empty = "reading …"
         self._pane.rows.focus()
@@ -125,41 +205,40 @@ class AgentsScreen(Page, ZoomableScreen):
         return self.query_one(f"#{self._tab}", TabPane)
 
     @property
-    def _standing(self) -> TabArrangement:
-        return self._standings[self._tab]
+    def _arrangement(self) -> TabArrangement:
+        return self._arrangements[self._tab]
 
     @property
     def _sessions(self) -> Sequence[Session]:
         return self.app.view.sessions if self.app.view else ()
 
-    # What is read.
+    # Reading.
 
     def show_view(self, view: FleetView) -> None:
-        """Read again where there may be something new."""
         del view
         if self.is_attached:
             self._reading.refresh_soon()
 
-    def _question(self) -> Callable[[sqlite3.Connection], AgentsOverview]:
+    def _overview_query(self) -> Callable[[sqlite3.Connection], AgentsOverview]:
         return partial(
             read_agents_overview,
-            scope=self._standing.scope,
+            scope=self._arrangement.scope,
             session_id=self.session_id,
             sessions=self._sessions,
             policies=self.app.feed.policies,
         )
 
-    def _take(self, found: AgentsOverview | Problem) -> None:
+    def _take_overview(self, found: AgentsOverview | Problem) -> None:
         if isinstance(found, Problem):
             self._pane.empty = one_line(str(found))
             return
-        self._gathered[found.scope] = found
+        self._overviews[found.scope] = found
         self.draw()
-        self._looking.refresh_soon()
-        if self._standing.scope is not found.scope:
+        self._detail_reading.refresh_soon()
+        if self._arrangement.scope is not found.scope:
             self._reading.refresh_now()
 
-    def _detail_question(self) -> Callable[[sqlite3.Connection], tuple[str, AgentDetails] | None]:
+    def _detail_query(self) -> Callable[[sqlite3.Connection], tuple[str, AgentDetails] | None]:
         agent = self._agent
         if agent is None:
             return lambda _: None
@@ -168,13 +247,13 @@ class AgentsScreen(Page, ZoomableScreen):
 
     def _take_detail(self, found: tuple[str, AgentDetails] | Problem | None) -> None:
         if isinstance(found, tuple):
-            # One is kept: another one's is read in a few milliseconds.
+            # Only one is kept: another agent's details are read in a few milliseconds.
             self._details.clear()
             self._details[found[0]] = found[1]
             self._draw_report()
         agent = self._agent
         if agent is not None and agent_row_key(agent) not in self._details:
-            self._looking.refresh_soon()
+            self._detail_reading.refresh_soon()
 
     @property
     def _agent(self) -> Agent | None:
@@ -183,44 +262,42 @@ class AgentsScreen(Page, ZoomableScreen):
     # Drawing.
 
     def draw(self) -> None:
-        """Draw the tab that is shown."""
-        gathered = self._gathered.get(self._standing.scope)
-        if gathered is not None:
+        """Draw the current tab."""
+        overview, arrangement = self._overviews.get(self._arrangement.scope), self._arrangement
+        if overview is not None:
             now_ms = self.app.now_ms()
-            self._pane.draw(
-                TabData(gathered, self._sessions, self._standing, now_ms, self._details)
-            )
+            self._pane.draw(TabData(overview, self._sessions, arrangement, now_ms, self._details))
         self._draw_tabs()
         self._draw_report()
 
     def _draw_tabs(self) -> None:
-        words = []
-        for number, name in zip("¹²³", TABS, strict=True):
-            words.append(f"{number} {name.capitalize()}{self._count(name)}")
-        standing = self._standing
-        order = standing.order.value if self._tab == "agents" else ""
-        filtered = f"/{standing.filter_text}" if standing.filter_text else ""
-        note = " · ".join(filter(None, (standing.scope.value, order, filtered)))
-        self.query_one(TabBar).show(TABS.index(self._tab), words, note=note)
+        titles = [
+            f"{number} {name.capitalize()}{self._count(name)}"
+            for number, name in zip("¹²³", TABS, strict=True)
+        ]
+        arrangement = self._arrangement
+        order = arrangement.order.value if self._tab == "agents" else ""
+        words = f"/{arrangement.filter_text}" if arrangement.filter_text else ""
+        note = " · ".join(filter(None, (arrangement.scope.value, order, words)))
+        self.query_one(TabBar).show(TABS.index(self._tab), titles, note=note)
 
-    def _count(self, name: str) -> str:
-        standing = self._standings[name]
-        gathered = self._gathered.get(standing.scope)
-        if gathered is None:
+    def _count(self, tab: str) -> str:
+        arrangement = self._arrangements[tab]
+        overview = self._overviews.get(arrangement.scope)
+        if overview is None:
             return ""
-        pane = self.query_one(f"#{name}", TabPane)
-        count = pane.count_all(gathered)
-        return f" {pane.count():,} of {count:,}" if standing.filter_text else f" {count:,}"
+        matching = self.query_one(f"#{tab}", TabPane).count()
+        shown = f" {matching:,} of" if arrangement.filter_text else ""
+        return f"{shown} {overview.count(tab):,}"
 
     def _draw_report(self) -> None:
         detail = self.query_one("#detail", Pager)
         if not detail.display:
             return
         pane = self._pane
-        report = pane.report(max(1, detail.size.width - DETAIL_FRAME))
-        report = report or Content("")
+        report = pane.report(max(1, detail.size.width - DETAIL_FRAME)) or Content("")
         if not report.is_same(self._report):
-            # An update is a layout of all that scrolls.
+            # An update lays out all that scrolls.
             self._report = report
             self.query_one("#report", Static).update(report)
         key = f"{self._tab} {pane.key}"
@@ -228,10 +305,10 @@ class AgentsScreen(Page, ZoomableScreen):
             self._shown_key = key
             detail.scroll_home(animate=False)
 
-    # What a person does.
+    # Actions.
 
     def action_tab(self, name: str) -> None:
-        """Go to a tab; each keeps its own place, scope and filter."""
+        """Go to a tab; each keeps its own cursor, scope and filter."""
         self._leave_filter()
         self._tab = name
         self.query_one("#lists", ContentSwitcher).current = name
@@ -242,15 +319,15 @@ class AgentsScreen(Page, ZoomableScreen):
         self.call_after_refresh(self.draw)
 
     def action_scope(self) -> None:
-        """Show those of other sessions: this one's, the live ones', all."""
+        """Switch to the next scope: this session, the live ones, all."""
         scopes = [each for each in AgentScope if self.session_id or each is not AgentScope.SESSION]
-        place = scopes.index(self._standing.scope)
-        self._standing.scope = scopes[(place + 1) % len(scopes)]
+        place = scopes.index(self._arrangement.scope)
+        self._arrangement.scope = scopes[(place + 1) % len(scopes)]
         self._read_scope()
         self.draw()
 
     def _read_scope(self) -> None:
-        if self._standing.scope not in self._gathered:
+        if self._arrangement.scope not in self._overviews:
             self._pane.empty = "reading …"
             self._pane.show_rows([])
             self._reading.refresh_now()
@@ -258,41 +335,37 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_soon()
 
     def action_sort(self) -> None:
-        """Sort agents in another way."""
-        self._standing.order = self._standing.order.next
+        self._arrangement.order = self._arrangement.order.next
         self.draw()
 
     def action_broke(self) -> None:
-        """Show only those that broke a rule, or all again."""
+        """Show only noncompliant agents, or all again."""
         if self._tab != "findings":
-            self._standing.filter_text = toggle_word(self._standing.filter_text, NONCOMPLIANT_WORD)
-            self.draw()
+            self._set_words(toggle_word(self._arrangement.filter_text, NONCOMPLIANT_WORD))
 
     def action_fold(self) -> None:
-        """Fold the marked row; where it cannot be, go to the one that it is below."""
+        """Fold the marked row; if it cannot be folded, go to the one above it in the tree."""
         pane, key = self._pane, self._pane.key
         if key is None:
             return
-        if key in pane.foldable() and key not in self._standing.folded:
-            self._standing.folded.add(key)
+        if pane.can_fold(key) and key not in self._arrangement.folded:
+            self._arrangement.folded.add(key)
             self.draw()
         elif above := pane.parent_of(key):
             pane.highlight(above)
 
     def action_unfold(self) -> None:
-        """Show what is below the marked row."""
         key = self._pane.key
-        if key in self._standing.folded:
-            self._standing.folded.discard(key)
+        if key in self._arrangement.folded:
+            self._arrangement.folded.discard(key)
             self.draw()
 
     @on(FoldList.Folded)
     def _fold(self, event: FoldList.Folded) -> None:
-        self._standing.folded ^= {event.key}
+        self._arrangement.folded ^= {event.key}
         self.draw()
 
     def action_copy(self) -> None:
-        """Copy the marked row's text."""
         found = self._pane.copy_text()
         if found:
             self.app.copy(*found)
@@ -312,20 +385,16 @@ class AgentsScreen(Page, ZoomableScreen):
         """Show the report alone, or beside the list again."""
         detail = self.query_one("#detail")
         self.zoom(None if self.zoomed else detail)
-        if self.zoomed:
-            detail.focus()
-        else:
-            self._pane.rows.focus()
+        (detail if self.zoomed else self._pane.rows).focus()
         self.call_after_refresh(self.draw)
 
     def action_filter(self) -> None:
-        """Type a filter."""
-        said = (
+        placeholder = (
             "words, severity:, file:, type:, project:, -not …"
             if self._tab == "findings"
             else "words, type:, verdict:, model:, is:running, broke:, -not …"
         )
-        self.query_one(FilterBar).open(self._standing.filter_text, said)
+        self.query_one(FilterBar).open(self._arrangement.filter_text, placeholder)
 
     def action_back(self) -> None:
         """Undo the last step: the report alone, the filter; then leave."""
@@ -333,9 +402,8 @@ class AgentsScreen(Page, ZoomableScreen):
             self.action_zoom()
         elif not self._pane.rows.has_focus:
             self._pane.rows.focus()
-        elif self._standing.filter_text != self._base_words:
-            self._standing.filter_text = self._base_words
-            self.draw()
+        elif self._arrangement.filter_text != self._base_words:
+            self._set_words(self._base_words)
         else:
             self.action_leave()
 
@@ -343,7 +411,11 @@ class AgentsScreen(Page, ZoomableScreen):
     def _base_words(self) -> str:
         return self._own_words if self._tab == "agents" else ""
 
-    # What the widgets say.
+    def _set_words(self, words: str) -> None:
+        self._arrangement.filter_text = words
+        self.draw()
+
+    # Messages of the widgets.
 
     @on(TabBar.Chosen)
     def _click_tab(self, event: TabBar.Chosen) -> None:
@@ -351,18 +423,16 @@ class AgentsScreen(Page, ZoomableScreen):
 
     @on(FilterBar.Typed)
     def _type(self, event: FilterBar.Typed) -> None:
-        self._standing.filter_text = one_line(event.words)
-        self.draw()
+        self._set_words(one_line(event.words))
 
     @on(FilterBar.Cleared)
-    def _clear(self) -> None:
-        self._standing.filter_text = self._base_words
+    def _clear_filter(self) -> None:
         self._leave_filter()
-        self.draw()
+        self._set_words(self._base_words)
 
     @on(FilterBar.Done)
     def _leave_filter(self) -> None:
-        # The line of the tabs says the words that stand.
+        # The line of the tabs shows the filter.
         self.query_one(FilterBar).display = False
         self._pane.rows.focus()
 
@@ -370,7 +440,7 @@ class AgentsScreen(Page, ZoomableScreen):
     def _mark(self) -> None:
         self._draw_report()
         if self.query_one("#detail").display:
-            self._looking.refresh_now()
+            self._detail_reading.refresh_now()
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
@@ -382,30 +452,27 @@ class AgentsScreen(Page, ZoomableScreen):
             self._open_finding(event.key)
 
     def _open_agent_row(self, key: str) -> None:
-        line = self.query_one(AgentTreePane).line(key)
-        if line is None:
-            return
-        if line.branch is not None:
-            self._open_agent(line.branch.agent)
-        elif line.session is not None:
-            self.app.open_session(line.session)
+        row = self.query_one(AgentTreePane).tree_row(key)
+        if row and row.branch is not None:
+            self._open_agent(row.branch.agent)
+        elif row and row.session is not None:
+            self.app.open_session(row.session)
 
     def _open_finding(self, key: str) -> None:
-        line = self.query_one(FindingPane).line(key)
-        if line is None:
+        row = self.query_one(FindingPane).finding_row(key)
+        if row is None:
             return
-        if line.finding is None:
+        if row.finding is None:
             self._fold(FoldList.Folded(self._pane, key))
             return
-        said = line.finding.reviews[0]
-        gathered = self._gathered[self._standing.scope]
-        for agent in gathered.agents:
-            if (agent.session_id, agent.agent_id) == (said.session_id, said.agent_id):
+        review = row.finding.reviews[0]
+        for agent in self._overviews[self._arrangement.scope].agents:
+            if (agent.session_id, agent.agent_id) == (review.session_id, review.agent_id):
                 self._open_agent(agent)
                 return
 
     def _open_agent(self, agent: Agent) -> None:
-        titles = {each.session_id: each.title for each in self._sessions}
+        titles = {session.session_id: session.title for session in self._sessions}
         self.app.open_agent(agent, titles.get(agent.session_id, agent.session_id[:8]))
 
     @on(Rows.RoomChanged)

@@ -1,0 +1,192 @@
+"""The agents of one, of the live or of all sessions; which of them and their findings are shown.
+
+retry -draft                       in type, task, model, state, verdict; - or ! negates
+type:reviewer  model:opus          in that field
+verdict:forced  verdict:V05        with that verdict, or with that code
+is:running  is:done  is:failed     in that state; `running` alone does it too
+broke:                             noncompliant
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING, Final
+
+from ....core.compliance.findings import FAILED_VERDICTS, finding_labels
+from ....core.compliance.run_verdict import DEFAULT_CHARS_PER_TOKEN
+from ....core.model.agent import Agent, AgentStatus
+from ....core.model.filter_language import Fields, fields_filter
+from ...text.compliance_text import VERDICT_NAMES
+from ...text.formats import model_name
+from ...ui_state import CycleEnum
+
+if TYPE_CHECKING:
+    from ....core.measure.agent_compliance import (
+        AgentTypeCompliance,
+        ComplianceSummary,
+        GroupedFinding,
+    )
+    from ....core.model.session import Session
+    from ....core.policy.resolve import Policies
+
+
+class AgentScope(Enum):
+    """Whose agents are shown; `a` goes from one to the next."""
+
+    SESSION = "this session"
+    LIVE = "live sessions"
+    ALL = "all sessions"
+
+
+@dataclass(frozen=True, slots=True)
+class AgentsOverview:
+    """The agents of a scope at one moment."""
+
+    scope: AgentScope
+    agents: tuple[Agent, ...]  # in the order they started
+    compliance: ComplianceSummary
+    findings: tuple[GroupedFinding, ...]  # of their reviewers, newest review first
+
+    def count(self, tab: str) -> int:
+        """Count what a tab shows without a filter."""
+        return len(
+            {"agents": self.agents, "types": self.compliance.types, "findings": self.findings}[tab]
+        )
+
+
+def read_agents_overview(
+    db: sqlite3.Connection,
+    scope: AgentScope,
+    session_id: str | None,
+    sessions: Sequence[Session],
+    policies: Policies,
+) -> AgentsOverview:
+    """Read the agents of a scope, and sum them up as `ctxtop compliance` does."""
+    from ....core.compliance.judge import compliance_settings
+    from ....core.measure.agent_compliance import group_findings, summarize_compliance
+    from ....core.store.readers.fleet_reader import read_agents
+
+    ids = {
+        AgentScope.SESSION: [session_id or ""],
+        AgentScope.LIVE: [session.session_id for session in sessions if session.live],
+    }
+    agents = read_agents(db, sessions, ids.get(scope), policies)
+    summary = summarize_compliance(agents, compliance_settings(policies.common))
+    projects = {session.session_id: session.project for session in sessions}
+    findings = tuple(group_findings(summary.findings, projects))
+    return AgentsOverview(scope, tuple(agents), summary, findings)
+
+
+NONCOMPLIANT_WORD: Final = "broke:"  # the word that `v` adds to the filter and removes again
+
+
+class AgentOrder(CycleEnum):
+    """How those that one agent started are sorted; `s` goes from one to the next."""
+
+    STARTED = "as started"
+    NEWEST = "newest"
+    FULLEST = "fullest"
+    LARGEST = "largest result"
+
+
+def filter_agents(
+    agents: Iterable[Agent], words: str, order: AgentOrder = AgentOrder.STARTED
+) -> list[Agent]:
+    """Return the agents that match every word, sorted by `order`."""
+    matches = _filter(words)
+    chosen = [agent for agent in agents if matches(_agent_fields(agent))] if words else list(agents)
+    if order is not AgentOrder.STARTED:
+        chosen.sort(key=_SORT_KEYS[order])
+    return chosen
+
+
+def filter_findings(found: Iterable[GroupedFinding], words: str) -> list[GroupedFinding]:
+    """Return the findings that match every word.
+
+    Words may be qualified: `severity:`, `file:`, `type:`, `project:`.
+    """
+    matches = _filter(words)
+    return [each for each in found if matches(_finding_fields(each))]
+
+
+def filter_types(
+    found: Iterable[AgentTypeCompliance], words: str
+) -> dict[str, AgentTypeCompliance]:
+    """Return the agent types that match every word, by name."""
+    matches = _filter(words)
+    return {each.name: each for each in found if matches(_type_fields(each))}
+
+
+def _filter(words: str) -> Callable[[Fields], bool]:
+    return fields_filter(words, (NONCOMPLIANT_WORD[:-1],))
+
+
+def toggle_word(words: str, word: str) -> str:
+    """Add a word to a filter, or remove it."""
+    listed = words.split()
+    return " ".join(
+        [each for each in listed if each != word] if word in listed else [*listed, word]
+    )
+
+
+def _agent_fields(agent: Agent) -> Fields:
+    verdict = agent.compliance
+    fields = {
+        "type": agent.agent_type,
+        "model": f"{agent.model} {model_name(agent.model)}",
+        "is": "completed done" if agent.status is AgentStatus.COMPLETED else agent.status.label,
+        "task": agent.description,
+        "id": agent.agent_id,
+    }
+    if verdict is not None:
+        codes = " ".join(finding_labels((*verdict.violations, *verdict.warnings)))
+        fields["verdict"] = f"{verdict.verdict.value} {VERDICT_NAMES[verdict.verdict]} {codes}"
+    if verdict is not None and verdict.failed:
+        fields["broke"] = ""
+    return {key: value.casefold() for key, value in fields.items()}
+
+
+def _type_fields(found: AgentTypeCompliance) -> Fields:
+    fields = {
+        "type": found.name.casefold(),
+        "format": " ".join(each.value for each in found.formats),
+        "verdict": " ".join(f"{each.value} {VERDICT_NAMES[each]}" for each in found.last_verdicts),
+        "is": "running" if found.running else "",
+    }
+    if any(found.score.verdicts[each] for each in FAILED_VERDICTS):
+        fields["broke"] = ""
+    return fields
+
+
+def _finding_fields(found: GroupedFinding) -> Fields:
+    fields = {
+        "severity": found.finding.severity,
+        "file": found.finding.path,
+        "project": found.project,
+        "type": " ".join(review.agent_type for review in found.reviews),
+        "text": f"{found.location} {found.finding.text}",
+    }
+    return {key: value.casefold() for key, value in fields.items()}
+
+
+def _result_tokens(agent: Agent) -> int:
+    result = agent.result
+    if result is None:
+        return -1
+    estimate = result.estimated_tokens
+    return result.chars // DEFAULT_CHARS_PER_TOKEN if estimate is None else estimate
+
+
+_SORT_KEYS: Final[dict[AgentOrder, Callable[[Agent], tuple[float, str]]]] = {
+    AgentOrder.NEWEST: lambda agent: (
+        -(agent.ended_at or agent.started_at or 0)
+        if agent.status is not AgentStatus.RUNNING
+        else float("-inf"),
+        agent.agent_id,
+    ),
+    AgentOrder.FULLEST: lambda agent: (-(agent.context.ratio or 0.0), agent.agent_id),
+    AgentOrder.LARGEST: lambda agent: (-_result_tokens(agent), agent.agent_id),
+}
