@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.screens.agents.agents_screen import AgentScreen, AgentsScreen
 from ctxtop.tui.screens.agents.agents_overview import AgentScope
+from ctxtop.tui.screens.agents.agents_screen import AgentScreen, AgentsScreen
 from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.widgets.filter_bar import FilterBar
