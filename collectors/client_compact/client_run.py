@@ -1,12 +1,12 @@
 """Run the client without a screen, for one prompt in a session that nobody has open.
 
-It is started only in the folder in which the session began, and only where the client itself
+It is started only in the folder in which the session began, and only if the client itself
 trusts that folder: without a screen it asks nobody, and runs what the project's settings name.
 
-As 2.1.329 keeps it (seen), trust is `projects[FOLDER].hasTrustDialogAccepted` in .claude.json.
-FOLDER is the repository's root, for a worktree the root of the repository that it belongs to, and
-without git the folder itself. What lies below a trusted folder is trusted too, up to the root of
-its own repository: a repository that was cloned into a trusted one is not.
+In 2.1.329 (seen), trust is `projects[FOLDER].hasTrustDialogAccepted` in .claude.json. FOLDER is
+the repository's root, for a worktree the root of the repository that it belongs to, and without
+git the folder itself. What is below a trusted folder is trusted too, up to the root of its own
+repository: a repository that was cloned into a trusted one is not.
 """
 
 from __future__ import annotations
@@ -26,16 +26,10 @@ from ...core.transcript.sanitize import sanitize_path, sanitize_title
 from ..places import claude_config_dir as default_folder
 from ..plugin.compact_requests import is_session_id
 
-STATE_FILE_NAME: Final = ".claude.json"
-
-_OLD_STATE_FILE_NAME: Final = ".config.json"
-"""In the client's folder; where it is there, the client reads it instead."""
-
-MAX_STATE_BYTES: Final = 64 * 1024 * 1024
-"""The client keeps a history and caches in it, some megabytes."""
-
-_MAX_LINK_BYTES: Final = 4096
-"""Of a file that names one path: `.git` of a worktree, and the way back."""
+MAX_STATE_BYTES: Final = 64 * 1024 * 1024  # the client keeps megabytes of caches in its state
+_MAX_LINK_BYTES: Final = (
+    4096  # of a file that names one path: `.git` of a worktree, and its back link
+)
 
 
 class _ProjectState(msgspec.Struct, rename="camel"):
@@ -50,63 +44,59 @@ _decode: Final = msgspec.json.Decoder(_ClientState).decode
 
 
 def state_file(config_dir: Path | None, environ: Mapping[str, str], home: Path) -> Path:
-    """Name the file in which the client keeps it; `config_dir` is None for the client's default."""
+    """Return the client's state file; `config_dir` is None for the client's default."""
     chosen = environ.get("CLAUDE_CONFIG_DIR")
     folder = config_dir or (Path(chosen).expanduser() if chosen else None)
-    older = (folder or home / ".claude") / _OLD_STATE_FILE_NAME
+    # Where it exists, the client reads this older file instead.
+    older = (folder or home / ".claude") / ".config.json"
     if older.is_file() and older.stat().st_size:
         return older
-    return (folder or home) / STATE_FILE_NAME
+    return (folder or home) / ".claude.json"
 
 
 def is_folder_trusted(folder: Path, state: Path) -> bool:
-    """Whether the client would start in a folder without asking; False in any doubt.
+    """Whether the client would start in a folder without asking; False if in doubt.
 
     `folder` has no links in it.
     """
     try:
-        # The person's own file may be a link, as keepers of dotfiles make them.
+        # The user's own file may be a link into a folder of dotfiles.
         with open_regular(Path(os.path.realpath(state))) as file:
             projects = _decode(file.read(MAX_STATE_BYTES)).projects
     except (OSError, ValueError, RecursionError):
         return False
-    return any(
-        (found := projects.get(unicodedata.normalize("NFC", str(each))))
-        and found.has_trust_dialog_accepted
-        for each in _trust_candidates(folder)
-    )
+    names = (unicodedata.normalize("NFC", str(path)) for path in _trust_candidates(folder))
+    return any(name in projects and projects[name].has_trust_dialog_accepted for name in names)
 
 
 def find_repository(folder: Path) -> Path | None:
-    """Return the root of a folder's repository, of a worktree that of the main one; None without.
+    """Return the root of a folder's repository, for a worktree of the main one; None without.
 
     `folder` has no links in it.
     """
-    for each in (folder, *folder.parents):
-        if os.path.lexists(each / ".git"):
-            return _main_repository(each) or each
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path / ".git"):
+            return _main_repository(path) or path
     return None
 
 
 def _trust_candidates(folder: Path) -> Iterator[Path]:
     """List the folders whose record counts for this one."""
-    for each in (folder, *folder.parents):
-        yield each
-        if os.path.lexists(each / ".git"):
-            main = _main_repository(each)
-            if main is not None:
+    for path in (folder, *folder.parents):
+        yield path
+        if os.path.lexists(path / ".git"):
+            if main := _main_repository(path):
                 yield main
             return
 
 
 def _main_repository(worktree: Path) -> Path | None:
-    """Return the repository that a worktree belongs to, if that repository says so itself."""
+    """Return the repository that a worktree belongs to, if that repository confirms it."""
     named = _read_path(worktree / ".git", "gitdir:")
     if named is None or named.parent.name != "worktrees":
         return None
     # Anybody can write a `.git` file that names a trusted repository.
-    back = _read_path(named / "gitdir", "")
-    if back is None or back != worktree / ".git":
+    if _read_path(named / "gitdir", "") != worktree / ".git":
         return None
     git = named.parent.parent
     return git.parent if git.name == ".git" else None
@@ -124,20 +114,17 @@ def _read_path(file: Path, start: str) -> Path | None:
 
 
 CLIENT_PROGRAM: Final = "claude"
-
-MAX_OUTPUT_CHARS: Final = 200  # characters of what the client says: one line
+MAX_OUTPUT_CHARS: Final = 200  # of the client's output: one line
 USER_SETTINGS_ONLY: Final = ("--setting-sources", "user")
-"""Neither the project's settings nor its local ones are read, and so none of its hooks is run."""
-
-_UNKNOWN_OPTION: Final = b"unknown option"
+"""Neither the project's settings nor its local ones are read, so none of its hooks is run."""
 
 
 class ClientRunError(Exception):
-    """The client could not be run to its end; the message says why."""
+    """The client could not be run to its end."""
 
 
 class FolderNotTrustedError(ClientRunError):
-    """The client must not be run there; the message says where, and what a person can do."""
+    """The client must not be run there."""
 
 
 class FinishedRun(msgspec.Struct, frozen=True):
@@ -155,38 +142,31 @@ class ClientRun(msgspec.Struct, frozen=True):
     folder: Path
     environment: Mapping[str, str]
 
-    def command(self, prompt: str, session_id: str) -> tuple[str, ...]:
-        return self._command_line(prompt, session_id, USER_SETTINGS_ONLY)
+    def command(
+        self, prompt: str, session_id: str, settings: tuple[str, ...] = USER_SETTINGS_ONLY
+    ) -> tuple[str, ...]:
+        # Behind the dashes: a prompt out of a transcript may begin like an option.
+        return (self.program, "-p", "--resume", session_id, *settings, "--", prompt)
 
     def run(self, prompt: str, session_id: str, timeout_s: float) -> FinishedRun:
-        """Resume a session for one prompt.
+        """Resume a session for one prompt; raises ClientRunError.
 
-        Raises ClientRunError; what the client's words mean is for others to say: only the
-        transcript tells whether it worked.
+        Only the transcript tells whether it worked: the caller interprets the output.
         """
         if not is_session_id(session_id):
             raise ClientRunError(f"{sanitize_title(session_id)} is no id that the client resumes")
         command = self.command(prompt, session_id)
         ended = self._run(command, timeout_s)
-        if (
-            ended.returncode
-            and _UNKNOWN_OPTION in ended.stderr
-            and USER_SETTINGS_ONLY[0].encode() in (ended.stderr)
-        ):
+        is_unknown = (
+            b"unknown option" in ended.stderr and USER_SETTINGS_ONLY[0].encode() in ended.stderr
+        )
+        if ended.returncode and is_unknown:
             # An older client, in a folder that it trusts: it has done nothing yet.
-            command = self._command_line(prompt, session_id, ())
+            command = self.command(prompt, session_id, ())
             ended = self._run(command, timeout_s)
-        said = sanitize_title((ended.stderr or ended.stdout).decode("utf-8", "replace"))[
-            :MAX_OUTPUT_CHARS
-        ]
-        said = said or f"it said nothing, code {ended.returncode}"
-        return FinishedRun(command, sanitize_path(str(self.folder)), said)
-
-    def _command_line(
-        self, prompt: str, session_id: str, settings: tuple[str, ...]
-    ) -> tuple[str, ...]:
-        # Behind the dashes: a prompt out of a transcript may begin like an option.
-        return (self.program, "-p", "--resume", session_id, *settings, "--", prompt)
+        output = sanitize_title((ended.stderr or ended.stdout).decode("utf-8", "replace"))
+        output = output[:MAX_OUTPUT_CHARS] or f"it said nothing, code {ended.returncode}"
+        return FinishedRun(command, sanitize_path(str(self.folder)), output)
 
     def _run(
         self, command: tuple[str, ...], timeout_s: float
@@ -209,9 +189,9 @@ class ClientRun(msgspec.Struct, frozen=True):
 
 
 def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
-    """Look whether the client may be run for a session that began in `project_root`.
+    """Check that the client may be run for a session that began in `project_root`.
 
-    `config_dir` is None where it is the client's own default. Raises ClientRunError,
+    `config_dir` is None for the client's own default. Raises ClientRunError,
     FolderNotTrustedError.
     """
     program = find_program(CLIENT_PROGRAM)
@@ -223,14 +203,12 @@ def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
         )
     folder = Path(os.path.realpath(project_root))
     if not folder.is_dir():
-        raise ClientRunError(
-            f"its folder {project_root} is gone: the client resumes only from there"
-        )
+        why = f"its folder {project_root} is gone: the client resumes only from there"
+        raise ClientRunError(why)
     if not is_folder_trusted(folder, state_file(config_dir, os.environ, Path.home())):
         raise FolderNotTrustedError(
             f"Claude Code does not trust {sanitize_path(str(folder))}, so ctxtop starts nothing"
-            " there:"
-            " run `claude` there once and accept its trust dialog"
+            " there: run `claude` there once and accept its trust dialog"
         )
     environment = client_environment(os.environ)
     if config_dir is not None:
@@ -239,9 +217,9 @@ def prepare_run(project_root: str | None, config_dir: Path | None) -> ClientRun:
 
 
 def explicit_config_dir(root: Path) -> Path | None:
-    """Return a folder of the client's as `prepare_run` takes it: None where it is the default.
+    """Return a client folder as `prepare_run` takes it: None for the default.
 
-    A client that is told of its own default keeps its settings elsewhere.
+    A client whose default is set explicitly keeps its settings elsewhere.
     """
     default = default_folder(os.environ, Path.home()).expanduser()
     return None if default.resolve() == root.resolve() else root

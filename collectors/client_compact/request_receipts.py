@@ -19,34 +19,26 @@ from ...core.actions.session_access import (
     Via,
 )
 from ...core.files.safe_open import open_regular
-from ...core.transcript.line_decoder import (
-    COMPACT_BOUNDARY,
-    CompactMetadata,
-    NotJsonError,
-    UnexpectedShapeError,
-    decode_line,
-)
+from ...core.transcript import line_decoder
 from ..plugin import compact_requests
 
 Polled = TypeVar("Polled")
 
-POLL_INTERVAL_S: Final = 0.1  # between two looks: less than a person notices
+POLL_INTERVAL_S: Final = 0.1  # less than a person notices
 COMPACT_TIMEOUT_S: Final = 300.0
 """A summary of a full large window takes three minutes; after this the request is an orphan."""
 
 
 def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | None:
-    """Look again and again until there is something, or `timeout_s` seconds have passed."""
+    """Poll until there is a result, or `timeout_s` seconds have passed."""
     until = time.monotonic() + timeout_s
-    while True:
-        found = poll()
-        if found is not None or time.monotonic() >= until:
-            return found
+    while (result := poll()) is None and time.monotonic() < until:
         time.sleep(POLL_INTERVAL_S)
+    return result
 
 
 MAX_READ_BYTES: Final = 32 * 1024 * 1024
-"""At one look: a compaction writes 150 kB, and a line above this is no boundary."""
+"""At one look: a compaction writes 150 kB, and a longer line is no boundary."""
 
 
 class NewBoundary(msgspec.Struct, frozen=True):
@@ -58,7 +50,7 @@ class NewBoundary(msgspec.Struct, frozen=True):
 
 
 class BoundaryWatch:
-    """Looks at what a transcript gains from now on; raises OSError where it cannot be read."""
+    """Reads what a transcript gains from now on; raises OSError if it cannot be read."""
 
     def __init__(self, path: Path) -> None:
         self._path: Final = path
@@ -68,44 +60,37 @@ class BoundaryWatch:
         self._offset = status.st_size
 
     def poll(self) -> NewBoundary | None:
-        """Read what was added; raises NotCompactedError where it is another file by now."""
+        """Return a new boundary, if any; raises NotCompactedError if the file was replaced."""
         with open_regular(self._path) as file:
             status = os.fstat(file.fileno())
             if (status.st_dev, status.st_ino) != self._file or status.st_size < self._offset:
-                raise NotCompactedError(
-                    CompactFailure.FAILED,
-                    f"{self._path} was replaced meanwhile: look at the session",
-                )
+                why = f"{self._path} was replaced meanwhile: look at the session"
+                raise NotCompactedError(CompactFailure.FAILED, why)
             file.seek(self._offset)
             block = file.read(MAX_READ_BYTES)
-        whole = block[: block.rfind(b"\n") + 1]
-        self._offset += len(whole) if whole or len(block) < MAX_READ_BYTES else len(block)
-        for line in whole.splitlines():
-            found = _parse_boundary(line)
-            if found:
-                return found
-        return None
+        lines = block[: block.rfind(b"\n") + 1]
+        self._offset += len(lines) if lines or len(block) < MAX_READ_BYTES else len(block)
+        return next(filter(None, map(_parse_boundary, lines.splitlines())), None)
 
 
 def _parse_boundary(line: bytes) -> NewBoundary | None:
-    if COMPACT_BOUNDARY.encode() not in line:
+    if line_decoder.COMPACT_BOUNDARY.encode() not in line:
         return None
     try:
-        said = decode_line(line)
-    except (NotJsonError, UnexpectedShapeError):
+        entry = line_decoder.decode_line(line)
+    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
         return None
     # A message may quote a boundary's line: only a line of its own type is one.
-    if (said.type, said.subtype) != ("system", COMPACT_BOUNDARY) or not said.uuid:
+    if (entry.type, entry.subtype) != ("system", line_decoder.COMPACT_BOUNDARY) or not entry.uuid:
         return None
-    sizes = said.compact_metadata or CompactMetadata()
-    return NewBoundary(said.uuid, sizes.pre_tokens, sizes.post_tokens)
+    sizes = entry.compact_metadata or line_decoder.CompactMetadata()
+    return NewBoundary(entry.uuid, sizes.pre_tokens, sizes.post_tokens)
 
 
 RETENTION_S: Final = 14 * 24 * 3600.0
-"""Results stay this long, as the logs do; a session that was not prompted since is over."""
+"""Results are kept this long, as the logs are; a session that was not prompted since is over."""
 
-LEFTOVER_MAX_AGE_S: Final = 24 * 3600.0
-"""After this what a killed process left in the folder is removed."""
+LEFTOVER_MAX_AGE_S: Final = 24 * 3600.0  # of what a killed process left in the folder
 
 
 class ClientCompactReceipt(msgspec.Struct, frozen=True):
@@ -120,15 +105,13 @@ class ClientCompactReceipt(msgspec.Struct, frozen=True):
     boundary_uuid: str | None = None
     pre_tokens: int | None = None
     post_tokens: int | None = None
-    command: tuple[str, ...] = ()
-    """What was run for it; empty where a client that was open was asked."""
+    command: tuple[str, ...] = ()  # that was run; empty if a client that was open was asked
     folder: str | None = None  # where that was run
-    automatic: str | None = None
-    """Why it was asked with nobody at the keyboard; None where a person asked."""
+    automatic: str | None = None  # the reason of an automatic request; None if a person asked
 
 
 class CompactRequest:
-    """One request, from its sentinel to its result."""
+    """One request, from the file that announces it to its result."""
 
     def __init__(
         self, store: Path, session_id: str, text: str, automatic: str | None = None
@@ -140,106 +123,74 @@ class CompactRequest:
         self.request_id: Final = secrets.token_hex(8)
         self.requested_at: Final = compact_requests.now_ms()
         self.via = Via.AUTO
-        self.command: tuple[str, ...] = ()
-        self.folder: str | None = None
+        self.command: tuple[str, ...] = ()  # what is run for it
+        self.folder: str | None = None  # and where
         self._began = False
 
-    def note_command(self, command: tuple[str, ...], folder: str) -> None:
-        """Note what is run for it, and where."""
-        self.command, self.folder = command, folder
-
     def begin(self, via: Via) -> None:
-        """Note what is about to be done: until there is a result it is pending."""
+        """Record what is about to be done: until there is a result it is pending."""
         self.via = via
         self._began = True
-        asked = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
+        asked: dict[str, Any] = {"requested_at": self.requested_at, "via": via, "pid": os.getpid()}
         if self.automatic:
             asked["automatic"] = self.automatic
-        compact_requests.write_request_file(
-            str(self.file_path(compact_requests.ASKED)), self.with_ids(asked | self._run_facts())
-        )
+        self.write(compact_requests.ASKED, asked | self._run_facts())
 
     def finish(self, outcome: ClientCompactResult) -> None:
-        """Keep that the client compacted."""
-        sizes = {"pre_tokens": outcome.pre_tokens, "post_tokens": outcome.post_tokens}
-        self._write_result({"state": "done", "boundary_uuid": outcome.boundary_uuid} | sizes)
+        """Record that the client compacted."""
+        fields = ("boundary_uuid", "pre_tokens", "post_tokens")
+        self._write_result("done", **{name: getattr(outcome, name) for name in fields})
 
     def fail(self, error: NotCompactedError) -> None:
-        """Keep that it did not; what was never begun leaves nothing."""
+        """Record that the client did not compact; what was never begun leaves nothing."""
         if self._began:
             state = "failed" if error.failure is CompactFailure.FAILED else "refused"
-            self._write_result(
-                {"state": state, "why": str(error)[: compact_requests.MAX_INSTRUCTION_CHARS]}
-            )
+            self._write_result(state, why=str(error)[: compact_requests.MAX_INSTRUCTION_CHARS])
 
     def read_result(self) -> dict[str, Any] | None:
-        """Read how the module says that it ended; None while it says nothing that can be read."""
-        try:
-            return compact_requests.read_request_file(str(self.file_path(compact_requests.RESULT)))
-        except (OSError, ValueError):
-            return None
+        """Read the module's report of how it ended; None while there is none that can be read."""
+        return _read_file(self.path(compact_requests.RESULT)) or None
 
-    def file_path(self, kind: str) -> Path:
-        kept = kind in {compact_requests.ASKED, compact_requests.RESULT}
-        folder = (
-            compact_requests.request_history_folder if kept else compact_requests.request_folder
-        )
-        return Path(
-            folder(self.store),
-            compact_requests.request_file_name(self.session_id, self.request_id, kind),
-        )
+    def path(self, kind: str) -> str:
+        return compact_requests.request_path(self.store, self.session_id, self.request_id, kind)
 
-    def with_ids(self, more: dict[str, Any]) -> dict[str, Any]:
-        """Return `more` with the ids of the session and the request."""
-        return {"session_id": self.session_id, "request": self.request_id} | more
+    def write(self, kind: str, fields: dict[str, Any]) -> None:
+        ids = {"session_id": self.session_id, "request": self.request_id}
+        compact_requests.write_request_file(self.path(kind), ids | fields)
 
-    def _write_result(self, how: dict[str, Any]) -> None:
-        ended = {
-            "at": compact_requests.now_ms(),
-            "via": self.via,
-            "why": None,
-            "boundary_uuid": None,
-        }
-        sizes = {"pre_tokens": None, "post_tokens": None}
-        compact_requests.write_request_file(
-            str(self.file_path(compact_requests.RESULT)),
-            self.with_ids(ended | sizes | self._run_facts() | how),
-        )
+    def _write_result(self, state: str, **outcome: object) -> None:
+        empty = dict.fromkeys(_RESULT_FIELDS)
+        result = {"at": compact_requests.now_ms(), "via": self.via} | empty | self._run_facts()
+        self.write(compact_requests.RESULT, result | {"state": state} | outcome)
 
     def _run_facts(self) -> dict[str, Any]:
         return {"command": self.command, "folder": self.folder} if self.command else {}
 
 
-def read_client_receipts(store: Path, now_ms: int) -> list[ClientCompactReceipt]:
-    """List what was asked, newest first; garbage is passed over.
+_RESULT_FIELDS: Final = ("why", "boundary_uuid", "pre_tokens", "post_tokens")
 
-    Raises OSError where the folder is there and cannot be believed.
+
+def read_client_receipts(store: Path, now_ms: int) -> list[ClientCompactReceipt]:
+    """List the requests, newest first; garbage is skipped.
+
+    Raises OSError if the folder exists and is not safe.
     """
-    folder = Path(compact_requests.request_history_folder(str(store)))
     if not os.path.lexists(compact_requests.request_folder(str(store))):
         return []
     compact_requests.check_request_folders(str(store))
-    names = [
-        parts
-        for path in folder.iterdir()
-        if (parts := compact_requests.parse_request_file_name(path.name))
-    ]
-    found = [
-        _read_receipt(folder, session_id, request, now_ms)
-        for session_id, request, kind in names
-        if kind == compact_requests.ASKED
-    ]
-    return sorted((each for each in found if each), key=lambda each: -each.requested_at)
+    requests = compact_requests.list_requests(str(store), compact_requests.ASKED)
+    receipts = [_read_receipt(str(store), *ids, now_ms) for ids in requests]
+    return sorted(filter(None, receipts), key=lambda receipt: -receipt.requested_at)
 
 
 def remove_old_files(store: Path) -> None:
-    """Remove what is old: results, and what killed processes left."""
-    _remove_older(Path(compact_requests.request_history_folder(str(store))), RETENTION_S)
-    _remove_older(Path(compact_requests.request_folder(str(store))), LEFTOVER_MAX_AGE_S)
+    """Remove old results, and what killed processes left."""
+    _remove_older(compact_requests.request_history_folder(str(store)), RETENTION_S)
+    _remove_older(compact_requests.request_folder(str(store)), LEFTOVER_MAX_AGE_S)
 
 
-def _remove_older(folder: Path, max_age_s: float) -> None:
-    for path in folder.iterdir():
+def _remove_older(folder: str, max_age_s: float) -> None:
+    for path in Path(folder).iterdir():
         with suppress(OSError):
             is_old = time.time() - path.lstat().st_mtime > max_age_s
             # The module removes those of clients that have ended.
@@ -248,43 +199,39 @@ def _remove_older(folder: Path, max_age_s: float) -> None:
 
 
 def _read_receipt(
-    folder: Path, session_id: str, request: str, now_ms: int
+    store: str, session_id: str, request: str, now_ms: int
 ) -> ClientCompactReceipt | None:
-    asked = _read_request_file(
-        folder / compact_requests.request_file_name(session_id, request, compact_requests.ASKED)
+    asked, result, told = (
+        _read_file(compact_requests.request_path(store, session_id, request, kind))
+        for kind in (compact_requests.ASKED, compact_requests.RESULT, compact_requests.TOLD)
     )
+    ended = result or told
     requested_at = asked.get("requested_at")
     if not isinstance(requested_at, int):
         return None
-    ended = _read_request_file(
-        folder / compact_requests.request_file_name(session_id, request, compact_requests.RESULT)
-    )
-    ended = ended or _read_request_file(
-        folder / compact_requests.request_file_name(session_id, request, compact_requests.TOLD)
-    )
     state = ended.get("state")
     if state is None:
         waited_s = (now_ms - requested_at) / 1000
         state = "pending" if 0 <= waited_s < compact_requests.ORPHAN_AFTER_S else "orphan"
+    both = {name: ended.get(name) or asked.get(name) for name in ("via", "command", "folder")}
+    fields = {
+        "session_id": session_id,
+        "request": request,
+        "requested_at": requested_at,
+        "state": state,
+        "automatic": asked.get("automatic"),
+        "via": both["via"],
+        **{name: ended.get(name) for name in _RESULT_FIELDS},
+        **{name: value for name, value in both.items() if value},
+    }
     try:
-        return msgspec.convert(
-            {"session_id": session_id, "request": request, "requested_at": requested_at}
-            | {"via": ended.get("via") or asked.get("via"), "state": state}
-            | {key: ended.get(key) for key in _RESULT_KEYS}
-            | {"automatic": asked.get("automatic")}
-            | {key: each for key in _RUN_KEYS if (each := ended.get(key) or asked.get(key))},
-            ClientCompactReceipt,
-        )
+        return msgspec.convert(fields, ClientCompactReceipt)
     except msgspec.ValidationError:
         return None
 
 
-_RESULT_KEYS: Final = ("why", "boundary_uuid", "pre_tokens", "post_tokens")
-_RUN_KEYS: Final = ("command", "folder")
-
-
-def _read_request_file(path: Path) -> dict[str, Any]:
+def _read_file(path: str) -> dict[str, Any]:
     try:
-        return compact_requests.read_request_file(str(path))
+        return compact_requests.read_request_file(path)
     except (OSError, ValueError):
         return {}

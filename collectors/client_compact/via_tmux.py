@@ -1,12 +1,12 @@
 """Type `/compact` into the tmux pane of an idle client.
 
-A key in the wrong place answers a question that nobody read. So a pane is found by its process
-and terminal, never by a title; it is touched only when its screen shows an empty prompt; and
-Enter is pressed only when the prompt shows our line and nothing else.
+A key in the wrong place answers a question that nobody has read. So a pane is found by its process
+and terminal, never by a title; it gets keys only when its screen shows an empty prompt; and Enter
+is pressed only when the prompt shows our line and nothing else.
 
 The prompt box as 2.1.329 draws it (seen): two rules of ─ over the whole width, between them "❯",
-a no-break space and the text, wrapped with two blanks in front. The cursor stands behind the
-text, in an empty box two cells from the left. A suggestion is dim. In shell mode the sign is "!";
+a no-break space and the text, wrapped with two blanks in front. The cursor is behind the text, in
+an empty box two cells from the left. A suggestion is dim. In shell mode the sign is "!";
 dialogs and the detailed transcript have no such box; a busy client shows "esc to interrupt" below.
 """
 
@@ -37,37 +37,27 @@ from .request_receipts import (
 
 PROMPT_SIGN: Final = "❯"
 RULE_CHAR: Final = "─"
-
-MIN_RULE_CELLS: Final = 10  # cells: a narrower pane shows no box that can be trusted
-TEXT_INDENT_CELLS: Final = 2  # cells before the text
+MIN_RULE_CELLS: Final = 10  # a narrower pane shows no box that can be trusted
+TEXT_INDENT_CELLS: Final = 2
 BUSY_HINT: Final = "esc to interrupt"
 
 _SGR: Final = re.compile(r"\x1b\[([0-9;]*)m")
 _ESCAPE: Final = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)|.)")
 
-_DIM: Final = "2"
-_NORMAL: Final = frozenset({"", "0", "22"})
-_REVERSE: Final = "7"
-_UPRIGHT: Final = frozenset({"", "0", "27"})
+_DIM, _NORMAL = "2", frozenset({"", "0", "22"})
+_REVERSE, _UPRIGHT = "7", frozenset({"", "0", "27"})
 
 
 class PromptBox(msgspec.Struct, frozen=True):
-    """What the box shows, and where the cursor is."""
-
-    text: str  # without what is dim; blanks that break and that do not are the same
+    text: str  # without dim text; every run of blanks is one space
     has_cursor: bool  # the cursor is in the box
     is_busy: bool
 
-    @property
-    def is_empty(self) -> bool:
-        """Nothing was typed, and what is typed now goes into it."""
-        return self.has_cursor and not self.text and not self.is_busy
-
 
 def find_prompt_box(screen: str, cursor: tuple[int, int]) -> PromptBox | None:
-    """Find the prompt box on a screen with its colours; None where there is none.
+    """Find the prompt box on a screen with its colours; None if there is none.
 
-    `cursor` is its column and row from 0.
+    `cursor` is a column and a row from 0.
     """
     raw = screen.split("\n")
     plain = [_ESCAPE.sub("", line) for line in raw]
@@ -94,7 +84,7 @@ def _is_rule(line: str) -> bool:
 
 def _without_suggestions(lines: list[str]) -> list[str]:
     """Remove dim text, and the cursor's cell if a dim suggestion continues after it."""
-    found: list[str] = []
+    shown: list[str] = []
     is_dim = is_reverse = False
     for line in lines:
         kept = held = ""
@@ -113,8 +103,8 @@ def _without_suggestions(lines: list[str]) -> list[str]:
                 is_dim = _is_style_on(is_dim, codes, _DIM, _NORMAL)
                 is_reverse = _is_style_on(is_reverse, codes, _REVERSE, _UPRIGHT)
                 end = match.end()
-        found.append((kept + held).replace("\xa0", " "))
-    return found
+        shown.append((kept + held).replace("\xa0", " "))
+    return shown
 
 
 def _is_style_on(is_on: bool, codes: list[str], on: str, off: frozenset[str]) -> bool:  # noqa: FBT001
@@ -122,14 +112,11 @@ def _is_style_on(is_on: bool, codes: list[str], on: str, off: frozenset[str]) ->
         # A colour's own numbers follow.
         return is_on
     for code in codes:
-        if code == on:
-            is_on = True
-        elif code in off:
-            is_on = False
+        is_on = code == on or (is_on and code not in off)
     return is_on
 
 
-TMUX_TIMEOUT_S: Final = 5.0  # tmux answers in milliseconds; a server that hangs is not waited for
+TMUX_TIMEOUT_S: Final = 5.0  # tmux answers in milliseconds, unless its server hangs
 _PANE_FORMAT: Final = "#{pane_tty}\t#{pane_id}\t#{pane_dead}\t#{pane_in_mode}\t#{synchronize-panes}"
 _CURSOR_FORMAT: Final = "#{cursor_x},#{cursor_y},#{pane_in_mode},#{synchronize-panes}"
 _TMUX_PROGRAM: Final = "tmux"
@@ -142,30 +129,23 @@ class TmuxPane(msgspec.Struct, frozen=True):
     pane_id: str
 
     def read_prompt_box(self) -> PromptBox | None:
-        """Read the client's prompt box; raises NotCompactedError where the pane takes no keys."""
-        about = (
-            self._run("display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
-            .strip()
-            .split(",")
-        )
-        if len(about) != 4 or not (about[0].isdecimal() and about[1].isdecimal()):
-            raise NotCompactedError(
-                CompactFailure.UNSAFE, f"tmux does not say where {self.pane_id} stands"
-            )
-        if about[2] not in _OFF:
-            raise NotCompactedError(
-                CompactFailure.UNSAFE, f"the pane {self.pane_id} is in copy mode: leave it"
-            )
-        if about[3] not in _OFF:
-            raise NotCompactedError(
-                CompactFailure.UNSAFE,
-                f"keys to {self.pane_id} go to other panes too (synchronize-panes)",
-            )
+        """Read the client's prompt box; raises NotCompactedError if the pane takes no keys."""
+        answer = self._run("display-message", "-p", "-t", self.pane_id, _CURSOR_FORMAT)
+        fields = answer.strip().split(",")
+        why = ""
+        if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
+            why = f"tmux does not say where {self.pane_id} stands"
+        elif fields[2] not in _OFF:
+            why = f"the pane {self.pane_id} is in copy mode: leave it"
+        elif fields[3] not in _OFF:
+            why = f"keys to {self.pane_id} go to other panes too (synchronize-panes)"
+        if why:
+            raise NotCompactedError(CompactFailure.UNSAFE, why)
         screen = self._run("capture-pane", "-p", "-e", "-t", self.pane_id)
-        return find_prompt_box(screen, (int(about[0]), int(about[1])))
+        return find_prompt_box(screen, (int(fields[0]), int(fields[1])))
 
     def type(self, text: str) -> None:
-        # At the end of an argument tmux takes it for the end of the command.
+        # A semicolon at the end of an argument ends the command for tmux.
         plain = f"{text[:-1]}\\;" if text.endswith(";") else text
         self._run("send-keys", "-t", self.pane_id, "-l", "--", plain)
 
@@ -177,14 +157,14 @@ class TmuxPane(msgspec.Struct, frozen=True):
 
 
 def find_pane(pid: int) -> TmuxPane | None:
-    """Find the pane whose terminal is a process's; None where there is none."""
+    """Find the pane whose terminal is a process's; None if there is none."""
     import psutil
 
     if find_program(_TMUX_PROGRAM) is None:
         return None
     try:
         terminal = _terminal_device(pid)
-        # An environment holds secrets: nothing but this one is looked at.
+        # An environment holds secrets: nothing but this variable is read.
         named = psutil.Process(pid).environ().get("TMUX", "")
     except (psutil.Error, OSError):
         return None
@@ -205,7 +185,7 @@ def find_pane(pid: int) -> TmuxPane | None:
 def _terminal_device(pid: int) -> int | None:
     """Return the device number of a process's terminal; None if it has none."""
     if sys.platform == "linux":
-        # psutil lists the terminals once: it does not know one that was opened since.
+        # psutil lists the terminals once: it does not know one that was opened later.
         field = linux_stat_field(pid, _TTY_FIELD)
         return int(field) or None if field else None
     import psutil
@@ -222,10 +202,11 @@ def _device(path: str) -> int | None:
 
 
 def _sockets(tmux_variable: str) -> list[str]:
-    """List the servers that may hold it: its own, ours, the user's default."""
+    """List the servers that may have the pane: its own, ours, the user's default."""
     default = f"{os.environ.get('TMUX_TMPDIR', '/tmp')}/tmux-{os.geteuid()}/default"  # noqa: S108
-    found = [tmux_variable.partition(",")[0], os.environ.get("TMUX", "").partition(",")[0], default]
-    return [socket for socket in dict.fromkeys(found) if socket and _is_own_socket(Path(socket))]
+    own, ours = (text.partition(",")[0] for text in (tmux_variable, os.environ.get("TMUX", "")))
+    sockets = dict.fromkeys((own, ours, default))
+    return [socket for socket in sockets if socket and _is_own_socket(Path(socket))]
 
 
 def _is_own_socket(socket: Path) -> bool:
@@ -241,7 +222,7 @@ def _run_tmux(socket: str, arguments: Sequence[str]) -> str:
     if program is None:
         raise NotCompactedError(CompactFailure.UNSAFE, "there is no `tmux` on the PATH")
     try:
-        ended = subprocess.run(  # noqa: S603 -- our own words, no shell
+        ended = subprocess.run(  # noqa: S603 -- our own arguments, no shell
             [program, "-S", socket, *arguments],
             capture_output=True,
             timeout=TMUX_TIMEOUT_S,
@@ -250,14 +231,12 @@ def _run_tmux(socket: str, arguments: Sequence[str]) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise NotCompactedError(CompactFailure.UNSAFE, f"tmux does not answer: {error}") from error
     if ended.returncode:
-        said = ended.stderr.decode("utf-8", "replace").strip()
-        raise NotCompactedError(CompactFailure.UNSAFE, f"tmux refuses: {said}")
+        why = ended.stderr.decode("utf-8", "replace").strip()
+        raise NotCompactedError(CompactFailure.UNSAFE, f"tmux refuses: {why}")
     return ended.stdout.decode("utf-8", "replace")
 
 
-COMPACT_COMMAND: Final = "/compact"
-
-REDRAW_TIMEOUT_S: Final = 3.0  # the client draws what was typed in 50 ms, when it is not at work
+REDRAW_TIMEOUT_S: Final = 3.0  # an idle client draws what was typed in 50 ms
 START_TIMEOUT_S: Final = 10.0
 """An idle client begins at once; one that is idle again without a boundary has refused."""
 
@@ -268,51 +247,47 @@ def ask_via_tmux(
     pane: TmuxPane,
     read_client: Callable[[], LiveSession | None],
 ) -> NewBoundary:
-    """Type the command and wait for the boundary; `look` reads the registry's entry again.
+    """Type the command and wait for the boundary; `read_client` reads the registry again.
 
-    Raises NotCompactedError where that is not safe, or where the client does not compact.
+    Raises NotCompactedError if that is not safe, or if the client does not compact.
     """
-    line = f"{COMPACT_COMMAND} {request.text}".strip()
+    line = f"/compact {request.text}".strip()
     _require_empty(pane.read_prompt_box())
     # A person may have begun a turn meanwhile.
-    _require_idle(read_client())
+    live = read_client()
+    if live is None or live.status != "idle":
+        why = f"it is {live.status if live else 'closed'} now: wait until it is idle"
+        raise NotCompactedError(CompactFailure.LIVE, why)
     request.begin(Via.TMUX)
     pane.type(line)
-    if not wait_for(lambda: _shows_line(pane.read_prompt_box(), line), REDRAW_TIMEOUT_S):
+    if not wait_for(lambda: _shows_line(pane.read_prompt_box(), line) or None, REDRAW_TIMEOUT_S):
         raise _take_line_back(pane, line)
     pane.press("Enter")
     return _wait_for_boundary(watch, read_client)
 
 
 def _require_empty(box: PromptBox | None) -> None:
+    failure, why = CompactFailure.UNSAFE, ""
     if box is None:
-        raise NotCompactedError(
-            CompactFailure.UNSAFE, "its pane shows no prompt: a dialog is open, or another program"
-        )
-    if box.is_busy:
-        raise NotCompactedError(CompactFailure.LIVE, "it is busy: wait until it is idle")
-    if box.text:
-        raise NotCompactedError(
-            CompactFailure.UNSAFE, "its prompt is not empty: send it off or clear it"
-        )
-    if not box.has_cursor:
-        raise NotCompactedError(CompactFailure.UNSAFE, "the cursor is not in its prompt")
+        why = "its pane shows no prompt: a dialog is open, or another program"
+    elif box.is_busy:
+        failure, why = CompactFailure.LIVE, "it is busy: wait until it is idle"
+    elif box.text:
+        why = "its prompt is not empty: send it off or clear it"
+    elif not box.has_cursor:
+        why = "the cursor is not in its prompt"
+    if why:
+        raise NotCompactedError(failure, why)
 
 
-def _require_idle(live: LiveSession | None) -> None:
-    if live is None or live.status != "idle":
-        state = live.status if live else "closed"
-        raise NotCompactedError(CompactFailure.LIVE, f"it is {state} now: wait until it is idle")
-
-
-def _shows_line(box: PromptBox | None, line: str) -> bool | None:
+def _shows_line(box: PromptBox | None, line: str) -> bool:
     if box is None or not box.has_cursor or box.is_busy:
-        return None
-    return _without_blanks(box.text) == _without_blanks(line) or None
+        return False
+    return _without_blanks(box.text) == _without_blanks(line)
 
 
 def _without_blanks(text: str) -> str:
-    """Leave the blanks out: where a line is wrapped the screen has one more or less."""
+    """Remove blanks: where a line is wrapped the screen has one more or less."""
     return "".join(text.split())
 
 
@@ -322,50 +297,37 @@ def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
     Returns the error to raise.
     """
     box = pane.read_prompt_box()
-    if (
-        box
-        and box.has_cursor
-        and box.text
-        and _without_blanks(line).startswith(_without_blanks(box.text))
-    ):
+    shown = _without_blanks(box.text) if box and box.has_cursor else ""
+    if shown and _without_blanks(line).startswith(shown):
         for _ in range(1 + len(line) // 20):
-            # It clears a line of the box, and there are as many as the line is wrapped into.
+            # It clears one line of the box, and our line may be wrapped into several.
             pane.press("C-u")
-        return NotCompactedError(
-            CompactFailure.UNSAFE, "the line did not come whole: it was taken back"
-        )
-    return NotCompactedError(
-        CompactFailure.UNSAFE,
-        f"its prompt does not show `{line}` alone: nothing was sent, look at the pane",
-    )
+        why = "the line did not come whole: it was taken back"
+    else:
+        why = f"its prompt does not show `{line}` alone: nothing was sent, look at the pane"
+    return NotCompactedError(CompactFailure.UNSAFE, why)
 
 
 def _wait_for_boundary(
     watch: BoundaryWatch, read_client: Callable[[], LiveSession | None]
 ) -> NewBoundary:
-    def begun() -> NewBoundary | bool | None:
-        return watch.poll() or _has_status(read_client(), "busy")
+    def poll(status: str) -> NewBoundary | bool | None:
+        """Return the boundary, or True if the client has this status or has closed."""
+        if boundary := watch.poll():
+            return boundary
+        live = read_client()
+        return True if live is None or live.status == status else None
 
-    def ended() -> NewBoundary | bool | None:
-        return watch.poll() or _has_status(read_client(), "idle")
-
-    found = wait_for(begun, START_TIMEOUT_S)
+    found = wait_for(lambda: poll("busy"), START_TIMEOUT_S)
     if found is None:
-        raise NotCompactedError(
-            CompactFailure.NOTHING, "the client had nothing to compact, or refused"
-        )
+        why = "the client had nothing to compact, or refused"
+        raise NotCompactedError(CompactFailure.NOTHING, why)
     if found is True:
-        found = wait_for(ended, COMPACT_TIMEOUT_S)
+        found = wait_for(lambda: poll("idle"), COMPACT_TIMEOUT_S)
     if found is True:
         # The registry may be faster than the transcript.
         found = wait_for(watch.poll, REDRAW_TIMEOUT_S)
     if not isinstance(found, NewBoundary):
-        raise NotCompactedError(
-            CompactFailure.FAILED, "the client did not compact: look at its pane"
-        )
+        why = "the client did not compact: look at its pane"
+        raise NotCompactedError(CompactFailure.FAILED, why)
     return found
-
-
-def _has_status(live: LiveSession | None, status: str) -> bool | None:
-    """Return True if the client has this status or has closed, else None, to keep waiting."""
-    return True if live is None or live.status == status else None

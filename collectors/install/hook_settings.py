@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +18,7 @@ from ...core.files.json_edit import (
     replace_value,
     set_value,
 )
+from ..claude_code.config.config_files import as_object
 from ..claude_code.config.config_reader import LOCAL_SETTINGS_FILE, SETTINGS_FILE
 from ..plugin.installed_commands import (
     FEATURE_EVENTS,
@@ -36,7 +37,7 @@ class SettingsScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SettingsLocation:
-    """A settings file, and the folders in which it may stand when it is a link."""
+    """A settings file, and the folders that it may be a link into."""
 
     scope: SettingsScope
     settings: Path
@@ -44,10 +45,10 @@ class SettingsLocation:
 
 
 def settings_location(scope: SettingsScope, config_dir: Path, project: Path) -> SettingsLocation:
-    """Name the settings file of a scope.
+    """Return the settings file of a scope.
 
     The user's own may be a link to anywhere in the user's folders, a project's only within
-    the project: whoever wrote the project could let it lead to any file.
+    the project: the project's author could link it to any file.
     """
     if scope is SettingsScope.USER:
         return SettingsLocation(scope, config_dir / SETTINGS_FILE, (config_dir, Path.home()))
@@ -73,13 +74,11 @@ RECORDED_EVENTS: Final = (
 )
 """Events that change who runs, how full it is or what it waits for. Tools are not among them:
 the transcript has each of their calls, and a hook would run before every one; nor is
-WorktreeCreate, as who subscribes to it has to make the worktree (claude-code-formats 4.1)."""
+WorktreeCreate, as its subscriber has to make the worktree (claude-code-formats 4.1)."""
 
-HOOK_TIMEOUT_S: Final = 10
-"""How long the client waits for a hook of ours; its own default is ten minutes."""
-
+HOOK_TIMEOUT_S: Final = 10  # the client's own default is ten minutes
 EVENTS_WITHOUT_TIMEOUT: Final = frozenset({"SessionEnd"})
-"""The client would wait as long for everybody's hooks there (claude-code-formats 4.1)."""
+"""There the client would apply our timeout to everybody's hooks (claude-code-formats 4.1)."""
 
 HookHandler = dict[str, Any]
 
@@ -93,17 +92,16 @@ class InstallOptions:
 
 
 def hook_handlers(options: InstallOptions) -> dict[str, HookHandler]:
-    """Write the handler of each event that is to have one."""
+    """Return the handler of each event that is to have one."""
     answered = {event for name in options.features for event in FEATURE_EVENTS[name]}
-    events = [*RECORDED_EVENTS, *sorted(answered.difference(RECORDED_EVENTS))]
-    return {event: _hook_handler(options, event) for event in events}
-
-
-def _hook_handler(options: InstallOptions, event: str) -> HookHandler:
-    features = tuple(name for name in options.features if event in FEATURE_EVENTS[name])
-    command = hook_command(options.store, event, features)
-    handler: HookHandler = {"type": "command", "command": command}
-    return handler if event in EVENTS_WITHOUT_TIMEOUT else handler | {"timeout": HOOK_TIMEOUT_S}
+    handlers: dict[str, HookHandler] = {}
+    for event in (*RECORDED_EVENTS, *sorted(answered.difference(RECORDED_EVENTS))):
+        features = tuple(name for name in options.features if event in FEATURE_EVENTS[name])
+        command = hook_command(options.store, event, features)
+        handlers[event] = {"type": "command", "command": command}
+        if event not in EVENTS_WITHOUT_TIMEOUT:
+            handlers[event]["timeout"] = HOOK_TIMEOUT_S
+    return handlers
 
 
 HOOKS_KEY: Final = "hooks"
@@ -118,31 +116,30 @@ class HookEntry:
     path: JsonPath
     event: str
     command: str
-    own_command: InstalledCommand | None
+    own_command: InstalledCommand | None  # the command, if it is ours
 
 
 @dataclass(frozen=True, slots=True)
 class HookSettings:
-    """What a settings file says of hooks and of the status line."""
+    """The hooks and the status line in a settings file."""
 
     hooks: tuple[HookEntry, ...]
-    status_command: str | None  # the status line's command
-    own_status_command: InstalledCommand | None
-    is_strict: bool
-    """False where the client ignores the file, as it has comments or trailing commas."""
+    status_command: str | None
+    own_status_command: InstalledCommand | None  # the same, if it is ours
+    is_strict: bool  # False for comments or trailing commas: the client ignores such a file
     value: dict[str, Any]
 
 
 def parse_hook_settings(text: str) -> HookSettings:
     """Find hooks and status line; raises JsonTextError, or NotSafeError for another form."""
     if not text.removeprefix(BOM).strip():
-        # The client takes an empty file for one without settings.
+        # The client reads an empty file as one without settings.
         return HookSettings((), None, None, is_strict=True, value={})
     document = parse_json_text(text)
     value = document.root.value
     if not isinstance(value, dict):
         raise NotSafeError("is not a JSON object: correct it")
-    line = _text(_dict(value.get(STATUS_LINE_KEY)).get("command"))
+    line = _text(as_object(value.get(STATUS_LINE_KEY)).get("command"))
     return HookSettings(
         hooks=tuple(_hooks(value)),
         status_command=line,
@@ -162,20 +159,29 @@ def with_hooks(text: str, handlers: Mapping[str, HookHandler]) -> str:
     settings = parse_hook_settings(text)
     _check_form(settings.value, handlers)
     first = {hook.event: hook for hook in reversed(settings.hooks) if hook.own_command}
-    for event, hook in first.items():
-        if event in handlers and hook.command != handlers[event]["command"]:
+    kept = {event: hook for event, hook in first.items() if event in handlers}
+    for event, hook in kept.items():
+        if hook.command != handlers[event]["command"]:
             text = replace_value(text, (*hook.path, "command"), handlers[event]["command"])
-    kept = {hook.path for event, hook in first.items() if event in handlers}
-    text = _without_own_hooks(text, lambda hook: hook.path not in kept, {})
+    text = without_hooks(text, {}, kept={hook.path for hook in kept.values()})
     for event, handler in handlers.items():
-        if event not in first:
-            text = _with_group(text, event, {"hooks": [handler]})
+        path, group = (HOOKS_KEY, event), {"hooks": [handler]}
+        if event in kept:
+            continue
+        if find_value(parse_json_text(text).root, path) is None:
+            text = set_value(text, path, [group])
+        else:
+            text = append_item(text, path, group)
     return text
 
 
-def without_hooks(text: str, original: Mapping[str, Any]) -> str:
+def without_hooks(text: str, original: Mapping[str, Any], kept: Container[JsonPath] = ()) -> str:
     """Remove our hooks and the containers left empty, except those that `original` has."""
-    return _without_own_hooks(text, lambda _: True, original)
+    # The last one first, so that the paths of the others stay valid.
+    for hook in reversed(parse_hook_settings(text).hooks):
+        if hook.own_command and hook.path not in kept:
+            text = _without_hook(text, hook.path, original)
+    return text
 
 
 def with_status_line(text: str, make_command: Callable[[str | None], str]) -> str:
@@ -187,23 +193,16 @@ def with_status_line(text: str, make_command: Callable[[str | None], str]) -> st
     text = _editable_text(text)
     settings = parse_hook_settings(text)
     if STATUS_LINE_KEY not in settings.value:
-        return set_value(
-            text, (STATUS_LINE_KEY,), {"type": "command", "command": make_command(None)}
-        )
-    line = _dict(settings.value[STATUS_LINE_KEY])
+        line = {"type": "command", "command": make_command(None)}
+        return set_value(text, (STATUS_LINE_KEY,), line)
+    line = as_object(settings.value[STATUS_LINE_KEY])
     if settings.status_command is None or line.get("type", "command") != "command":
         raise NotSafeError("has a status line that is no command: leave it with --no-statusline")
-    wrapped = (
-        settings.own_status_command.wrapped
-        if settings.own_status_command
-        else settings.status_command
-    )
-    command = make_command(wrapped)
-    return (
-        text
-        if command == settings.status_command
-        else replace_value(text, _STATUS_COMMAND_PATH, command)
-    )
+    own = settings.own_status_command
+    command = make_command(own.wrapped if own else settings.status_command)
+    if command == settings.status_command:
+        return text
+    return replace_value(text, _STATUS_COMMAND_PATH, command)
 
 
 def without_status_line(text: str) -> str:
@@ -218,10 +217,10 @@ def without_status_line(text: str) -> str:
 
 def _hooks(value: dict[str, Any]) -> list[HookEntry]:
     found = []
-    for event, groups in _dict(value.get(HOOKS_KEY)).items():
+    for event, groups in as_object(value.get(HOOKS_KEY)).items():
         for group_number, group in enumerate(_list(groups)):
-            for number, handler in enumerate(_list(_dict(group).get(HOOKS_KEY))):
-                command = _text(_dict(handler).get("command"))
+            for number, handler in enumerate(_list(as_object(group).get(HOOKS_KEY))):
+                command = _text(as_object(handler).get("command"))
                 if command is not None:
                     path = (HOOKS_KEY, event, group_number, HOOKS_KEY, number)
                     found.append(HookEntry(path, event, command, parse_command(command)))
@@ -232,28 +231,12 @@ def _check_form(value: dict[str, Any], handlers: Mapping[str, HookHandler]) -> N
     if not isinstance(value.get(HOOKS_KEY, {}), dict):
         raise NotSafeError(f"has {HOOKS_KEY} that are no JSON object: correct them")
     for event in handlers:
-        if not isinstance(_dict(value.get(HOOKS_KEY)).get(event, []), list):
+        if not isinstance(as_object(value.get(HOOKS_KEY)).get(event, []), list):
             raise NotSafeError(f"has {HOOKS_KEY}.{event} that is no list: correct it")
 
 
-def _with_group(text: str, event: str, group: dict[str, Any]) -> str:
-    if find_value(parse_json_text(text).root, (HOOKS_KEY, event)) is None:
-        return set_value(text, (HOOKS_KEY, event), [group])
-    return append_item(text, (HOOKS_KEY, event), group)
-
-
-def _without_own_hooks(
-    text: str, is_unwanted: Callable[[HookEntry], bool], original: Mapping[str, Any]
-) -> str:
-    """Remove unwanted hooks of ours, last first, so that the paths of the others stay valid."""
-    for hook in reversed(parse_hook_settings(text).hooks):
-        if hook.own_command and is_unwanted(hook):
-            text = _without_hook(text, hook.path, original)
-    return text
-
-
 def _without_hook(text: str, path: JsonPath, original: Mapping[str, Any]) -> str:
-    """Remove a hook, and its group, event and `hooks` as far as that leaves them empty."""
+    """Remove a hook, and its group, event and `hooks` if that leaves them empty."""
     value = parse_json_text(text).root.value
     event, group = value[HOOKS_KEY][path[1]], value[HOOKS_KEY][path[1]][path[2]]
     if len(group[HOOKS_KEY]) > 1 or set(group) - {"matcher", HOOKS_KEY}:
@@ -278,10 +261,6 @@ def _editable_text(text: str) -> str:
     if text.removeprefix(BOM).strip():
         return text
     return (BOM if text.startswith(BOM) else "") + "{}\n"
-
-
-def _dict(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _list(value: object) -> list[Any]:

@@ -22,15 +22,15 @@ from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
 
 
 class NotSafeError(Exception):
-    """Settings that are left alone; the message says what, where and what to do."""
+    """The settings cannot be changed safely; the message says why and what to do."""
 
 
 class ChangedError(NotSafeError):
-    """Something else was written since the plan was made: a new plan may do."""
+    """Something was written since the plan was made: a new plan may work."""
 
 
 TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
-"""How a file is named while it is written; one that stays is what a crash left."""
+"""The name of a file while it is written; a crash leaves one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,29 +39,28 @@ class SettingsFile:
 
     path: Path  # as it was named
     real: Path  # the same without links: this one is written
-    data: bytes | None  # none where there is none
-    is_link: bool = False  # it stands somewhere else than its name says
-    status: os.stat_result | None = None  # who may read and write it; None where there is none
+    data: bytes | None  # None if there is no file
+    is_link: bool = False  # a link is part of `path`
+    status: os.stat_result | None = None  # owner and mode
 
 
 def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
     """Read a file that may be a link into one of the folders `roots`.
 
-    People keep their settings in a folder of dotfiles and link them: such a file is written
-    where it stands, the link stays. Raises NotSafeError where the file is no regular one, a
-    link out of the roots, larger than settings are, or somebody else's; OSError where it
-    cannot be read.
+    Some people link their settings to a folder of dotfiles: the link stays, and its target is
+    written. Raises NotSafeError if the file is not a regular one, a link out of the roots,
+    larger than settings are, or somebody else's; OSError if it cannot be read.
     """
     real = resolve_links(path)
-    link = path.is_symlink() or _is_below_link(path, roots)
-    if link and not any(real.is_relative_to(root.resolve()) for root in roots):
+    is_link = path.is_symlink() or _is_below_link(path, roots)
+    if is_link and not any(real.is_relative_to(root.resolve()) for root in roots):
         raise NotSafeError(f"{path} is a link to {real}, outside of your folders: name that file")
     try:
         status = real.stat()
     except FileNotFoundError:
         if path.is_symlink():
             raise NotSafeError(f"{path} is a link to nothing: remove it") from None
-        return SettingsFile(path, real, None, is_link=link)
+        return SettingsFile(path, real, None, is_link)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise NotSafeError(f"{path} is a loop of links: remove it") from error
@@ -71,14 +70,14 @@ def read_settings_file(path: Path, roots: Sequence[Path]) -> SettingsFile:
         data = file.read(MAX_SETTINGS_BYTES + 1)
     if len(data) > MAX_SETTINGS_BYTES:
         raise NotSafeError(f"{path} is larger than {MAX_SETTINGS_BYTES >> 10} KiB: no settings are")
-    return SettingsFile(path, real, data, link, status)
+    return SettingsFile(path, real, data, is_link, status)
 
 
 def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
     """Write these bytes to the file, or delete it for None; mode and attributes are kept.
 
-    Raises NotSafeError where it is no longer as it was read, OSError where it cannot be
-    written; then nothing has changed.
+    Raises NotSafeError if it was changed since it was read, OSError if it cannot be written;
+    then nothing has changed.
     """
     if data is None:
         _check_unchanged(file)
@@ -98,7 +97,7 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
 
 
 def _link_new(temporary: Path, target: Path) -> None:
-    """Name a file that was not there; unlike a rename this fails where somebody was faster."""
+    """Give a new file its name; unlike a rename this fails if somebody was faster."""
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
@@ -109,7 +108,7 @@ def _link_new(temporary: Path, target: Path) -> None:
 
 
 def resolve_links(path: Path) -> Path:
-    """Follow a path's links; raises NotSafeError where they lead in a circle."""
+    """Follow a path's links; raises NotSafeError for a loop of links."""
     try:
         return path.resolve()
     except RuntimeError as error:  # before Python 3.13
@@ -127,14 +126,17 @@ def _is_below_link(path: Path, roots: Sequence[Path]) -> bool:
 
 
 def _check_file(path: Path, status: os.stat_result) -> None:
+    problem = ""
     if not stat.S_ISREG(status.st_mode):
-        raise NotSafeError(f"{path} is not a regular file: remove it")
-    if status.st_uid != os.geteuid():
-        raise NotSafeError(f"{path} belongs to another user: let them do it")
-    if not status.st_mode & stat.S_IWUSR:
-        raise NotSafeError(f"{path} is read-only: chmod u+w it first")
-    if status.st_nlink > 1:
-        raise NotSafeError(f"{path} has another name too (a hard link): make it a file of its own")
+        problem = "is not a regular file: remove it"
+    elif status.st_uid != os.geteuid():
+        problem = "belongs to another user: let them do it"
+    elif not status.st_mode & stat.S_IWUSR:
+        problem = "is read-only: chmod u+w it first"
+    elif status.st_nlink > 1:
+        problem = "has another name too (a hard link): make it a file of its own"
+    if problem:
+        raise NotSafeError(f"{path} {problem}")
 
 
 def _check_unchanged(file: SettingsFile) -> None:

@@ -5,12 +5,12 @@ In the folder `asking` beside the logs of a store, 0700, and each file in it 060
     SESSION.REQUEST.ask     a request that the module may take
     SESSION.REQUEST.taken   the same while it is carried out: whoever renames it owns it
 
-The module lists it every second, so what stays is in its subfolder `kept`:
+The module lists it every second, so everything else is in its subfolder `kept`:
 
     SESSION.REQUEST.asked   what was asked, when, and by which way
     SESSION.REQUEST.result  how it ended; without it after ORPHAN_AFTER_S the request is an orphan
     SESSION.REQUEST.told    the same result, after the session was told of it
-    PID.alive               the module of this client said that it runs
+    PID.alive               the module of this client reported that it runs
 
 Every file is written under another name and then renamed. No link is followed.
 """
@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 
 
 REQUEST_VERSION: Final = 1  # of the files' form
-MAX_REQUEST_BYTES: Final = 64 * 1024
-"""Bytes of one file; the longest text has 24,000, as JSON writes it at the worst."""
-
-MAX_INSTRUCTION_CHARS: Final = 2000
-"""Of instructions for the summariser: a person types them in one line."""
-
+MAX_REQUEST_BYTES: Final = 64 * 1024  # the longest text has at most 24,000 bytes as JSON
+MAX_INSTRUCTION_CHARS: Final = 2000  # a person types them in one line
 ORPHAN_AFTER_S: Final = 300.0
 """A request without a result is pending this long (requirements 004: the save flow's own)."""
 
@@ -53,32 +49,39 @@ _HEX_DIGITS: Final = frozenset("0123456789abcdef")
 
 
 class UnsafeFolderError(OSError):
-    """The folder is a link, another user's, or open to others: nothing in it is believed."""
+    """The folder is a link, another user's, or open to others: nothing in it is trusted."""
 
 
 def request_folder(store: str) -> str:
-    """Name the folder of a store's requests."""
     return f"{log_folder(store)}/asking"
 
 
 def request_history_folder(store: str) -> str:
-    """Name the folder of what was asked and how it ended."""
+    """Name the folder that holds what was asked and how it ended."""
     return f"{request_folder(store)}/kept"
 
 
-def request_file_name(session_id: str, request: str, kind: str) -> str:
-    """Name a request's file; raises ValueError where an id is not one."""
+def request_path(store: str, session_id: str, request: str, kind: str) -> str:
+    """Name a request's file; raises ValueError for an invalid id."""
     if not (is_session_id(session_id) and _is_request_id(request)):
         raise ValueError("no id of a session or a request")
-    return f"{session_id}.{request}.{kind}"
+    folder = request_folder if kind in {ASK, TAKEN} else request_history_folder
+    return f"{folder(store)}/{session_id}.{request}.{kind}"
 
 
-def parse_request_file_name(name: str) -> tuple[str, str, str] | None:
-    """Split a file name into session id, request id and kind; None if it is not such a name."""
-    parts = name.split(".")
-    if len(parts) != 3 or not (is_session_id(parts[0]) and _is_request_id(parts[1])):
-        return None
-    return parts[0], parts[1], parts[2]
+def list_requests(store: str, kind: str, session_id: str | None = None) -> list[tuple[str, str]]:
+    """List the session and request ids of all files of a kind, or of one session's, sorted."""
+    folder = request_folder if kind in {ASK, TAKEN} else request_history_folder
+    names = [name.split(".") for name in sorted(os.listdir(folder(store)))]
+    return [
+        (parts[0], parts[1])
+        for parts in names
+        if len(parts) == 3
+        and parts[2] == kind
+        and session_id in {None, parts[0]}
+        and is_session_id(parts[0])
+        and _is_request_id(parts[1])
+    ]
 
 
 def is_session_id(session_id: str) -> bool:
@@ -103,7 +106,7 @@ def instruction_problem(text: str) -> str | None:
 
 
 def make_request_folders(store: str) -> None:
-    """Make the folders of a store's requests; raises OSError where they are not safe."""
+    """Make the folders of a store's requests; raises OSError if they are not safe."""
     os.makedirs(log_folder(store), FOLDER_MODE, exist_ok=True)
     for folder in (request_folder(store), request_history_folder(store)):
         if not os.path.lexists(folder):
@@ -112,7 +115,7 @@ def make_request_folders(store: str) -> None:
 
 
 def check_request_folders(store: str) -> None:
-    """Raise OSError where somebody else could have put something into the folders."""
+    """Raise OSError if somebody else could have put something into the folders."""
     for folder in (log_folder(store), request_folder(store), request_history_folder(store)):
         status = os.lstat(folder)
         if not stat.S_ISDIR(status.st_mode):
@@ -124,7 +127,6 @@ def check_request_folders(store: str) -> None:
 
 
 def write_request_file(path: str, value: dict[str, Any]) -> None:
-    """Write a file whole; raises OSError."""
     import json  # takes 4 ms, which a hook that finds no file need not wait
 
     data = json.dumps({"v": REQUEST_VERSION} | value, ensure_ascii=True).encode() + b"\n"
@@ -132,7 +134,7 @@ def write_request_file(path: str, value: dict[str, Any]) -> None:
 
 
 def read_request_file(path: str) -> dict[str, Any]:
-    """Read a file; raises OSError, and ValueError where it is none of these files."""
+    """Read a file; raises OSError, and ValueError for a file of another form."""
     import json
 
     descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
@@ -152,5 +154,4 @@ def read_request_file(path: str) -> dict[str, Any]:
 
 
 def now_ms() -> int:
-    """Milliseconds since 1970."""
     return time.time_ns() // 1_000_000

@@ -8,15 +8,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from . import plugin_log
 from .hook_call import HookCall
-from .plugin_log import (
-    ANSWER_FAULTS,
-    decode_object,
-    encode_json,
-    log_path,
-    note_fault,
-    write_stdout,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,21 +18,12 @@ if TYPE_CHECKING:
     from .hook_call import HookReply
 
 
-ANSWER_TIMEOUT_S: Final = 8.0
-"""How long all answers to one event may take: the client waits 30 s for a prompt's hooks."""
-
-MAX_REPLY_CHARS: Final = 10_000
-"""The client takes this much of a hook's text, and gives the model a preview of more."""
-
-PLAIN_TEXT_EVENTS: Final = frozenset({"PreCompact"})
-"""Events whose plain stdout is read; they have no other way to hand something over."""
-
-BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})
-"""Events at which something may be held up; nothing else of ctxtop's ever is."""
-
+ANSWER_TIMEOUT_S: Final = 8.0  # for all answers: the client waits 30 s for a prompt's hooks
+MAX_REPLY_CHARS: Final = 10_000  # the client shows the model only a preview of a longer text
+PLAIN_TEXT_EVENTS: Final = frozenset({"PreCompact"})  # whose plain stdout is all that is read
+BLOCKING_EVENTS: Final = frozenset({"SubagentStop"})  # nothing else is ever blocked by ctxtop
 _CUT_MARK: Final = "\n[cut]"
-
-_MIN_TIMER_S: Final = 0.001  # no time at all would switch the alarm off
+_MIN_TIMER_S: Final = 0.001  # 0 would switch the alarm off
 
 
 class _AnswerTimeoutError(Exception):
@@ -47,23 +31,23 @@ class _AnswerTimeoutError(Exception):
 
 
 def answer_event(store: str, event: str, data: bytes, features: Iterable[str]) -> None:
-    """Print what the features say of an event. Never raises."""
+    """Print the features' answers to an event. Never raises."""
     try:
-        fields = decode_object(data.decode("utf-8", "replace").strip())
+        fields = plugin_log.decode_object(data.decode("utf-8", "replace").strip())
         if fields is None:
-            # The log says that it was no JSON.
+            # The log has recorded that it was no JSON.
             return
         call = HookCall(event, fields, Path(store), time.time_ns() // 1_000_000)
         until = time.monotonic() + ANSWER_TIMEOUT_S
         replies = [reply for feature in features if (reply := _run_feature(feature, call, until))]
-        if said := render_replies(call, replies):
-            write_stdout(said.encode("utf-8", "replace"))
+        if text := render_replies(call, replies):
+            plugin_log.write_stdout(text.encode("utf-8", "replace"))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
-        _note_feature_fault(store, event, "answer", error)
+        _note_fault(store, event, "answer", error)
 
 
 def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None:
-    """Ask one feature; its fault is its own, the time is that of all."""
+    """Run one feature; a fault costs only its own answer, the time limit is for all."""
     before = signal.signal(signal.SIGALRM, _raise_timeout)
     signal.setitimer(signal.ITIMER_REAL, max(_MIN_TIMER_S, until - time.monotonic()))
     try:
@@ -72,7 +56,7 @@ def _run_feature(feature: str, call: HookCall, until: float) -> HookReply | None
         module: Any = import_module(f".answers.{feature}", __package__)
         reply: HookReply | None = module.answer(call)
     except Exception as error:  # noqa: BLE001 -- one feature's fault costs no other its answer
-        _note_feature_fault(str(call.store), call.event, feature, error)
+        _note_fault(str(call.store), call.event, feature, error)
         return None
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
@@ -85,40 +69,38 @@ def _raise_timeout(_signal: int, _frame: FrameType | None) -> None:
 
 
 def render_replies(call: HookCall, replies: Iterable[HookReply]) -> str:
-    """Put replies as the client reads them at an event; empty where there are none.
+    """Render replies as the client reads them at an event; empty if there are none.
 
-    An event is held up by JSON, not by exit 2 and stderr: with those the client puts the
+    An event is blocked by JSON, not by exit 2 and stderr: with those the client puts the
     hook's whole command in front of the reason. Seen in 2.1.329.
     """
     replies = list(replies)
     if block := _join_texts(reply.block_reason for reply in replies):
         if call.event not in BLOCKING_EVENTS:
             raise ValueError(f"nothing may be held up at {call.event}")
-        return encode_json({"decision": "block", "reason": block})
+        return plugin_log.encode_json({"decision": "block", "reason": block})
     context = _join_texts(reply.context for reply in replies)
     if context and call.event not in PLAIN_TEXT_EVENTS:
-        said = {"hookEventName": call.event, "additionalContext": context}
-        return encode_json({"hookSpecificOutput": said})
+        output = {"hookEventName": call.event, "additionalContext": context}
+        return plugin_log.encode_json({"hookSpecificOutput": output})
     # What begins with a brace is taken for JSON.
     return f"- {context}" if context.startswith("{") else context
 
 
 def _join_texts(texts: Iterable[str]) -> str:
-    """Join what is handed to a model: without what nobody sees, and without secrets."""
-    whole = "\n\n".join(text.strip() for text in texts if text.strip())
-    if whole:
-        # Most events end without a word: nothing is imported for them.
+    """Join what is handed to a model, without invisible characters and secrets."""
+    joined = "\n\n".join(text.strip() for text in texts if text.strip())
+    if joined:
+        # Most events have no answer: nothing is imported for them.
         from ...core.transcript.redaction import redact
         from ...core.transcript.sanitize import sanitize_text
 
-        whole = redact(sanitize_text(whole))
-    return (
-        whole
-        if len(whole) <= MAX_REPLY_CHARS
-        else whole[: MAX_REPLY_CHARS - len(_CUT_MARK)] + _CUT_MARK
-    )
+        joined = redact(sanitize_text(joined))
+    if len(joined) <= MAX_REPLY_CHARS:
+        return joined
+    return joined[: MAX_REPLY_CHARS - len(_CUT_MARK)] + _CUT_MARK
 
 
-def _note_feature_fault(store: str, event: str, feature: str, error: Exception) -> None:
+def _note_fault(store: str, event: str, feature: str, error: Exception) -> None:
     fault = f"{event}: {feature}: {type(error).__name__}: {error}"
-    note_fault(log_path(store, ANSWER_FAULTS), fault)
+    plugin_log.note_fault(plugin_log.log_path(store, plugin_log.ANSWER_FAULTS), fault)

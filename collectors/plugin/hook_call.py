@@ -16,21 +16,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HookCall:
-    """What the client told the hook, and where this ctxtop keeps what it read."""
-
     event: str
-    fields: Mapping[str, Any]  # the event's fields as they came, of no type that can be relied on
-    store: Path
-    """May not be there, be behind, or be held by another process: read it, never write it."""
+    fields: Mapping[str, Any]  # the client's fields as they came: no type can be relied on
+    store: Path  # may be missing, out of date or locked: read it, never write it
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class HookReply:
-    """What the hook says back; nothing at all is the most frequent answer."""
+    """A hook's answer; most events have none."""
 
-    context: str = ""
-    """Handed to the model as additional context; to a compaction's summariser as plain text."""
+    context: str = ""  # additional context for the model; for a compaction plain text
     block_reason: str = ""  # why the agent may not stop yet
 
 
@@ -41,7 +37,7 @@ def text_field(fields: Mapping[str, Any], name: str) -> str:
 
 
 def transcript_path(fields: Mapping[str, Any]) -> Path | None:
-    """Name the session's transcript; None where the client named none that could be one."""
+    """Return the session's transcript; None if the client named no usable path."""
     path = text_field(fields, "transcript_path")
     return Path(path) if path.endswith(".jsonl") and "\0" not in path else None
 
@@ -51,7 +47,7 @@ PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"
 
 
 def find_hook_project(fields: Mapping[str, Any]) -> str | None:
-    """Return the client's own word, else what the transcript says; None where nobody knows."""
+    """Return the project's folder that the client names, else the one of the transcript."""
     named = os.environ.get(PROJECT_VARIABLE, "")
     if os.path.isabs(named):
         return named

@@ -20,19 +20,16 @@ if TYPE_CHECKING:
     from ...core.policy.policy import Policy
 
 
-QUERY_TIMEOUT_S: Final = 0.1
-"""How long a question to the store may take: a heavy user's takes a tenth of it."""
-
-PROGRESS_STEPS: Final = 10_000
-"""Of SQLite's machine between two looks at the clock: less than a millisecond."""
+QUERY_TIMEOUT_S: Final = 0.1  # of all queries: a heavy user's take a tenth of it
+PROGRESS_STEPS: Final = 10_000  # of SQLite's machine between two looks at the clock: below 1 ms
 
 
 @contextmanager
 def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None]:
-    """Open the store read-only; None where it is not there or not to be had now.
+    """Open the store read-only; None if it cannot be opened at once.
 
-    It waits for no lock, and a question that takes longer than QUERY_S is broken off: that
-    raises sqlite3.OperationalError.
+    It waits for no lock. A query that is still running after QUERY_TIMEOUT_S raises
+    sqlite3.OperationalError.
     """
     try:
         connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=0)
@@ -46,10 +43,7 @@ def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None
 
 
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:
-    """Resolve the policy by which a hook acts; its environment is the client's own.
-
-    `fields` are what the client told the hook.
-    """
+    """Resolve the policy for a hook's fields; its environment is the client's own."""
     folder = find_hook_project(fields)
     sources = PolicySources((), dict(os.environ), user_policy_path(), trust_file_path())
     files = PolicyFiles(sources)

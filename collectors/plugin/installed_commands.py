@@ -27,7 +27,6 @@ FEATURE_EVENTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Each is a module of `answers`; the order is that of an installed command."""
 
-
 HOOK_KIND: Final = "hook"
 STATUS_LINE_KIND: Final = "statusline"
 
@@ -49,17 +48,16 @@ class InstalledCommand:
 
 
 def hook_command(store: Path, event: str, features: Sequence[str] = ()) -> str:
-    """Write the command of a hook; without features it only records."""
-    # Without its site Python starts in two thirds of the time; answers need what is there.
+    """Return the command of a hook; without features it only records."""
+    # Without its site Python starts in two thirds of the time; answers need the site.
     flags = ["-I"] if features else ["-I", "-S"]
-    gone = "cat >/dev/null"
-    return _guarded(flags, [HOOK_KIND, str(store), event, *features], gone)
+    return _guarded(flags, [HOOK_KIND, str(store), event, *features], "cat >/dev/null")
 
 
 def statusline_command(store: Path, wrapped: str | None = None) -> str:
-    """Write the command of the status line, beside the command that was there before.
+    """Return the command of the status line, which also runs the command that was there before.
 
-    Where ctxtop is gone, that command is run alone.
+    If ctxtop is gone, that command alone is run.
     """
     more = [] if wrapped is None else [_WRAP_SEPARATOR, wrapped]
     gone = "cat >/dev/null" if wrapped is None else shlex.join(["sh", "-c", wrapped])
@@ -67,7 +65,7 @@ def statusline_command(store: Path, wrapped: str | None = None) -> str:
 
 
 def parse_command(command: str) -> InstalledCommand | None:
-    """Read a command of ours; None for anybody else's."""
+    """Parse a command of ours; None for anybody else's."""
     try:
         words = _split_call(command)
     except ValueError:
@@ -87,18 +85,17 @@ def parse_command(command: str) -> InstalledCommand | None:
 def _guarded(flags: list[str], words: list[str], gone: str) -> str:
     python, script = shlex.quote(sys.executable), shlex.quote(_script_path())
     run = shlex.join([sys.executable, *flags, _script_path(), *words])
-    there = f"[ -x {python} ] && [ -f {script} ]"
-    return f"if {there}; {_BEFORE} {run}{_AFTER} {gone}; fi || :"
+    return f"if [ -x {python} ] && [ -f {script} ]; {_BEFORE} {run}{_AFTER} {gone}; fi || :"
 
 
 def _split_call(command: str) -> list[str]:
     """Split the call into words, without its shell guard; raises ValueError for an open quote."""
     words = shlex.shlex(command, posix=True, punctuation_chars=";")
     words.whitespace_split = True
-    found = list(words)
-    if _BEFORE not in found:
+    all_words = list(words)
+    if _BEFORE not in all_words:
         return shlex.split(command)
-    call = found[found.index(_BEFORE) + 1 :]
+    call = all_words[all_words.index(_BEFORE) + 1 :]
     # A wrapped command may itself be a semicolon: the call ends where the guard's `; else` begins.
     ends = (n for n, pair in enumerate(pairwise(call)) if pair == (";", "else"))
     return call[: next(ends, len(call))]

@@ -29,12 +29,10 @@ STATUS_LINE_LOG: Final = "statusline.jsonl"
 PLUGIN_LOG: Final = "plugin.jsonl"  # what the module inside the client pushes
 ANSWER_FAULTS: Final = "answering"  # no log: beside it stand the faults of what hooks answer
 ROTATE_BYTES: Final = 4 * 1024 * 1024
-"""A file that has this much is renamed: it is read at once, and removed whole."""
+"""A file of this size is renamed: readers read such a file at once, and remove it as a whole."""
 
-RECORD_BYTES: Final = 32 * 1024
-"""What of one stdin is kept at the most; the client's largest field alone can be 50 MB."""
-
-TEXT_CHARS: Final = 2000  # of one field: a transcript holds every text whole
+RECORD_BYTES: Final = 32 * 1024  # kept of one stdin; the client's largest field can have 50 MB
+TEXT_CHARS: Final = 2000  # of one field: a transcript holds every text in full
 SIZE_ONLY_FIELDS: Final = frozenset(
     {
         "action",  # of an elicitation: what a person answered
@@ -51,22 +49,17 @@ SIZE_ONLY_FIELDS: Final = frozenset(
 """Fields of which only the size is noted."""
 
 FAULT_CHARS: Final = 400  # of one fault
-FAULTS_BYTES: Final = 16 * 1024
-"""A file of faults that has this much takes the place of the one before it."""
-
+FAULTS_BYTES: Final = 16 * 1024  # a file of faults of this size replaces the one before it
 FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
-# What a system has of these: no link is followed, a FIFO does not block, no child inherits.
+# As far as the system has them: no link is followed, a FIFO does not block, no child inherits.
 SAFE_OPEN_FLAGS: Final = (
     getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 )
 _APPEND_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SAFE_OPEN_FLAGS
-MAX_STDIN_BYTES: Final = 64 * 1024 * 1024
-"""Of stdin is looked at at the most: the client's largest tool outputs are 50 MB."""
-
+MAX_STDIN_BYTES: Final = 64 * 1024 * 1024  # the client's largest tool outputs have 50 MB
 _CHUNK_BYTES: Final = 1024 * 1024
-
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -76,22 +69,20 @@ def log_folder(store: str) -> str:
 
 
 def log_path(store: str, log: str) -> str:
-    """Name the file to which a store's log (HOOKS, STATUS_LINE, PLUGIN) is written."""
     return f"{log_folder(store)}/{log}"
 
 
 def fault_path(path: str) -> str:
-    """Name the file that holds the newest faults of a log's writers, one a line."""
+    """Name the file of the newest faults of a log's writers, one a line."""
     return f"{path}.fault"
 
 
 def older_fault_path(path: str) -> str:
-    """Name the file that holds the faults before those."""
     return f"{path}.fault.old"
 
 
 def append_record(path: str, event: str, data: bytes) -> str | None:
-    """Append what the client gave; give back None, or in words why that failed."""
+    """Append what the client sent; return why that failed, or None."""
     try:
         _append(path, _record_line(event, data))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
@@ -102,7 +93,7 @@ def append_record(path: str, event: str, data: bytes) -> str | None:
 def _append(path: str, line: bytes) -> None:
     status = _write(path, line)
     if not status.st_nlink:
-        # Stopped for days between opening and writing, until a reader removed the file.
+        # A reader removed the file between opening and writing, which may be days apart.
         status = _write(path, line)
     if status.st_size >= ROTATE_BYTES:
         _rotate(path, status)
@@ -131,13 +122,13 @@ def _open(path: str) -> int:
 
 
 def _rotate(path: str, full: os.stat_result) -> None:
-    """Rename the full file to a name that nobody has, in the order of time."""
+    """Rename the full file to an unused name that sorts by time."""
     try:
         now = os.stat(path, follow_symlinks=False)
         if (now.st_dev, now.st_ino) != (full.st_dev, full.st_ino):
             return
-        # Two writers may both come here: the later one then renames a file that is not
-        # full, under a name of its own.
+        # Of two writers that come here the later one renames a file that is not full, under
+        # another name.
         part = f"{path}.{time.time_ns():020d}-{os.getpid()}"
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | SAFE_OPEN_FLAGS, FILE_MODE))
         try:
@@ -156,7 +147,7 @@ def _record_line(event: str, given: bytes) -> bytes:
     about = {
         "v": RECORD_VERSION,
         "at": now // _NS_PER_MS,
-        # A file is known by its first record: no two may be the same.
+        # A file is identified by its first record: no two may be the same.
         "ns": now % _NS_PER_MS,
         "pid": os.getpid(),
         "client_pid": int(client) if client.isdecimal() else None,
@@ -165,14 +156,14 @@ def _record_line(event: str, given: bytes) -> bytes:
     }
     text = given.decode("utf-8", "replace").strip()
     fields = decode_object(text)
-    more = {"garbage": text[:TEXT_CHARS]} if fields is None else _fit_fields(fields)
-    # The line end in front closes what a full disk has cut off; half a surrogate pair is
-    # no UTF-8.
-    return f"\n{encode_json(about | more)}\n".encode("utf-8", "replace")
+    content = {"garbage": text[:TEXT_CHARS]} if fields is None else _fit_fields(fields)
+    # The newline in front ends a line that a full disk has cut off; half a surrogate pair
+    # is not UTF-8.
+    return f"\n{encode_json(about | content)}\n".encode("utf-8", "replace")
 
 
 def decode_object(text: str) -> dict[str, Any] | None:
-    """Decode an object; None where it is none."""
+    """Decode a JSON object; None for anything else."""
     try:
         value, end = _scan(text, 0)
     except (ValueError, StopIteration, RecursionError):
@@ -181,7 +172,7 @@ def decode_object(text: str) -> dict[str, Any] | None:
 
 
 def _fit_fields(fields: dict[str, Any]) -> dict[str, Any]:
-    """Choose what there is room for: `given`, and `cut` with the true sizes of the rest.
+    """Keep what there is room for as `given`; `cut` has the true sizes of the rest.
 
     A size counts the characters of a text, the items of a list, the fields of an object.
     """
@@ -201,7 +192,7 @@ def _fit_fields(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _shorten(name: str, value: object) -> object:
-    """Cut a text; give back None for what is left out whole."""
+    """Cut a text; return None for what is left out."""
     if name in SIZE_ONLY_FIELDS:
         return None
     if isinstance(value, str):
@@ -209,12 +200,12 @@ def _shorten(name: str, value: object) -> object:
     try:
         return value if len(encode_json(value)) <= TEXT_CHARS else None
     except (ValueError, RecursionError):
-        # A number that JSON has not, or too deep.
+        # A number that JSON does not have, or too deep.
         return None
 
 
 def note_fault(path: str, fault: str) -> str:
-    """Note beside a log what went wrong; give it back, with what was in the way of noting it."""
+    """Note a fault beside a log; return it, with the reason if it could not be noted."""
     words = " ".join(fault[:FAULT_CHARS].split())
     line = f"{time.time_ns() // _NS_PER_MS} {words}\n".encode("utf-8", "backslashreplace")
     notes = fault_path(path)
@@ -233,14 +224,14 @@ def note_fault(path: str, fault: str) -> str:
 
 
 def reserve_standard_streams() -> None:
-    """Open what the client closed: a file that took its number would get what we print."""
+    """Open the streams that the client closed: else a file gets their number and our output."""
     while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
         pass
     os.close(descriptor)
 
 
 def read_stdin() -> bytes:
-    """Read all of stdin, keep GIVEN_BYTES of it; the client waits until it is taken."""
+    """Read all of stdin, as the client waits until it is; keep MAX_STDIN_BYTES of it."""
     pieces: list[bytes] = []
     size = 0
     while piece := os.read(0, _CHUNK_BYTES):
@@ -251,13 +242,13 @@ def read_stdin() -> bytes:
 
 
 def write_stdout(data: bytes) -> None:
-    """Write to stdout; raises OSError where nobody takes it."""
+    """Write all of it to stdout; raises OSError."""
     while data:
         data = data[os.write(1, data) :]
 
 
 class _ScannerContext:
-    """What the C scanner asks for: plain values, and null for what JSON has not."""
+    """The options of the C scanner: plain values, and null for NaN and Infinity."""
 
     strict = False
     object_hook = object_pairs_hook = array_hook = None
@@ -266,19 +257,19 @@ class _ScannerContext:
 
     @staticmethod
     def parse_constant(_: str) -> None:
-        """Read NaN and Infinity as nothing."""
+        return None
 
 
 def _codec() -> tuple[Scan, Callable[[object], str]]:
     try:
-        # The C half of json alone: the whole takes as long to import as Python to start.
+        # The C half of json: importing all of it takes as long as starting Python.
         from _json import encode_basestring, make_encoder, make_scanner
 
         flags = (False, False, False)  # sort_keys, skipkeys, allow_nan
         pieces = make_encoder(None, _reject_value, encode_basestring, None, ":", ",", *flags)
         return make_scanner(_ScannerContext), lambda value: "".join(pieces(value, 0))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
     except (ImportError, AttributeError, TypeError):
-        # Another Python than CPython, or one that has changed them.
+        # Not CPython, or a version that has changed them.
         import json
 
         decoder = json.JSONDecoder(strict=False, parse_constant=_ScannerContext.parse_constant)

@@ -1,7 +1,7 @@
 """The command that register.js runs to append records and to handle compaction requests.
 
 `python -I -m ctxtop.collectors.plugin.register_command STORE VERB`. The module inside the client
-cannot append, rename or lock (2.1.329), so it passes what it has on stdin, one JSON object a line:
+cannot append, rename or lock (2.1.329), so it passes its data on stdin, one JSON object a line:
 
     record          lines {"event", "given"}: one record each in the plugin's log
     hello           the client's module runs: the parent of this process is the client
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from typing import Any, Final
 
 
-MAX_STDIN_BYTES: Final = 1024 * 1024  # at the most: 64 records are waiting then, each of a kilobyte
+MAX_STDIN_BYTES: Final = 1024 * 1024  # at most 64 records wait, each of about a kilobyte
 END_STATES: Final = frozenset({"done", "refused", "failed"})
 
 
 def main(words: list[str]) -> int:
-    """Carry out one verb; the code is 0 unless nothing could be done."""
+    """Carry out one verb; the exit code is 0 unless it failed."""
     try:
         store, verb, *more = words
         if verb == "record":
@@ -39,9 +39,8 @@ def main(words: list[str]) -> int:
         elif verb == "take":
             print(json.dumps(take_request(store, more[0])))
         elif verb == "result":
-            finish_request(
-                store, json.loads(sys.stdin.buffer.read(compact_requests.MAX_REQUEST_BYTES))
-            )
+            data = sys.stdin.buffer.read(compact_requests.MAX_REQUEST_BYTES)
+            finish_request(store, json.loads(data))
         else:
             return 2
     except (OSError, ValueError, LookupError, TypeError, RecursionError) as error:
@@ -51,31 +50,35 @@ def main(words: list[str]) -> int:
 
 
 def append_records(store: str, lines: bytes) -> int:
-    """Append a record for each line; 1 where one could not be written."""
+    """Append a record for each line; return 1 if one could not be written."""
     path = log_path(store, PLUGIN_LOG)
-    faults = [
-        append_record(path, _event_of(line), _fields_of(line))
-        for line in lines.splitlines()
-        if line
-    ]
+    faults = [append_record(path, *_split_record(line)) for line in lines.splitlines() if line]
     return 1 if any(faults) else 0
 
 
+def _split_record(line: bytes) -> tuple[str, bytes]:
+    """Return the event and the fields of a line; the whole line where it names no fields."""
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        return "", line
+    given = value.get("given")
+    fields = json.dumps(given).encode() if isinstance(given, dict) else line
+    return str(value.get("event") or ""), fields
+
+
 def note_client(store: str, client: int) -> None:
-    """Note that this client has the module."""
+    """Note that this client has the module, and forget clients that have ended."""
     compact_requests.make_request_folders(store)
     folder = compact_requests.request_history_folder(store)
-    _remove_ended_clients(folder)
-    about = {"pid": client, "at": compact_requests.now_ms()}
-    compact_requests.write_request_file(f"{folder}/{client}.{compact_requests.ALIVE}", about)
-
-
-def _remove_ended_clients(folder: str) -> None:
-    """Remove the words of clients that have ended: nobody else does where nothing is asked."""
     for name in os.listdir(folder):
         pid, _, kind = name.partition(".")
         if kind == compact_requests.ALIVE and pid.isdecimal() and not _is_running(int(pid)):
             os.unlink(f"{folder}/{name}")
+    about = {"pid": client, "at": compact_requests.now_ms()}
+    compact_requests.write_request_file(f"{folder}/{client}.{compact_requests.ALIVE}", about)
 
 
 def _is_running(pid: int) -> bool:
@@ -89,32 +92,27 @@ def _is_running(pid: int) -> bool:
 
 
 def take_request(store: str, session_id: str) -> dict[str, Any]:
-    """Claim the oldest request that is still good; what is not is ended with its reason."""
+    """Claim the oldest valid request; an invalid one is ended with its reason."""
     compact_requests.check_request_folders(store)
     if not compact_requests.is_session_id(session_id):
         raise ValueError("no id of a session")
-    folder = compact_requests.request_folder(store)
-    for name in sorted(os.listdir(folder)):
-        parts = compact_requests.parse_request_file_name(name)
-        if parts is None or parts[0] != session_id or parts[2] != compact_requests.ASK:
-            continue
-        file_name = compact_requests.request_file_name(session_id, parts[1], compact_requests.TAKEN)
-        taken = f"{folder}/{file_name}"
+    for ids in compact_requests.list_requests(store, compact_requests.ASK, session_id):
+        taken = compact_requests.request_path(store, *ids, compact_requests.TAKEN)
         try:
-            os.rename(f"{folder}/{name}", taken)
+            os.rename(compact_requests.request_path(store, *ids, compact_requests.ASK), taken)
         except FileNotFoundError:
             # Withdrawn, or another client has this session open too.
             continue
-        found, wrong = _read_taken_request(taken, session_id, parts[1])
-        if wrong is None:
-            return found
-        ended = {"session_id": session_id, "request": parts[1], "state": "refused", "why": wrong}
-        finish_request(store, ended)
+        text, problem = _read_taken_request(taken, ids)
+        named = dict(zip(("session_id", "request"), ids, strict=True))
+        if problem is None:
+            return named | {"text": text}
+        finish_request(store, named | {"state": "refused", "why": problem})
     return {}
 
 
 def finish_request(store: str, outcome: dict[str, Any]) -> None:
-    """Keep how a request ended; raises ValueError where that is not said."""
+    """Record how a request ended; raises ValueError for an unknown end."""
     compact_requests.check_request_folders(store)
     session_id, request = str(outcome["session_id"]), str(outcome["request"])
     if outcome.get("state") not in END_STATES:
@@ -130,57 +128,32 @@ def finish_request(store: str, outcome: dict[str, Any]) -> None:
         "pre_tokens": _token_count(outcome.get("pre_tokens")),
         "post_tokens": _token_count(outcome.get("post_tokens")),
     }
-    name = compact_requests.request_file_name(session_id, request, compact_requests.RESULT)
-    compact_requests.write_request_file(
-        f"{compact_requests.request_history_folder(store)}/{name}", result
-    )
-    taken = compact_requests.request_file_name(session_id, request, compact_requests.TAKEN)
+    path = compact_requests.request_path(store, session_id, request, compact_requests.RESULT)
+    compact_requests.write_request_file(path, result)
     try:
-        os.unlink(f"{compact_requests.request_folder(store)}/{taken}")
+        os.unlink(compact_requests.request_path(store, session_id, request, compact_requests.TAKEN))
     except FileNotFoundError:
         return
 
 
-def _read_taken_request(
-    path: str, session_id: str, request: str
-) -> tuple[dict[str, Any], str | None]:
-    """Read a claimed request: what the module is told, and why not where it is not good."""
+def _read_taken_request(path: str, ids: tuple[str, str]) -> tuple[str, str | None]:
+    """Read a claimed request: its text, and why it is invalid, if it is."""
     try:
         asked = compact_requests.read_request_file(path)
     except (OSError, ValueError) as error:
-        return {}, f"the request cannot be read: {error}"
+        return "", f"the request cannot be read: {error}"
     text, expires_at = asked.get("text"), asked.get("expires_at")
-    if (asked.get("session_id"), asked.get("request")) != (session_id, request):
-        return {}, "the request is another's"
+    if (asked.get("session_id"), asked.get("request")) != ids:
+        return "", "the request is another's"
     if not isinstance(text, str) or not isinstance(expires_at, int):
-        return {}, "the request is none of ctxtop's"
+        return "", "the request is none of ctxtop's"
     if expires_at < compact_requests.now_ms():
-        return {}, "the request has expired"
-    told = {"session_id": session_id, "request": request, "text": text}
-    return told, compact_requests.instruction_problem(text)
+        return "", "the request has expired"
+    return text, compact_requests.instruction_problem(text)
 
 
 def _token_count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
-
-
-def _event_of(line: bytes) -> str:
-    value = _decode_object(line)
-    return str(value.get("event") or "") if value else ""
-
-
-def _fields_of(line: bytes) -> bytes:
-    value = _decode_object(line)
-    given = value.get("given") if value else None
-    return json.dumps(given).encode() if isinstance(given, dict) else line
-
-
-def _decode_object(line: bytes) -> dict[str, Any] | None:
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return value if isinstance(value, dict) else None
 
 
 if __name__ == "__main__":

@@ -1,8 +1,7 @@
 """Claude Code's way in, run by its path: `python -I [-S] …/run.py hook|statusline STORE …`.
 
-Python compiles what it is given by path anew every time: all else stands in modules. With
-`-S` it starts without its site, in two thirds of the time, and knows the standard library
-alone: enough for what only records.
+Python compiles a script again at every start, so everything else is in modules. With `-S` it starts
+without its site, in two thirds of the time, and finds only the standard library: enough to record.
 """
 
 import sys
@@ -12,7 +11,7 @@ _PACKAGE = "/ctxtop/collectors/"
 
 if __name__ == "__main__":
     if _PACKAGE in __file__:
-        # At the end: nothing of what stands beside ctxtop may hide the standard library.
+        # At the end: nothing beside ctxtop may hide the standard library.
         sys.path.append(__file__.rsplit("/", _BELOW_ROOT)[0])
     else:
         # Installed to be edited: only the site knows where the package is.

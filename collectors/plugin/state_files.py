@@ -28,16 +28,10 @@ if TYPE_CHECKING:
     from typing import Final
 
 
-_CREATE_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS
-
-
 def write_atomically(path: str, content: bytes, mode: int = FILE_MODE) -> None:
-    """Put a file of the user's own in the place of an older one; raises OSError.
-
-    It is written under another name first; what is left of that when writing fails is removed.
-    """
+    """Write a file of the user's own or replace it; raises OSError."""
     part = f"{path}.{os.getpid()}-{time.time_ns()}.part"
-    descriptor = os.open(part, _CREATE_FLAGS, FILE_MODE)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, FILE_MODE)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
@@ -49,21 +43,18 @@ def write_atomically(path: str, content: bytes, mode: int = FILE_MODE) -> None:
         raise
 
 
+RETENTION_S: Final = 30 * 24 * 3600.0  # as long as the client keeps its transcripts
 NOTES_FOLDER: Final = "notes"
-
-NOTE_RETENTION_S: Final = 30 * 24 * 3600.0
-"""A note that nobody came for stays this long: as long as the client keeps its transcripts."""
-
-MAX_NOTE_BYTES: Final = 256 * 1024  # bytes; what a budget of steering allows is a tenth
+MAX_NOTE_BYTES: Final = 256 * 1024  # the budget of steering allows a tenth of it
 _NOTE_NAME: Final = re.compile(r"[\w.-]{1,150}")
 
 
 def leave_note(store: Path, name: str, content: bytes) -> None:
-    """Write a note, in the place of an older one; raises OSError."""
+    """Write a note or replace it, and remove old notes; raises OSError."""
     path = _note_path(store, name)
     folder = os.path.dirname(path)
     os.makedirs(folder, FOLDER_MODE, exist_ok=True)
-    _remove_old_notes(folder)
+    _remove_old_files(folder)
     write_atomically(path, content)
 
 
@@ -72,20 +63,19 @@ def has_note(store: Path, name: str) -> bool:
 
 
 def take_note(store: Path, name: str) -> bytes | None:
-    """Read a note and remove it; of several that come at once one has it, the others None."""
+    """Read a note and remove it; only one of several concurrent callers gets it."""
     path = _note_path(store, name)
-    mine = f"{path}.{os.getpid()}-{time.time_ns()}"
+    taken = f"{path}.{os.getpid()}-{time.time_ns()}"
     try:
-        # Whoever renames it has it.
-        os.rename(path, mine)
+        os.rename(path, taken)
     except FileNotFoundError:
         return None
     try:
-        descriptor = os.open(mine, os.O_RDONLY | SAFE_OPEN_FLAGS)
+        descriptor = os.open(taken, os.O_RDONLY | SAFE_OPEN_FLAGS)
         with open(descriptor, "rb") as file:
             return file.read(MAX_NOTE_BYTES)
     finally:
-        os.unlink(mine)
+        os.unlink(taken)
 
 
 def _note_path(store: Path, name: str) -> str:
@@ -94,31 +84,27 @@ def _note_path(store: Path, name: str) -> str:
     return f"{log_folder(str(store))}/{NOTES_FOLDER}/{name}"
 
 
-def _remove_old_notes(folder: str) -> None:
+def _remove_old_files(folder: str) -> None:
+    oldest = time.time() - RETENTION_S
     with os.scandir(folder) as entries:
         for entry in entries:
-            if time.time() - entry.stat(follow_symlinks=False).st_mtime > NOTE_RETENTION_S:
+            if entry.stat(follow_symlinks=False).st_mtime < oldest:
                 os.unlink(entry.path)
 
 
-ANSWERS_LOG: Final = "answers.jsonl"
-
-
 def record_answer(store: Path, feature: str, **given: object) -> None:
-    """Append a record; a fault is noted beside the log."""
+    """Append a record to the log of answers; a fault is noted beside the log."""
     line = encode_json({name: value for name, value in given.items() if value is not None})
-    append_record(log_path(str(store), ANSWERS_LOG), feature, line.encode("utf-8", "replace"))
+    append_record(log_path(str(store), "answers.jsonl"), feature, line.encode("utf-8", "replace"))
 
 
-ANNOUNCEMENTS_FOLDER: Final = "said"
-
-ANNOUNCEMENT_RETENTION_S: Final = 30 * 24 * 3600.0  # as long as the client keeps its transcripts
-MAX_ANNOUNCEMENTS: Final = 1000
-"""Of one threshold in one session; a session is compacted a few times."""
-
+MAX_ANNOUNCEMENTS: Final = 1000  # of one threshold in one session, which is compacted a few times
 _REARMED_SUFFIX: Final = ".again"
 _UNSAFE_CHARACTER: Final = re.compile(r"[^\w.@-]")
-_FLAGS: Final = os.O_WRONLY | os.O_CREAT | SAFE_OPEN_FLAGS
+
+
+def announcements_folder(store: Path) -> str:
+    return f"{log_folder(str(store))}/said"
 
 
 class ThresholdAnnouncement:
@@ -126,9 +112,11 @@ class ThresholdAnnouncement:
 
     def __init__(self, store: Path, session_id: str, threshold: str) -> None:
         name = _UNSAFE_CHARACTER.sub("_", f"{session_id[:64]}-{threshold}")
-        self._folder: Final = f"{log_folder(str(store))}/{ANNOUNCEMENTS_FOLDER}"
+        self._folder: Final = announcements_folder(store)
         self._path: Final = f"{self._folder}/{name}"
-        self._number = self._last()
+        self._number = 0  # of the last announcement
+        while self._number < MAX_ANNOUNCEMENTS and os.path.lexists(self._file(self._number + 1)):
+            self._number += 1
 
     def announced_at(self) -> int | None:
         """Return when it was announced (ms since 1970); None if never, or if rearmed since."""
@@ -155,27 +143,16 @@ class ThresholdAnnouncement:
     def _file(self, number: int) -> str:
         return f"{self._path}.{number}"
 
-    def _last(self) -> int:
-        number = 0
-        while number < MAX_ANNOUNCEMENTS and os.path.lexists(self._file(number + 1)):
-            number += 1
-        return number
-
-    def _make(self, path: str, how: int) -> None:
+    def _make(self, path: str, more_flags: int) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | SAFE_OPEN_FLAGS | more_flags
         try:
-            descriptor = os.open(path, _FLAGS | how, 0o600)
+            descriptor = os.open(path, flags, FILE_MODE)
         except FileNotFoundError:
-            os.makedirs(self._folder, 0o700, exist_ok=True)
-            descriptor = os.open(path, _FLAGS | how, 0o600)
+            os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+            descriptor = os.open(path, flags, FILE_MODE)
         os.close(descriptor)
 
 
 def remove_old_announcements(store: Path) -> None:
-    """Remove what was said to sessions that are long over."""
-    now = time.time()
-    with os.scandir(f"{log_folder(str(store))}/{ANNOUNCEMENTS_FOLDER}") as entries:
-        old = [
-            each.path for each in entries if now - each.stat().st_mtime > ANNOUNCEMENT_RETENTION_S
-        ]
-    for path in old:
-        os.unlink(path)
+    """Remove what was announced in sessions that are long over."""
+    _remove_old_files(announcements_folder(store))

@@ -181,11 +181,10 @@ def test_a_busy_session_is_refused_both_ways(lab: Lab) -> None:
     assert trigger(lab, screen.session_id, "--via", "cli").code == 3
     # What ctxtop could not see the client itself refuses.
     store, request = str(lab.store), "0123456789abcdef"
-    folder = Path(compact_requests.request_folder(store))
-    name = compact_requests.request_file_name(screen.session_id, request, compact_requests.ASK)
+    path = compact_requests.request_path(store, screen.session_id, request, compact_requests.ASK)
     expires = {"text": "", "expires_at": compact_requests.now_ms() + 30_000}
     about = {"session_id": screen.session_id, "request": request}
-    compact_requests.write_request_file(str(folder / name), about | expires)
+    compact_requests.write_request_file(path, about | expires)
     result = Path(
         compact_requests.request_history_folder(store), f"{screen.session_id}.{request}.result"
     )

@@ -44,7 +44,7 @@ def kept(store: Path) -> Path:
 
 
 def name(kind: str, request: str = REQUEST, session: str = SESSION) -> str:
-    return compact_requests.request_file_name(session, request, kind)
+    return Path(compact_requests.request_path("", session, request, kind)).name
 
 
 def leave(store: Path, request: str = REQUEST, more: Mapping[str, object] | None = None) -> Path:

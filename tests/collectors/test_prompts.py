@@ -20,7 +20,7 @@ from ctxtop.collectors.plugin.answers import prompts
 from ctxtop.collectors.plugin.answers.prompts import answer
 from ctxtop.collectors.plugin.hook_call import HookCall
 from ctxtop.collectors.plugin.plugin_log import log_folder
-from ctxtop.collectors.plugin.state_files import ANNOUNCEMENT_RETENTION_S, ThresholdAnnouncement
+from ctxtop.collectors.plugin.state_files import RETENTION_S, ThresholdAnnouncement
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import LogKind
@@ -278,7 +278,7 @@ def test_what_was_said_long_ago_is_forgotten(store: Path, transcript: Path) -> N
     assert old.claim()
     folder = Path(log_folder(str(store)), "said")
     (made,) = folder.iterdir()
-    long_ago = time.time() - ANNOUNCEMENT_RETENTION_S - 60
+    long_ago = time.time() - RETENTION_S - 60
     os.utime(made, (long_ago, long_ago))
     fill(transcript, 850_000)
     assert said(store, transcript) == "suggest"

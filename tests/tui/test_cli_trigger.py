@@ -181,7 +181,7 @@ def test_doctor_knows_what_did_not_end(store: Path, monkeypatch: pytest.MonkeyPa
         patch.setattr(time, "time_ns", lambda: later)
         check = config_checks.requests_check(store)
     assert (check.ok, "1 request without a result for 300 s" in check.detail) == (False, True)
-    assert str(request.file_path(compact_requests.ASKED)) in (check.fix or "")
+    assert request.path(compact_requests.ASKED) in (check.fix or "")
     request.fail(NotCompactedError(CompactFailure.FAILED, "the API said no"))
     check = config_checks.requests_check(store)
     assert (check.ok, check.detail.endswith("the API said no")) == (True, True)

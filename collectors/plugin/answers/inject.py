@@ -29,13 +29,12 @@ def answer(call: HookCall) -> HookReply | None:
     if limits is None:
         return None
     agent_id = sanitize_title(text_field(call.fields, "agent_id")) or None
-    asked = InjectionRequest(
-        transcript, agent_type, agent_id, project_root=Path(root) if root else None
-    )
-    found = _choose_injection(asked, call.store, limits)
-    if not found.context:
+    project = Path(root) if root else None
+    request = InjectionRequest(transcript, agent_type, agent_id, project_root=project)
+    injection = _choose_injection(request, call.store, limits)
+    if not injection.context:
         return None
-    for entry in found.entries:
+    for entry in injection.entries:
         record_answer(
             call.store,
             feature="inject",
@@ -47,14 +46,14 @@ def answer(call: HookCall) -> HookReply | None:
             from_session_id=entry.session_id,
             from_agent_id=entry.agent_id,
         )
-    return HookReply(context=found.context)
+    return HookReply(context=injection.context)
 
 
-def _choose_injection(asked: InjectionRequest, store: Path, limits: InjectionLimits) -> Injection:
+def _choose_injection(request: InjectionRequest, store: Path, limits: InjectionLimits) -> Injection:
     try:
         with open_store_without_waiting(store) as db:
-            start, pasts = gather_injection_sources(asked, db, limits)
+            start, pasts = gather_injection_sources(request, db, limits)
     except sqlite3.Error:
-        # Not there, locked, damaged, or of another ctxtop: the files alone.
-        start, pasts = gather_injection_sources(asked, None, limits)
+        # Missing, locked, damaged, or of another ctxtop version: the files alone.
+        start, pasts = gather_injection_sources(request, None, limits)
     return select_context(start, pasts, limits)

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Final
 
 from ..hook_call import text_field, transcript_path
-from ..plugin_log import SAFE_OPEN_FLAGS, decode_object, log_folder
+from ..plugin_log import FILE_MODE, FOLDER_MODE, SAFE_OPEN_FLAGS, decode_object, log_folder
 
 TYPE_CHECKING = False
 
@@ -26,8 +25,7 @@ if TYPE_CHECKING:
     from ..hook_call import HookCall, HookReply
 
 
-THROTTLE_S: Final = 60.0
-"""After this a whole look is due all the same: a policy or a window may have changed."""
+THROTTLE_S: Final = 60.0  # then a full check is due: a policy or a window may have changed
 
 NO_THRESHOLD_LEFT: Final = 1 << 40  # tokens, where no threshold is left
 _TAIL_BYTES: Final = 256 * 1024
@@ -36,7 +34,7 @@ _INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_re
 
 
 def estimate_context_tokens(transcript: Path) -> int | None:
-    """Read the input of the last usage in a file's end, whoever's it is; None for none."""
+    """Sum up the input of the last usage in a file's end, whoever's it is; None without one."""
     try:
         descriptor = os.open(transcript, os.O_RDONLY | SAFE_OPEN_FLAGS)
     except OSError:
@@ -77,13 +75,13 @@ def is_throttled(store: Path, session_id: str, tokens: int | None) -> bool:
 
 
 def throttle(store: Path, session_id: str, tokens: int | None, tokens_left: int) -> None:
-    """Note that nothing is due until so many tokens more; raises OSError."""
+    """Note that nothing is due for so many more tokens; raises OSError."""
     if tokens is None:
         return
     path = _throttle_path(store, session_id)
-    os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+    os.makedirs(os.path.dirname(path), FOLDER_MODE, exist_ok=True)
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | SAFE_OPEN_FLAGS
-    descriptor = os.open(path, flags, 0o600)
+    descriptor = os.open(path, flags, FILE_MODE)
     try:
         os.write(descriptor, f'{{"from":{tokens},"below":{tokens + tokens_left}}}'.encode())
     finally:
@@ -91,7 +89,7 @@ def throttle(store: Path, session_id: str, tokens: int | None, tokens_left: int)
 
 
 def _first_object(text: str) -> dict[str, Any]:
-    """Decode the object that a text begins with: of `usage`, which nests three deep at the most."""
+    """Decode the object that a text begins with; it must have no braces in its strings."""
     depth = 0
     for place, sign in enumerate(text):
         depth += (sign == "{") - (sign == "}")
@@ -105,21 +103,20 @@ def _throttle_path(store: Path, session_id: str) -> str:
     return f"{log_folder(str(store))}/said/{name}.quiet"
 
 
-PROMPT_EVENTS: Final = frozenset({"UserPromptSubmit", "PostToolUse"})
-
-
 def answer(call: HookCall) -> HookReply | None:
     """Report the thresholds that the session has newly reached."""
     transcript = transcript_path(call.fields)
-    # In an agent the client names the session's transcript: that is another context.
-    if call.event not in PROMPT_EVENTS or transcript is None or text_field(call.fields, "agent_id"):
+    if call.event not in {"UserPromptSubmit", "PostToolUse"} or transcript is None:
+        return None
+    if text_field(call.fields, "agent_id"):
+        # In an agent the client names the session's transcript: that is another context.
         return None
     session_id = transcript.stem.lower()
-    fill = estimate_context_tokens(transcript)
-    if is_throttled(call.store, session_id, fill):
+    tokens = estimate_context_tokens(transcript)
+    if is_throttled(call.store, session_id, tokens):
         return None
     reply, left = _check_thresholds(call, transcript, session_id)
-    throttle(call.store, session_id, fill, left)
+    throttle(call.store, session_id, tokens, left)
     return reply
 
 
@@ -127,7 +124,7 @@ def _check_thresholds(
     call: HookCall, transcript: Path, session_id: str
 ) -> tuple[HookReply | None, int]:
     """Return the reply that is due, and how many tokens are left until another can be."""
-    # Most calls end before: nothing that takes long is imported there.
+    # Most calls end before this: the slow imports are only here.
     from ...claude_code.current_context import read_latest_answer
     from ...claude_code.transcripts.transcript_ends import read_tail_lines
     from ..hook_inputs import resolve_hook_policy
@@ -165,39 +162,26 @@ def _announce(
 
     thresholds = injected_text.prompt_thresholds(policy)
     due = injected_text.reached_actions(context, thresholds) if context else {}
-    said = []
-    for each in thresholds:
-        record = ThresholdAnnouncement(call.store, session_id, each.name)
-        before = record.announced_at()
-        if before is not None and _is_rearmed(call, policy, each.name, context, end, before):
+    levels = {level.name: level.at for level in context.thresholds} if context else {}
+    actions = []
+    for threshold in thresholds:
+        record = ThresholdAnnouncement(call.store, session_id, threshold.name)
+        announced_at = record.announced_at()
+        if announced_at is not None and injected_text.is_rearmed(
+            policy.rearm,
+            levels.get(threshold.name),
+            context.ratio if context else None,
+            prompted_at=announced_at,
+            compacted_at=end.compacted_at,
+            now_ms=call.now_ms,
+        ):
             record.rearm()
-            before = None
-        if each.name in due and before is None and record.claim():
-            said.append(due[each.name])
-    text = injected_text.choose_prompt(said, policy)
+            announced_at = None
+        if threshold.name in due and announced_at is None and record.claim():
+            actions.append(due[threshold.name])
+    text = injected_text.choose_prompt(actions, policy)
     if not text:
         return None
     remove_old_announcements(call.store)
-    record_answer(call.store, "prompts", session_id=session_id, kind=" ".join(said), text=text)
+    record_answer(call.store, "prompts", session_id=session_id, kind=" ".join(actions), text=text)
     return HookReply(context=text)
-
-
-def _is_rearmed(
-    call: HookCall,
-    policy: Policy,
-    name: str,
-    context: Context | None,
-    end: LatestAnswer,
-    said_at: int,
-) -> bool:
-    from ....core.injection import injected_text
-
-    lines = {line.name: line.at for line in context.thresholds} if context else {}
-    return injected_text.is_rearmed(
-        policy.rearm,
-        lines.get(name),
-        context.ratio if context else None,
-        prompted_at=said_at,
-        compacted_at=end.compacted_at,
-        now_ms=call.now_ms,
-    )

@@ -15,14 +15,13 @@ if TYPE_CHECKING:
 
 
 NOTIFICATION_PREFIX: Final = "<task-notification>"
-"""How a prompt begins that nobody typed (2.1.329): what was forgotten waits for a person's."""
+"""Begins a prompt that nobody typed (2.1.329): the reminder waits for a person's prompt."""
 
-_ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)
-"""What the summariser thought, which the model is not sent."""
+_ANALYSIS: Final = re.compile(r"<analysis>.*?</analysis>", re.DOTALL)  # not sent to the model
 
 
 def answer(call: HookCall) -> HookReply | None:
-    """Judge a summary at PostCompact; at the next UserPromptSubmit say what it left out, once."""
+    """Check a summary at PostCompact; repeat at the next UserPromptSubmit what it left out."""
     transcript = transcript_path(call.fields)
     if transcript is None or text_field(call.fields, "agent_id"):
         return None
@@ -38,7 +37,6 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
 
     from ....core.summaries.steering import Essential, find_missing_essentials
     from ...claude_code.current_context import read_essentials
-    from ..state_files import record_answer
 
     session_id = transcript.stem.lower()
     steered = state_files.take_note(call.store, f"steered-{session_id}")
@@ -46,26 +44,25 @@ def _check_summary(call: HookCall, transcript: Path) -> None:
         try:
             items = read_essentials(transcript, call.now_ms)
         except FileNotFoundError:
-            # A session that is not kept on disk.
+            # The session is not kept on disk.
             return
     else:
         items = msgspec.json.decode(steered, type=tuple[Essential, ...])
-    lost = find_missing_essentials(
-        items, [_ANALYSIS.sub("", text_field(call.fields, "compact_summary"))]
-    )
+    summary = _ANALYSIS.sub("", text_field(call.fields, "compact_summary"))
+    lost = find_missing_essentials(items, [summary])
     for item in lost:
-        record_answer(
-            call.store, "remember", session_id=session_id, kind=item.kind.value, text=item.text
-        )
+        about = {"session_id": session_id, "kind": item.kind.value, "text": item.text}
+        state_files.record_answer(call.store, "remember", **about)
+    note = f"forgotten-{session_id}"
     if lost:
-        state_files.leave_note(call.store, f"forgotten-{session_id}", msgspec.json.encode(lost))
+        state_files.leave_note(call.store, note, msgspec.json.encode(lost))
     else:
-        state_files.take_note(call.store, f"forgotten-{session_id}")
+        state_files.take_note(call.store, note)
 
 
 def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     name = f"forgotten-{transcript.stem.lower()}"
-    # Most prompts end here: nothing that takes long is imported before.
+    # Most prompts end here: the slow imports come after it.
     if not state_files.has_note(call.store, name) or text_field(call.fields, "prompt").startswith(
         NOTIFICATION_PREFIX
     ):
@@ -91,8 +88,8 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
     if not sent:
         # Nothing was compacted after all.
         return None
-    # What the compaction kept word for word, and what its own hooks said, is still there.
+    # What the compaction kept word for word, and what other hooks repeated, is still there.
     lost = find_missing_essentials(items, [*sent, text_field(call.fields, "prompt")])
     budget = resolve_hook_policy(call.fields).integer("steering.again") or 0
-    said = render_essentials(fit_essentials(lost, budget, REMINDER_HEADING), REMINDER_HEADING)
-    return HookReply(context=said) if said else None
+    text = render_essentials(fit_essentials(lost, budget, REMINDER_HEADING), REMINDER_HEADING)
+    return HookReply(context=text) if text else None

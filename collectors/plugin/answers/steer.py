@@ -16,11 +16,8 @@ from ...claude_code.current_context import read_essentials
 from .. import state_files
 from ..hook_call import HookReply, text_field, transcript_path
 from ..hook_inputs import resolve_hook_policy
-from ..state_files import record_answer
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from ..hook_call import HookCall
 
 
@@ -31,17 +28,19 @@ def answer(call: HookCall) -> HookReply | None:
         return None
     agent_id = text_field(call.fields, "agent_id")
     budget = resolve_hook_policy(call.fields).integer("steering.budget") or 0
-    context = _agent_transcript(transcript, agent_id) if agent_id else transcript
+    path = transcript
+    if agent_id:
+        path = transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
     try:
-        items = fit_essentials(read_essentials(context, call.now_ms), budget, KEEP_HEADING)
+        items = fit_essentials(read_essentials(path, call.now_ms), budget, KEEP_HEADING)
     except FileNotFoundError:
-        # A session that is not kept on disk.
+        # The session is not kept on disk.
         return None
     if not items:
         return None
     session_id = transcript.stem.lower()
     for item in items:
-        record_answer(
+        state_files.record_answer(
             call.store,
             "steer",
             session_id=session_id,
@@ -51,10 +50,6 @@ def answer(call: HookCall) -> HookReply | None:
             tokens=essential_tokens(item),
         )
     if not agent_id:
-        # Its PostCompact judges the summary by this.
+        # `remember` checks the summary against these.
         state_files.leave_note(call.store, f"steered-{session_id}", msgspec.json.encode(items))
     return HookReply(context=render_essentials(items, KEEP_HEADING))
-
-
-def _agent_transcript(transcript: Path, agent_id: str) -> Path:
-    return transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
