@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -12,15 +12,7 @@ from ..model.session import Session, project_name
 from ..policy.resolve import DEFAULT_POLICIES, Policies
 from ..store.config_records import SaveEventRecord, SaveFileRecord, StagingLocation
 from ..store.queries.config_queries import MemoryNoteRow, StopBlockRow
-from .project_save_files import (
-    ProjectSaveFiles,
-    SaveLimits,
-    content_of,
-    owning_project,
-    save_limits,
-    select_save_files,
-    written_ms,
-)
+from . import save_metrics
 from .save_metrics import (
     BandVerdict,
     BeforeAfter,
@@ -28,51 +20,39 @@ from .save_metrics import (
     ExpectedSaveCost,
     Rate,
     TriggerCrossing,
-    check_crossing,
-    compare_before_after,
-    compare_with_bands,
-    count_refires,
-    expected_cost,
-    fire_distribution,
-    phase_means,
-    summarize_durations,
-    trigger_rates,
 )
 from .save_noise import SaveNoise, TriageDataForm, decode_noise, parse_triage_block
 from .save_plugin import PluginCompatibility, PluginMessage, next_plugin_message
 from .save_status import (
     MS_PER_SECOND,
+    ProjectSaveFiles,
     SaveConfirmation,
+    SaveLimits,
     SaveState,
     SaveStatus,
     TranscriptSigns,
+    content_of,
     find_save_status,
+    owning_project,
     parse_closing_line,
     parse_save_note,
+    save_limits,
+    select_save_files,
+    written_ms,
 )
 
 NO_PROJECT: Final = ""  # the project of a global result that names none
+SAVES_MODULE: Final = "save-flow"  # in `disabled_modules` it leaves saves out
 
 
 class MeasuredSave(msgspec.Struct, frozen=True):
-    """One save that a transcript tells of; a place is the file's, below the projects folder."""
+    """One save in a transcript."""
 
     session_id: str
-    path: str
+    path: str  # of the transcript, below the projects folder
     offset: int
     noise: SaveNoise
     bands: tuple[BandVerdict, ...]
-
-
-class SaveRows(msgspec.Struct, frozen=True):
-    """What the store holds of saves, as rows."""
-
-    files: list[SaveFileRecord]
-    earlier_files: list[SaveFileRecord]
-    blocks: list[StopBlockRow]
-    notes: list[MemoryNoteRow]
-    events: dict[str, list[SaveEventRecord]]
-    plugins: tuple[PluginCompatibility, ...]
 
 
 class ProjectRows(msgspec.Struct):
@@ -80,67 +60,64 @@ class ProjectRows(msgspec.Struct):
 
     files: list[SaveFileRecord] = []
     earlier_files: list[SaveFileRecord] = []
-    blocks: list[StopBlockRow] = []  # of the plugin's hook alone
+    blocks: list[StopBlockRow] = []  # of the plugin's hook only
     saves: list[MeasuredSave] = []  # oldest first
     notes: list[SaveConfirmation] = []  # oldest first
     events: list[SaveEventRecord] = []
 
 
 class SavesByProject(msgspec.Struct, frozen=True):
-    """All rows, by project; what every project sees stands beside them."""
+    """All rows, by project; the other fields are of all projects."""
 
     projects: dict[str, ProjectRows]
-    shared_files: list[SaveFileRecord]  # files of the oldest place, which is one for all projects
+    shared_files: list[SaveFileRecord]  # files of the oldest location, which all projects share
     all_noise: list[SaveNoise]
     plugins: tuple[PluginCompatibility, ...]
 
 
-def group_by_project(rows: SaveRows) -> SavesByProject:
+def group_by_project(
+    files: Sequence[SaveFileRecord],
+    earlier_files: Sequence[SaveFileRecord],
+    blocks: Iterable[StopBlockRow],
+    notes: Iterable[MemoryNoteRow],
+    events: Mapping[str, Iterable[SaveEventRecord]],
+    plugins: tuple[PluginCompatibility, ...],
+) -> SavesByProject:
     """Group the rows by project; a block belongs to the folder that its session works in."""
-    found: dict[str, ProjectRows] = {}
+    projects: dict[str, ProjectRows] = {}
 
-    def own(name: str) -> ProjectRows:
-        return found.setdefault(name, ProjectRows())
+    def rows(name: str) -> ProjectRows:
+        return projects.setdefault(name, ProjectRows())
 
-    for file in rows.files:
-        mine = _with_project(file)
-        own(mine[0]).files.append(mine[1])
-    for file in rows.earlier_files:
-        mine = _with_project(file)
-        own(mine[0]).earlier_files.append(mine[1])
-    for block in rows.blocks:
-        if block.cwd is None or parse_triage_block(block.text) is None:
-            continue
-        own(block.cwd).blocks.append(block)
-        noise = decode_noise(block.noise)
-        if noise:
-            save = MeasuredSave(
-                block.session_id, block.path, block.offset, noise, compare_with_bands(noise)
-            )
-            own(block.cwd).saves.append(save)
-    for note in rows.notes:
-        told = parse_save_note(note.text, note.at)
-        if told and note.cwd is not None:
-            own(note.cwd).notes.append(told)
-    for name, events in rows.events.items():
-        own(name).events.extend(events)
-    for each in found.values():
-        each.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
+    for file in map(_with_project, files):
+        rows(owning_project(file) or NO_PROJECT).files.append(file)
+    for file in map(_with_project, earlier_files):
+        rows(owning_project(file) or NO_PROJECT).earlier_files.append(file)
+    for block in blocks:
+        if block.cwd is not None and parse_triage_block(block.text) is not None:
+            rows(block.cwd).blocks.append(block)
+            if noise := decode_noise(block.noise):
+                bands = save_metrics.compare_with_bands(noise)
+                save = MeasuredSave(block.session_id, block.path, block.offset, noise, bands)
+                rows(block.cwd).saves.append(save)
+    for note in notes:
+        confirmation = parse_save_note(note.text, note.at)
+        if confirmation and note.cwd is not None:
+            rows(note.cwd).notes.append(confirmation)
+    for name, logged in events.items():
+        rows(name).events.extend(logged)
+    for own in projects.values():
+        own.saves.sort(key=lambda save: (save.noise.at or 0, save.path, save.offset))
     return SavesByProject(
-        projects=found,
-        shared_files=[each for each in rows.files if each.generation is StagingLocation.GLOBAL],
-        all_noise=[save.noise for each in found.values() for save in each.saves],
-        plugins=rows.plugins,
+        projects=projects,
+        shared_files=[file for file in files if file.generation is StagingLocation.GLOBAL],
+        all_noise=[save.noise for own in projects.values() for save in own.saves],
+        plugins=plugins,
     )
 
 
-def _with_project(file: SaveFileRecord) -> tuple[str, SaveFileRecord]:
-    """Name a file's project; a global one that names none is given to the one without a name."""
-    name = owning_project(file)
-    return (NO_PROJECT, replace(file, project=NO_PROJECT)) if name is None else (name, file)
-
-
-SAVES_MODULE: Final = "save-flow"  # the word of `disabled_modules` that leaves saves out
+def _with_project(file: SaveFileRecord) -> SaveFileRecord:
+    return replace(file, project=NO_PROJECT) if owning_project(file) is None else file
 
 
 class ProjectSaves(msgspec.Struct, frozen=True):
@@ -151,19 +128,17 @@ class ProjectSaves(msgspec.Struct, frozen=True):
     status: SaveStatus
     plugin_message: PluginMessage
     saves: tuple[MeasuredSave, ...]  # oldest first
-    was_confirmed: bool | None
-    """A prompt was told of the result; None where there is none to tell of."""
+    was_confirmed: bool | None  # a prompt reported the result; None if there is none to report
     confirmed_at: int | None
     is_fresh: bool
-    staged_files: tuple[SaveFileRecord, ...]  # triage data and context files that lie there
+    staged_files: tuple[SaveFileRecord, ...]  # triage data and context files
     refires: int
     fire_counts: dict[str, int]
     durations: Durations | None
     phases_ms: dict[str, float]
     trigger_rates: dict[str, Rate]
     success_rate: Rate
-    client_versions: tuple[str, ...]
-    """Versions of the client that saves were seen with, in their order."""
+    client_versions: tuple[str, ...]  # that saves were seen with, in their order
     before_after: BeforeAfter
     expected_cost: ExpectedSaveCost
     crossings: tuple[TriggerCrossing, ...]
@@ -177,7 +152,7 @@ class ProjectSaves(msgspec.Struct, frozen=True):
         return self.status.state is SaveState.SAVED and bool(self.staged_files)
 
     def age_s(self, now_ms: int) -> int | None:
-        """Whole seconds since the state began; None where nothing says when."""
+        """Whole seconds since the state began; None if its time is unknown."""
         at = self.status.since_ms
         return None if at is None else (now_ms - at) // MS_PER_SECOND
 
@@ -191,7 +166,7 @@ class SavesReport(msgspec.Struct, frozen=True):
     @property
     def next_change_ms(self) -> int | None:
         """When time alone changes a state, in milliseconds since 1970."""
-        moments = [each.status.next_change_ms for each in self.projects]
+        moments = [project.status.next_change_ms for project in self.projects]
         return min((at for at in moments if at is not None), default=None)
 
 
@@ -205,135 +180,122 @@ def make_saves_report(
     policies: Policies = DEFAULT_POLICIES,
 ) -> SavesReport:
     """Evaluate the rows at `now_ms`; projects whose policy disables saves are left out."""
-    at_work: dict[str | None, list[Session]] = {}
+    live: dict[str | None, list[Session]] = {}
     for session in sessions:
         if session.live:
-            at_work.setdefault(session.cwd, []).append(session)
-    found = []
-    for name, own in rows.projects.items():
+            live.setdefault(session.cwd, []).append(session)
+    projects = []
+    for name in rows.projects:
         policy = policies.for_project(name)
         if SAVES_MODULE not in policy.texts("disabled_modules"):
-            project = _ProjectAtMoment(name, own, rows, save_limits(policy), now_ms)
-            made = project.evaluate(at_work.get(name, []))
-            found += [made] if made else []
-    found.sort(key=lambda each: (-(each.last_at or 0), each.project))
-    return SavesReport(tuple(found), rows.plugins)
+            project = _evaluate(name, rows, save_limits(policy), live.get(name, []), now_ms)
+            projects += [project] if project else []
+    projects.sort(key=lambda project: (-(project.last_at or 0), project.project))
+    return SavesReport(tuple(projects), rows.plugins)
 
 
-class _ProjectAtMoment:
-    """One project's rows at one moment."""
-
-    def __init__(
-        self, name: str, own: ProjectRows, rows: SavesByProject, limits: SaveLimits, now_ms: int
-    ) -> None:
-        self._name = name
-        self._own = own
-        self._rows = rows
-        self._limits = limits
-        self._now_ms = now_ms
-
-    def evaluate(self, sessions: Sequence[Session]) -> ProjectSaves | None:
-        name, own, limits, now_ms = self._name, self._own, self._limits, self._now_ms
-        shared = [each for each in self._rows.shared_files if owning_project(each) != name]
-        flow = select_save_files(name, [*own.files, *shared], own.earlier_files, limits)
-        if flow.is_empty and not own.saves and not own.events:
-            return None
-        standing = find_save_status(flow, now_ms, limits, self._signs())
-        noises = [each.noise for each in own.saves]
-        cost = expected_cost(noises or self._rows.all_noise)
-        confirmed_at = self._confirmed_at(flow, standing)
-        by_session: dict[str, list[int | None]] = {}
-        for block in own.blocks:
-            by_session.setdefault(block.session_id, []).append(block.at)
-        again = sum(count_refires(each, limits.sentinel_ttl_s) for each in by_session.values())
-        counted = content_of(flow.fire_count).count if flow.fire_count else None
-        return ProjectSaves(
-            project=name,
-            name=project_name(name, "") if name else "(no project named)",
-            status=standing,
-            plugin_message=next_plugin_message(flow, standing),
-            saves=tuple(own.saves),
-            was_confirmed=_was_confirmed(flow, standing, confirmed_at),
-            confirmed_at=confirmed_at,
-            is_fresh=_is_fresh(standing, now_ms, limits),
-            staged_files=flow.staged_files,
-            refires=max(again, (counted or 1) - 1),
-            fire_counts=fire_distribution(map(len, by_session.values())),
-            durations=summarize_durations(_durations_ms(flow, own.events)),
-            phases_ms=phase_means(content_of(each).phase_ms or {} for each in _results(flow)),
-            trigger_rates=trigger_rates(list(_triggered(own.events))),
-            success_rate=_success(flow, own.events),
-            client_versions=tuple(
-                dict.fromkeys(each.client_version for each in own.blocks if each.client_version)
-            ),
-            before_after=compare_before_after(noises),
-            expected_cost=cost,
-            crossings=tuple(_crossings(sessions, cost)),
-            is_degraded=self._is_degraded(noises),
-            last_at=max(
-                (at for at in (standing.since_ms, *(each.last_at for each in noises)) if at),
-                default=None,
-            ),
-        )
-
-    def _is_degraded(self, noises: list[SaveNoise]) -> bool:
-        if not noises or noises[-1].form is not TriageDataForm.INLINE:
-            return False
-        writes_file = any(each.plugin.triage_writes_file for each in self._rows.plugins)
-        return writes_file or any(each.form is TriageDataForm.FILE for each in noises)
-
-    def _signs(self) -> TranscriptSigns:
-        own = self._own
-        at_work = [each.noise.last_at for each in own.saves if not each.noise.closed]
-        noted = max((told.at for told in own.notes), default=0)
-        # Of two words on one save the plugin's count: with an agent in the background they
-        # come before the closing line (client 2.1.329).
-        closing = [
-            told
-            for each in own.saves
-            if (each.noise.at or 0) > noted and (told := parse_closing_line(each.noise))
-        ]
-        return TranscriptSigns(
-            last_sign_ms=max((at for at in at_work if at is not None), default=None),
-            confirmation=max((*closing, *own.notes), key=lambda each: each.at, default=None),
-        )
-
-    def _confirmed_at(self, flow: ProjectSaveFiles, standing: SaveStatus) -> int | None:
-        if standing.state not in {SaveState.SAVED, SaveState.PARTIAL}:
-            return None
-        result = flow.result or (flow.earlier_results[0] if flow.earlier_results else None)
-        since = written_ms(result) if result else standing.since_ms or 0
-        return next((told.at for told in self._own.notes if told.at >= since), None)
+def _evaluate(
+    name: str, rows: SavesByProject, limits: SaveLimits, sessions: Sequence[Session], now_ms: int
+) -> ProjectSaves | None:
+    own = rows.projects[name]
+    shared = [file for file in rows.shared_files if owning_project(file) != name]
+    flow = select_save_files(name, [*own.files, *shared], own.earlier_files, limits)
+    if flow.is_empty and not own.saves and not own.events:
+        return None
+    status = find_save_status(flow, now_ms, limits, _signs(own))
+    noises = [save.noise for save in own.saves]
+    cost = save_metrics.expected_cost(noises or rows.all_noise)
+    confirmed_at = _confirmed_at(own, flow, status)
+    by_session: dict[str, list[int | None]] = {}
+    for block in own.blocks:
+        by_session.setdefault(block.session_id, []).append(block.at)
+    fires = by_session.values()
+    refires = sum(save_metrics.count_refires(times, limits.sentinel_ttl_s) for times in fires)
+    counted = content_of(flow.fire_count).count if flow.fire_count else None
+    since = status.since_ms
+    signs = (since, *(noise.last_at for noise in noises))
+    return ProjectSaves(
+        project=name,
+        name=project_name(name, "") if name else "(no project named)",
+        status=status,
+        plugin_message=next_plugin_message(flow, status),
+        saves=tuple(own.saves),
+        was_confirmed=_was_confirmed(flow, status, confirmed_at),
+        confirmed_at=confirmed_at,
+        is_fresh=since is not None and now_ms - since < limits.fresh_for_s * MS_PER_SECOND,
+        staged_files=flow.staged_files,
+        refires=max(refires, (counted or 1) - 1),
+        fire_counts=save_metrics.fire_distribution(map(len, fires)),
+        durations=save_metrics.summarize_durations(_durations_ms(flow, own.events)),
+        phases_ms=save_metrics.phase_means(
+            content_of(file).phase_ms or {} for file in flow.results
+        ),
+        trigger_rates=save_metrics.trigger_rates(list(_triggered(own.events))),
+        success_rate=_success_rate(flow, own.events),
+        client_versions=tuple(
+            dict.fromkeys(block.client_version for block in own.blocks if block.client_version)
+        ),
+        before_after=save_metrics.compare_before_after(noises),
+        expected_cost=cost,
+        crossings=tuple(_crossings(sessions, cost)),
+        is_degraded=_is_degraded(noises, rows.plugins),
+        last_at=max((at for at in signs if at), default=None),
+    )
 
 
-def _crossings(sessions: Iterable[Session], cost: ExpectedSaveCost) -> Iterable[TriggerCrossing]:
+def _is_degraded(noises: Sequence[SaveNoise], plugins: Iterable[PluginCompatibility]) -> bool:
+    if not noises or noises[-1].form is not TriageDataForm.INLINE:
+        return False
+    writes_file = any(each.plugin.triage_writes_file for each in plugins)
+    return writes_file or any(noise.form is TriageDataForm.FILE for noise in noises)
+
+
+def _signs(own: ProjectRows) -> TranscriptSigns:
+    open_saves = [save.noise.last_at for save in own.saves if not save.noise.closed]
+    noted = max((note.at for note in own.notes), default=0)
+    # Of two reports of one save the plugin's counts: with an agent in the background it
+    # comes before the closing line (client 2.1.329).
+    closing = [
+        line
+        for save in own.saves
+        if (save.noise.at or 0) > noted and (line := parse_closing_line(save.noise))
+    ]
+    return TranscriptSigns(
+        last_sign_ms=max((at for at in open_saves if at is not None), default=None),
+        confirmation=max((*closing, *own.notes), key=lambda report: report.at, default=None),
+    )
+
+
+def _confirmed_at(own: ProjectRows, flow: ProjectSaveFiles, status: SaveStatus) -> int | None:
+    if status.state not in {SaveState.SAVED, SaveState.PARTIAL}:
+        return None
+    since = written_ms(flow.results[0]) if flow.results else status.since_ms or 0
+    return next((note.at for note in own.notes if note.at >= since), None)
+
+
+def _crossings(sessions: Iterable[Session], cost: ExpectedSaveCost) -> Iterator[TriggerCrossing]:
     for session in sessions:
         trigger = session.context.trigger
-        found = check_crossing(
+        crossing = save_metrics.check_crossing(
             session.session_id,
             session.context.token_counts.counter,
             trigger.tokens if trigger else None,
             cost,
         )
-        if found:
-            yield found
-
-
-def _is_fresh(standing: SaveStatus, now_ms: int, limits: SaveLimits) -> bool:
-    at = standing.since_ms
-    return at is not None and now_ms - at < limits.fresh_for_s * MS_PER_SECOND
+        if crossing:
+            yield crossing
 
 
 def _was_confirmed(
-    flow: ProjectSaveFiles, standing: SaveStatus, confirmed_at: int | None
+    flow: ProjectSaveFiles, status: SaveStatus, confirmed_at: int | None
 ) -> bool | None:
     """Whether a prompt reported the save; None if unknown.
 
-    It did if it was seen to, or if the result file is gone (004-52).
+    It did if that was seen, or if the result file is gone (004-52).
     """
-    result = standing.source_file
-    if standing.state is SaveState.PARTIAL and flow.result:
-        # What was saved is told of beside what is pending (004-57).
+    result = status.source_file
+    if status.state is SaveState.PARTIAL and flow.result:
+        # What was saved is reported beside what is pending (004-57).
         result = flow.result
     if confirmed_at is not None:
         return True
@@ -342,37 +304,22 @@ def _was_confirmed(
     return result != flow.result
 
 
-def _results(flow: ProjectSaveFiles) -> list[SaveFileRecord]:
-    return [each for each in (flow.result, *flow.earlier_results) if each]
-
-
 def _durations_ms(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> list[float]:
     """List how long saves took: by the log, else by the results (R004-10, R004-02)."""
-    logged = [each.duration_ms for each in events if each.event == _COMPLETE]
-    told = [(content_of(each).phase_ms or {}).get(_TOTAL) for each in _results(flow)]
-    return [each for each in (logged if any(logged) else told) if each is not None]
+    durations = [event.duration_ms for event in events if event.event == _COMPLETE]
+    if not any(durations):
+        durations = [(content_of(file).phase_ms or {}).get("total_ms") for file in flow.results]
+    return [duration for duration in durations if duration is not None]
 
 
-def _success(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> Rate:
-    """Count the saves that went without an error: by the log, else by the results."""
-    failed = [each.error is not None for each in events if each.event == _COMPLETE]
-    failed = failed or [bool(content_of(each).errors) for each in _results(flow)]
+def _success_rate(flow: ProjectSaveFiles, events: Iterable[SaveEventRecord]) -> Rate:
+    """Count the saves without an error: by the log, else by the results."""
+    failed = [event.error is not None for event in events if event.event == _COMPLETE]
+    failed = failed or [bool(content_of(file).errors) for file in flow.results]
     return Rate(failed.count(False), len(failed))
 
 
-def _triggered(events: Iterable[SaveEventRecord]) -> Iterable[list[str]]:
-    """List which categories each triage wanted to be saved (R004-10)."""
-    for event in events:
-        if event.event == _SCORE and event.data:
-            yield [each.category for each in _scored_categories(event.data) if each.category]
-
-
-def _scored_categories(data: str) -> list[_Scored]:
-    try:
-        return msgspec.json.decode(data, type=_Scores).triggered
-    except msgspec.DecodeError:
-        # Of another shape than any version wrote: nothing is known of it.
-        return []
+_COMPLETE: Final = "save.complete"
 
 
 class _Scored(msgspec.Struct):
@@ -383,6 +330,13 @@ class _Scores(msgspec.Struct):
     triggered: list[_Scored] = []
 
 
-_SCORE = "triage.score"
-_COMPLETE = "save.complete"
-_TOTAL = "total_ms"
+def _triggered(events: Iterable[SaveEventRecord]) -> Iterator[list[str]]:
+    """List which categories each triage wanted to be saved (R004-10)."""
+    for event in events:
+        if event.event == "triage.score" and event.data:
+            try:
+                scores = msgspec.json.decode(event.data, type=_Scores)
+            except msgspec.DecodeError:
+                # Of another shape than any version wrote: no category is known.
+                scores = _Scores()
+            yield [scored.category for scored in scores.triggered if scored.category]

@@ -15,7 +15,7 @@ from .save_noise import SaveNoise, Saver, TriageDataForm, expand_categories
 
 
 class BandPosition(StrEnum):
-    """Where a number stands to a band; both ends belong to it."""
+    """Where a number is relative to a band; both ends belong to the band."""
 
     BELOW = "below"
     WITHIN = "within"
@@ -23,25 +23,20 @@ class BandPosition(StrEnum):
 
 
 class IntRange(msgspec.Struct, frozen=True):
-    """From one number to another, both included; without an end it is open."""
-
     low: int
-    high: int | None = None
+    high: int | None = None  # included; None for no limit
 
     def position_of(self, number: int) -> BandPosition:
         if number < self.low:
             return BandPosition.BELOW
-        return (
-            BandPosition.ABOVE
-            if self.high is not None and number > self.high
-            else BandPosition.WITHIN
-        )
+        is_above = self.high is not None and number > self.high
+        return BandPosition.ABOVE if is_above else BandPosition.WITHIN
 
 
 class CostBand(msgspec.Struct, frozen=True):
     """One row of the estimates."""
 
-    name: str  # the requirement that says it
+    name: str  # the requirement that states it
     label: str
     lines: IntRange
     tokens: IntRange
@@ -60,8 +55,9 @@ SIX_CATEGORIES_BAND: Final = CostBand(
 )
 COST_BANDS: Final = (BEFORE_BAND, ONE_CATEGORY_BAND, THREE_CATEGORIES_BAND, SIX_CATEGORIES_BAND)
 
-LEAK_LINES: Final = IntRange(10, 15)
-LEAK_TOKENS: Final = IntRange(1_000, 2_000)  # what a leaking agent adds to each band (004-19)
+# What a leaking agent adds to the upper end of each band (004-19).
+LEAK_LINES: Final = 15
+LEAK_TOKENS: Final = 2_000
 
 
 class BandVerdict(msgspec.Struct, frozen=True):
@@ -74,7 +70,7 @@ class BandVerdict(msgspec.Struct, frozen=True):
 
     @property
     def is_met(self) -> bool:
-        """The save cost no more than the band says."""
+        """The save cost no more than the band allows."""
         return BandPosition.ABOVE not in {self.lines, self.tokens}
 
 
@@ -84,31 +80,24 @@ def expected_band(categories: int) -> CostBand | None:
         return None
     if categories == 1:
         return ONE_CATEGORY_BAND
-    return THREE_CATEGORIES_BAND if categories <= _THREE_CATEGORIES else SIX_CATEGORIES_BAND
+    return THREE_CATEGORIES_BAND if categories <= 3 else SIX_CATEGORIES_BAND
 
 
 def compare_with_bands(noise: SaveNoise) -> tuple[BandVerdict, ...]:
-    """Judge a save against every band; a leak widens each but the one before (004-19)."""
+    """Compare a save with every band; a leak widens each but the one before (004-19)."""
     expected = expected_band(len(noise.categories))
-    return tuple(
-        _compare_with_band(noise, band, is_expected=band == expected) for band in COST_BANDS
-    )
+    verdicts = []
+    for band in COST_BANDS:
+        lines, tokens = band.lines, band.tokens
+        if noise.leaked_calls and band is not BEFORE_BAND:
+            lines, tokens = _widened(lines, LEAK_LINES), _widened(tokens, LEAK_TOKENS)
+        positions = lines.position_of(noise.lines), tokens.position_of(noise.tokens)
+        verdicts.append(BandVerdict(band, *positions, is_expected=band == expected))
+    return tuple(verdicts)
 
 
-def _compare_with_band(noise: SaveNoise, band: CostBand, *, is_expected: bool) -> BandVerdict:
-    lines, tokens = band.lines, band.tokens
-    if noise.leaked_calls and band is not BEFORE_BAND:
-        lines, tokens = _widened(lines, LEAK_LINES), _widened(tokens, LEAK_TOKENS)
-    return BandVerdict(
-        band, lines.position_of(noise.lines), tokens.position_of(noise.tokens), is_expected
-    )
-
-
-def _widened(span: IntRange, by: IntRange) -> IntRange:
-    return IntRange(span.low, None if span.high is None else span.high + (by.high or 0))
-
-
-_THREE_CATEGORIES: Final = 3
+def _widened(span: IntRange, by: int) -> IntRange:
+    return IntRange(span.low, None if span.high is None else span.high + by)
 
 
 DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2
@@ -116,10 +105,10 @@ DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2
 
 
 class ExpectedSaveCost(msgspec.Struct, frozen=True):
-    """What the next save is expected to put in, in tokens."""
+    """How many tokens the next save is expected to add."""
 
     tokens: int
-    sample_count: int  # saves that it is the mean of; 0 where it is the reference
+    sample_count: int  # measured saves; 0 for DEFAULT_SAVE_TOKENS
 
 
 class TriggerCrossing(msgspec.Struct, frozen=True):
@@ -132,7 +121,7 @@ class TriggerCrossing(msgspec.Struct, frozen=True):
 
     @property
     def would_cross(self) -> bool:
-        """The next save would make the client compact: what is left does not hold it."""
+        """The next save would make the client compact."""
         return self.tokens_to_trigger < self.cost.tokens
 
 
@@ -140,38 +129,35 @@ def expected_cost(saves: Sequence[SaveNoise]) -> ExpectedSaveCost:
     """Return the mean tokens of the measured saves, rounded; the reference of 004-07 for none."""
     if not saves:
         return ExpectedSaveCost(DEFAULT_SAVE_TOKENS, 0)
-    return ExpectedSaveCost(round(sum(each.tokens for each in saves) / len(saves)), len(saves))
+    return ExpectedSaveCost(round(sum(save.tokens for save in saves) / len(saves)), len(saves))
 
 
 def check_crossing(
     session_id: str, context_tokens: int | None, trigger: int | None, cost: ExpectedSaveCost
 ) -> TriggerCrossing | None:
-    """Compare; None where the client's counter or its trigger is not known."""
+    """Compare; None if the client's counter or its trigger is not known."""
     if context_tokens is None or not trigger:
         return None
-    return TriggerCrossing(
-        session_id, max(0, trigger - context_tokens), cost, cost.tokens / trigger
-    )
+    left = max(0, trigger - context_tokens)
+    return TriggerCrossing(session_id, left, cost, cost.tokens / trigger)
 
 
 MIN_SAMPLES: Final = 10
-"""Below that no rate is told: one false alarm in the plugin's own analysis had N=1 (R004-13)."""
+"""For a rate: one false alarm in the plugin's own analysis had N=1 (R004-13)."""
 
 BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)
-"""Where a bucket of durations ends, which belongs to the next one (R004-11)."""
+"""Where a bucket of durations ends; the end belongs to the next bucket (R004-11)."""
 
-MAX_FIRES: Final = 3  # that many and more are one group of the distribution (R004-11)
+MAX_FIRES: Final = 3  # so many and more are one group of the distribution (R004-11)
 
 
 class Rate(msgspec.Struct, frozen=True):
-    """How often something was so."""
-
     hits: int
     total: int
 
     @property
     def share(self) -> float | None:
-        """0..1; None below the least number of samples (R004-13)."""
+        """0..1; None below MIN_SAMPLES (R004-13)."""
         return self.hits / self.total if self.total >= MIN_SAMPLES else None
 
 
@@ -187,7 +173,7 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class AverageSave(msgspec.Struct, frozen=True):
-    """What a save put in, in the mean of some."""
+    """The mean of some saves."""
 
     saves: int
     lines: float
@@ -196,34 +182,32 @@ class AverageSave(msgspec.Struct, frozen=True):
 
 
 class BeforeAfter(msgspec.Struct, frozen=True):
-    """Saves as they were, and since the triage went to a file and the save to an agent."""
+    """Saves as they were, and since the triage uses a file and an agent saves."""
 
     before: AverageSave | None
     after: AverageSave | None
 
     @property
     def reduction(self) -> float | None:
-        """By how much the lines of a save are fewer, 0..1 (negative where they are more)."""
+        """By what share the lines of a save are fewer, 0..1; negative if they are more."""
         if self.before is None or self.after is None or not self.before.lines:
             return None
         return 1 - self.after.lines / self.before.lines
 
 
-def summarize_durations(taken_ms: Iterable[float]) -> Durations | None:
-    """Sum up how long saves took; None of none. Percentiles by nearest rank (R004-11)."""
-    taken = sorted(each for each in taken_ms if math.isfinite(each) and each >= 0)
+def summarize_durations(durations_ms: Iterable[float]) -> Durations | None:
+    """Summarize how long saves took; None for no saves. Percentiles by nearest rank (R004-11)."""
+    taken = sorted(taken for taken in durations_ms if math.isfinite(taken) and taken >= 0)
     if not taken:
         return None
-    buckets = [0] * (len(BUCKETS_MS) + 1)
-    for each in taken:
-        buckets[sum(each >= end for end in BUCKETS_MS)] += 1
+    buckets = Counter(sum(duration >= end for end in BUCKETS_MS) for duration in taken)
     return Durations(
         count=len(taken),
         mean_ms=sum(taken) / len(taken),
         p50_ms=nearest_rank(taken, 0.50),
         p95_ms=nearest_rank(taken, 0.95),
         max_ms=taken[-1],
-        buckets=tuple(buckets),
+        buckets=tuple(buckets[number] for number in range(len(BUCKETS_MS) + 1)),
     )
 
 
@@ -236,8 +220,8 @@ def trigger_rates(triggered: Sequence[Iterable[str]]) -> dict[str, Rate]:
 def phase_means(phases: Iterable[Mapping[str, float]]) -> dict[str, float]:
     """Return the mean of each phase of some saves, in milliseconds (R004-11)."""
     taken: dict[str, list[float]] = {}
-    for each in phases:
-        for name, value in each.items():
+    for phase in phases:
+        for name, value in phase.items():
             if math.isfinite(value):
                 taken.setdefault(name, []).append(value)
     return {name: sum(values) / len(values) for name, values in taken.items()}
@@ -246,43 +230,37 @@ def phase_means(phases: Iterable[Mapping[str, float]]) -> dict[str, float]:
 def count_refires(blocked_at: Iterable[int | None], within_s: int) -> int:
     """Count how often the hook fired again for the same save, by the times of one session.
 
-    A block within `within_s` of the one before it is not of a new save: the sentinel that is
-    to prevent it holds so long (R004-03, R004-04). Times are milliseconds; one without a time
-    counts as fired again.
+    A block within `within_s` of the one before it is of the same save: the sentinel that is to
+    prevent it is valid that long (R004-03, R004-04). Times are milliseconds; a block without a
+    time counts as fired again.
     """
-    found, before = 0, None
+    count, before = 0, None
     for at in blocked_at:
         if before is not None and (at is None or at - before <= within_s * 1000):
-            found += 1
+            count += 1
         before = at if at is not None else before
-    return found
+    return count
 
 
 def fire_distribution(fires: Iterable[int]) -> dict[str, int]:
     """Count sessions by how often the hook fired in them: once, twice, three times and more."""
-    counted = Counter(min(each, MAX_FIRES) for each in fires if each > 0)
-    names = {1: "1", 2: "2", MAX_FIRES: "3+"}
-    return {name: counted[number] for number, name in names.items()}
+    counted = Counter(min(count, MAX_FIRES) for count in fires)
+    return {"1": counted[1], "2": counted[2], f"{MAX_FIRES}+": counted[MAX_FIRES]}
 
 
 def compare_before_after(saves: Iterable[SaveNoise]) -> BeforeAfter:
-    """Part the saves that both fixes were in from those before (004-26, 004-40)."""
+    """Compare the saves that had both fixes with those before (004-26, 004-40)."""
     quiet: list[SaveNoise] = []
     loud: list[SaveNoise] = []
-    for each in saves:
-        is_quiet = each.form is not TriageDataForm.INLINE and each.saver is not Saver.MAIN
-        (quiet if is_quiet else loud).append(each)
-    return BeforeAfter(average_save(loud), average_save(quiet))
+    for save in saves:
+        is_quiet = save.form is not TriageDataForm.INLINE and save.saver is not Saver.MAIN
+        (quiet if is_quiet else loud).append(save)
+    return BeforeAfter(_average_save(loud), _average_save(quiet))
 
 
-def average_save(saves: Sequence[SaveNoise]) -> AverageSave | None:
-    """Return the mean of some saves; None if there are none."""
-    if not saves:
-        return None
+def _average_save(saves: Sequence[SaveNoise]) -> AverageSave | None:
     count = len(saves)
-    return AverageSave(
-        count,
-        sum(each.lines for each in saves) / count,
-        sum(each.items for each in saves) / count,
-        sum(each.tokens for each in saves) / count,
-    )
+    if not count:
+        return None
+    sums = (sum(getattr(save, name) for save in saves) for name in ("lines", "items", "tokens"))
+    return AverageSave(count, *(total / count for total in sums))

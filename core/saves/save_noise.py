@@ -1,6 +1,6 @@
 """What one save added to its session: visible lines, tool calls and tokens.
 
-A save begins with the text by which the plugin's Stop hook asks for it; it names categories.
+A save begins with the text in which the plugin's Stop hook asks for it; it names categories.
 """
 
 from __future__ import annotations
@@ -27,23 +27,19 @@ MEMORY_CATEGORIES: Final = (
 """The six of claude-memory (R004-12)."""
 
 
-def expand_categories(said: Iterable[str]) -> tuple[str, ...]:
-    """Name each category once, in lower case; `all` is all six (R004-06)."""
-    found: dict[str, None] = {}
-    for name in said:
+def expand_categories(names: Iterable[str]) -> tuple[str, ...]:
+    """Return each category once, in lower case; `all` is all six (R004-06)."""
+    categories: list[str] = []
+    for name in names:
         lower = name.strip().lower()
-        found |= dict.fromkeys(
-            MEMORY_CATEGORIES if lower == ALL_CATEGORIES else (lower,) if lower else ()
-        )
-    return tuple(found)
+        categories += MEMORY_CATEGORIES if lower == ALL_CATEGORIES else [lower]
+    return tuple(filter(None, dict.fromkeys(categories)))
 
 
 STOP_FEEDBACK_PREFIX: Final = "Stop hook feedback:"
-"""How the client begins the line that a blocking Stop hook puts in (client 2.1.329)."""
+"""Begins the line that the client writes for a blocking Stop hook (client 2.1.329)."""
 
-_OPENING: Final = "items should be saved as memories"
-"""In the first line of the plugin's reason, in every version."""
-
+_OPENING: Final = "items should be saved as memories"  # in every version's first line
 _FILE_TAG: Final = re.compile(r"<triage_data_file>\s*(.*?)\s*</triage_data_file>", re.DOTALL)
 _INLINE_TAG: Final = "<triage_data>"
 _CATEGORY: Final = re.compile(r"^\s*[-*]\s*\[?([A-Za-z_]+)\]?\b", re.MULTILINE)
@@ -58,53 +54,48 @@ class TriageDataForm(StrEnum):
 
 
 class TriageBlock(msgspec.Struct, frozen=True):
-    """A reason of the plugin's, taken apart."""
+    """The plugin's reason for a block."""
 
     data_form: TriageDataForm
     categories: tuple[str, ...]
-    data_path: str | None = None  # of the triage's data, as it was said
+    data_path: str | None = None  # of the triage's data, as written
 
 
 def parse_triage_block(text: str) -> TriageBlock | None:
     """Parse the plugin's reason for a block; None if another Stop hook wrote it."""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
         return None
-    named = _FILE_TAG.search(text)
-    inline = _INLINE_TAG in text
-    if not (named or inline or _OPENING in text):
+    file = _FILE_TAG.search(text)
+    reason, inline, _ = text.partition(_INLINE_TAG)
+    if not (file or inline or _OPENING in text):
         return None
-    told = text.partition(_INLINE_TAG)[0]
-    said = [
-        name for name in expand_categories(_CATEGORY.findall(told)) if name in MEMORY_CATEGORIES
-    ]
-    form = (
-        TriageDataForm.FILE if named else TriageDataForm.INLINE if inline else TriageDataForm.NONE
-    )
-    return TriageBlock(form, tuple(said), named[1] if named else None)
+    named = expand_categories(_CATEGORY.findall(reason))
+    categories = tuple(name for name in named if name in MEMORY_CATEGORIES)
+    if file:
+        return TriageBlock(TriageDataForm.FILE, categories, file[1])
+    return TriageBlock(TriageDataForm.INLINE if inline else TriageDataForm.NONE, categories)
 
 
-SHOWN_RESULT_LINES: Final = 3
-"""Lines of a tool's result that the client shows; one more says how many it folds away."""
-
+SHOWN_RESULT_LINES: Final = 3  # one more line says how many the client hides
 _HIDDEN_KINDS: Final = frozenset({PartKind.THINKING, PartKind.ATTACHMENT})
 
 
-def visible_lines(piece: MessagePart) -> int:
-    """Count the lines that a piece takes: a call one, a result its first ones, a text all.
+def visible_lines(part: MessagePart) -> int:
+    """Count a part's lines on the screen: one of a call, a result's first ones, all of a text.
 
-    What an agent gave back is one line: the client folds it (client 2.1.329).
+    An agent's result is one line: the client folds it (client 2.1.329).
     """
-    if piece.kind in _HIDDEN_KINDS:
+    if part.kind in _HIDDEN_KINDS:
         return 0
-    if piece.kind in {PartKind.TOOL_INPUT, PartKind.AGENT_RETURN}:
+    if part.kind in {PartKind.TOOL_INPUT, PartKind.AGENT_RETURN}:
         return 1
-    lines = len(piece.text.splitlines()) or 1
-    if piece.kind is PartKind.TOOL_RESULT:
+    lines = len(part.text.splitlines()) or 1
+    if part.kind is PartKind.TOOL_RESULT:
         return lines if lines <= SHOWN_RESULT_LINES else SHOWN_RESULT_LINES + 1
     return lines
 
 
-NOISE_VERSION: Final = 1  # version of the rules: what an older one measured is measured again
+NOISE_VERSION: Final = 1  # of the rules: what an older version measured is measured again
 
 
 class NoiseClass(StrEnum):
@@ -118,7 +109,7 @@ class NoiseClass(StrEnum):
 
 
 class Saver(StrEnum):
-    """Who carried the save out (004-39, 004-40, R004-17)."""
+    """Who saved (004-39, 004-40, R004-17)."""
 
     MAIN = "main_agent_save"
     AGENT = "subagent_save"
@@ -126,7 +117,7 @@ class Saver(StrEnum):
 
 
 class NoiseShare(msgspec.Struct, frozen=True):
-    """What one class has of it; tokens are estimated."""
+    """One class's part of a save."""
 
     lines: int = 0
     items: int = 0
@@ -141,32 +132,27 @@ class SaveNoise(msgspec.Struct, frozen=True):
     lines: int  # as a terminal shows them: of a result its first lines
     items: int  # tool calls (R004-05)
     tokens: int
-    is_estimated: bool  # the API told no size before and after it in one segment of the context
+    is_estimated: bool  # no sizes of the API before and after it in one segment of the context
     classes: dict[NoiseClass, NoiseShare]
     agents: int = 0
-    agents_in_background: int = 0
-    """Which the session does not wait for: their end comes as a notification."""
-    leaked_calls: int = 0  # tool calls of a save agent that stand in the main transcript (004-19)
+    agents_in_background: int = 0  # their end comes as a notification
+    leaked_calls: int = 0  # tool calls of a save agent in the main transcript (004-19)
     leaked_lines: int = 0
     saver: Saver | None = None
-    said: tuple[str, ...] = ()
-    """The words of the closing line, `Saved: a (create), b (update)` (R004-17)."""
+    said: tuple[str, ...] = ()  # of the closing line, `Saved: a (create), b (update)` (R004-17)
     said_at: int | None = None
     at: int | None = None
     last_at: int | None = None
     end_offset: int = 0  # of the last line that belongs to it, in bytes
     end_line: int = 0  # counted from the block's own line, which is 1
-    closed: bool = False  # a prompt or another block came after it: no line can be added any more
+    closed: bool = False  # a prompt or another block came after it: no line can be added
     was_compacted: bool = False
 
 
 _SAVE_SCRIPT: Final = re.compile(r"memory_(?:candidate|draft|write|enforce|orchestrate)\.py")
 _WRITE_SCRIPT: Final = re.compile(r"memory_(?:write|enforce)\.py")
-_ORCHESTRATE: Final = "memory_orchestrate.py"
 _STAGING: Final = re.compile(r"\.claude/memory/|\.claude-memory-staging-|claude-memory/staging")
 _SAVED: Final = re.compile(r"^Saved: (.+)$", re.MULTILINE)
-_BACKGROUND: Final = "Async agent launched"
-_SKILL_WORD: Final = "memory"  # in the names of the plugin's skills
 
 
 def measure_noise(
@@ -174,11 +160,11 @@ def measure_noise(
     tokens: Callable[[MessagePart], int],
     before_tokens: int | None,
 ) -> SaveNoise | None:
-    """Measure the save that the first entry begins; None where that is no block of the plugin's.
+    """Measure the save that the first entry begins; None if that is no block of the plugin's.
 
-    `entries` are the lines of the main transcript from the block on. `tokens` estimates a
-    piece; `before_tokens` is what the context held, with its output, when the hook spoke
-    (T-03: what the API reports, where it does). Sources: 004-01 to 004-07, 004-19, R004-05.
+    `entries` are the lines of the main transcript from the block on. `tokens` estimates a part;
+    `before_tokens` is the size of the context, with its output, when the hook blocked (T-03: as
+    the API reports it, where it does). Sources: 004-01 to 004-07, 004-19, R004-05.
     """
     meter: _NoiseMeter | None = None
     for entry in entries:
@@ -186,124 +172,117 @@ def measure_noise(
             block = parse_triage_block(entry.parts[0].text) if entry.parts else None
             if block is None:
                 return None
-            meter = _NoiseMeter(tokens, block.data_form, block.categories, entry)
+            meter = _NoiseMeter(tokens, block, entry)
         elif _ends_save(entry):
             return meter.result(before_tokens, closed=True)
-        meter.take(entry)
+        meter.add_entry(entry)
     return meter.result(before_tokens, closed=False) if meter else None
 
 
 def _ends_save(entry: Entry) -> bool:
     """Whether an entry is the user's next prompt, or the hook's next block."""
-    if entry.sidechain or entry.type != "user":
+    if entry.sidechain or entry.type != "user" or not entry.parts:
         return False
-    first = entry.parts[0] if entry.parts else None
-    if first is None:
-        return False
+    first = entry.parts[0]
     return first.kind is PartKind.PROMPT or parse_triage_block(first.text) is not None
 
 
 class _NoiseMeter:
     def __init__(
-        self,
-        tokens: Callable[[MessagePart], int],
-        form: TriageDataForm,
-        categories: tuple[str, ...],
-        first: Entry,
+        self, tokens: Callable[[MessagePart], int], block: TriageBlock, first: Entry
     ) -> None:
         self._tokens: Final = tokens
-        self._form: Final = form
-        self._categories: Final = categories
+        self._block: Final = block
         self._first: Final = first
         self._last = first
         self._last_at = first.at
-        self._numbers = 0
-        self._shares: Final = {each: [0, 0, 0] for each in NoiseClass}
-        self._classes: Final[dict[str, NoiseClass]] = {}
-        self._failed: Final[set[str]] = set()
-        self._asked: Final[dict[str, str]] = {}
+        self._shares: Final = {name: NoiseShare() for name in NoiseClass}
+        self._class_of_call: Final[dict[str, NoiseClass]] = {}
+        self._call_texts: Final[dict[str, str]] = {}
+        self._failed: Final[set[str]] = set()  # texts of calls
+        self._leaks: Final[set[str]] = set()  # ids of calls
         self._agents = self._background = 0
-        self._leaked = [0, 0]
-        self._leaks: Final[set[str]] = set()
-        self._writes = self._orchestrated = False
+        self._leaked_calls = self._leaked_lines = 0
+        self._writes = self._orchestrated = self._compacted = False
         self._said: tuple[str, ...] = ()
         self._said_at: int | None = None
-        self._after: int | None = None
-        self._compacted = False
+        self._after: int | None = None  # tokens of the context
 
-    def take(self, entry: Entry) -> None:
+    def add_entry(self, entry: Entry) -> None:
         self._last = entry
-        self._numbers = entry.line
         self._last_at = entry.at or self._last_at
-        if entry.boundary:
-            self._compacted = True
+        self._compacted = self._compacted or bool(entry.boundary)
         if entry.hidden:
             return
         if entry.context_tokens and not entry.sidechain:
             self._after = entry.context_tokens + (entry.output_tokens or 0)
-        for piece in entry.parts:
+        for part in entry.parts:
             if entry.sidechain:
                 # A save agent's own line in the main file; no part of its context.
-                if piece.kind is PartKind.TOOL_INPUT:
-                    self._leaked[0] += 1
-                self._leaked[1] += visible_lines(piece)
-                continue
-            self._add(piece)
+                self._add_leak(part)
+            else:
+                self._add_part(part)
 
-    def _add(self, piece: MessagePart) -> None:
-        kind = self._class_of(piece)
-        share = self._shares[kind]
-        share[0] += (lines := visible_lines(piece))
-        share[1] += piece.kind is PartKind.TOOL_INPUT
-        share[2] += self._tokens(piece)
-        if piece.tool_use_id in self._leaks:
-            self._leaked[0] += piece.kind is PartKind.TOOL_INPUT
-            self._leaked[1] += lines
-        if piece.kind is PartKind.TEXT and (said := _SAVED.findall(piece.text)):
-            self._said = tuple(each.strip() for each in said[-1].split(", "))
+    def _add_leak(self, part: MessagePart) -> None:
+        self._leaked_calls += part.kind is PartKind.TOOL_INPUT
+        self._leaked_lines += visible_lines(part)
+
+    def _add_part(self, part: MessagePart) -> None:
+        name = self._classify(part)
+        share = self._shares[name]
+        self._shares[name] = NoiseShare(
+            share.lines + visible_lines(part),
+            share.items + (part.kind is PartKind.TOOL_INPUT),
+            share.estimated_tokens + self._tokens(part),
+        )
+        if part.tool_use_id in self._leaks:
+            self._add_leak(part)
+        if part.kind is PartKind.TEXT and (said := _SAVED.findall(part.text)):
+            self._said = tuple(item.strip() for item in said[-1].split(", "))
             self._said_at = self._last_at
 
-    def _class_of(self, piece: MessagePart) -> NoiseClass:
-        if piece.kind is PartKind.TOOL_INPUT:
-            return self._call(piece)
-        if piece.kind is PartKind.META and parse_triage_block(piece.text):
+    def _classify(self, part: MessagePart) -> NoiseClass:
+        if part.kind is PartKind.TOOL_INPUT:
+            return self._add_call(part)
+        if part.kind is PartKind.META and parse_triage_block(part.text):
             return NoiseClass.TRIAGE
-        if piece.kind is PartKind.AGENT_RETURN:
-            self._background += piece.text.startswith(_BACKGROUND)
+        if part.kind is PartKind.AGENT_RETURN:
+            self._background += part.text.startswith("Async agent launched")
             return NoiseClass.SPAWN
-        if piece.kind is PartKind.TOOL_RESULT and piece.tool_use_id:
-            if piece.failed:
-                self._failed.add(self._asked.get(piece.tool_use_id, ""))
+        if part.kind is PartKind.TOOL_RESULT and part.tool_use_id:
+            if part.failed:
+                self._failed.add(self._call_texts.get(part.tool_use_id, ""))
                 return NoiseClass.RETRY
-            return self._classes.get(piece.tool_use_id, NoiseClass.OTHER)
+            return self._class_of_call.get(part.tool_use_id, NoiseClass.OTHER)
         return NoiseClass.OTHER
 
-    def _call(self, piece: MessagePart) -> NoiseClass:
-        found = self._kind_of_call(piece)
-        text = f"{piece.name} {piece.text}"
-        if found is not NoiseClass.SPAWN and text in self._failed:
-            found = NoiseClass.RETRY
-        if piece.tool_use_id:
-            self._classes[piece.tool_use_id] = found
-            self._asked[piece.tool_use_id] = text
-            if self._agents and found is NoiseClass.SAVE_OP and _WRITE_SCRIPT.search(piece.text):
-                # What the agent was started for is done by the session itself.
-                self._leaks.add(piece.tool_use_id)
-        return found
+    def _add_call(self, part: MessagePart) -> NoiseClass:
+        name = self._classify_call(part)
+        text = f"{part.name} {part.text}"
+        if name is not NoiseClass.SPAWN and text in self._failed:
+            name = NoiseClass.RETRY
+        if part.tool_use_id:
+            self._class_of_call[part.tool_use_id] = name
+            self._call_texts[part.tool_use_id] = text
+            if self._agents and name is NoiseClass.SAVE_OP and _WRITE_SCRIPT.search(part.text):
+                # The session itself does what the agent was started for.
+                self._leaks.add(part.tool_use_id)
+        return name
 
-    def _kind_of_call(self, piece: MessagePart) -> NoiseClass:
-        if piece.name in AGENT_TOOLS:
+    def _classify_call(self, part: MessagePart) -> NoiseClass:
+        if part.name in AGENT_TOOLS:
             self._agents += 1
             return NoiseClass.SPAWN
-        if _SAVE_SCRIPT.search(piece.text):
+        if _SAVE_SCRIPT.search(part.text):
             if not self._agents:
-                self._writes |= bool(_WRITE_SCRIPT.search(piece.text))
-            self._orchestrated |= _ORCHESTRATE in piece.text
+                self._writes |= bool(_WRITE_SCRIPT.search(part.text))
+            self._orchestrated |= "memory_orchestrate.py" in part.text
             return NoiseClass.SAVE_OP
-        if piece.name == "Skill" and _SKILL_WORD in piece.text:
-            return NoiseClass.SAVE_OP
-        staged = _STAGING.search(piece.path or "") or _STAGING.search(piece.text)
-        return NoiseClass.SAVE_OP if staged else NoiseClass.OTHER
+        # "memory" is in the names of the plugin's skills.
+        is_save = (part.name == "Skill" and "memory" in part.text) or (
+            _STAGING.search(part.path or "") or _STAGING.search(part.text)
+        )
+        return NoiseClass.SAVE_OP if is_save else NoiseClass.OTHER
 
     def _saver(self) -> Saver | None:
         if self._orchestrated:
@@ -313,50 +292,45 @@ class _NoiseMeter:
         return Saver.AGENT if self._agents else None
 
     def result(self, before_tokens: int | None, *, closed: bool) -> SaveNoise:
-        grown = None
+        grown = 0
         if self._after is not None and before_tokens is not None and not self._compacted:
             grown = self._after - before_tokens
-        is_measured = grown is not None and grown > 0
-        estimated = sum(share[2] for share in self._shares.values())
+        shares = self._shares.values()
         return SaveNoise(
-            form=self._form,
-            categories=self._categories,
-            lines=sum(share[0] for share in self._shares.values()),
-            items=sum(share[1] for share in self._shares.values()),
-            tokens=(grown or 0) if is_measured else estimated,
-            is_estimated=not is_measured,
-            classes={
-                name: NoiseShare(*share) for name, share in self._shares.items() if any(share)
-            },
+            form=self._block.data_form,
+            categories=self._block.categories,
+            lines=sum(share.lines for share in shares),
+            items=sum(share.items for share in shares),
+            tokens=grown if grown > 0 else sum(share.estimated_tokens for share in shares),
+            is_estimated=grown <= 0,
+            classes={name: share for name, share in self._shares.items() if share != NoiseShare()},
             agents=self._agents,
             agents_in_background=self._background,
-            leaked_calls=self._leaked[0],
-            leaked_lines=self._leaked[1],
+            leaked_calls=self._leaked_calls,
+            leaked_lines=self._leaked_lines,
             saver=self._saver(),
             said=self._said,
             said_at=self._said_at,
             at=self._first.at,
             last_at=self._last_at,
             end_offset=self._last.offset,
-            end_line=self._numbers,
+            end_line=self._last.line,
             closed=closed,
             was_compacted=self._compacted,
         )
 
 
 def encode_noise(noise: SaveNoise) -> str:
-    """Write it as the store keeps it."""
+    """Encode it for the store."""
     return msgspec.json.encode(noise).decode()
 
 
-def decode_noise(kept: str | None) -> SaveNoise | None:
-    """Read it as the store keeps it; None where newer rules wrote it."""
-    if kept is None:
-        return None
+_NOISE_DECODER: Final = msgspec.json.Decoder(SaveNoise)
+
+
+def decode_noise(stored: str | None) -> SaveNoise | None:
+    """Decode it; None if newer rules wrote it."""
     try:
-        return _NOISE_DECODER.decode(kept)
+        return None if stored is None else _NOISE_DECODER.decode(stored)
     except msgspec.DecodeError:
         return None
-
-
-_NOISE_DECODER: Final = msgspec.json.Decoder(SaveNoise)

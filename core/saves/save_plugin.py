@@ -1,4 +1,4 @@
-"""The installed claude-memory plugin: whether its parts fit, and what it tells its user."""
+"""The installed claude-memory plugin: whether its parts fit, and its messages to its user."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from enum import StrEnum
 
 import msgspec
 
-from ..store.config_records import MemoryPluginRecord
-from .project_save_files import ProjectSaveFiles, content_of
+from ..store.config_records import MemoryPluginRecord, SaveFileKind
 from .save_noise import ALL_CATEGORIES
-from .save_status import SaveState, SaveStatus, ends_current_save
+from .save_status import ProjectSaveFiles, SaveState, SaveStatus, content_of, ends_current_save
 
 
 class PluginFit(StrEnum):
@@ -21,7 +20,7 @@ class PluginFit(StrEnum):
 
 
 class SaveArchitecture(StrEnum):
-    """What a version of the plugin does with a save (004-12, R004-17)."""
+    """How a version of the plugin saves (004-12, R004-17)."""
 
     INLINE = "inline"
     FILE = "file"
@@ -42,25 +41,25 @@ def check_plugin(plugin: MemoryPluginRecord) -> PluginCompatibility:
     """Judge the two halves of an installation by what their files mention.
 
     Source: the matrix of 004-37: only an old skill with a new triage is broken, and then every
-    save fails in silence.
+    save fails silently.
     """
-    architecture = _architecture(plugin)
+    fit = PluginFit.OK
     if plugin.skill_takes_file is None or plugin.triage_writes_file is None:
         missing = "SKILL.md" if plugin.skill_takes_file is None else "memory_triage.py"
-        return PluginCompatibility(
-            plugin, PluginFit.UNKNOWN, architecture, f"{missing} was not found"
+        fit, reason = PluginFit.UNKNOWN, f"{missing} was not found"
+    elif plugin.triage_writes_file and not plugin.skill_takes_file:
+        fit, reason = (
+            PluginFit.BROKEN,
+            (
+                "old skill, new triage: the skill does not know <triage_data_file>, so every save"
+                " fails in silence; update SKILL.md, or take memory_triage.py back"
+            ),
         )
-    skill = "new" if plugin.skill_takes_file else "old"
-    triage = "new" if plugin.triage_writes_file else "old"
-    if plugin.triage_writes_file and not plugin.skill_takes_file:
-        why = (
-            "old skill, new triage: the skill does not know <triage_data_file>, so every save"
-            " fails in silence; update SKILL.md, or take memory_triage.py back"
-        )
-        return PluginCompatibility(plugin, PluginFit.BROKEN, architecture, why)
-    return PluginCompatibility(
-        plugin, PluginFit.OK, architecture, f"{skill} skill, {triage} triage"
-    )
+    else:
+        skill = "new" if plugin.skill_takes_file else "old"
+        triage = "new" if plugin.triage_writes_file else "old"
+        reason = f"{skill} skill, {triage} triage"
+    return PluginCompatibility(plugin, fit, _architecture(plugin), reason)
 
 
 def _architecture(plugin: MemoryPluginRecord) -> SaveArchitecture:
@@ -72,10 +71,10 @@ def _architecture(plugin: MemoryPluginRecord) -> SaveArchitecture:
 
 
 class BlindSpot(StrEnum):
-    """A case in which the plugin says less than its files do."""
+    """A case in which the plugin reports less than its files show."""
 
     EMPTY_PENDING = "empty_pending"
-    """R004-07: what is pending names no category, so neither it nor an orphan is told of."""
+    """R004-07: the pending file names no category, so neither it nor an orphan is reported."""
     ANY_RESULT = "any_result"
     """R004-08: any result file, stale, torn or another project's, hides an orphan once."""
     ALL_IS_ONE = "all_is_one"  # R004-06: `["all"]` is counted as one category; it is six
@@ -90,44 +89,41 @@ BLIND_SPOT_TEXTS = {
 
 
 class PluginMessage(msgspec.Struct, frozen=True):
-    """The plugin's words at the next prompt, and where they fall short."""
+    """The plugin's message at the next prompt, and where it falls short."""
 
     text: str | None
     blind_spots: tuple[BlindSpot, ...] = ()
 
 
+ORPHAN_MESSAGE = "Previous session may have crashed during save. Use /memory:save to retry."
+
+
 def next_plugin_message(flow: ProjectSaveFiles, status: SaveStatus) -> PluginMessage:
     """Predict the plugin's message at the next prompt (004-58, 004-60, 004-63)."""
     if flow.pending:
-        named = content_of(flow.pending).categories or ()
-        if not named:
-            return PluginMessage(None, (BlindSpot.EMPTY_PENDING,))
-        spots = (
-            (BlindSpot.ALL_IS_ONE,) if [each.lower() for each in named] == [ALL_CATEGORIES] else ()
-        )
-        return PluginMessage(_pending_message(len(named)), spots)
+        return _pending_message(content_of(flow.pending).categories or ())
     if status.state is SaveState.ORPHANED:
-        in_sight = [each for each in (flow.result, *flow.invalid, *flow.other_results) if each]
+        in_sight = [file for file in (flow.result, *flow.invalid, *flow.other_results) if file]
+        own = flow.result if flow.result and ends_current_save(flow.result, flow) else None
         if any(
-            each.kind.value == "result" and not _is_own_result(flow, each.path) for each in in_sight
+            file.kind is SaveFileKind.RESULT and not (own and file.path == own.path)
+            for file in in_sight
         ):
             return PluginMessage(None, (BlindSpot.ANY_RESULT,))
         return PluginMessage(ORPHAN_MESSAGE)
     if flow.result and status.source_file == flow.result:
         content = content_of(flow.result)
-        what = f"Memories saved ({', '.join(content.categories or ())})"
-        return PluginMessage(f"{what}: {', '.join(content.titles or ())}")
+        saved = f"Memories saved ({', '.join(content.categories or ())})"
+        return PluginMessage(f"{saved}: {', '.join(content.titles or ())}")
     return PluginMessage(None)
 
 
-ORPHAN_MESSAGE = "Previous session may have crashed during save. Use /memory:save to retry."
-
-
-def _pending_message(count: int) -> str:
-    what = "1 category" if count == 1 else f"{count} categories"
-    return f"Pending memory save: {what} from last session. Run /memory:save to re-triage and save."
-
-
-def _is_own_result(flow: ProjectSaveFiles, path: str) -> bool:
-    result = flow.result
-    return result is not None and result.path == path and ends_current_save(result, flow)
+def _pending_message(categories: tuple[str, ...]) -> PluginMessage:
+    if not categories:
+        return PluginMessage(None, (BlindSpot.EMPTY_PENDING,))
+    is_all = [name.lower() for name in categories] == [ALL_CATEGORIES]
+    count = "1 category" if len(categories) == 1 else f"{len(categories)} categories"
+    text = (
+        f"Pending memory save: {count} from last session. Run /memory:save to re-triage and save."
+    )
+    return PluginMessage(text, (BlindSpot.ALL_IS_ONE,) if is_all else ())

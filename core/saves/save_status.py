@@ -1,28 +1,181 @@
-"""The state of a project's save: a pure function of its files and of what its transcripts say."""
+"""The state of a project's save: a pure function of its files and of its transcripts' signs."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from ..store.config_records import SaveError, SaveFileRecord
-from .project_save_files import ProjectSaveFiles, SaveLimits, content_of, written_ms
+from ..store.config_records import (
+    SaveError,
+    SaveFileContent,
+    SaveFileKind,
+    SaveFileRecord,
+    StagingLocation,
+)
 from .save_noise import SaveNoise, expand_categories
+
+if TYPE_CHECKING:
+    from ..policy.policy import Policy
+
+
+MS_PER_SECOND: Final = 1000
+_NS_PER_MS: Final = 1_000_000
+
+_PROJECT: Final = frozenset({StagingLocation.PROJECT})
+_USER: Final = frozenset({StagingLocation.GLOBAL, StagingLocation.CACHE})
+_LOCATIONS: Final = {
+    "all": frozenset(StagingLocation),
+    "project": _PROJECT,
+    "user": _USER,
+    "temporary": frozenset(StagingLocation) - _PROJECT - _USER,
+}
+_LOCATION_ORDER: Final = {location: place for place, location in enumerate(StagingLocation)}
+
+
+class SaveLimits(msgspec.Struct, frozen=True):
+    """The values of `saveflow.*`; seconds (004-52, 004-63, R004-03)."""
+
+    orphan_after_s: int = 300
+    fresh_for_s: int = 86_400
+    sentinel_ttl_s: int = 1800
+    locations: frozenset[StagingLocation] = _LOCATIONS["all"]
+
+
+def save_limits(policy: Policy) -> SaveLimits:
+    return SaveLimits(
+        orphan_after_s=policy.integer("saveflow.orphan_after_s") or 0,
+        fresh_for_s=policy.integer("saveflow.fresh_for_s") or 0,
+        sentinel_ttl_s=policy.integer("saveflow.sentinel_ttl_s") or 0,
+        locations=_LOCATIONS[policy.text("saveflow.locations")],
+    )
+
+
+class ProjectSaveFiles(msgspec.Struct, frozen=True):
+    """The newest valid files of a project's save, and what there was before."""
+
+    project: str
+    result: SaveFileRecord | None = None
+    triage: SaveFileRecord | None = None
+    pending: SaveFileRecord | None = None
+    handled: SaveFileRecord | None = None
+    fire_count: SaveFileRecord | None = None
+    invalid: tuple[SaveFileRecord, ...] = ()  # newer than the valid ones, the newest first
+    other_results: tuple[SaveFileRecord, ...] = ()
+    """Another project's results, which the plugin sees here."""
+    staged_files: tuple[SaveFileRecord, ...] = ()
+    """Triage data and context files, which a save that succeeded cleans away."""
+    earlier_results: tuple[SaveFileRecord, ...] = ()  # results that were there, the newest first
+
+    @property
+    def results(self) -> list[SaveFileRecord]:
+        """The result and the earlier ones, the newest first."""
+        return [file for file in (self.result, *self.earlier_results) if file]
+
+    @property
+    def is_empty(self) -> bool:
+        files = (self.triage, self.pending, self.handled)
+        return not (any(files) or self.results or self.invalid or self.staged_files)
+
+
+def select_save_files(
+    project: str,
+    files: Iterable[SaveFileRecord],
+    past: Iterable[SaveFileRecord],
+    limits: SaveLimits,
+) -> ProjectSaveFiles:
+    """Choose among all files those of one project (T-18: the newest valid one wins)."""
+    seen = [file for file in map(_checked, files) if file.generation in limits.locations]
+    # The global result belongs to the project that it names (004-50), the others to their place.
+    own = [file for file in seen if owning_project(file) == project]
+    by_kind: dict[SaveFileKind, list[SaveFileRecord]] = {}
+    for file in sorted(own, key=_newest_first):
+        by_kind.setdefault(file.kind, []).append(file)
+    valid = {
+        kind: next((file for file in found if file.problem is None), None)
+        for kind, found in by_kind.items()
+    }
+    newest = [found[0] for kind, found in by_kind.items() if kind in _STATE_KINDS]
+    earlier = [
+        file
+        for file in map(_checked, past)
+        if file.kind is SaveFileKind.RESULT
+        and file.content
+        and file.generation in limits.locations
+        and owning_project(file) == project
+    ]
+    return ProjectSaveFiles(
+        project=project,
+        result=valid.get(SaveFileKind.RESULT),
+        triage=valid.get(SaveFileKind.TRIAGE),
+        pending=valid.get(SaveFileKind.PENDING),
+        handled=valid.get(SaveFileKind.HANDLED),
+        fire_count=valid.get(SaveFileKind.FIRE_COUNT),
+        invalid=tuple(sorted((file for file in newest if file.problem), key=_newest_first)),
+        other_results=tuple(
+            file
+            for file in seen
+            if file.generation is StagingLocation.GLOBAL and owning_project(file) != project
+        ),
+        staged_files=tuple(
+            file for file in own if file.kind in {SaveFileKind.TRIAGE, SaveFileKind.CONTEXT}
+        ),
+        earlier_results=tuple(sorted(earlier, key=_newest_first)),
+    )
+
+
+def owning_project(file: SaveFileRecord) -> str | None:
+    """Return a file's project; None for a global result that names none."""
+    if file.project is not None:
+        return file.project
+    named = content_of(file).project
+    return named.rstrip("/") or named if named else None
+
+
+def written_ms(file: SaveFileRecord) -> int:
+    """Return a file's modification time in ms since 1970, by the file system's clock."""
+    return file.mark.mtime_ns // _NS_PER_MS
+
+
+_NO_CONTENT: Final = SaveFileContent()
+
+
+def content_of(file: SaveFileRecord) -> SaveFileContent:
+    """Return a file's content; empty if it could not be read."""
+    return file.content or _NO_CONTENT
+
+
+_STATE_KINDS: Final = frozenset(
+    {SaveFileKind.RESULT, SaveFileKind.TRIAGE, SaveFileKind.PENDING, SaveFileKind.HANDLED}
+)
+"""Kinds that determine a save's state; a torn counter or lock does not."""
+
+
+def _checked(file: SaveFileRecord) -> SaveFileRecord:
+    """Mark a result as invalid if it has no field of any known schema."""
+    content = file.content
+    if file.kind is not SaveFileKind.RESULT or file.problem or content is None:
+        return file
+    if (content.at, content.categories, content.titles, content.errors) != (None,) * 4:
+        return file
+    return msgspec.structs.replace(file, problem="says nothing of a save")
+
+
+def _newest_first(file: SaveFileRecord) -> tuple[int, int, str]:
+    return -file.mark.mtime_ns, -_LOCATION_ORDER[file.generation], file.path
 
 
 class ConfirmationSource(StrEnum):
-    """Who tells it."""
-
     NOTE = "the plugin's note at a prompt"
     """From the result file itself, which is deleted with it (004-52)."""
     CLOSING_LINE = "the session's closing line"  # the model's or a script's words (R004-17)
 
 
 class SaveConfirmation(msgspec.Struct, frozen=True):
-    """That a save was done."""
+    """A report that a save was done."""
 
     source: ConfirmationSource
     at: int  # milliseconds since 1970
@@ -35,22 +188,21 @@ _ERRORS: Final = re.compile(r"\s*\[errors: .*\]\s*$", re.DOTALL)
 
 
 def parse_save_note(text: str, at: int | None) -> SaveConfirmation | None:
-    """Read a note (004-58); None for one that tells of no save of its own project."""
+    """Parse a note (004-58); None if it reports no save of its own project."""
     found = _NOTE.match(text)
     if found is None or at is None or text.startswith("Memories saved in project:"):
         return None
     titles = _ERRORS.sub("", found[2] or "").strip()
-    named = expand_categories((found[1] or "").split(","))
-    return SaveConfirmation(ConfirmationSource.NOTE, at, named, (titles,) if titles else ())
+    categories = expand_categories((found[1] or "").split(","))
+    return SaveConfirmation(ConfirmationSource.NOTE, at, categories, (titles,) if titles else ())
 
 
 def parse_closing_line(noise: SaveNoise) -> SaveConfirmation | None:
-    """Read what a save's closing line says; None where there is none."""
+    """Return what a save's closing line reports; None if it has none."""
     if not noise.said or noise.said_at is None:
         return None
-    return SaveConfirmation(
-        ConfirmationSource.CLOSING_LINE, noise.said_at, noise.categories, noise.said
-    )
+    source = ConfirmationSource.CLOSING_LINE
+    return SaveConfirmation(source, noise.said_at, noise.categories, noise.said)
 
 
 class SaveState(StrEnum):
@@ -78,100 +230,99 @@ NEEDS_ATTENTION: Final = frozenset(
 )
 """A person has to do something, or memories are lost."""
 
-MS_PER_SECOND: Final = 1000
-
-_SAVING_WORD, _SAVED_WORD, _FAILED_WORD, _PENDING_WORD = "saving", "saved", "failed", "pending"
-"""The words of `.triage-handled` (R004-03)."""
-
 
 class SaveStatus(msgspec.Struct, frozen=True):
-    """A state, why, and the file that says so."""
+    """A state, why, and the file that says so; times in milliseconds since 1970."""
 
     state: SaveState
     reason: str
     source_file: SaveFileRecord | None = None
-    since_ms: int | None = None  # since when, in milliseconds since 1970
-    categories: tuple[str, ...] = ()
-    """What was saved, or what is still to be; empty where nobody knows."""
-    saved_categories: tuple[str, ...] = ()  # of a save that went wrong: what was saved nevertheless
+    since_ms: int | None = None
+    categories: tuple[str, ...] = ()  # saved, or still to be saved; empty if unknown
+    saved_categories: tuple[str, ...] = ()  # of a save that failed in part
     titles: tuple[str, ...] = ()
     errors: tuple[SaveError, ...] = ()
-    next_change_ms: int | None = None
-    """When time alone will make another state of it, in milliseconds since 1970."""
+    next_change_ms: int | None = None  # when time alone will change the state
 
 
 class TranscriptSigns(msgspec.Struct, frozen=True):
-    """What transcripts tell of a project's saves."""
+    """What transcripts show of a project's saves."""
 
-    last_sign_ms: int | None = None  # when a session that is still at a save was last heard of
-    confirmation: SaveConfirmation | None = None  # the newest word that one was done
+    last_sign_ms: int | None = None  # of a session that is still saving
+    confirmation: SaveConfirmation | None = None  # the newest report of a save
 
 
-NO_SIGNS: Final = TranscriptSigns()
+# The states in `.triage-handled` (R004-03), the sentinel.
+_SAVING_WORD, _SAVED_WORD, _FAILED_WORD, _PENDING_WORD = "saving", "saved", "failed", "pending"
+_SENTINEL_SAVING: Final = "the sentinel says saving"
+_SENTINEL_SAVED: Final = "the sentinel says saved"
+_SENTINEL_FAILED: Final = "the sentinel says failed, and nothing says which categories"
+_AT_WORK: Final = "its session is at work on it"
 
 
 def find_save_status(
-    flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, signs: TranscriptSigns = NO_SIGNS
+    flow: ProjectSaveFiles,
+    now_ms: int,
+    limits: SaveLimits,
+    signs: TranscriptSigns = TranscriptSigns(),  # noqa: B008 -- immutable
 ) -> SaveStatus:
     """Return the status of a project's save at `now_ms`; its files outrank the transcript's signs.
 
     Sources: requirements 2.2.3, 004-59 to 004-66, R004-03, R004-06 to R004-09.
     """
-    torn = {each.kind.value: each for each in flow.invalid}
-    if flow.pending is None and "pending" in torn:
-        return _of_corrupt_file(torn["pending"])
+    torn = next((file for file in flow.invalid if file.kind is SaveFileKind.PENDING), None)
+    if flow.pending is None and torn:
+        return _of_corrupt_file(torn)
     if flow.pending:
-        return _new_save_running(flow, now_ms, limits) or _of_pending_file(flow, flow.pending)
+        running = _new_save_running(flow.handled, flow.pending, now_ms, limits)
+        return running or _of_pending_file(flow.result, flow.pending)
     if flow.triage:
         return _after_triage(flow, flow.triage, now_ms, limits, signs)
-    if flow.invalid and not _is_outdated(flow, flow.invalid[0]):
+    valid = [file for file in (*flow.results, flow.handled) if file]
+    if flow.invalid and not any(written_ms(file) > written_ms(flow.invalid[0]) for file in valid):
         return _of_corrupt_file(flow.invalid[0])
     return _without_triage(flow, now_ms, limits, signs)
 
 
 def ends_current_save(result: SaveFileRecord, flow: ProjectSaveFiles) -> bool:
     """Whether a result ends the save that the triage data started (R004-08)."""
-    triage, handled = flow.triage, flow.handled
-    if triage is None:
+    if flow.triage is None:
         return True
-    told, begun = content_of(result).session_id, content_of(handled).session_id if handled else None
-    if told and begun and told != begun:
+    session = content_of(result).session_id
+    handled_by = content_of(flow.handled).session_id if flow.handled else None
+    if session and handled_by and session != handled_by:
         return False
-    return written_ms(result) >= written_ms(triage)
+    return written_ms(result) >= written_ms(flow.triage)
 
 
-def _new_save_running(flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits) -> SaveStatus | None:
-    """See a new save that goes on while what an earlier one left is still pending (004-64)."""
-    handled, pending = flow.handled, flow.pending
-    if handled is None or pending is None or written_ms(handled) <= written_ms(pending):
+def _new_save_running(
+    handled: SaveFileRecord | None, pending: SaveFileRecord, now_ms: int, limits: SaveLimits
+) -> SaveStatus | None:
+    """Detect a new save while what an earlier one left is still pending (004-64)."""
+    if handled is None or written_ms(handled) <= written_ms(pending):
         return None
     at = written_ms(handled)
     end = at + limits.sentinel_ttl_s * MS_PER_SECOND
     if content_of(handled).state != _SAVING_WORD or now_ms > end:
         return None
-    return SaveStatus(
-        SaveState.SAVING,
-        "a new save is at work; what an earlier one left is still pending",
-        handled,
-        at,
-        expand_categories(content_of(pending).categories or ()),
-        next_change_ms=end + 1,
-    )
+    reason = "a new save is at work; what an earlier one left is still pending"
+    waiting = expand_categories(content_of(pending).categories or ())
+    return SaveStatus(SaveState.SAVING, reason, handled, at, waiting, next_change_ms=end + 1)
 
 
-def _of_pending_file(flow: ProjectSaveFiles, file: SaveFileRecord) -> SaveStatus:
+_SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
+"""A partial save writes its result and what is pending within a few seconds (004-57)."""
+
+
+def _of_pending_file(result: SaveFileRecord | None, file: SaveFileRecord) -> SaveStatus:
     content, at = content_of(file), _named_time_ms(file)
     errors = content.errors or ()
     waiting = expand_categories(content.categories or ())
     saved = expand_categories(content.succeeded or ())
-    result = flow.result
     apart = abs(written_ms(result) - written_ms(file)) if result else 0
-    if result and apart <= _SAME_SAVE_MS and not content_of(result).errors:
-        saved = saved or tuple(
-            each
-            for each in expand_categories(content_of(result).categories or ())
-            if each not in waiting
-        )
+    if result and apart <= _SAME_SAVE_MS and not content_of(result).errors and not saved:
+        named = expand_categories(content_of(result).categories or ())
+        saved = tuple(name for name in named if name not in waiting)
     why = content.reason or "no reason given"
     if not waiting:
         # R004-07: the plugin counts an empty list, says nothing, and looks no further.
@@ -190,44 +341,30 @@ def _after_triage(
     triage: SaveFileRecord,
     now_ms: int,
     limits: SaveLimits,
-    heard: TranscriptSigns,
+    signs: TranscriptSigns,
 ) -> SaveStatus:
     began = written_ms(triage)
-    ended = next(
-        (
-            each
-            for each in (flow.result, *flow.earlier_results)
-            if each and ends_current_save(each, flow)
-        ),
-        None,
-    )
-    torn = next((each for each in flow.invalid if written_ms(each) >= began), None)
+    ended = next((file for file in flow.results if ends_current_save(file, flow)), None)
+    torn = next((file for file in flow.invalid if written_ms(file) >= began), None)
     if torn and not (ended and written_ms(ended) > written_ms(torn)):
         return _of_corrupt_file(torn)
     if ended:
         return _of_result(ended)
-    if (
-        heard.confirmation
-        and heard.confirmation.source is ConfirmationSource.NOTE
-        and heard.confirmation.at >= began
-    ):
-        return _confirmed(heard.confirmation)
+    note = signs.confirmation
+    if note and note.source is ConfirmationSource.NOTE and note.at >= began:
+        return _of_confirmation(note)
     wanted = expand_categories(content_of(triage).categories or ())
-    handled = flow.handled
-    said = content_of(handled).state if handled and written_ms(handled) >= began else None
-    if handled and said == _FAILED_WORD:
-        reason = "the sentinel says failed, and nothing says which categories"
+    handled = flow.handled if flow.handled and written_ms(flow.handled) >= began else None
+    word = content_of(handled).state if handled else None
+    if handled and word == _FAILED_WORD:
         at = written_ms(handled)
-        return SaveStatus(SaveState.FAILED_UNKNOWN, reason, handled, at, saved_categories=())
-    if handled and said == _SAVED_WORD:
-        return SaveStatus(
-            SaveState.SAVED, "the sentinel says saved", handled, written_ms(handled), wanted
-        )
+        return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, at)
+    if handled and word == _SAVED_WORD:
+        return SaveStatus(SaveState.SAVED, _SENTINEL_SAVED, handled, written_ms(handled), wanted)
     # A session that is still heard of has not crashed, however long its save takes (R004-04).
-    signs = [began, heard.last_sign_ms or 0]
-    if handled and said in {_SAVING_WORD, _PENDING_WORD}:
-        signs.append(written_ms(handled))
-    last = max(signs)
+    last = max(began, signs.last_sign_ms or 0)
+    if handled and word in {_SAVING_WORD, _PENDING_WORD}:
+        last = max(last, written_ms(handled))
     orphaned_at = last + limits.orphan_after_s * MS_PER_SECOND
     # R004-09: exactly that old is not yet, and a time in the future is none at all.
     if began <= now_ms and now_ms > orphaned_at:
@@ -236,88 +373,78 @@ def _after_triage(
             " neither a result nor what is pending"
         )
         return SaveStatus(SaveState.ORPHANED, reason, triage, began, wanted)
-    ahead = max(orphaned_at, began) + 1
-    if handled and said == _SAVING_WORD:
-        reason = "the sentinel says saving"
-        return SaveStatus(
-            SaveState.SAVING, reason, handled, written_ms(handled), wanted, next_change_ms=ahead
-        )
-    if last > began and heard.last_sign_ms == last:
-        reason = "its session is at work on it"
-        return SaveStatus(SaveState.SAVING, reason, triage, began, wanted, next_change_ms=ahead)
-    future = began > now_ms
-    reason = "its time lies in the future" if future else "waits for its session to save it"
-    return SaveStatus(SaveState.TRIAGED, reason, triage, began, wanted, next_change_ms=ahead)
+    state, reason, file = SaveState.TRIAGED, "waits for its session to save it", triage
+    if handled and word == _SAVING_WORD:
+        state, reason, file = SaveState.SAVING, _SENTINEL_SAVING, handled
+    elif last > began and signs.last_sign_ms == last:
+        state, reason = SaveState.SAVING, _AT_WORK
+    elif began > now_ms:
+        reason = "its time lies in the future"
+    change = max(orphaned_at, began) + 1
+    return SaveStatus(state, reason, file, written_ms(file), wanted, next_change_ms=change)
 
 
 def _without_triage(
-    flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, heard: TranscriptSigns
+    flow: ProjectSaveFiles, now_ms: int, limits: SaveLimits, signs: TranscriptSigns
 ) -> SaveStatus:
     """Return the status when there is neither a pending file nor triage data."""
-    ended = flow.result or (flow.earlier_results[0] if flow.earlier_results else None)
-    handled, told = flow.handled, heard.confirmation
-    if told and told.at >= max(written_ms(each) if each else 0 for each in (ended, handled)):
-        # A prompt that was told of a result has the result's own numbers behind it.
-        return (
-            _of_result(ended)
-            if ended and told.source is ConfirmationSource.NOTE
-            else _confirmed(told)
-        )
+    ended = next(iter(flow.results), None)
+    handled, report = flow.handled, signs.confirmation
+    if report and report.at >= max(written_ms(file) if file else 0 for file in (ended, handled)):
+        # A note at a prompt repeats a result, which has the numbers.
+        is_note = report.source is ConfirmationSource.NOTE
+        return _of_result(ended) if ended and is_note else _of_confirmation(report)
     if handled is None or (ended and written_ms(ended) >= written_ms(handled)):
-        return _of_result(ended) if ended else _without_files(now_ms, limits, heard)
-    at, said = written_ms(handled), content_of(handled).state
+        return _of_result(ended) if ended else _without_files(now_ms, limits, signs)
+    at, word = written_ms(handled), content_of(handled).state
     expires = at + limits.sentinel_ttl_s * MS_PER_SECOND
-    if said == _FAILED_WORD:
-        reason = "the sentinel says failed, and nothing says which categories"
-        return SaveStatus(SaveState.FAILED_UNKNOWN, reason, handled, at)
-    if said == _SAVING_WORD and now_ms <= expires:
-        reason = "the sentinel says saving"
-        return SaveStatus(SaveState.SAVING, reason, handled, at, next_change_ms=expires + 1)
-    if said == _SAVING_WORD:
+    if word == _FAILED_WORD:
+        return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, at)
+    if word == _SAVING_WORD and now_ms > expires:
         reason = (
             f"the sentinel says saving for more than {limits.sentinel_ttl_s} s,"
             " and neither a result nor what is pending is there"
         )
         return SaveStatus(SaveState.FAILED_UNKNOWN, reason, handled, at)
+    change = expires + 1
+    if word == _SAVING_WORD:
+        return SaveStatus(SaveState.SAVING, _SENTINEL_SAVING, handled, at, next_change_ms=change)
     if ended:
         return _of_result(ended)
-    if said == _SAVED_WORD:
-        return SaveStatus(SaveState.SAVED, "the sentinel says saved", handled, at)
+    if word == _SAVED_WORD:
+        return SaveStatus(SaveState.SAVED, _SENTINEL_SAVED, handled, at)
     if now_ms <= expires:
         reason = "the sentinel says that the triage ran"
-        return SaveStatus(SaveState.TRIAGED, reason, handled, at, next_change_ms=expires + 1)
+        return SaveStatus(SaveState.TRIAGED, reason, handled, at, next_change_ms=change)
     return SaveStatus(SaveState.NONE, "an old sentinel alone", handled, at)
 
 
-def _without_files(now_ms: int, limits: SaveLimits, heard: TranscriptSigns) -> SaveStatus:
+def _without_files(now_ms: int, limits: SaveLimits, signs: TranscriptSigns) -> SaveStatus:
     """Return the status when no file of a save was ever seen."""
-    if heard.last_sign_ms is None:
+    if signs.last_sign_ms is None:
         return SaveStatus(SaveState.NONE, "no save was seen")
-    end = heard.last_sign_ms + limits.orphan_after_s * MS_PER_SECOND
+    end = signs.last_sign_ms + limits.orphan_after_s * MS_PER_SECOND
     if now_ms > end:
         return SaveStatus(SaveState.NONE, "a session was asked to save; no file of it was seen")
-    return SaveStatus(
-        SaveState.SAVING,
-        "its session is at work on it",
-        since_ms=heard.last_sign_ms,
-        next_change_ms=end + 1,
-    )
+    since = signs.last_sign_ms
+    return SaveStatus(SaveState.SAVING, _AT_WORK, since_ms=since, next_change_ms=end + 1)
 
 
-def _confirmed(told: SaveConfirmation) -> SaveStatus:
-    reason = f"{told.source.value} says so"
-    return SaveStatus(SaveState.SAVED, reason, None, told.at, told.categories, titles=told.titles)
+def _of_confirmation(report: SaveConfirmation) -> SaveStatus:
+    reason = f"{report.source.value} says so"
+    categories, titles = report.categories, report.titles
+    return SaveStatus(SaveState.SAVED, reason, None, report.at, categories, titles=titles)
 
 
 def _of_result(result: SaveFileRecord) -> SaveStatus:
     content = content_of(result)
     at, errors = _named_time_ms(result), content.errors or ()
     saved, titles = expand_categories(content.categories or ()), content.titles or ()
-    failed = expand_categories(each.category for each in errors)
+    failed = expand_categories(error.category for error in errors)
     if not errors:
         return SaveStatus(SaveState.SAVED, "the result says so", result, at, saved, titles=titles)
     if saved:
-        left = tuple(each for each in failed if each not in saved) or failed
+        left = tuple(name for name in failed if name not in saved) or failed
         reason = f"{_category_count(len(failed))} failed, {len(saved)} saved"
         return SaveStatus(SaveState.PARTIAL, reason, result, at, left, saved, titles, errors)
     if failed:
@@ -338,15 +465,5 @@ def _of_corrupt_file(file: SaveFileRecord) -> SaveStatus:
     return SaveStatus(SaveState.CORRUPT, reason, file, written_ms(file))
 
 
-def _is_outdated(flow: ProjectSaveFiles, torn: SaveFileRecord) -> bool:
-    """Whether a valid file was written after a torn one."""
-    later = (flow.result, flow.handled, *flow.earlier_results)
-    return any(each and written_ms(each) > written_ms(torn) for each in later)
-
-
 def _category_count(categories: int) -> str:
     return "1 category" if categories == 1 else f"{categories} categories"
-
-
-_SAME_SAVE_MS: Final = 60 * MS_PER_SECOND
-"""A partial save writes its result and what is pending within a few seconds (004-57)."""

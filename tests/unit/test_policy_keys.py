@@ -35,7 +35,7 @@ from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.policy.schema import KEYS
-from ctxtop.core.saves.project_save_files import SaveLimits, save_limits
+from ctxtop.core.saves.save_status import SaveLimits, save_limits
 from ctxtop.core.summaries.summary_building import (
     FactSelection,
     SummarySettings,

@@ -7,22 +7,20 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.core.saves.project_save_files import (
-    ProjectSaveFiles,
-    SaveLimits,
-    save_limits,
-    select_save_files,
-)
 from ctxtop.core.saves.save_noise import MEMORY_CATEGORIES, expand_categories
 from ctxtop.core.saves.save_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
 from ctxtop.core.saves.save_status import (
     ConfirmationSource,
+    ProjectSaveFiles,
     SaveConfirmation,
+    SaveLimits,
     SaveState,
     SaveStatus,
     TranscriptSigns,
     find_save_status,
     parse_save_note,
+    save_limits,
+    select_save_files,
 )
 from ctxtop.core.store.config_records import (
     SaveError,

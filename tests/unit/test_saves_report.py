@@ -10,7 +10,6 @@ from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.saves.project_saves import (
     ProjectSaves,
-    SaveRows,
     SavesByProject,
     group_by_project,
     make_saves_report,
@@ -49,7 +48,7 @@ def rows(**fields: Any) -> SavesByProject:  # noqa: ANN401 -- any field may be n
         "events": {},
         "plugins": (),
     }
-    return group_by_project(SaveRows(**(empty | fields)))
+    return group_by_project(**(empty | fields))
 
 
 def only(

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from ...model.session import Session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ...saves.project_saves import (
-    SaveRows,
     SavesByProject,
     SavesReport,
     group_by_project,
@@ -22,14 +21,12 @@ def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
     """Read them at one commit."""
     logs = {log.project for log, _ in config_queries.save_log_files(db).values()}
     return group_by_project(
-        SaveRows(
-            files=config_queries.current_save_files(db),
-            earlier_files=config_queries.earlier_save_files(db),
-            blocks=config_queries.stop_blocks(db),
-            notes=config_queries.memory_notes(db),
-            events={project: config_queries.save_events(db, project) for project in sorted(logs)},
-            plugins=tuple(map(check_plugin, config_queries.memory_plugins(db))),
-        )
+        files=config_queries.current_save_files(db),
+        earlier_files=config_queries.earlier_save_files(db),
+        blocks=config_queries.stop_blocks(db),
+        notes=config_queries.memory_notes(db),
+        events={project: config_queries.save_events(db, project) for project in sorted(logs)},
+        plugins=tuple(map(check_plugin, config_queries.memory_plugins(db))),
     )
 
 
