@@ -115,7 +115,7 @@ class TokenCalibrationJob:
         for step in file.steps():
             sample = make_sample(step, self._growth.count) if step and _is_short(step) else None
             if step and sample:
-                yield LearnedStep(step, sample)
+                yield step, sample
             if time.monotonic() >= deadline:
                 return
 

@@ -11,7 +11,8 @@ import msgspec
 
 from ..compaction.recovery.recovery_run import LOCKED_STATES, RecoveryRun, release_dead_holder
 from .database import write_transaction
-from .queries.query_rows import fetch_records
+from .inserts import insert_records
+from .queries.query_rows import columns, fetch_records
 
 HOUR_MS: Final = 3_600_000
 
@@ -20,21 +21,20 @@ MAX_RUNS_PER_SESSION: Final = 4
 refusal, and a session that four runs did not help is not helped by a fifth."""
 
 MAX_RUNS: Final = 20
-"""Runs an hour for all sessions: a fork has an id of its own, and a chain of them no end."""
+"""Runs an hour for all sessions: a fork has an id of its own, and forks can be chained forever."""
 
 
 def claim_client_run(db: sqlite3.Connection, session_id: str, now_ms: int) -> str | None:
-    """Note a run before it begins; return why there may be none, or None where there may.
+    """Record a run before it begins; return why it is not allowed, or None if it is.
 
     Processes that share a store share the limit, and a restart does not reset it. A clock that
     was set back does not, either: runs in the future count until they are past.
     """
     with write_transaction(db):
         db.execute("DELETE FROM client_run WHERE at <= ?", [now_ms - HOUR_MS])
-        rows = db.execute(
-            "SELECT count(*), sum(session_id = ?) FROM client_run", [session_id]
+        of_all, of_session = db.execute(
+            "SELECT count(*), coalesce(sum(session_id = ?), 0) FROM client_run", [session_id]
         ).fetchone()
-        of_all, of_session = rows[0], rows[1] or 0
         if of_session >= MAX_RUNS_PER_SESSION:
             return f"the client was run {of_session} times for this session within an hour"
         if of_all >= MAX_RUNS:
@@ -43,58 +43,16 @@ def claim_client_run(db: sqlite3.Connection, session_id: str, now_ms: int) -> st
     return None
 
 
-RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000
-"""After this nothing of a run is of use: its session was mended, or given up."""
-
-
-_ACTIVE_STATES: Final = ", ".join(f"'{state}'" for state in sorted(LOCKED_STATES))
-
-_DELETE_OLD_RECOVERIES: Final = f"""
-    DELETE FROM recovery_run
-    WHERE json_extract(run, '$.state') NOT IN ({_ACTIVE_STATES})
-    AND (changed_at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone))
-"""
-"""A lock is its holder's until it is released, or found to be lost."""
-
-_DELETE_OLD_AUTOMATIC_RUNS: Final = """
-    DELETE FROM automatic_run
-    WHERE at < ? OR session_id NOT IN (SELECT session_id FROM file WHERE NOT gone)
-"""
-
-
-_END_LOST_AUTOMATIC_RUNS: Final = """
-    UPDATE automatic_run SET outcome = 'broken off', ended_at = ? WHERE outcome IS NULL AND at < ?
-"""
-
-AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000
-"""An automatic run that has not ended after this long will not: it takes minutes."""
-
-
-class AutomaticRunRecord(msgspec.Struct, frozen=True):
-    """What was done to a session that nobody asked for by hand; times are ms since 1970."""
-
-    session_id: str
-    at: int
-    reason: str  # why it was begun
-    outcome: str | None = None
-    """How it ended; None while it runs, or where ctxtop was ended meanwhile."""
-    ended_at: int | None = None
-    left_tokens: int | None = None
-    """What it left of the context; None where it failed, and where it was about no context."""
-    receipt: str | None = None  # of what was written; None where nothing was
-
-
-_RUN_COLUMNS: Final = ", ".join(AutomaticRunRecord.__struct_fields__)
-
-
 def read_recovery(db: sqlite3.Connection, session_id: str) -> RecoveryRun | None:
     """Return a session's recovery; None if there is none, or if this version cannot read it."""
     row = db.execute("SELECT run FROM recovery_run WHERE session_id = ?", [session_id]).fetchone()
     return _decode_run(row[0]) if row else None
 
 
-def _release_lock(seen: RecoveryRun, now_ms: int, kept: RecoveryRun | None) -> RecoveryRun:
-    return release_dead_holder(kept or seen, now_ms)
+def read_recoveries(db: sqlite3.Connection) -> list[RecoveryRun]:
+    """List all recoveries that are stored, the one that changed last first."""
+    rows = db.execute("SELECT run FROM recovery_run ORDER BY changed_at DESC")
+    return [run for row in rows if (run := _decode_run(row[0]))]
 
 
 def _decode_run(run: str) -> RecoveryRun | None:
@@ -107,9 +65,9 @@ def _decode_run(run: str) -> RecoveryRun | None:
 def update_recovery(
     db: sqlite3.Connection, session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun]
 ) -> RecoveryRun:
-    """Read a session's recovery, and keep what `change` makes of it, in one transaction.
+    """Replace a session's recovery by what `change` makes of it, in one transaction.
 
-    What `change` raises leaves everything as it was. Two processes never change it at once.
+    If `change` raises, nothing is changed. Two processes never change it at once.
     """
     with write_transaction(db):
         run = change(read_recovery(db, session_id))
@@ -120,28 +78,23 @@ def update_recovery(
     return run
 
 
-def clean_up_runs(db: sqlite3.Connection, now_ms: int) -> None:
-    """Forget the runs of sessions that are gone, and old ones (002-102, 002-103).
+class AutomaticRunRecord(msgspec.Struct, frozen=True):
+    """Something that was done to a session without a person asking; times are ms since 1970."""
 
-    Locks of processes that have ended are released, and automatic runs of theirs are over.
-    """
-    for run in read_recoveries(db):
-        if release_dead_holder(run, now_ms) != run:
-            update_recovery(db, run.found.session_id, partial(_release_lock, run, now_ms))
-    with write_transaction(db):
-        db.execute(_END_LOST_AUTOMATIC_RUNS, [now_ms, now_ms - AUTOMATIC_RUN_TIMEOUT_MS])
-        for forget in (_DELETE_OLD_RECOVERIES, _DELETE_OLD_AUTOMATIC_RUNS):
-            db.execute(forget, [now_ms - RUN_RETENTION_MS])
+    session_id: str
+    at: int
+    reason: str  # why it was begun
+    outcome: str | None = None  # how it ended; None while it runs, or if ctxtop ended meanwhile
+    ended_at: int | None = None
+    left_tokens: int | None = None
+    """Size of the context afterwards; None if it failed or was not about a context."""
+    receipt: str | None = None  # of what was written; None if nothing was
 
 
 def read_automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRunRecord]:
     """List the automatic runs that began since then, oldest first."""
-    return fetch_records(
-        AutomaticRunRecord,
-        db,
-        f"SELECT {_RUN_COLUMNS} FROM automatic_run WHERE at >= ? ORDER BY at",
-        [since_ms],
-    )
+    sql = f"SELECT {columns(AutomaticRunRecord)} FROM automatic_run WHERE at >= ? ORDER BY at"
+    return fetch_records(AutomaticRunRecord, db, sql, [since_ms])
 
 
 def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
@@ -151,31 +104,70 @@ def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None,
 
 
 def begin_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord, last_seen_ms: int) -> bool:
-    """Note a run before it begins, so that a failed one counts too (R002-06).
+    """Record a run before it begins, so that a failed one counts too (R002-06).
 
-    False where another ctxtop has begun one after `last`, the newest that was looked at.
+    False if another ctxtop has begun one since `last_seen_ms`, the newest that was seen.
     """
     with write_transaction(db):
-        row = db.execute(
+        newer = db.execute(
             "SELECT 1 FROM automatic_run WHERE session_id = ? AND at > ?",
             [run.session_id, last_seen_ms],
         ).fetchone()
-        if row is None:
-            db.execute(
-                f"INSERT INTO automatic_run ({_RUN_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                msgspec.structs.astuple(run),
-            )
-    return row is None
+        if newer is None:
+            insert_records(db, "automatic_run", [run], "")
+    return newer is None
 
 
 def end_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord) -> None:
-    """Note how a run ended, what it left, and its receipt."""
+    """Record how a run ended, the size it left, and its receipt."""
     with write_transaction(db):
         db.execute(
             "UPDATE automatic_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"
             " WHERE session_id = ? AND at = ?",
             [run.outcome, run.ended_at, run.left_tokens, run.receipt, run.session_id, run.at],
         )
+
+
+RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000
+"""After this a run is of no use: its session was recovered, or given up."""
+
+AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000
+"""An automatic run that has not ended after this long never will: it takes minutes."""
+
+
+def clean_up_runs(db: sqlite3.Connection, now_ms: int) -> None:
+    """Delete the runs of sessions that are gone, and old ones (002-102, 002-103).
+
+    Locks of processes that have ended are released, and their automatic runs are ended.
+    """
+    for run in read_recoveries(db):
+        if release_dead_holder(run, now_ms) != run:
+            update_recovery(db, run.found.session_id, partial(_release_lock, run, now_ms))
+    with write_transaction(db):
+        db.execute(
+            "UPDATE automatic_run SET outcome = 'broken off', ended_at = ?"
+            " WHERE outcome IS NULL AND at < ?",
+            [now_ms, now_ms - AUTOMATIC_RUN_TIMEOUT_MS],
+        )
+        db.execute(_DELETE_OLD_RECOVERIES, [now_ms - RUN_RETENTION_MS])
+        db.execute(
+            f"DELETE FROM automatic_run WHERE at < ? OR {_OF_GONE_SESSION}",
+            [now_ms - RUN_RETENTION_MS],
+        )
+
+
+def _release_lock(seen: RecoveryRun, now_ms: int, stored: RecoveryRun | None) -> RecoveryRun:
+    return release_dead_holder(stored or seen, now_ms)
+
+
+_OF_GONE_SESSION: Final = "session_id NOT IN (SELECT session_id FROM file WHERE NOT gone)"
+
+# A lock belongs to its holder until it is released, or the holder is found to be dead.
+_DELETE_OLD_RECOVERIES: Final = f"""
+DELETE FROM recovery_run
+WHERE json_extract(run, '$.state') NOT IN ({", ".join(f"'{each}'" for each in LOCKED_STATES)})
+    AND (changed_at < ? OR {_OF_GONE_SESSION})
+"""
 
 
 def context_range_since(
@@ -185,18 +177,11 @@ def context_range_since(
 
     Both are None if there was no answer.
     """
-    found = [row[0] for row in db.execute(_CONTEXTS_SINCE, [session_id, since_ms])]
-    return (min(found), found[-1]) if found else (None, None)
-
-
-_CONTEXTS_SINCE: Final = """
-SELECT r.context_tokens FROM response r JOIN file f USING (file_id)
-WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at > ?
-ORDER BY r.offset
-"""
-
-
-def read_recoveries(db: sqlite3.Connection) -> list[RecoveryRun]:
-    """List all recoveries that are remembered, what was changed last first."""
-    rows = db.execute("SELECT run FROM recovery_run ORDER BY changed_at DESC")
-    return [run for row in rows if (run := _decode_run(row[0]))]
+    rows = db.execute(
+        "SELECT r.context_tokens FROM response r JOIN file f USING (file_id)"
+        " WHERE f.session_id = ? AND f.kind = 'session' AND NOT r.sidechain AND r.at > ?"
+        " ORDER BY r.offset",
+        [session_id, since_ms],
+    )
+    contexts = [row[0] for row in rows]
+    return (min(contexts), contexts[-1]) if contexts else (None, None)

@@ -1,4 +1,4 @@
-"""What the growth of contexts taught about token counts, and the texts that were counted."""
+"""What contexts' growth showed about token counts, and the texts that were counted."""
 
 from __future__ import annotations
 
@@ -23,44 +23,49 @@ if TYPE_CHECKING:
 MAX_SAMPLES: Final = 250
 """By model, the newest: on real sessions half of them give the same factors within 1.2 %."""
 
+MAX_TEXT_COUNTS: Final = 50_000
+"""Counts of texts, those counted last: about 2 MB, and more than the newest 50 sessions hold."""
+
+LearnedStep = tuple[GrowthStep, CalibrationSample]  # a step and what it showed
+
 
 class UnlearnedTranscript(msgspec.Struct, frozen=True):
-    """A transcript that says more than was learnt from it; bytes."""
+    """A transcript that has more to learn from; offsets in bytes."""
 
     file_id: int
     path: str  # below the folder of transcripts
     session_id: str
-    resume_offset: int  # where to read on
-    examined_to: int
-    """How far it was looked at: beyond `offset` by the answer whose successor is to come."""
+    resume_offset: int  # where to continue reading
+    examined_to: int  # past `resume_offset`, by an answer that has no successor yet
     size: int  # how far it was read into the store
 
 
 def read_samples(db: sqlite3.Connection) -> dict[str, list[CalibrationSample]]:
     """Return the samples by model, newest first; an answer that files share counts once."""
-    found: dict[str, list[CalibrationSample]] = defaultdict(list)
-    for model, prose, code, json, other, fixed, growth in db.execute(_SAMPLES):
-        found[model].append(CalibrationSample(model, (prose, code, json, other), fixed, growth))
-    return dict(found)
+    samples: dict[str, list[CalibrationSample]] = defaultdict(list)
+    for model, *by_kind, fixed, growth in db.execute(_SAMPLES):
+        samples[model].append(CalibrationSample(model, tuple(by_kind), fixed, growth))
+    return dict(samples)
 
 
 def unlearned_transcripts(db: sqlite3.Connection, limit: int) -> list[UnlearnedTranscript]:
-    """List sessions to learn from, newest first.
-
-    Left out is what is older than all that would be kept of its models.
-    """
+    """List sessions to learn from, newest first, except those too old for any sample to be kept."""
     return fetch_records(UnlearnedTranscript, db, _UNLEARNED, {"kept": MAX_SAMPLES, "limit": limit})
 
 
-def count_text_with_store(db: sqlite3.Connection, text: str) -> TextCount:
+def read_estimator(db: sqlite3.Connection) -> Estimator:
+    """Make an estimator from the samples; it uses the connection for as long as it is used."""
+    return Estimator(read_samples(db), partial(_count_text_with_store, db))
+
+
+def _count_text_with_store(db: sqlite3.Connection, text: str) -> TextCount:
     """Return a text's stored token count; if there is none, count it now without storing it."""
     if len(text) < CACHED_FROM_CHARS:
         return count_text(text)
-    return read_text_count(db, text_key(text)) or count_text(text)
+    return _read_text_count(db, text_key(text)) or count_text(text)
 
 
-def read_text_count(db: sqlite3.Connection, key: int) -> TextCount | None:
-    """Look up the count of a text by its key."""
+def _read_text_count(db: sqlite3.Connection, key: int) -> TextCount | None:
     row = db.execute(
         "SELECT kind, plain, older, newer FROM text_count WHERE key = ?", [key]
     ).fetchone()
@@ -86,19 +91,8 @@ ORDER BY f.mtime_ns DESC, f.path LIMIT :limit
 """
 
 
-MAX_TEXT_COUNTS: Final = 50_000
-"""Counts of texts, those counted last: about 2 MB, and more than the newest 50 sessions hold."""
-
-
-class LearnedStep(msgspec.Struct, frozen=True):
-    """A step and what it taught."""
-
-    step: GrowthStep
-    sample: CalibrationSample
-
-
 class SampleWriter:
-    """The writing side of what was learnt; it belongs to the writer's thread."""
+    """Stores samples and text counts; it belongs to the writer's thread."""
 
     def __init__(self, writer: Writer, count: Callable[[str], TextCount] = count_text) -> None:
         self._writer: Final = writer
@@ -106,14 +100,14 @@ class SampleWriter:
         self._new: dict[int, TextCount] = {}
 
     def count(self, text: str) -> TextCount:
-        """Count a text that was not counted before; it is kept from the next `save` on."""
+        """Count a text that was not counted before; the next `save` stores the count."""
         if len(text) < CACHED_FROM_CHARS:
             return self._count(text)
         key = text_key(text)
-        found = self._new.get(key) or read_text_count(self._writer.connection, key)
-        if found is None:
-            found = self._new[key] = self._count(text)
-        return found
+        known = self._new.get(key) or _read_text_count(self._writer.connection, key)
+        if known is None:
+            known = self._new[key] = self._count(text)
+        return known
 
     def save(
         self,
@@ -122,60 +116,53 @@ class SampleWriter:
         offset: int,
         examined_to: int,
     ) -> bool:
-        """Store what a file taught from `source.offset` on, and where it goes on.
+        """Store what a file showed from `source.resume_offset` on, and where to continue.
 
-        False where the file was learnt from, or began anew, elsewhere meanwhile.
+        False if the file was learned from, or read again from the start, meanwhile.
         """
-        run = self._writer.connection.execute
+        db = self._writer.connection
         with self._writer.transaction():
-            row = run(_SELECT_PROGRESS, [source.file_id]).fetchone()
+            row = db.execute(_SELECT_PROGRESS, [source.file_id]).fetchone()
             if row is None or tuple(row) != (source.resume_offset, source.examined_to):
                 return False
-            self._writer.connection.executemany(
-                _INSERT_SAMPLE, [_sample_row(source.file_id, each) for each in steps]
+            db.executemany(
+                f"INSERT OR REPLACE INTO growth VALUES ({', '.join('?' * 11)})",
+                [_sample_row(source.file_id, *step) for step in steps],
             )
-            run(
+            db.execute(
                 "INSERT OR REPLACE INTO learnt VALUES (?, ?, ?)",
                 [source.file_id, offset, examined_to],
             )
             if steps:
-                run(_DELETE_OLD_SAMPLES, [MAX_SAMPLES])
-            self._save_counts()
+                db.execute(_DELETE_OLD_SAMPLES, [MAX_SAMPLES])
+            self._save_counts(db)
         return True
 
-    def _save_counts(self) -> None:
-        run = self._writer.connection.execute
-        (turn,) = run("SELECT COALESCE(MAX(turn), 0) + 1 FROM text_count").fetchone()
-        self._writer.connection.executemany(
+    def _save_counts(self, db: sqlite3.Connection) -> None:
+        (turn,) = db.execute("SELECT COALESCE(MAX(turn), 0) + 1 FROM text_count").fetchone()
+        db.executemany(
             "INSERT OR IGNORE INTO text_count VALUES (?, ?, ?, ?, ?, ?)",
             [(key, turn, *msgspec.structs.astuple(count)) for key, count in self._new.items()],
         )
         self._new.clear()
-        (kept,) = run("SELECT COUNT(*) FROM text_count").fetchone()
-        if kept > MAX_TEXT_COUNTS:
-            run(_DELETE_OLD_TEXT_COUNTS, [kept - MAX_TEXT_COUNTS])
+        (stored,) = db.execute("SELECT COUNT(*) FROM text_count").fetchone()
+        db.execute(
+            "DELETE FROM text_count WHERE key IN"
+            " (SELECT key FROM text_count ORDER BY turn, key LIMIT ?)",
+            [max(0, stored - MAX_TEXT_COUNTS)],
+        )
 
 
-def _sample_row(file_id: int, learnt: LearnedStep) -> tuple[object, ...]:
-    step, sample = learnt.step, learnt.sample
-    return (
-        file_id,
-        step.offset,
-        text_key(step.message_id),
-        step.at or 0,
-        sample.model,
-        *sample.by_kind,
-        sample.fixed,
-        sample.growth,
-    )
+def _sample_row(file_id: int, step: GrowthStep, sample: CalibrationSample) -> tuple[object, ...]:
+    key = text_key(step.message_id)
+    row = (file_id, step.offset, key, step.at or 0, sample.model)
+    return (*row, *sample.by_kind, sample.fixed, sample.growth)
 
 
 _SELECT_PROGRESS: Final = """
 SELECT COALESCE(l.offset, 0), COALESCE(l.seen, 0)
 FROM file f LEFT JOIN learnt l USING (file_id) WHERE f.file_id = ?
 """
-
-_INSERT_SAMPLE: Final = "INSERT OR REPLACE INTO growth VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 _DELETE_OLD_SAMPLES: Final = """
 DELETE FROM growth WHERE (file_id, offset) IN (
@@ -185,12 +172,3 @@ DELETE FROM growth WHERE (file_id, offset) IN (
         FROM growth)
     WHERE place > ?)
 """
-
-_DELETE_OLD_TEXT_COUNTS: Final = """
-DELETE FROM text_count WHERE key IN (SELECT key FROM text_count ORDER BY turn, key LIMIT ?)
-"""
-
-
-def read_estimator(db: sqlite3.Connection) -> Estimator:
-    """Make an estimator of what the store knows; it reads from the connection as long as used."""
-    return Estimator(read_samples(db), partial(count_text_with_store, db))
