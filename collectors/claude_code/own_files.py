@@ -18,10 +18,13 @@ from ...core.files.safe_open import open_regular
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
 from ...core.model.session import Session
 from ...core.store.database import state_folder
-from ...core.store.log_records import LogKind, LogPart, LogRecords
-from ...core.store.log_writer import LogWriter
+from ...core.store.log_records import LogPart, LogRecords, LogWriter
 from ...core.store.queries.log_queries import shown_sessions
-from ...core.store.transcript_records import BadLine, TailState
+from ...core.store.transcript_records import (
+    BadLine,
+    LogKind,
+    TailState,
+)
 from ...core.store.writer import StaleTailError, Writer
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically

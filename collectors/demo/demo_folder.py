@@ -19,7 +19,7 @@ from ...core.files.file_operations import make_private_folder
 from ...core.saves.save_status import SaveState
 from ...core.store import automation_records
 from ...core.store.config_records import StagingLocation
-from ...core.store.log_records import LogKind
+from ...core.store.transcript_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
 from ..claude_code.registry import linux_stat_field

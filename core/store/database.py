@@ -13,8 +13,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from .log_records import LogKind
-from .transcript_records import FileKind, join_tools
+from .transcript_records import FileKind, LogKind, join_tools
 
 SCHEMA_VERSION: Final = 1
 """Of schema.sql, kept as `PRAGMA user_version`; raised with every change that is not a comment."""

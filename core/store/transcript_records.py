@@ -88,6 +88,15 @@ class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
     text: str
 
 
+class LogKind(StrEnum):
+    """Which of the logs; the value is the name of the file that is written now."""
+
+    HOOKS = "hooks.jsonl"
+    STATUS_LINE = "statusline.jsonl"
+    PLUGIN = "plugin.jsonl"
+    ANSWERS = "answers.jsonl"
+
+
 class FileKind(StrEnum):
     """What a transcript file records."""
 

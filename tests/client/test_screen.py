@@ -12,7 +12,7 @@ from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.core.measure.window import ClaimSource
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.model.session import ACTIVE_MS, SessionStatus
-from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.transcript_records import LogKind
 
 from .lab import LARGE, SMALL
 

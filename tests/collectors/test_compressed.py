@@ -14,8 +14,8 @@ from ctxtop.core.compliance.findings import ComplianceVerdict, finding_labels
 from ctxtop.core.policy.policy import PolicyOrigin as Where
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.queries.compliance_queries import agent_records
 from ctxtop.core.store.readers import fleet_reader
+from ctxtop.core.store.readers.compliance_reader import agent_records
 from ctxtop.core.store.transcript_records import (
     GivenSkillRecord,
     MarkerOrigin,

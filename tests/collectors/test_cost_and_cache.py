@@ -10,9 +10,9 @@ from ctxtop.core.measure.activity import CostSource, PromptCache, SessionCost
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import Policies, RawValue, resolve_policy
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import activity_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.transcript_records import LogKind
 
 from ..logs import line as log_line
 from ..logs import lines, log_file

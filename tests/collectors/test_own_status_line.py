@@ -16,7 +16,7 @@ import pytest
 from ctxtop.collectors.plugin import plugin_log, statusline, wrapped_status_line
 from ctxtop.collectors.plugin.statusline import format_tokens, render_status_line
 from ctxtop.collectors.plugin.wrapped_status_line import run_wrapped_command
-from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.cli.commands import run as run_command
 
 from ..logs import log_file

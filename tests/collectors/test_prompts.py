@@ -23,8 +23,8 @@ from ctxtop.collectors.plugin.plugin_log import log_folder
 from ctxtop.collectors.plugin.state_files import RETENTION_S, ThresholdAnnouncement
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import log_queries
+from ctxtop.core.store.transcript_records import LogKind
 
 from ..logs import line as log_line
 from ..logs import lines as log_lines

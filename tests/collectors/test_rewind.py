@@ -12,16 +12,19 @@ from ctxtop.core.measure.timeline import with_current_context
 from ctxtop.core.model.context import ContextState
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.log_records import (
-    LogKind,
     LogPart,
     LogRecords,
+    LogWriter,
     MeasurementRecord,
     StatusSnapshotRecord,
 )
-from ctxtop.core.store.log_writer import LogWriter
 from ctxtop.core.store.readers.fleet_reader import read_sessions
 from ctxtop.core.store.readers.timeline_reader import read_timeline
-from ctxtop.core.store.transcript_records import LiveSession, TailState
+from ctxtop.core.store.transcript_records import (
+    LiveSession,
+    LogKind,
+    TailState,
+)
 from ctxtop.core.store.writer import Writer
 
 from ..recorder import Recorder

@@ -12,11 +12,11 @@ import pytest
 from ctxtop.collectors.claude_code.own_log_records import read_log
 from ctxtop.collectors.plugin.plugin_log import append_record
 from ctxtop.core.measure.window import ClaimSource
-from ctxtop.core.store import log_writer
+from ctxtop.core.store import log_records
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_records import LogKind
 from ctxtop.core.store.queries import evidence_queries, log_queries
 from ctxtop.core.store.readers.fleet_reader import read_sessions
+from ctxtop.core.store.transcript_records import LogKind
 
 from tests.log_rows import log_rows
 
@@ -168,7 +168,7 @@ def test_the_same_again_is_one_row_with_its_last_moment(collector: Collector, st
 def test_a_long_history_is_cut_but_the_newest_of_a_model_stays(
     collector: Collector, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_writer, "MAX_SNAPSHOTS", 5)
+    monkeypatch.setattr(log_records, "MAX_SNAPSHOTS", 5)
     show(store, snapshot(7, model="other"), snapshot(8, model="other"))
     show(store, *(snapshot(used_percentage=number) for number in range(20)))
     show(store, snapshot(9, session="another"))

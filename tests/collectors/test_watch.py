@@ -18,7 +18,7 @@ from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.watch import scan_and_watch
 from ctxtop.core.store import database
 from ctxtop.core.store.database import open_reader
-from ctxtop.core.store.log_records import LogKind
+from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.core.store.writer import Writer
 
 from ..dump import dump

@@ -116,6 +116,12 @@ def definitions(db: sqlite3.Connection) -> list[DefinitionRecord]:
     return _read_records(db, DefinitionRecord, config_records.DEFINITIONS_TABLE)
 
 
+def definitions_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
+    """Return a value that changes when a definition of an agent or a skill does."""
+    sql = "SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003) FROM definition"
+    return tuple(db.execute(sql).fetchone())
+
+
 def staging_folders(db: sqlite3.Connection) -> list[StagingFolderRecord]:
     """Every staging folder that exists."""
     return _read_records(db, StagingFolderRecord, config_records.STAGING_FOLDERS_TABLE)

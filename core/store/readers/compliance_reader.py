@@ -6,6 +6,9 @@ import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
+
+import msgspec
 
 from ...compliance.findings import FORMAT_OF_SKILL, OFF, find_expected_format, format_of_skills
 from ...compliance.judge import compliance_settings
@@ -14,12 +17,35 @@ from ...measure.effective_config import enabled_plugins, resolve_definitions, re
 from ...model.agent import Agent, AgentStatus
 from ...policy.resolve import Policies
 from ..config_records import DefinitionKind
-from ..queries import compliance_queries, config_queries
-from ..queries.compliance_queries import FinalMessageRow, SubagentStopRow, agent_records
+from ..queries import config_queries
+from ..queries.query_rows import RecordT, columns, fetch_records, in_condition
 from ..transcript_records import GivenSkillRecord, MarkerRecord, StopFeedbackRecord
 
 _ENDED = frozenset({AgentStatus.COMPLETED, AgentStatus.UNKNOWN})
 """The last message of an agent that failed or was stopped is not a result."""
+
+
+class FinalMessageRow(msgspec.Struct, frozen=True):
+    """An agent's own file, and the last words in it."""
+
+    file_id: int
+    session_id: str
+    agent_id: str
+    text: str | None
+    message_id: str | None
+    offset: int | None
+    first_answer_offset: int | None  # byte offset of its first answer
+    retry_tokens: int | None
+    """Spent by its requests after it was first blocked; None where it never was."""
+
+
+class SubagentStopRow(msgspec.Struct, frozen=True):
+    """The SubagentStop records of one agent."""
+
+    session_id: str
+    agent_id: str
+    stops: int
+    was_released: int  # one of them says `stop_hook_active`
 
 
 class ComplianceReader:
@@ -30,13 +56,14 @@ class ComplianceReader:
     ) -> None:
         names = None if only is None else list(only)
         self._policies = policies
+        where, ids = in_condition("f.session_id", names)
         self._finals = {
             (row.session_id, row.agent_id): row
-            for row in compliance_queries.final_messages(db, names)
+            for row in fetch_records(FinalMessageRow, db, _FINAL_MESSAGES.format(where=where), ids)
         }
         self._stops = {
             (row.session_id, row.agent_id): row
-            for row in compliance_queries.subagent_stops(db, names)
+            for row in fetch_records(SubagentStopRow, db, _SUBAGENT_STOPS.format(where=where), ids)
         }
         self._markers: dict[int, list[MarkerLine]] = defaultdict(list)
         for file_id, marker in agent_records(db, MarkerRecord, "marker", names):
@@ -107,7 +134,33 @@ def sessions_to_check(db: sqlite3.Connection, policies: Policies) -> frozenset[s
     for policy in policies.all:
         settings = compliance_settings(policy)
         types.update((settings.preset_rules if settings.rules is None else settings.rules) or ())
-    return compliance_queries.sessions_with_agents(db, types, FORMAT_OF_SKILL)
+    return _sessions_with_agents(db, types, FORMAT_OF_SKILL)
+
+
+def agent_records(
+    db: sqlite3.Connection,
+    kind: type[RecordT],
+    table: str,
+    session_ids: Iterable[str] | None = None,
+) -> list[tuple[int, RecordT]]:
+    """List the records in a table with their file ids, in the order of the files."""
+    where, values = in_condition("f.session_id", session_ids)
+    sql = (
+        f"SELECT t.file_id, {columns(kind, 't.')} FROM {table} t JOIN file f USING (file_id)"
+        f" WHERE {where} ORDER BY t.file_id, t.offset"
+    )
+    return [(file_id, kind(*row)) for file_id, *row in db.execute(sql, values)]
+
+
+def _sessions_with_agents(
+    db: sqlite3.Connection, types: Iterable[str], skills: Iterable[str]
+) -> frozenset[str]:
+    """Name the sessions with an agent of one of these types, or that was asked for such a skill."""
+    of_type, names = in_condition("agent_type", types)
+    skill_names = [name for skill in skills for name in (skill, skill)]
+    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(skill_names) // 2))
+    sql = _SESSIONS_WITH_AGENTS.format(of_type=of_type, given=given or "0")
+    return frozenset(str(row[0]) for row in db.execute(sql, [*names, *names, *skill_names]))
 
 
 class _DeclaredSkills:
@@ -129,3 +182,32 @@ class _DeclaredSkills:
                 name: each.skills for (_, name), each in agents.items() if not each.problem
             }
         return self._by_folder[cwd].get(agent_type)
+
+
+# Of two files of one agent the one that is there, or the newest: as in agent_queries.
+_FINAL_MESSAGES: Final = """
+SELECT f.file_id, f.session_id, f.agent_id, p.text, p.message_id, p.offset,
+    (SELECT MIN(r.offset) FROM response r WHERE r.file_id = f.file_id),
+    (SELECT SUM(r.input_tokens + r.cache_creation_tokens + r.cache_read_tokens + r.output_tokens)
+        FROM response r WHERE r.file_id = f.file_id AND r.offset >
+            (SELECT MIN(b.offset) FROM feedback b WHERE b.file_id = f.file_id))
+FROM file f LEFT JOIN reply p USING (file_id)
+WHERE f.kind = 'agent' AND {where} AND NOT EXISTS (
+    SELECT 1 FROM file o WHERE o.session_id = f.session_id AND o.agent_id = f.agent_id
+        AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))
+"""
+
+_SUBAGENT_STOPS: Final = """
+SELECT session_id, agent_id, COUNT(*),
+    MAX(json_extract(detail, '$.given.stop_hook_active') IS 1)
+FROM hook_event f
+WHERE event = 'SubagentStop' AND agent_id IS NOT NULL AND session_id IS NOT NULL AND {where}
+GROUP BY session_id, agent_id
+"""
+
+_SESSIONS_WITH_AGENTS: Final = """
+SELECT session_id FROM agent_meta WHERE {of_type}
+UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE {of_type}
+UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE skill IS NOT NULL
+UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}
+"""

@@ -27,7 +27,7 @@ from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ..queries import activity_queries, agent_queries, context_queries, session_queries
 from ..queries.activity_queries import ActivityRow, ModelUsageRow
-from ..queries.compliance_queries import definitions_fingerprint
+from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
 from ..queries.query_rows import FillRow, SessionRow, UsageRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings

@@ -50,10 +50,10 @@ from ....core.store.config_records import (
     DefinitionRecord,
     SettingsFileRecord,
 )
-from ....core.store.log_records import LogKind
 from ....core.store.queries import config_queries, log_queries, session_queries
 from ....core.store.queries import config_queries as queries
 from ....core.store.queries.log_queries import LogPartRow
+from ....core.store.transcript_records import LogKind
 from ....core.transcript.sanitize import sanitize_title
 from ...text.formats import iso_time, plural, utc_time
 from ...text.policy_text import name_keys
