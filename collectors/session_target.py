@@ -23,8 +23,7 @@ from ..core.actions.session_access import (
 )
 from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt
-from ..core.compaction.recovery.recovery_run import retry_delay_ms
-from ..core.compaction.recovery.recovery_settings import RecoveryRetry
+from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
 from ..core.model.session import Session
 from ..core.policy.policy import Policy
 from ..core.store.automation_records import claim_client_run

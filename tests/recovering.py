@@ -7,10 +7,8 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from ctxtop.core.compaction.plan import AppendLine, RemoveLine, ReplaceValue
-from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
-from ctxtop.core.compaction.recovery.recovery_plan import BaseFile
-from ctxtop.core.compaction.recovery.recovery_run import SessionRefusal
-from ctxtop.core.compaction.recovery.recovery_settings import RecoverySettings
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType, SessionRefusal
+from ctxtop.core.compaction.recovery.recovery_run import RecoverySettings
 from ctxtop.core.compaction.recovery.recovery_steps import RecoveryContext
 from ctxtop.core.compaction.transcript_view import (
     FileLine,
@@ -97,12 +95,9 @@ def ground(
     """Write a transcript and say what the API refused."""
     made.write(path, lines)
     found = SessionRefusal(made.SESSION, "k", error_type, current, most, index)
-    return RecoveryContext(view_of(path), found, settings, reserve_tokens=0, **fields)
-
-
-def base(path: Path) -> BaseFile:
     data = path.read_bytes()
-    return BaseFile(hashlib.sha256(data).hexdigest(), len(data))
+    base = hashlib.sha256(data).hexdigest(), len(data)
+    return RecoveryContext(view_of(path), found, settings, *base, reserve_tokens=0, **fields)
 
 
 def carried_out(path: Path, operations: Sequence[Operation]) -> list[Any]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.compaction.apply import ApplyStage
     from ..core.compaction.plan import CompactionPlan
     from ..core.compaction.receipts import ApplyMode, CompactionReceipt
-    from ..core.compaction.recovery.recovery_settings import RecoveryStep
+    from ..core.compaction.recovery.recovery_run import RecoveryStep
     from ..core.compaction.undo import UndoResult
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem

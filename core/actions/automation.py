@@ -127,7 +127,7 @@ class Automation:
 
     def _begin_first(self, moment: int) -> None:
         from ..compaction.automation_rules import check_automation_enabled, decide_compaction
-        from ..compaction.recovery.recovery_run import parse_recoverable_error
+        from ..compaction.recovery.limit_errors import parse_recoverable_error
         from ..store.readers import fleet_reader
 
         db, policies = self._writer.connection, self._policies()

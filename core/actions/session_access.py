@@ -12,7 +12,7 @@ import msgspec
 from ..compaction.compaction_target import CompactionTarget
 from ..compaction.plan import CompactionRefusedError, Refusal, RefusalKind
 from ..compaction.receipts import CompactionReceipt
-from ..compaction.recovery.recovery_settings import RecoveryRetry
+from ..compaction.recovery.recovery_run import RecoveryRetry
 from ..model.session import Session
 from ..policy.policy import Policy
 

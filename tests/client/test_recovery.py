@@ -18,7 +18,7 @@ import pytest
 from ctxtop.core.actions.session_recovery import Recovery, RecoveryOptions, recover
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.recovery.recovery_settings import (
+from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
     RecoverySettings,
     RecoveryStep,

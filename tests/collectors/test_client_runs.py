@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.session_target import RunLocation, resume_fork
-from ctxtop.core.compaction.recovery.recovery_settings import RecoveryRetry
+from ctxtop.core.compaction.recovery.recovery_run import RecoveryRetry
 from ctxtop.core.store.automation_records import (
     HOUR_MS,
     MAX_RUNS,

@@ -21,7 +21,7 @@ from ctxtop.core.compaction.automation_rules import (
     decide_compaction,
     decide_recovery,
 )
-from ctxtop.core.compaction.recovery.recovery_settings import (
+from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryRetry,
     RecoverySettings,
     read_recovery_settings,

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
-from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType, SessionRefusal
 from ctxtop.core.compaction.recovery.recovery_run import (
     LOCK_LOST_MS,
     AttemptRefusedError,
     LockHolder,
     RecoveryAttempt,
+    RecoverySettings,
     RecoveryState,
-    SessionRefusal,
+    RecoveryStep,
     begin_attempt,
     mark_pending,
     record_refusal,
     take_run_lock,
 )
-from ctxtop.core.compaction.recovery.recovery_settings import RecoverySettings, RecoveryStep
 from ctxtop.core.host import process_start_time
 from ctxtop.core.store.automation_records import AUTOMATIC_RUN_TIMEOUT_MS as RUN_LOST_MS
 from ctxtop.core.store.automation_records import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType, SessionRefusal
 from ctxtop.core.compaction.recovery.recovery_run import (
     COUNTER_RESET_MS,
     FINISHED_STATES,
@@ -15,9 +15,11 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     NEXT_STATES,
     LockHolder,
     RecoveryCounters,
+    RecoveryRetry,
     RecoveryRun,
+    RecoverySettings,
     RecoveryState,
-    SessionRefusal,
+    RecoveryStep,
     StateTransitionError,
     advance_run,
     cancel_run,
@@ -29,11 +31,6 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     record_refusal,
     retry_delay_ms,
     take_run_lock,
-)
-from ctxtop.core.compaction.recovery.recovery_settings import (
-    RecoveryRetry,
-    RecoverySettings,
-    RecoveryStep,
 )
 from hypothesis import settings as few
 from hypothesis import strategies as st

@@ -8,15 +8,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 from ctxtop.core.compaction.plan import Operation, Severity
-from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType
-from ctxtop.core.compaction.recovery.recovery_plan import (
-    RecoveryTools,
-    available_steps,
-    choose_step,
-    with_planned,
-)
-from ctxtop.core.compaction.recovery.recovery_run import RecoveryCounters, find_refusal
-from ctxtop.core.compaction.recovery.recovery_settings import (
+from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType, find_refusal
+from ctxtop.core.compaction.recovery.recovery_run import (
+    RecoveryCounters,
     RecoveryRetry,
     RecoverySettings,
     RecoveryStep,
@@ -26,7 +20,9 @@ from ctxtop.core.compaction.recovery.recovery_settings import (
 from ctxtop.core.compaction.recovery.recovery_steps import (
     EMPTY_MESSAGE_TEXT,
     TRUNCATION_MESSAGE,
+    available_steps,
     chars_to_free,
+    choose_step,
     propose_aggressive_truncation,
     propose_empty_fix,
     propose_revert,
@@ -37,7 +33,7 @@ from ctxtop.core.policy.resolve import RawValue, resolve_policy
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .. import transcripts as made
-from ..recovering import SETTINGS, base, carried_out, chain, ground, turn
+from ..recovering import SETTINGS, carried_out, chain, ground, turn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -323,11 +319,10 @@ def test_a_revert_is_refused(
 
 def planned(
     found: RecoveryContext,
-    path: Path,
     steps: tuple[RecoveryStep, ...],
     **tools: Any,  # noqa: ANN401
 ) -> Any:  # noqa: ANN401
-    return choose_step(steps, found, base(path), RecoveryTools(**tools))
+    return choose_step(steps, msgspec.structs.replace(found, **tools))
 
 
 def summary_of(tokens: int) -> Any:  # noqa: ANN401
@@ -340,7 +335,7 @@ def summary_of(tokens: int) -> Any:  # noqa: ANN401
 def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
     """002-15, 002-54, 002-60: each costs more than the one before it."""
     found = ground(path, sizes(80_000), current=30_000, most=20_000)
-    choice = planned(found, path, SETTINGS.step_order)
+    choice = planned(found, SETTINGS.step_order)
     assert choice.chosen.step is RecoveryStep.TRUNCATE
     assert [each.step for each in choice.proposals] == [
         RecoveryStep.FIX_EMPTY,
@@ -353,7 +348,7 @@ def test_the_first_step_that_suffices_is_taken(path: Path) -> None:
 def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
     """002-57, 002-86, 002-91."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, path, SETTINGS.step_order, summarise=summary_of(15_000))
+    choice = planned(found, SETTINGS.step_order, summarise=summary_of(15_000))
     assert [each.strategy for each in choice.plan.operations] == ["summarise"]
     assert [each.check for each in choice.refusals] == ["fix_empty", "truncate_largest"]
 
@@ -361,7 +356,7 @@ def test_a_summary_takes_the_place_of_what_did_not_suffice(path: Path) -> None:
 def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
     """R002-08."""
     found = ground(path, sizes(8000), current=30_000, most=20_000)
-    choice = planned(found, path, (RecoveryStep.SUMMARIZE,), summarise=summary_of(0))
+    choice = planned(found, (RecoveryStep.SUMMARIZE,), summarise=summary_of(0))
     assert choice.plan is None
     assert choice.refusals[0].why == "no summary is smaller than what is there"
 
@@ -369,10 +364,8 @@ def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
 def test_a_revert_waits_for_a_person(path: Path) -> None:
     """T-08: never without being told."""
     found = ground(path, talk(400, 400, 40_000), current=12_000, most=8000)
-    waiting = choose_step((RecoveryStep.REVERT,), found, base(path), RecoveryTools())
-    told = choose_step(
-        (RecoveryStep.REVERT,), found, base(path), RecoveryTools(), frozenset({RecoveryStep.REVERT})
-    )
+    waiting = choose_step((RecoveryStep.REVERT,), found)
+    told = choose_step((RecoveryStep.REVERT,), found, frozenset({RecoveryStep.REVERT}))
     assert waiting.plan is None
     assert waiting.refusals[0].check == "confirm"
     assert told.plan is not None
@@ -383,14 +376,15 @@ def test_mended_messages_go_along_with_what_makes_it_smaller(path: Path) -> None
     lines = chain(made.user("go"), made.assistant("m1", content=[made.text("")]))
     lines += chain(made.user("on"), *turn("t0", "x" * 80_000))
     lines[2]["parentUuid"] = lines[1]["uuid"]
-    choice = planned(ground(path, lines, current=30_000, most=20_000), path, SETTINGS.step_order)
+    choice = planned(ground(path, lines, current=30_000, most=20_000), SETTINGS.step_order)
     assert [each.strategy for each in choice.plan.operations] == ["fix_empty", "truncate_largest"]
 
 
 def test_a_line_is_changed_once(path: Path) -> None:
     found = ground(path, sizes(80_000, 9000), current=30_000, most=29_000)
     first = propose_truncation(found)
-    assert [each.line for each in propose_truncation(with_planned(found, first)).operations] == [5]
+    found = msgspec.structs.replace(found, planned_operations=first.operations)
+    assert [each.line for each in propose_truncation(found).operations] == [5]
 
 
 def test_what_is_used_up_is_not_planned(path: Path) -> None:

@@ -21,8 +21,7 @@ from ...core.actions.session_recovery import (
 from ...core.compaction import plan as plans
 from ...core.compaction import receipts
 from ...core.compaction.plan import CompactionRefusedError, Operation
-from ...core.compaction.recovery.recovery_run import AttemptRefusedError
-from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ...core.compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
 from ..tables import Cell, Column, TextColumn
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
 from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error

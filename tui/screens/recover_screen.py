@@ -14,7 +14,7 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Button, Static
 
-from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ...core.compaction.recovery.recovery_run import RecoveryStep
 from ...core.model.session import Session
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden

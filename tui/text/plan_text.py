@@ -15,7 +15,7 @@ import msgspec
 
 from ...core.compaction.plan import AppendLine, Edit, Operation, Refusal, RemoveLine, ReplaceValue
 from ...core.compaction.recovery.limit_errors import LimitErrorType
-from ...core.compaction.recovery.recovery_settings import RecoveryStep
+from ...core.compaction.recovery.recovery_run import RecoveryStep
 from ...core.compaction.rewritten_lines import decode_appended_lines
 from ...core.files.file_operations import open_regular_file
 from ...core.files.json_spans import JsonPointerError, read_value

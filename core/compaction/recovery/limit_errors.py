@@ -1,53 +1,53 @@
-"""Parses what the API says when a request exceeds the context window, in every known wording."""
+"""Parses the API's refusals of requests that exceed the context window, in every known wording."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
 import msgspec
 
+from ...transcript.conversation import Entry, Role
+
 
 class LimitErrorType(StrEnum):
-    """What kind of refusal it is; each has recovery steps of its own (002-44 to 002-47)."""
+    """The kind of a refusal; each has recovery steps of its own (002-44 to 002-47)."""
 
     TOKEN_LIMIT = "token_limit_exceeded"  # noqa: S105 -- no password
-    NON_EMPTY_CONTENT = "non-empty content"
-    """A message without content, which a broken history has; nothing is too long."""
+    NON_EMPTY_CONTENT = "non-empty content"  # of a broken history; nothing is too long
     BEDROCK = "bedrock_input_too_long"  # never names sizes
     CONTEXT_LENGTH = "context_length_exceeded"
-    STRING = "token_limit_exceeded_string"  # told as a bare sentence
-    UNKNOWN = "token_limit_exceeded_unknown"  # told without sizes
+    STRING = "token_limit_exceeded_string"  # a bare sentence
+    UNKNOWN = "token_limit_exceeded_unknown"  # without sizes
 
 
 class TokenLimitRefusal(msgspec.Struct, frozen=True):
-    """A refusal (002-43); None where it does not say."""
+    """A refusal (002-43); None for what it does not say."""
 
     error_type: LimitErrorType
-    current_tokens: int | None = None
-    """Of the request, with the answer that it asked for where the API adds that."""
+    current_tokens: int | None = None  # of the request, in some APIs with the requested answer
     max_tokens: int | None = None
     message_index: int | None = None  # of the message that is at fault, counted from 0
     request_id: str | None = None
     provider_id: str | None = None
     model_id: str | None = None
     api_type: str | None = None  # the API's own name of the error
-    matched_keyword: str = ""  # by which it was known
+    matched_keyword: str = ""
 
     @property
     def exceeds_window(self) -> bool:
         """Whether the request was certainly larger than the window.
 
-        A text that only mentions `max_tokens` may be about the answer, and one that says that
-        something is too long about the name of a tool.
+        A text that only mentions `max_tokens` may be about the answer, and "too long" may be
+        the name of a tool.
         """
         if self.error_type is LimitErrorType.NON_EMPTY_CONTENT:
             return False
-        sure = self.error_type is LimitErrorType.BEDROCK or self.matched_keyword in _SURE_KEYWORDS
-        return sure or self.max_tokens is not None
+        is_sure = self.error_type is LimitErrorType.BEDROCK or self.max_tokens is not None
+        return is_sure or self.matched_keyword in _SURE_KEYWORDS
 
 
 LIMIT_KEYWORDS: Final = (
@@ -72,40 +72,37 @@ THINKING_BLOCK_ERRORS: Final = (
     ("expected", "thinking", "found"),
     ("thinking", "disabled", "cannot", "contain"),
 )
-"""Words that, in this order, tell of a broken history, which no compaction mends (R002-10)."""
+"""Words that, in this order, indicate a broken history, which no compaction repairs (R002-10)."""
 
 OUTPUT_LIMIT_PHRASE: Final = "number of output tokens"
 """A longer answer was requested than the model supports; the window is not the cause."""
 
-MAX_ERROR_CHARS: Final = 20_000  # a text is searched so far: the longest refusals quote one message
+MAX_ERROR_CHARS: Final = 20_000  # searched of a text: the longest refusals quote one message
 MAX_ERROR_DEPTH: Final = 6  # errors wrap errors; deeper ones are a loop
 _NUMBER: Final = r"(?<![\w.\-])(?:\d{1,3}(?:[,_.' \u00a0\u202f]\d{3}){1,3}(?!\d)|\d{1,12}(?!\d))"
-"""With any sign between thousands; digits inside a name (`gpt-4`, `messages.12`) are none."""
+"""With any separator of thousands; digits inside a name (`gpt-4`, `messages.12`) are none."""
 
 _SIZE: Final = re.compile(f"({_NUMBER})")
-_COUNT: Final = re.compile(rf"({_NUMBER})\D{{0,80}}?tokens?")
-"""A number and the word that it counts, with no other number between."""
+_COUNT: Final = re.compile(rf"({_NUMBER})\D{{0,80}}?tokens?")  # with no other number between
 
+# Sizes that are compared by a sign.
 _SIZE_COMPARISONS: Final = (
     re.compile(rf"({_NUMBER})\s*tokens?\s*>\s*({_NUMBER})\s*(?:tokens?\s*)?maximum"),
     re.compile(rf"(?P<input>{_NUMBER})\s*\+\s*(?P<output>{_NUMBER})\s*>\s*(?P<limit>{_NUMBER})"),
     re.compile(rf"({_NUMBER})\s*>\s*({_NUMBER})"),
 )
-"""Sizes that are compared by a sign."""
 
-
-def _word(text: str) -> re.Pattern[str]:
-    return re.compile(re.escape(text))
-
-
-_SIZE_SENTENCES: Final = (
-    (_word("prompt"), _COUNT, _word("exceed"), _SIZE),
-    (_COUNT, _word("limit"), _SIZE),
-    (_word("context"), _word("length"), _SIZE, _word("maximum"), _SIZE),
-    (_word("max"), _word("context"), _SIZE, _word("but"), _SIZE),
-    (_word("maximum context length"), _SIZE, _COUNT),
+# Sizes in a sentence, by the words around them.
+_SIZE_SENTENCES: Final = tuple(
+    [step if isinstance(step, re.Pattern) else re.compile(re.escape(step)) for step in steps]
+    for steps in (
+        ("prompt", _COUNT, "exceed", _SIZE),
+        (_COUNT, "limit", _SIZE),
+        ("context", "length", _SIZE, "maximum", _SIZE),
+        ("max", "context", _SIZE, "but", _SIZE),
+        ("maximum context length", _SIZE, _COUNT),
+    )
 )
-"""Sizes that are told in a sentence, by the words that stand around them."""
 
 _MESSAGE_INDEX: Final = re.compile(r"messages(?:\.|\[)(\d{1,9})")
 _BEDROCK: Final = "input is too long for requested model"
@@ -113,7 +110,6 @@ _BEDROCK: Final = "input is too long for requested model"
 _TEXT_KEYS: Final = frozenset(
     {"message", "error", "body", "responseBody", "details", "reason", "description", "code"}
 )
-"""Where errors keep what they say."""
 _WRAPPER_KEYS: Final = (*sorted(_TEXT_KEYS), "data", "cause")
 _BODY_KEYS: Final = frozenset({"body", "responseBody"})
 
@@ -125,60 +121,120 @@ _ID_KEYS: Final = {
 
 
 class _ErrorTexts(msgspec.Struct):
-    """What was found in an error, however it is wrapped."""
+    """The contents of an error, however it is wrapped."""
 
     texts: list[str] = []
     ids: dict[str, str] = {}
     api_type: str | None = None
-    is_bare_text: bool = False  # it is a sentence, in nothing
+    is_bare_text: bool = False  # a sentence that nothing wraps
     is_message_only: bool = False  # the response is nothing but a message, as Bedrock's are
 
 
 def parse_limit_error(error: object) -> TokenLimitRefusal | None:
-    """Read an error, a sentence or an object; None where it is no refusal for its size."""
-    said = _ErrorTexts(is_bare_text=isinstance(error, str))
-    _collect_texts(error, said, 0)
-    text = " ".join(said.texts).lower()
+    """Parse an error, a sentence or an object; None if it is no such refusal."""
+    found = _ErrorTexts(is_bare_text=isinstance(error, str))
+    _collect_texts(error, found, 0)
+    text = " ".join(found.texts).lower()
     keyword = next((each for each in LIMIT_KEYWORDS if each in text), None)
     if keyword is None or OUTPUT_LIMIT_PHRASE in text or is_thinking_block_error(text):
         return None
-    current, limit = _sizes(said.texts)
+    current, limit = _sizes(found.texts)
     index = _MESSAGE_INDEX.search(text)
     return TokenLimitRefusal(
-        error_type=_type_of(said, text, sized=limit is not None),
+        error_type=_type_of(found, text, sized=limit is not None),
         current_tokens=current,
         max_tokens=limit,
         message_index=int(index[1]) if index else None,
-        api_type=said.api_type,
+        api_type=found.api_type,
         matched_keyword=keyword,
-        **said.ids,
+        **found.ids,
     )
+
+
+def parse_recoverable_error(error: object) -> TokenLimitRefusal | None:
+    """Parse an error that recovery is for: about a request's size, or an empty message."""
+    parsed = parse_limit_error(error)
+    if parsed is None:
+        return None
+    is_empty = parsed.error_type is LimitErrorType.NON_EMPTY_CONTENT
+    return parsed if is_empty or parsed.exceeds_window else None
+
+
+class SessionRefusal(msgspec.Struct, frozen=True):
+    """A refusal that a session ended in."""
+
+    session_id: str
+    key: str  # the uuid of the refusal's line, which no other refusal of the session has
+    error_type: LimitErrorType
+    current_tokens: int | None = None
+    max_tokens: int | None = None
+    message_index: int | None = None
+    line: int | None = None  # of the transcript, counted from 1
+
+
+def find_refusal(
+    session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
+) -> SessionRefusal | None:
+    """Find the refusal that a session ended in; `decode_line` decodes a line by its number.
+
+    None if it did not end in a refusal for its size or for an empty message.
+    """
+    entry = _final_refusal(entries)
+    line = decode_line(entry.line) if entry else None
+    if entry is None or not isinstance(line, dict):
+        return None
+    error = {
+        "message": "\n".join(part.text for part in entry.parts),
+        "error": line.get("error"),
+        "details": line.get("errorDetails"),
+    }
+    parsed = parse_recoverable_error(error)
+    if parsed is None:
+        return None
+    return SessionRefusal(
+        session_id=session_id,
+        key=entry.uuid or f"line {entry.line}",
+        error_type=parsed.error_type,
+        current_tokens=parsed.current_tokens,
+        max_tokens=parsed.max_tokens,
+        message_index=parsed.message_index,
+        line=entry.line,
+    )
+
+
+def _final_refusal(entries: Sequence[Entry]) -> Entry | None:
+    """Return the refusal that only prompts follow; None if the session continued."""
+    for entry in reversed(entries):
+        if entry.boundary is not None:
+            return None
+        if entry.role is Role.ASSISTANT and not entry.sidechain:
+            return entry if entry.hidden else None
+    return None
 
 
 def is_thinking_block_error(text: str) -> bool:
     """Whether an error is about the order of thinking blocks (R002-10)."""
-    lower = text.lower()
-    return any(_contains_in_order(lower, words) for words in THINKING_BLOCK_ERRORS)
+    return any(_contains_in_order(text.lower(), words) for words in THINKING_BLOCK_ERRORS)
 
 
 def _contains_in_order(text: str, words: Iterable[str]) -> bool:
     end = 0
     for word in words:
-        found = text.find(word, end)
-        if found < 0:
+        start = text.find(word, end)
+        if start < 0:
             return False
-        end = found + len(word)
+        end = start + len(word)
     return True
 
 
-def _type_of(said: _ErrorTexts, text: str, *, sized: bool) -> LimitErrorType:
+def _type_of(found: _ErrorTexts, text: str, *, sized: bool) -> LimitErrorType:
     if LIMIT_KEYWORDS[0] in text:
         return LimitErrorType.NON_EMPTY_CONTENT
     if LimitErrorType.CONTEXT_LENGTH in text:
         return LimitErrorType.CONTEXT_LENGTH
-    if not sized and (said.is_message_only or _BEDROCK in text):
+    if not sized and (found.is_message_only or _BEDROCK in text):
         return LimitErrorType.BEDROCK
-    if said.is_bare_text:
+    if found.is_bare_text:
         return LimitErrorType.STRING
     return LimitErrorType.TOKEN_LIMIT if sized else LimitErrorType.UNKNOWN
 
@@ -186,17 +242,17 @@ def _type_of(said: _ErrorTexts, text: str, *, sized: bool) -> LimitErrorType:
 def _sizes(texts: Iterable[str]) -> tuple[int | None, int | None]:
     """Return the first pair of request size and limit; the larger is the request's."""
     for text in texts:
-        found = _compared_sizes(text.lower()) or _sizes_in_sentence(text.lower())
-        if found:
-            return max(found), min(found)
+        sizes = _compared_sizes(text.lower()) or _sizes_in_sentence(text.lower())
+        if sizes:
+            return max(sizes), min(sizes)
     return None, None
 
 
 def _compared_sizes(text: str) -> tuple[int, int] | None:
     for pattern in _SIZE_COMPARISONS:
-        found = pattern.search(text)
-        if found:
-            *sent, limit = (_to_number(number) for number in found.groups())
+        match = pattern.search(text)
+        if match:
+            *sent, limit = map(_to_number, match.groups())
             return sum(sent), limit
     return None
 
@@ -206,11 +262,11 @@ def _sizes_in_sentence(text: str) -> tuple[int, int] | None:
         numbers: list[int] = []
         end = 0
         for step in steps:
-            found = step.search(text, end)
-            if found is None:
+            match = step.search(text, end)
+            if match is None:
                 break
-            end = found.end()
-            numbers += [_to_number(number) for number in found.groups()]
+            end = match.end()
+            numbers += map(_to_number, match.groups())
         else:
             return numbers[0], numbers[1]
     return None
@@ -220,37 +276,37 @@ def _to_number(number: str) -> int:
     return int(re.sub(r"\D", "", number))
 
 
-def _collect_texts(value: object, said: _ErrorTexts, depth: int) -> None:
-    """Collect what an error says, through everything that it is wrapped in (002-39)."""
+def _collect_texts(value: object, found: _ErrorTexts, depth: int) -> None:
+    """Collect the texts of an error through everything that wraps it (002-39)."""
     if depth > MAX_ERROR_DEPTH:
         return
     if isinstance(value, str):
         text = value[:MAX_ERROR_CHARS]
         inner = _inner_object(text)
-        said.texts.append(text if inner is None else text.partition("{")[0])
+        found.texts.append(text if inner is None else text.partition("{")[0])
         if inner is not None:
-            said.is_bare_text = False
-            _collect_texts(inner, said, depth + 1)
+            found.is_bare_text = False
+            _collect_texts(inner, found, depth + 1)
     elif isinstance(value, dict):
-        _collect_object(value, said, depth)
+        _collect_object(value, found, depth)
 
 
-def _collect_object(value: dict[Any, Any], said: _ErrorTexts, depth: int) -> None:
+def _collect_object(value: dict[Any, Any], found: _ErrorTexts, depth: int) -> None:
     for name, spellings in _ID_KEYS.items():
-        found = next((value[each] for each in spellings if isinstance(value.get(each), str)), None)
-        if found and name not in said.ids:
-            said.ids[name] = found
+        ids = (value[each] for each in spellings if isinstance(value.get(each), str))
+        if name not in found.ids and (id_ := next(ids, None)):
+            found.ids[name] = id_
     for name in _WRAPPER_KEYS:
         inner = value.get(name)
         if name == "error" and isinstance(inner, dict) and isinstance(inner.get("type"), str):
-            said.api_type = inner["type"]
+            found.api_type = inner["type"]
         if name in _BODY_KEYS and isinstance(inner, str):
             body = _inner_object(inner[:MAX_ERROR_CHARS])
-            said.is_message_only |= body is not None and "message" in body and "error" not in body
+            found.is_message_only |= body is not None and "message" in body and "error" not in body
         if isinstance(inner, dict) or (name in _TEXT_KEYS and isinstance(inner, str)):
-            _collect_texts(inner, said, depth + 1)
-    if depth == 0 and not said.texts:
-        said.texts.append(json.dumps(value, default=str)[:MAX_ERROR_CHARS])
+            _collect_texts(inner, found, depth + 1)
+    if depth == 0 and not found.texts:
+        found.texts.append(json.dumps(value, default=str)[:MAX_ERROR_CHARS])
 
 
 def _inner_object(text: str) -> dict[str, Any] | None:
@@ -259,7 +315,7 @@ def _inner_object(text: str) -> dict[str, Any] | None:
     if start < 0:
         return None
     try:
-        found = json.JSONDecoder().raw_decode(text, start)[0]
+        value = json.JSONDecoder().raw_decode(text, start)[0]
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return value if isinstance(value, dict) else None

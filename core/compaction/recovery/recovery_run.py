@@ -1,27 +1,124 @@
-"""One recovery: the refusal, the stored state until its end, the attempts under its lock."""
+"""One recovery: the policy's settings, the stored states, the attempts under its lock."""
 
 from __future__ import annotations
 
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...host import is_running, process_start_time
-from ...transcript.conversation import Entry, Role
 from ..plan import Refusal
-from .limit_errors import LimitErrorType, TokenLimitRefusal, parse_limit_error
-from .recovery_settings import RecoveryRetry, RecoverySettings, RecoveryStep
+from .limit_errors import LimitErrorType, SessionRefusal
 
-COUNTER_RESET_MS: Final = 300_000
-"""After this long without an attempt the counting begins anew (R002-12)."""
+if TYPE_CHECKING:
+    from ...policy.policy import Policy
 
+
+class RecoveryStep(StrEnum):
+    """One way to recover a session, as `recovery.order` names it."""
+
+    FIX_EMPTY = "fix_empty"
+    DEDUP = "dedup"
+    DCP = "dcp"  # prunes what is superseded
+    TRUNCATE = "truncate_largest"
+    AGGRESSIVE = "aggressive"
+    SUMMARIZE = "summarize"
+    REVERT = "revert"
+
+
+class RecoveryRetry(msgspec.Struct, frozen=True):
+    """How often and how fast to try again; milliseconds."""
+
+    max_attempts: int = 2
+    initial_ms: int = 2000
+    factor: float = 2.0
+    max_ms: int = 30_000
+    window_ms: int = 120_000  # for all steps of one attempt together (R002-12)
+
+
+class RecoverySettings(msgspec.Struct, frozen=True):
+    """The policy's keys `recovery.*`, and the pause between two attempts."""
+
+    step_order: tuple[RecoveryStep, ...] = (
+        RecoveryStep.FIX_EMPTY,
+        RecoveryStep.TRUNCATE,
+        RecoveryStep.SUMMARIZE,
+        RecoveryStep.REVERT,
+    )
+    aggressive: bool = False  # if not, that step is left out of any order (002-50, R002-14)
+    prune_superseded: bool = False  # the same for the step DCP
+    target_ratio: float = 0.5
+    chars_per_token: int = 4
+    max_truncate: int = 20
+    min_output_chars: int = 500  # of a result; smaller ones are left alone
+    max_revert: int = 3
+    min_messages: int = 2  # that a revert leaves
+    max_empty_fix: int = 3  # R002-15; the seed itself has no limit
+    steps_to_confirm: frozenset[RecoveryStep] = frozenset({RecoveryStep.REVERT})
+    cooldown_ms: int = 60_000  # R002-06
+    retry: RecoveryRetry = RecoveryRetry()
+
+    def needs_confirmation(self, step: RecoveryStep) -> bool:
+        """Whether the user has to confirm a step; a revert always needs it (T-08)."""
+        return step is RecoveryStep.REVERT or step in self.steps_to_confirm
+
+
+def read_recovery_settings(policy: Policy) -> RecoverySettings:
+    def integer(key: str) -> int:
+        return policy.integer(key) or 0
+
+    return RecoverySettings(
+        step_order=tuple(map(RecoveryStep, policy.texts("recovery.order"))),
+        aggressive=policy.flag("recovery.aggressive"),
+        prune_superseded=policy.flag("recovery.dcp"),
+        target_ratio=policy.number("recovery.target_ratio") or 0.0,
+        chars_per_token=policy.integer("recovery.chars_per_token") or 1,
+        max_truncate=integer("recovery.max_truncate"),
+        min_output_chars=integer("recovery.min_output"),
+        max_revert=integer("recovery.max_revert"),
+        min_messages=integer("recovery.min_messages"),
+        max_empty_fix=integer("recovery.max_empty_fix"),
+        steps_to_confirm=frozenset(map(RecoveryStep, policy.texts("recovery.confirm"))),
+        cooldown_ms=integer("compact.cooldown_s") * 1000,
+        retry=RecoveryRetry(
+            max_attempts=integer("recovery.retry.max"),
+            initial_ms=integer("recovery.retry.initial_ms"),
+            factor=policy.number("recovery.retry.factor") or 1.0,
+            max_ms=integer("recovery.retry.max_ms"),
+            window_ms=integer("recovery.retry.window_s") * 1000,
+        ),
+    )
+
+
+def recovery_steps_for(
+    error_type: LimitErrorType, settings: RecoverySettings
+) -> tuple[RecoveryStep, ...]:
+    """List the steps to try, each more severe than the one before it.
+
+    If a message is empty, nothing is too large: only filling that message helps, or going back
+    before it (002-45).
+    """
+    enabled = {
+        RecoveryStep.AGGRESSIVE: settings.aggressive,
+        RecoveryStep.DCP: settings.prune_superseded,
+    }
+    order = tuple(step for step in settings.step_order if enabled.get(step, True))
+    if error_type is LimitErrorType.NON_EMPTY_CONTENT:
+        return (RecoveryStep.FIX_EMPTY, *(step for step in order if step is RecoveryStep.REVERT))
+    if error_type is LimitErrorType.BEDROCK and RecoveryStep.AGGRESSIVE in order:
+        others = (step for step in order if step is not RecoveryStep.AGGRESSIVE)
+        return (RecoveryStep.AGGRESSIVE, *others)
+    return order
+
+
+COUNTER_RESET_MS: Final = 300_000  # without an attempt; then counting starts again (R002-12)
 
 LOCK_LOST_MS: Final = 600_000
 """Five times the window of an attempt: whoever holds a lock this long has lost it."""
@@ -38,48 +135,25 @@ class RecoveryState(StrEnum):
     CANCELLED = "cancelled"
 
 
-FINISHED_STATES: Final = frozenset(
-    {
-        RecoveryState.SUCCEEDED,
-        RecoveryState.EXHAUSTED,
-        RecoveryState.TIMED_OUT,
-        RecoveryState.CANCELLED,
-    }
+_UNFINISHED_ENDS: Final = frozenset(
+    {RecoveryState.EXHAUSTED, RecoveryState.TIMED_OUT, RecoveryState.CANCELLED}
 )
+FINISHED_STATES: Final = _UNFINISHED_ENDS | {RecoveryState.SUCCEEDED}
 LOCKED_STATES: Final = frozenset({RecoveryState.LOCKED, RecoveryState.STRATEGY})
 """A process holds the lock (002-100)."""
 
 NEXT_STATES: Final = {
     RecoveryState.DETECTED: frozenset({RecoveryState.PENDING, RecoveryState.CANCELLED}),
     RecoveryState.PENDING: frozenset({RecoveryState.LOCKED, RecoveryState.CANCELLED}),
-    RecoveryState.LOCKED: frozenset(
-        {
-            RecoveryState.STRATEGY,
-            RecoveryState.EXHAUSTED,
-            RecoveryState.TIMED_OUT,
-            RecoveryState.CANCELLED,
-        }
-    ),
-    RecoveryState.STRATEGY: frozenset({RecoveryState.STRATEGY, *FINISHED_STATES}),
+    RecoveryState.LOCKED: _UNFINISHED_ENDS | {RecoveryState.STRATEGY},
+    RecoveryState.STRATEGY: FINISHED_STATES | {RecoveryState.STRATEGY},
     **dict.fromkeys(FINISHED_STATES, frozenset({RecoveryState.DETECTED})),
 }
 """What may come after each state: there is always something."""
 
 
 class StateTransitionError(ValueError):
-    """A run was to do what its state does not allow."""
-
-
-class SessionRefusal(msgspec.Struct, frozen=True):
-    """A refusal that a session ended in."""
-
-    session_id: str
-    key: str  # the uuid of the refusal's line, which no other refusal of the session has
-    error_type: LimitErrorType
-    current_tokens: int | None = None
-    max_tokens: int | None = None
-    message_index: int | None = None
-    line: int | None = None  # of the transcript, counted from 1
+    """A run's state does not allow what was to be done."""
 
 
 class RecoveryCounters(msgspec.Struct, frozen=True):
@@ -87,13 +161,13 @@ class RecoveryCounters(msgspec.Struct, frozen=True):
 
     attempts: int = 0
     truncated: int = 0  # results
-    emptied: int = 0  # times that empty messages were mended
+    emptied: int = 0  # times that empty messages were filled
     reverted: int = 0
     last_reverted: str | None = None  # uuid of the prompt before which the session was cut
 
 
 class LockHolder(msgspec.Struct, frozen=True):
-    """The process that has the lock; a number alone may be another's by now."""
+    """The process that has the lock; by now its number alone may be another process's."""
 
     pid: int
     start: float  # seconds since 1970 at which it began
@@ -106,7 +180,7 @@ class RecoveryRun(msgspec.Struct, frozen=True):
     steps: tuple[RecoveryStep, ...]
     detected_at: int
     changed_at: int
-    place: int = -1  # of the step at work, among `steps`
+    place: int = -1  # of the current step among `steps`
     counters: RecoveryCounters = RecoveryCounters()
     began_at: int | None = None  # of the last attempt
     cool_until: int = 0
@@ -126,10 +200,11 @@ def record_refusal(
     now_ms: int,
     settings: RecoverySettings,
 ) -> RecoveryRun:
-    """Note a refusal (002-48); what is under way for it goes on."""
-    if before is not None and before.state not in FINISHED_STATES and before.found == refusal:
-        return before
-    if before is not None and before.state in LOCKED_STATES:
+    """Note a refusal (002-48); a run that is under way for it continues."""
+    if before is None:
+        return RecoveryRun(refusal, RecoveryState.DETECTED, steps, now_ms, now_ms)
+    is_unfinished = before.state not in FINISHED_STATES and before.found == refusal
+    if is_unfinished or before.state in LOCKED_STATES:
         return before
     return RecoveryRun(
         found=refusal,
@@ -137,22 +212,18 @@ def record_refusal(
         steps=steps,
         detected_at=now_ms,
         changed_at=now_ms,
-        counters=_carried_counters(before, refusal, now_ms, settings)
-        if before
-        else RecoveryCounters(),
-        began_at=before.began_at if before else None,
-        cool_until=before.cool_until if before else 0,
-        receipt=before.receipt if before and before.found.key == refusal.key else None,
+        counters=_carried_counters(before, refusal, now_ms, settings),
+        began_at=before.began_at,
+        cool_until=before.cool_until,
+        receipt=before.receipt if before.found.key == refusal.key else None,
     )
 
 
 def mark_pending(run: RecoveryRun, now_ms: int) -> RecoveryRun:
     """Note that the session is idle: it may be recovered (002-12)."""
-    return (
-        run
-        if run.state is RecoveryState.PENDING
-        else _change_state(run, RecoveryState.PENDING, now_ms)
-    )
+    if run.state is RecoveryState.PENDING:
+        return run
+    return _change_state(run, RecoveryState.PENDING, now_ms)
 
 
 def find_attempt_obstacle(
@@ -161,11 +232,8 @@ def find_attempt_obstacle(
     """Return why no attempt may begin now; None if one may."""
     if run.state in LOCKED_STATES:
         holder = run.holder.pid if run.holder else "another one"
-        return Refusal(
-            "in_progress",
-            f"recovery already running in process {holder}",
-            "wait until it has ended",
-        )
+        why = f"recovery already running in process {holder}"
+        return Refusal("in_progress", why, "wait until it has ended")
     if run.counters.attempts >= settings.retry.max_attempts:
         return Refusal(
             "attempts",
@@ -185,13 +253,13 @@ def next_attempt_at(run: RecoveryRun, settings: RecoverySettings) -> int:
     """Return the time in ms of the next attempt: after the cooldown and the back-off."""
     if run.began_at is None or not run.counters.attempts:
         return run.cool_until
-    waited = run.began_at + retry_delay_ms(run.counters.attempts - 1, settings.retry)
-    return max(run.cool_until, waited)
+    delay = retry_delay_ms(run.counters.attempts - 1, settings.retry)
+    return max(run.cool_until, run.began_at + delay)
 
 
 def retry_delay_ms(attempt: int, retry: RecoveryRetry) -> int:
     """Return how long to wait after an attempt, counted from 0 (002-97)."""
-    # A power of a large attempt would be no number any more; the cap is reached long before.
+    # A power of a large attempt would overflow; the cap is reached long before.
     growth = retry.factor ** min(attempt, 64)
     return int(min(retry.initial_ms * growth, retry.max_ms))
 
@@ -200,20 +268,18 @@ def take_run_lock(
     run: RecoveryRun, holder: LockHolder, now_ms: int, settings: RecoverySettings
 ) -> RecoveryRun:
     """Acquire the lock; the cooldown starts here, so that failures cool down too (R002-06)."""
-    locked = _change_state(run, RecoveryState.LOCKED, now_ms)
-    counters = replace(run.counters, attempts=run.counters.attempts + 1)
     return replace(
-        locked,
+        _change_state(run, RecoveryState.LOCKED, now_ms),
         holder=holder,
         place=-1,
-        counters=counters,
+        counters=replace(run.counters, attempts=run.counters.attempts + 1),
         began_at=now_ms,
         cool_until=now_ms + settings.cooldown_ms,
     )
 
 
 def advance_run(run: RecoveryRun, now_ms: int, settings: RecoverySettings) -> RecoveryRun:
-    """Go on to the next step that may still be used, or end where there is none."""
+    """Go to the next step that may still be used, or end the run if there is none."""
     began = run.changed_at if run.began_at is None else run.began_at
     if now_ms - began >= settings.retry.window_ms:
         return _end_run(run, RecoveryState.TIMED_OUT, now_ms)
@@ -231,13 +297,12 @@ def finish_run(
     reverted: str | None = None,
     receipt: str | None = None,
 ) -> RecoveryRun:
-    """Note that the step mended the session, and what it did."""
-    step = run.step
+    """Note that the step recovered the session, and what it did."""
     counters = replace(
         run.counters,
         truncated=run.counters.truncated + truncated,
-        emptied=run.counters.emptied + (step is RecoveryStep.FIX_EMPTY),
-        reverted=run.counters.reverted + (step is RecoveryStep.REVERT),
+        emptied=run.counters.emptied + (run.step is RecoveryStep.FIX_EMPTY),
+        reverted=run.counters.reverted + (run.step is RecoveryStep.REVERT),
         last_reverted=reverted or run.counters.last_reverted,
     )
     ended = _end_run(run, RecoveryState.SUCCEEDED, now_ms)
@@ -245,15 +310,22 @@ def finish_run(
 
 
 def cancel_run(run: RecoveryRun, now_ms: int) -> RecoveryRun:
-    """End a run that cannot go on: an error, or a process that has gone (R002-11)."""
+    """End a run after an error, or because its process has ended (R002-11)."""
     return run if run.state in FINISHED_STATES else _end_run(run, RecoveryState.CANCELLED, now_ms)
 
 
 def is_lock_lost(run: RecoveryRun, now_ms: int, *, holder_is_alive: bool) -> bool:
     """Whether a lock can be taken over: its holder ended, or held it for LOCK_LOST_MS."""
-    return run.state in LOCKED_STATES and (
-        not holder_is_alive or now_ms - run.changed_at >= LOCK_LOST_MS
-    )
+    is_old = now_ms - run.changed_at >= LOCK_LOST_MS
+    return run.state in LOCKED_STATES and (is_old or not holder_is_alive)
+
+
+def release_dead_holder(run: RecoveryRun, now_ms: int) -> RecoveryRun:
+    """Cancel a run whose process has ended: nobody else would release its lock."""
+    if run.holder is None:
+        return run
+    is_alive = is_running(run.holder.pid, run.holder.start)
+    return cancel_run(run, now_ms) if is_lock_lost(run, now_ms, holder_is_alive=is_alive) else run
 
 
 def is_step_available(
@@ -268,25 +340,25 @@ def is_step_available(
 
 
 def _carried_counters(
-    before: RecoveryRun, found: SessionRefusal, now_ms: int, settings: RecoverySettings
+    before: RecoveryRun, refusal: SessionRefusal, now_ms: int, settings: RecoverySettings
 ) -> RecoveryCounters:
-    """Forget the counters whose time is over (002-102).
+    """Reset the counters whose time is over (002-102).
 
-    Reverts are counted until the session has gone on after the last that was allowed: they
+    Reverts are counted until the session has continued after the last that was allowed: they
     must not eat up a conversation (002-85).
     """
-    counted, went_on = before.counters, before.found.key != found.key
+    counters = before.counters
     if before.began_at is not None and now_ms - before.began_at >= COUNTER_RESET_MS:
-        counted = replace(counted, attempts=0, truncated=0)
-    if not went_on:
-        return counted
+        counters = replace(counters, attempts=0, truncated=0)
+    if before.found.key == refusal.key:
+        return counters
     if before.state is RecoveryState.SUCCEEDED:
-        counted = replace(counted, emptied=0)
-    if counted.truncated >= settings.max_truncate:
-        counted = replace(counted, truncated=0)
-    if counted.reverted >= settings.max_revert:
-        counted = replace(counted, reverted=0, last_reverted=None)
-    return counted
+        counters = replace(counters, emptied=0)
+    if counters.truncated >= settings.max_truncate:
+        counters = replace(counters, truncated=0)
+    if counters.reverted >= settings.max_revert:
+        counters = replace(counters, reverted=0, last_reverted=None)
+    return counters
 
 
 def _change_state(run: RecoveryRun, state: RecoveryState, now_ms: int) -> RecoveryRun:
@@ -299,63 +371,9 @@ def _end_run(run: RecoveryRun, state: RecoveryState, now_ms: int) -> RecoveryRun
     return replace(_change_state(run, state, now_ms), holder=None, place=-1)
 
 
-def parse_recoverable_error(error: object) -> TokenLimitRefusal | None:
-    """Read an error that recovery is for: of a request's size, or of an empty message."""
-    parsed = parse_limit_error(error)
-    if parsed is None:
-        return None
-    is_empty = parsed.error_type is LimitErrorType.NON_EMPTY_CONTENT
-    return parsed if is_empty or parsed.exceeds_window else None
-
-
-def final_refusal(entries: Sequence[Entry]) -> Entry | None:
-    """Return the refusal that only prompts follow; None if the session continued."""
-    for entry in reversed(entries):
-        if entry.boundary is not None:
-            return None
-        if entry.role is Role.ASSISTANT and not entry.sidechain:
-            return entry if entry.hidden else None
-    return None
-
-
-def find_refusal(
-    session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
-) -> SessionRefusal | None:
-    """Read what a session ended in; `value` decodes a line by its number.
-
-    None where it did not end in a refusal for its size or for an empty message.
-    """
-    entry = final_refusal(entries)
-    line = decode_line(entry.line) if entry else None
-    if entry is None or not isinstance(line, dict):
-        return None
-    said = {
-        "message": "\n".join(piece.text for piece in entry.parts),
-        "error": line.get("error"),
-        "details": line.get("errorDetails"),
-    }
-    parsed = parse_recoverable_error(said)
-    if parsed is None:
-        return None
-    return SessionRefusal(
-        session_id=session_id,
-        key=entry.uuid or f"line {entry.line}",
-        error_type=parsed.error_type,
-        current_tokens=parsed.current_tokens,
-        max_tokens=parsed.max_tokens,
-        message_index=parsed.message_index,
-        line=entry.line,
-    )
-
-
-class RunStore(Protocol):
-    """Where runs are kept: `core.store.automation_records.update_recovery` on an open store."""
-
-    def __call__(
-        self, session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun], /
-    ) -> RecoveryRun:
-        """Change a session's run in one transaction, and give it."""
-        ...
+RunStore = Callable[[str, Callable[[RecoveryRun | None], RecoveryRun]], RecoveryRun]
+"""Changes a session's run in one transaction and returns it:
+`core.store.automation_records.update_recovery` on an open store."""
 
 
 class AttemptRefusedError(Exception):
@@ -367,7 +385,7 @@ class AttemptRefusedError(Exception):
 
 
 class RecoveryAttempt:
-    """The steps of one attempt; made by `attempt`."""
+    """The steps of one attempt; made by `begin_attempt`."""
 
     def __init__(
         self,
@@ -383,7 +401,7 @@ class RecoveryAttempt:
         self._lock_mark: Final = run.holder.mark if run.holder else ""
 
     def next_step(self) -> RecoveryStep | None:
-        """Go on to the next step; None where the attempt is over."""
+        """Go to the next step; None if the attempt is over."""
         self._change(lambda run: advance_run(run, self._now(), self._settings))
         return self.run.step
 
@@ -398,26 +416,20 @@ class RecoveryAttempt:
         )
 
     def release(self) -> None:
-        """End what is still under way; a lock of somebody else's is left alone."""
+        """End what is still under way; another process's lock is left alone."""
         if self.run.state in LOCKED_STATES:
             with suppress(AttemptRefusedError):
                 self._change(lambda run: cancel_run(run, self._now()))
 
     def _change(self, change: Callable[[RecoveryRun], RecoveryRun]) -> None:
-        self.run = self._store_run(
-            self.run.found.session_id, lambda run: change(self._own_run(run))
-        )
+        def change_own(run: RecoveryRun | None) -> RecoveryRun:
+            if run is None or run.holder is None or run.holder.mark != self._lock_mark:
+                why = "another process has taken over this recovery"
+                what_to_do = "look at the session before you try again"
+                raise AttemptRefusedError(Refusal("lock_lost", why, what_to_do))
+            return change(run)
 
-    def _own_run(self, run: RecoveryRun | None) -> RecoveryRun:
-        if run is None or run.holder is None or run.holder.mark != self._lock_mark:
-            raise AttemptRefusedError(
-                Refusal(
-                    "lock_lost",
-                    "another process has taken over this recovery",
-                    "look at the session before you try again",
-                )
-            )
-        return run
+        self.run = self._store_run(self.run.found.session_id, change_own)
 
 
 @contextmanager
@@ -428,36 +440,24 @@ def begin_attempt(
     settings: RecoverySettings,
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Iterator[RecoveryAttempt]:
-    """Hold the lock of a session that is idle; raises AttemptRefusedError where none may begin.
+    """Hold the lock of a session that is idle; the lock of a process that ended is taken over.
 
-    The lock of a process that has ended is taken over.
+    Raises AttemptRefusedError if no attempt may begin.
     """
-    mine = LockHolder(os.getpid(), process_start_time(os.getpid()) or 0.0, secrets.token_hex(8))
+    holder = LockHolder(os.getpid(), process_start_time(os.getpid()) or 0.0, secrets.token_hex(8))
 
     def begin(before: RecoveryRun | None) -> RecoveryRun:
-        moment = now()
-        run = record_refusal(
-            release_dead_holder(before, moment) if before else None,
-            session_refusal,
-            steps,
-            moment,
-            settings,
-        )
-        refusal = find_attempt_obstacle(run, moment, settings)
-        if refusal:
-            raise AttemptRefusedError(refusal)
-        return take_run_lock(mark_pending(run, moment), mine, moment, settings)
+        now_ms = now()
+        released = release_dead_holder(before, now_ms) if before else None
+        run = record_refusal(released, session_refusal, steps, now_ms, settings)
+        obstacle = find_attempt_obstacle(run, now_ms, settings)
+        if obstacle:
+            raise AttemptRefusedError(obstacle)
+        return take_run_lock(mark_pending(run, now_ms), holder, now_ms, settings)
 
-    held = RecoveryAttempt(store_run(session_refusal.session_id, begin), store_run, settings, now)
+    run = store_run(session_refusal.session_id, begin)
+    attempt = RecoveryAttempt(run, store_run, settings, now)
     try:
-        yield held
+        yield attempt
     finally:
-        held.release()
-
-
-def release_dead_holder(run: RecoveryRun, now_ms: int) -> RecoveryRun:
-    """Cancel a run whose process has gone: nobody else would release its lock."""
-    if run.holder is None:
-        return run
-    is_alive = is_running(run.holder.pid, run.holder.start)
-    return cancel_run(run, now_ms) if is_lock_lost(run, now_ms, holder_is_alive=is_alive) else run
+        attempt.release()

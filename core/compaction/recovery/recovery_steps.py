@@ -1,58 +1,55 @@
-"""What each recovery step proposes: truncate results, fill empty messages, revert, or summarize."""
+"""What each recovery step proposes, and the plan of the first one that frees enough."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec.structs import replace
 
 from ...measure.trigger import OUTPUT_RESERVE
-from ...summaries.summary_building import SummarySettings
 from ...transcript.conversation import Entry, PartKind, Role, group_messages
-from ...transcript.visible_messages import follow_chain, visible_entries
-from ..edit_builder import (
-    CONTENT_POINTER,
-    OperationReason,
-    count_saved_bytes,
-    make_replacements,
-    replace_result,
-    resolve_pointer,
-)
-from ..plan import Operation, Refusal, Severity, changed_lines
-from ..strategies.summary_and_cut import plan_revert, sent_prompts, summarise_by_rules
-from ..summary_boundary import Conversation
+from ...transcript.parent_chain import follow_chain
+from ...transcript.visible_messages import visible_entries
+from .. import edit_builder, plan
+from ..edit_builder import CONTENT_POINTER, OperationReason, resolve_pointer
+from ..plan import CompactionPlan, Operation, Refusal, RemoveLine, ReplaceValue, Severity
+from ..strategies import reasoning
+from ..strategies.summary_and_cut import plan_revert, sent_prompts
+from ..transcript_planning import STRATEGIES
+from ..transcript_reading import add_lowered_usage
 from ..transcript_view import TranscriptView, VisibleBlock
-from .limit_errors import LimitErrorType
-from .recovery_run import RecoveryCounters, SessionRefusal
-from .recovery_settings import RecoverySettings, RecoveryStep
+from .limit_errors import LimitErrorType, SessionRefusal
+from .recovery_run import RecoveryCounters, RecoverySettings, RecoveryStep, is_step_available
 
 
 class RecoveryContext(msgspec.Struct, frozen=True):
-    """A session that is to be mended."""
+    """A session to recover."""
 
     view: TranscriptView
     refusal: SessionRefusal
     settings: RecoverySettings
+    base_sha256: str  # of the transcript
+    base_bytes: int
     counters: RecoveryCounters = RecoveryCounters()
-    window_tokens: int | None = None
-    """Where the refusal names no limit; None where that is not known either."""
-    reserve_tokens: int = OUTPUT_RESERVE  # that are to be free afterwards
-    planned_operations: tuple[Operation, ...] = ()
-    """What steps before this one do, and what does not suffice."""
+    window_tokens: int | None = None  # for a refusal that names no limit, if it is known
+    reserve_tokens: int = OUTPUT_RESERVE  # to keep free
+    planned_operations: tuple[Operation, ...] = ()  # of earlier steps that do not suffice
+    summarise: Callable[[RecoveryContext], Operation | Refusal] | None = None
+    """Makes the operation that replaces older messages by a summary, or says why not."""
 
     @property
     def limit_tokens(self) -> int | None:
-        """What a request may hold."""
+        """The most that a request may hold."""
         return self.refusal.max_tokens or self.window_tokens
 
     @property
     def tokens(self) -> int:
-        """What the request holds after what is planned already: as the API counted it."""
+        """Tokens of the request as the API counted it, after what is planned already."""
         now = self.refusal.current_tokens or self.view.tokens
-        return now - sum(each.tokens_saved for each in self.planned_operations)
+        return now - _saved_tokens(self.planned_operations)
 
     @property
     def max_fitting_tokens(self) -> int | None:
@@ -66,7 +63,7 @@ class RecoveryContext(msgspec.Struct, frozen=True):
     @property
     def changed_lines(self) -> set[int]:
         """Lines that what is planned already changes."""
-        return changed_lines(self.planned_operations)
+        return plan.changed_lines(self.planned_operations)
 
     @property
     def truncations_left(self) -> int:
@@ -75,12 +72,12 @@ class RecoveryContext(msgspec.Struct, frozen=True):
 
     def fits_after(self, operations: Iterable[Operation]) -> bool:
         """Whether the request fits after the operations; without a limit any saving suffices."""
-        saved = sum(each.tokens_saved for each in operations)
-        return (
-            saved > 0
-            if self.max_fitting_tokens is None
-            else self.tokens - saved <= self.max_fitting_tokens
-        )
+        saved, limit = _saved_tokens(operations), self.max_fitting_tokens
+        return saved > 0 if limit is None else self.tokens - saved <= limit
+
+
+def _saved_tokens(operations: Iterable[Operation]) -> int:
+    return sum(each.tokens_saved for each in operations)
 
 
 class StepProposal(msgspec.Struct, frozen=True):
@@ -88,17 +85,20 @@ class StepProposal(msgspec.Struct, frozen=True):
 
     step: RecoveryStep
     operations: tuple[Operation, ...] = ()
-    insufficient: Refusal | None = None  # why it does not suffice; None where it does
-    prompt: str | None = None  # of a person, that a revert takes out: to be asked again
+    insufficient: Refusal | None = None  # why it does not suffice; None if it does
+    prompt: str | None = None  # that a revert removes: to be asked again
     reverted_uuid: str | None = None  # uuid of that prompt's line
 
     @property
     def truncated_results(self) -> int:
-        """Results that it truncates."""
-        return sum(
-            each.strategy in {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
-            for each in self.operations
-        )
+        steps = {RecoveryStep.TRUNCATE, RecoveryStep.AGGRESSIVE}
+        return sum(each.strategy in steps for each in self.operations)
+
+
+def _insufficient(
+    step: RecoveryStep, why: str, what_to_do: str = "go on", operations: Iterable[Operation] = ()
+) -> StepProposal:
+    return StepProposal(step, tuple(operations), Refusal(step, why, what_to_do))
 
 
 TRUNCATION_MESSAGE: Final = (
@@ -110,36 +110,30 @@ TRUNCATION_MESSAGE: Final = (
 
 def propose_truncation(context: RecoveryContext) -> StepProposal:
     """Truncate one result after the other, and stop when the request fits (002-54, R002-13)."""
-    done: list[Operation] = []
-    for slot in _results_by_size(context):
-        if len(done) >= context.truncations_left or (done and context.fits_after(done)):
+    step, operations = RecoveryStep.TRUNCATE, list[Operation]()
+    for block in _results_by_size(context):
+        is_enough = bool(operations) and context.fits_after(operations)
+        if is_enough or len(operations) >= context.truncations_left:
             break
-        operation = _truncate_result(
-            context, slot, RecoveryStep.TRUNCATE, "the largest result that is left"
-        )
-        done += [operation] if operation else []
-    return _truncation_proposal(context, RecoveryStep.TRUNCATE, done)
+        operations += _truncate_result(context, block, step, "the largest result that is left")
+    return _truncation_proposal(context, step, operations)
 
 
 def propose_aggressive_truncation(context: RecoveryContext) -> StepProposal:
     """Truncate as many results as it takes to come down to the target (002-51 to 002-53).
 
-    What is counted is what goes, in characters; the message in its place is not subtracted
-    (002-62, 002-63).
+    The characters that go are counted; the message in their place is not subtracted (002-62,
+    002-63).
     """
-    to_free = chars_to_free(context)
-    done: list[Operation] = []
-    freed = 0
-    for slot in _results_by_size(context):
-        if len(done) >= context.truncations_left or freed >= to_free:
+    step, operations = RecoveryStep.AGGRESSIVE, list[Operation]()
+    left = chars_to_free(context)
+    for block in _results_by_size(context):
+        if left <= 0 or len(operations) >= context.truncations_left:
             break
-        operation = _truncate_result(
-            context, slot, RecoveryStep.AGGRESSIVE, "among the largest results"
-        )
-        if operation:
-            done.append(operation)
-            freed += slot.chars
-    return _truncation_proposal(context, RecoveryStep.AGGRESSIVE, done)
+        truncated = _truncate_result(context, block, step, "among the largest results")
+        operations += truncated
+        left -= block.chars if truncated else 0
+    return _truncation_proposal(context, step, operations)
 
 
 def chars_to_free(context: RecoveryContext) -> int:
@@ -149,55 +143,46 @@ def chars_to_free(context: RecoveryContext) -> int:
     return max(0, context.tokens - target) * context.settings.chars_per_token
 
 
-def _results_by_size(context: RecoveryContext) -> Iterator[VisibleBlock]:
+def _results_by_size(context: RecoveryContext) -> list[VisibleBlock]:
     """List the results that may be truncated, the largest first.
 
     Those at the end too: most often it is the newest result that is too large.
     """
-    touched = context.changed_lines
-    found = [
-        each
-        for each in context.view.blocks
-        if each.part.kind is PartKind.TOOL_RESULT
-        and each.chars >= context.settings.min_output_chars
-        and not each.is_replaced
-        and each.line not in touched
-        and each.line not in context.view.protected_lines
+    changed = context.changed_lines
+    results = [
+        block
+        for block in context.view.blocks
+        if block.part.kind is PartKind.TOOL_RESULT
+        and block.chars >= context.settings.min_output_chars
+        and not block.is_replaced
+        and block.line not in changed
+        and block.line not in context.view.protected_lines
     ]
-    yield from sorted(found, key=lambda each: (-each.chars, each.index))
+    return sorted(results, key=lambda block: (-block.chars, block.index))
 
 
 def _truncate_result(
     context: RecoveryContext, block: VisibleBlock, step: RecoveryStep, why: str
-) -> Operation | None:
-    intent = OperationReason(step, Severity.MASKED, f"{why}: {block.chars:,} characters")
-    return replace_result(context.view, block, intent, TRUNCATION_MESSAGE)
+) -> list[Operation]:
+    reason = OperationReason(step, Severity.MASKED, f"{why}: {block.chars:,} characters")
+    operation = edit_builder.replace_result(context.view, block, reason, TRUNCATION_MESSAGE)
+    return [operation] if operation else []
 
 
 def _truncation_proposal(
-    context: RecoveryContext, step: RecoveryStep, done: list[Operation]
+    context: RecoveryContext, step: RecoveryStep, operations: list[Operation]
 ) -> StepProposal:
-    if not done:
+    if not operations:
         least = context.settings.min_output_chars
-        return StepProposal(
-            step,
-            insufficient=Refusal(
-                step, f"no result of {least} characters or more is left to truncate", "go on"
-            ),
-        )
-    if context.fits_after(done):
-        return StepProposal(step, tuple(done))
-    saved = sum(each.tokens_saved for each in done)
-    return StepProposal(
-        step,
-        tuple(done),
-        Refusal(
-            step,
-            f"{len(done)} truncated results free {saved:,} tokens: {context.tokens - saved:,} are"
-            f" left, more than {context.max_fitting_tokens:,}",
-            "go on",
-        ),
+        return _insufficient(step, f"no result of {least} characters or more is left to truncate")
+    if context.fits_after(operations):
+        return StepProposal(step, tuple(operations))
+    saved = _saved_tokens(operations)
+    why = (
+        f"{len(operations)} truncated results free {saved:,} tokens: {context.tokens - saved:,} are"
+        f" left, more than {context.max_fitting_tokens:,}"
     )
+    return _insufficient(step, why, operations=operations)
 
 
 EMPTY_MESSAGE_TEXT: Final = "[user interrupted]"  # what an empty message says afterwards (002-78)
@@ -212,21 +197,20 @@ def propose_empty_fix(context: RecoveryContext) -> StepProposal:
     """Fill the empty message at the index that the API names, or else all empty messages."""
     view = context.view
     messages = _chain_messages(view.entries)
-    wanted = _messages_at_index(view, messages, context.refusal.message_index)
-    done = [
+    named = _message_at_index(view, messages, context.refusal.message_index)
+    operations = [
         _fill_operation(view, entry, changes)
-        for message in wanted or messages
+        for message in named or messages
         for entry, changes in _empty_parts(view, message)
     ]
-    if not done:
-        nothing = Refusal(RecoveryStep.FIX_EMPTY, "no message is empty", "go on")
-        return StepProposal(RecoveryStep.FIX_EMPTY, insufficient=nothing)
-    return StepProposal(RecoveryStep.FIX_EMPTY, tuple(done))
+    if not operations:
+        return _insufficient(RecoveryStep.FIX_EMPTY, "no message is empty")
+    return StepProposal(RecoveryStep.FIX_EMPTY, tuple(operations))
 
 
-def _messages_at_index(
-    view: TranscriptView, messages: Sequence[Sequence[Entry]], index: int | None
-) -> list[Sequence[Entry]]:
+def _message_at_index(
+    view: TranscriptView, messages: Sequence[list[Entry]], index: int | None
+) -> list[list[Entry]]:
     for shift in MESSAGE_INDEX_SHIFTS if index is not None else ():
         place = (index or 0) + shift
         if 0 <= place < len(messages) and any(_empty_parts(view, messages[place])):
@@ -235,49 +219,47 @@ def _messages_at_index(
 
 
 def _chain_messages(entries: Sequence[Entry]) -> list[list[Entry]]:
-    """Put the lines together that are one message, the empty ones too."""
-    found: list[list[Entry]] = []
+    """Group the lines by message, the empty ones too."""
+    messages: list[list[Entry]] = []
     for entry in follow_chain(entries):
         if entry.type not in {"user", "assistant"} or entry.hidden:
             continue
-        last = found[-1][-1] if found else None
-        is_same = last is not None and last.role is entry.role
-        if is_same and (entry.role is Role.USER or last.message_id == entry.message_id):  # type: ignore[union-attr]
-            found[-1].append(entry)
+        last = messages[-1][-1] if messages else None
+        is_same_role = last is not None and last.role is entry.role
+        if is_same_role and (entry.role is Role.USER or last.message_id == entry.message_id):  # type: ignore[union-attr]
+            messages[-1].append(entry)
         else:
-            found.append([entry])
-    return found
+            messages.append([entry])
+    return messages
 
 
 def _empty_parts(
     view: TranscriptView, message: Sequence[Entry]
 ) -> Iterator[tuple[Entry, dict[str, object]]]:
-    """Find the lines of a message that have to say something: new values by their pointers.
+    """Yield the lines of a message that must not stay empty: new values by their pointers.
 
     An empty text beside other blocks is refused as well (R002-15). A line without any block is
-    one only where the whole message says nothing: the client leaves such a line out.
+    filled only if the whole message is empty: the client leaves such a line out.
     """
     contents = [(entry, _content_if_blank(view, entry)) for entry in message]
-    says_nothing = all(_is_blank_content(content) for _, content in contents)
+    is_blank_message = all(_is_blank_content(content) for _, content in contents)
     for entry, content in contents:
         if isinstance(content, list) and content:
             changes: dict[str, object] = {
-                f"{CONTENT_POINTER}/{place}/text": EMPTY_MESSAGE_TEXT
-                for place, block in enumerate(content)
+                f"{CONTENT_POINTER}/{number}/text": EMPTY_MESSAGE_TEXT
+                for number, block in enumerate(content)
                 if _is_blank(block)
             }
             if changes:
                 yield entry, changes
-        elif says_nothing and entry is message[-1] and content is not None:
+        elif is_blank_message and entry is message[-1] and content is not None:
             block = {"type": "text", "text": EMPTY_MESSAGE_TEXT}
-            yield (
-                entry,
-                {CONTENT_POINTER: EMPTY_MESSAGE_TEXT if isinstance(content, str) else [block]},
-            )
+            value = EMPTY_MESSAGE_TEXT if isinstance(content, str) else [block]
+            yield entry, {CONTENT_POINTER: value}
 
 
 def _content_if_blank(view: TranscriptView, entry: Entry) -> Any:  # noqa: ANN401 -- any JSON
-    """Read a line's content where a part of it may be empty; "…" for what says something."""
+    """Read a line's content if a part of it may be empty; "…" stands for any other."""
     if entry.parts and not _BLANK_PART.search(view.line_bytes(entry.line)):
         return "…"
     return resolve_pointer(view.decoded_line(entry.line), CONTENT_POINTER)
@@ -286,7 +268,7 @@ def _content_if_blank(view: TranscriptView, entry: Entry) -> Any:  # noqa: ANN40
 def _is_blank_content(content: object) -> bool:
     if isinstance(content, str):
         return not content.strip()
-    return isinstance(content, list) and all(_is_blank(block) for block in content)
+    return isinstance(content, list) and all(map(_is_blank, content))
 
 
 def _is_blank(block: object) -> bool:
@@ -300,7 +282,7 @@ def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, objec
     edits = [
         edit
         for number in (entry.line, *view.copies_of(entry.line))
-        for edit in make_replacements(view, number, changes)
+        for edit in edit_builder.make_replacements(view, number, changes)
     ]
     return Operation(
         strategy=RecoveryStep.FIX_EMPTY,
@@ -310,46 +292,44 @@ def _fill_operation(view: TranscriptView, entry: Entry, changes: dict[str, objec
         what=f"an empty message of the {entry.role}",
         why=f"the API refuses it: it says {EMPTY_MESSAGE_TEXT} instead",
         tokens_saved=0,
-        bytes_saved=count_saved_bytes(view, edits),
+        bytes_saved=edit_builder.count_saved_bytes(view, edits),
         edits=tuple(edits),
     )
 
 
 def propose_revert(context: RecoveryContext) -> StepProposal:
-    """Cut before the last prompt, or as many prompts back as it takes and may be."""
-    view = context.view
+    """Cut before the last prompt, or as many prompts back as necessary and allowed."""
+    view, settings = context.view, context.settings
+    step = RecoveryStep.REVERT
     is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
-    lines = {each.line: each.entry for each in sent_prompts(view)}
-    left = max(0, min(len(lines), context.settings.max_revert - context.counters.reverted))
-    for line in sorted(lines, reverse=True)[:left]:
+    prompts = {block.line: block.entry for block in sent_prompts(view)}
+    left = max(0, min(len(prompts), settings.max_revert - context.counters.reverted))
+    for line in sorted(prompts, reverse=True)[:left]:
         sent = visible_entries([each for each in view.entries if each.line < line])
-        if len(group_messages(sent)) < context.settings.min_messages:
-            return _revert_refused(
-                f"fewer than {context.settings.min_messages} messages would be left",
-                "begin a new session",
-            )
+        if len(group_messages(sent)) < settings.min_messages:
+            why = f"fewer than {settings.min_messages} messages would be left"
+            return _insufficient(step, why, "begin a new session")
         cut = plan_revert(view, line)
         if isinstance(cut, Refusal):
-            return StepProposal(RecoveryStep.REVERT, insufficient=cut)
-        done = replace(cut, tokens_saved=view.tokens - _tokens_of_sent(view, sent))
-        if not is_about_size or context.fits_after([done]):
-            words, uuid = _prompt_text(view, line), lines[line].uuid
-            return StepProposal(RecoveryStep.REVERT, (done,), prompt=words, reverted_uuid=uuid)
-    return _revert_refused(
+            return StepProposal(step, insufficient=cut)
+        operation = replace(cut, tokens_saved=view.tokens - _tokens_of_sent(view, sent))
+        if not is_about_size or context.fits_after([operation]):
+            prompt, uuid = _prompt_text(view, line), prompts[line].uuid
+            return StepProposal(step, (operation,), prompt=prompt, reverted_uuid=uuid)
+    return _insufficient(
+        step,
         f"going back {left} prompts does not free enough",
         "compact the session by hand (`ctxtop compact`), or begin a new one",
     )
 
 
 def _tokens_of_sent(view: TranscriptView, sent: Sequence[Entry]) -> int:
-    """Estimate what is sent where the conversation ends earlier: perhaps before a boundary."""
+    """Estimate what is sent if the conversation ends earlier: perhaps before a boundary."""
     known: dict[int, int] = {}
-    for slot in view.blocks:
-        known[slot.line] = known.get(slot.line, 0) + slot.tokens
+    for block in view.blocks:
+        known[block.line] = known.get(block.line, 0) + block.tokens
     return view.overhead_tokens + sum(
-        known[entry.line]
-        if entry.line in known
-        else sum(view.count_tokens(piece) for piece in entry.parts)
+        known[entry.line] if entry.line in known else sum(map(view.count_tokens, entry.parts))
         for entry in sent
     )
 
@@ -361,23 +341,178 @@ def _prompt_text(view: TranscriptView, line: int) -> str:
     return "\n".join(each for each in texts if isinstance(each, str))
 
 
-def _revert_refused(why: str, what_to_do: str) -> StepProposal:
-    return StepProposal(
-        RecoveryStep.REVERT, insufficient=Refusal(RecoveryStep.REVERT, why, what_to_do)
+_DEDUP_STRATEGIES: Final = frozenset(
+    {"duplicate-results", "unchanged-reads", "repeated-attachments"}
+)
+"""Strategies that remove repetitions: the step `dedup` of the preset omo-latest."""
+
+
+def _propose_pruning(context: RecoveryContext, step: RecoveryStep) -> StepProposal:
+    changed = context.changed_lines
+    if step is RecoveryStep.DEDUP:
+        strategies = [each for each in STRATEGIES if each.name in _DEDUP_STRATEGIES]
+    else:
+        mild = Severity.LOSSLESS, Severity.SUPERSEDED
+        strategies = [each for each in STRATEGIES if each.level in mild and not each.is_opt_in]
+    operations = tuple(
+        operation
+        for strategy in strategies
+        for operation in strategy.find_operations(context.view)
+        if operation.line not in changed
+    )
+    if not operations:
+        return _insufficient(step, "nothing is said twice")
+    return _sized_proposal(context, step, operations)
+
+
+def _propose_summary(context: RecoveryContext) -> StepProposal:
+    step = RecoveryStep.SUMMARIZE
+    operation = context.summarise(context) if context.summarise else None
+    if isinstance(operation, Refusal):
+        return StepProposal(step, insufficient=operation)
+    if operation is None or operation.tokens_saved <= 0:
+        return _insufficient(step, "no summary is smaller than what is there")
+    return _sized_proposal(context, step, (operation,))
+
+
+def _sized_proposal(
+    context: RecoveryContext, step: RecoveryStep, operations: tuple[Operation, ...]
+) -> StepProposal:
+    if context.fits_after(operations):
+        return StepProposal(step, operations)
+    left = context.tokens - _saved_tokens(operations)
+    why = f"{left:,} tokens are left, more than {context.max_fitting_tokens:,}"
+    return _insufficient(step, why, operations=operations)
+
+
+def _propose_step(step: RecoveryStep, context: RecoveryContext) -> StepProposal:
+    """Plan a step and check whether it frees enough; nothing is written."""
+    propose = {
+        RecoveryStep.FIX_EMPTY: propose_empty_fix,
+        RecoveryStep.TRUNCATE: propose_truncation,
+        RecoveryStep.AGGRESSIVE: propose_aggressive_truncation,
+        RecoveryStep.SUMMARIZE: _propose_summary,
+        RecoveryStep.REVERT: propose_revert,
+    }.get(step)
+    proposal = propose(context) if propose else _propose_pruning(context, step)
+    is_about_size = context.refusal.error_type is not LimitErrorType.NON_EMPTY_CONTENT
+    if step is RecoveryStep.FIX_EMPTY and is_about_size and not proposal.insufficient:
+        # Filling a message frees nothing: another step has to follow.
+        missing = Refusal(step, "that makes nothing smaller", "go on")
+        return replace(proposal, insufficient=missing)
+    return proposal
+
+
+def _operations_to_apply(context: RecoveryContext, proposal: StepProposal) -> tuple[Operation, ...]:
+    """Return all operations of a step that suffices, with the earlier ones it builds on.
+
+    A summary or a revert replaces what was truncated before it: of the earlier operations only
+    filled empty messages are kept.
+    """
+    earlier = context.planned_operations
+    if proposal.step in {RecoveryStep.SUMMARIZE, RecoveryStep.REVERT}:
+        changed = plan.changed_lines(proposal.operations)
+        earlier = tuple(
+            each
+            for each in earlier
+            if each.strategy == RecoveryStep.FIX_EMPTY and each.line not in changed
+        )
+    return (*earlier, *proposal.operations)
+
+
+def _add_bound_thinking(
+    view: TranscriptView, operations: tuple[Operation, ...]
+) -> tuple[Operation, ...] | None:
+    """Drop the thinking that is bound to what a change alters (rule T, compaction.md 2.5).
+
+    None if the newest answer's is among it, which must stay while its call is open.
+    """
+    edits = [*plan.edits_of(operations)]
+    changed = [edit.line for edit in edits if isinstance(edit, ReplaceValue)]
+    removed = {edit.line for edit in edits if isinstance(edit, RemoveLine)}
+    indexes = [each.index for each in view.blocks if changed and each.line >= min(changed)]
+    if not indexes or not reasoning.binds_thinking(view.model):
+        return operations
+    if reasoning.has_open_call(view) and reasoning.list_thinking_after(view, min(indexes)):
+        return None
+    dropped = reasoning.drop_thinking_after(view, min(indexes))
+    if dropped is None or dropped.line in removed:
+        return operations
+    return (*operations, dropped)
+
+
+class RecoveryChoice(msgspec.Struct, frozen=True):
+    proposals: tuple[StepProposal, ...]  # in order; the last one suffices if there is a plan
+    plan: CompactionPlan | None = None
+
+    @property
+    def chosen(self) -> StepProposal | None:
+        """The step that suffices; None if none does."""
+        return self.proposals[-1] if self.plan is not None else None
+
+    @property
+    def refusals(self) -> tuple[Refusal, ...]:
+        """Why each of the steps before it does not suffice."""
+        return tuple(each.insufficient for each in self.proposals if each.insufficient)
+
+
+def choose_step(
+    steps: Iterable[RecoveryStep],
+    context: RecoveryContext,
+    confirmed: frozenset[RecoveryStep] = frozenset(),
+) -> RecoveryChoice:
+    """Try the steps in order, least severe first, until one suffices.
+
+    A step that needs confirmation, as a revert always does, is skipped unless it was confirmed
+    (T-08).
+    """
+    tried: list[StepProposal] = []
+    for step in steps:
+        proposal = _propose_step(step, context)
+        asks = context.settings.needs_confirmation(step) and step not in confirmed
+        operations = _add_bound_thinking(context.view, _operations_to_apply(context, proposal))
+        if not proposal.insufficient and (asks or operations is None):
+            missing = _needs_confirmation(step) if asks else _BOUND_THINKING
+            proposal = replace(proposal, insufficient=missing)
+        tried.append(proposal)
+        if operations is not None and not proposal.insufficient:
+            return RecoveryChoice(tuple(tried), _make_recovery_plan(context, operations))
+        if step is not RecoveryStep.REVERT:
+            planned = (*context.planned_operations, *proposal.operations)
+            context = replace(context, planned_operations=planned)
+    return RecoveryChoice(tuple(tried))
+
+
+def available_steps(
+    context: RecoveryContext, steps: Iterable[RecoveryStep]
+) -> Iterator[RecoveryStep]:
+    """Leave out the steps that have no uses left."""
+    return (each for each in steps if is_step_available(each, context.counters, context.settings))
+
+
+def _make_recovery_plan(
+    context: RecoveryContext, operations: tuple[Operation, ...]
+) -> CompactionPlan:
+    view = context.view
+    places = [view.tokens_before_line.get(each.line or 0, 0) for each in operations]
+    return plan.make_plan(
+        context.refusal.session_id,
+        context.base_sha256,
+        context.base_bytes,
+        add_lowered_usage(view, operations),
+        before_tokens=view.tokens,
+        unmoved_tokens=view.overhead_tokens + min(places, default=0),
+        model=view.model,
     )
 
 
-def summarise_until_it_fits(
-    context: RecoveryContext, conversation: Conversation, settings: SummarySettings
-) -> Operation | Refusal:
-    """Summarise by rules with the newest messages word for word, or with fewer of them.
+_BOUND_THINKING: Final = Refusal(
+    "thinking", "the model's newest thoughts hold only behind an unchanged conversation", "go on"
+)
 
-    What stays may hold the very result that is too large: half as many are tried, down to one.
-    """
-    said = settings.template, settings.budget, settings.selection
-    keep_messages = settings.keep_messages
-    made = summarise_by_rules(conversation, keep_messages, *said)
-    while keep_messages > 1 and (isinstance(made, Refusal) or not context.fits_after([made])):
-        keep_messages //= 2
-        made = summarise_by_rules(conversation, keep_messages, *said)
-    return made
+
+def _needs_confirmation(step: RecoveryStep) -> Refusal:
+    why = f"{step} asks first"
+    if step is RecoveryStep.REVERT:
+        why = "going back takes out your last prompt and all that followed it"
+    return Refusal("confirm", why, f"read the plan, then add --confirm {step}")

@@ -11,24 +11,21 @@ from ctxtop.core.actions.session_recovery import Recovery, RecoveryOptions, reco
 from ctxtop.core.compaction.compaction_target import CompactionTarget
 from ctxtop.core.compaction.plan import Operation, Severity
 from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
-from ctxtop.core.compaction.recovery.recovery_plan import RecoveryChoice, RecoveryTools, choose_step
+from ctxtop.core.compaction.recovery.limit_errors import SessionRefusal, find_refusal
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryCounters,
     RecoveryRun,
-    SessionRefusal,
-    advance_run,
-    find_refusal,
-)
-from ctxtop.core.compaction.recovery.recovery_settings import (
     RecoverySettings,
     RecoveryStep,
+    advance_run,
     recovery_steps_for,
 )
+from ctxtop.core.compaction.recovery.recovery_steps import RecoveryChoice, choose_step
 from ctxtop.core.store.writer import Writer
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from ... import transcripts as made
-from ...recovering import SETTINGS, Chars4, base, chain, ground, turn
+from ...recovering import SETTINGS, Chars4, chain, ground, turn
 from ..test_recovery_run import NOW, locked
 
 if TYPE_CHECKING:
@@ -87,11 +84,9 @@ def chosen(
     settings: RecoverySettings,
     **more: Any,  # noqa: ANN401
 ) -> RecoveryChoice:
-    seen = ground(path, lines, current=30_000, most=20_000, settings=settings)
+    seen = ground(path, lines, current=30_000, most=20_000, settings=settings, **more)
     steps = recovery_steps_for(seen.refusal.error_type, settings)
-    return choose_step(
-        steps, seen, base(path), RecoveryTools(**more), frozenset({RecoveryStep.REVERT})
-    )
+    return choose_step(steps, seen, frozenset({RecoveryStep.REVERT}))
 
 
 def mend(

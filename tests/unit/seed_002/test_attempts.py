@@ -11,6 +11,7 @@ from ctxtop.collectors import session_target
 from ctxtop.collectors.client_compact.client_run import FinishedRun
 from ctxtop.core.compaction.recovery.recovery_run import (
     RecoveryCounters,
+    RecoveryRetry,
     RecoveryRun,
     advance_run,
     find_attempt_obstacle,
@@ -18,7 +19,6 @@ from ctxtop.core.compaction.recovery.recovery_run import (
     record_refusal,
     retry_delay_ms,
 )
-from ctxtop.core.compaction.recovery.recovery_settings import RecoveryRetry
 from ctxtop.core.store.automation_records import clean_up_runs, read_recovery, update_recovery
 from ctxtop.core.store.writer import Writer
 

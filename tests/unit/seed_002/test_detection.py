@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
 from ctxtop.core.compaction.recovery.limit_errors import parse_limit_error as parse
-from ctxtop.core.compaction.recovery.recovery_run import RecoveryState, mark_pending, record_refusal
-from ctxtop.core.compaction.recovery.recovery_settings import (
+from ctxtop.core.compaction.recovery.recovery_run import (
     RecoverySettings,
+    RecoveryState,
     RecoveryStep,
+    mark_pending,
+    record_refusal,
     recovery_steps_for,
 )
 from ctxtop.core.compaction.recovery.recovery_steps import (

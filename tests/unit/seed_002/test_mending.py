@@ -7,10 +7,12 @@ from pathlib import Path
 import msgspec
 from ctxtop.core.actions import session_recovery
 from ctxtop.core.compaction.recovery.limit_errors import LimitErrorType as Type
-from ctxtop.core.compaction.recovery.recovery_run import RecoveryCounters, advance_run, finish_run
-from ctxtop.core.compaction.recovery.recovery_settings import (
+from ctxtop.core.compaction.recovery.recovery_run import (
+    RecoveryCounters,
     RecoverySettings,
     RecoveryStep,
+    advance_run,
+    finish_run,
     recovery_steps_for,
 )
 from ctxtop.core.compaction.recovery.recovery_steps import (

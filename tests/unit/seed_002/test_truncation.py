@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 from ctxtop.core.compaction.recovery.recovery_run import (
     FINISHED_STATES,
+    RecoveryStep,
     advance_run,
     cancel_run,
     finish_run,
 )
-from ctxtop.core.compaction.recovery.recovery_settings import RecoveryStep
 from ctxtop.core.compaction.recovery.recovery_steps import (
     TRUNCATION_MESSAGE,
     chars_to_free,

@@ -15,11 +15,8 @@ from ....collectors.places import PlaceError, Places
 from ....collectors.policy_files import PolicyFiles
 from ....collectors.store_update import rebuild_store, update_store
 from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
-from ....core.compaction.recovery.recovery_run import (
-    LOCKED_STATES,
-    parse_recoverable_error,
-    release_dead_holder,
-)
+from ....core.compaction.recovery.limit_errors import parse_recoverable_error
+from ....core.compaction.recovery.recovery_run import LOCKED_STATES, release_dead_holder
 from ....core.model.session import Session
 from ....core.saves.project_saves import SavesReport
 from ....core.store.automation_records import (
