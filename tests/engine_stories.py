@@ -15,8 +15,7 @@ from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.core.compaction.apply import apply_plan
-from ctxtop.core.compaction.commit import recover_interrupted
+from ctxtop.core.compaction.apply import apply_plan, recover_interrupted
 from ctxtop.core.compaction.compaction_target import session_lock
 from ctxtop.core.compaction.plan import CompactionRefusedError, RemoveLine, ReplaceValue, Severity
 from ctxtop.core.compaction.receipts import (

@@ -1,4 +1,4 @@
-"""Applying a plan: in a fork, in place, or by appending to the session."""
+"""Applies a plan in a fork, in place or by appending; recovers changes that were interrupted."""
 
 from __future__ import annotations
 
@@ -17,15 +17,30 @@ from ..files.file_operations import (
     hash_file,
     open_regular_file,
     open_to_append,
+    read_blocks,
     read_lines,
     remove_if_present,
     sync_folder,
     write_all,
     write_temporary,
 )
-from .commit import begins_with_version, commit, recover_interrupted
-from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
-from .plan import CompactionPlan, CompactionRefusedError, RefusalKind, refusal_error
+from . import rewritten_lines
+from .compaction_target import (
+    CompactionTarget,
+    WaitTimes,
+    atomic_replace,
+    recover_leftovers,
+    require_idle,
+    session_lock,
+)
+from .plan import (
+    AppendLine,
+    CompactionPlan,
+    CompactionRefusedError,
+    RefusalKind,
+    edits_of,
+    refusal_error,
+)
 from .receipts import (
     MAX_BACKUP_BYTES,
     ApplyMode,
@@ -35,19 +50,9 @@ from .receipts import (
     ReceiptStore,
     WrittenVersion,
     new_receipt_id,
+    remove_leftovers,
 )
-from .rewritten_lines import (
-    NO_TRANSFORM,
-    EditMismatchError,
-    LineTransform,
-    RewrittenLine,
-    copy_session_files,
-    fork_title,
-    fork_transform,
-    lines_after,
-    link_file_history,
-    rewrite_lines,
-)
+from .rewritten_lines import NO_TRANSFORM, LineTransform, RewrittenLine
 from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visible_messages
 
 
@@ -57,7 +62,7 @@ class ApplyStage(StrEnum):
     COPY = "copy"  # the transcript is backed up
     WRITE = "write"  # the new file is written beside it
     VERIFY = "verify"  # the new file is read again and compared with the plan
-    REPLACE = "put"  # it takes its place, as soon as nobody writes
+    REPLACE = "put"  # it replaces the transcript as soon as nobody writes
 
 
 ReportStage = Callable[[ApplyStage], object]
@@ -76,21 +81,19 @@ def apply_plan(
     target: CompactionTarget,
     report_stage: ReportStage = ignore_stage,
 ) -> CompactionReceipt:
-    """Carry a plan out, and return its receipt; `report_stage` receives each stage as it begins.
+    """Apply a plan and return its receipt; `report_stage` receives each stage as it begins.
 
-    Raises CompactionRefusedError where a check says no, OSError where a file cannot be used: then
+    Raises CompactionRefusedError if a check fails, OSError if a file cannot be used: then
     nothing has changed.
     """
     _require_plan(plan, mode, target)
-    carry_out = {ApplyMode.FORK: _fork, ApplyMode.IN_PLACE: _in_place, ApplyMode.APPEND: _append}[
-        mode
-    ]
+    apply = {ApplyMode.FORK: _fork, ApplyMode.IN_PLACE: _in_place, ApplyMode.APPEND: _append}[mode]
     with session_lock(target, target.session_id):
         recover_interrupted(target.state_folder, target.session_id, target.transcript)
         _require_not_applied(plan, mode, target)
         try:
-            return carry_out(plan, target, report_stage)
-        except EditMismatchError as error:
+            return apply(plan, target, report_stage)
+        except rewritten_lines.EditMismatchError as error:
             raise refusal_error(RefusalKind.UNSAFE, "plan", str(error), PLAN_AGAIN) from error
         except OSError:
             recover_interrupted(target.state_folder, target.session_id, target.transcript)
@@ -98,19 +101,18 @@ def apply_plan(
 
 
 def _nothing_to_apply(why: str) -> CompactionRefusedError:
-    """V22: what is carried out a second time changes nothing."""
+    """V22: applying a plan a second time changes nothing."""
     return refusal_error(
         RefusalKind.NOTHING, "V22", f"the plan would change nothing: {why}", "there is no need"
     )
 
 
 def _require_not_applied(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarget) -> None:
-    for each in ReceiptStore(target.state_folder).all():
-        now = each.now
-        if (each.plan.plan_id, each.mode) != (plan.plan_id, mode) or mode is ApplyMode.FORK:
-            continue
-        if now is not None and not now.undone and begins_with_version(target.transcript, now):
-            raise _nothing_to_apply(f"receipt {each.receipt_id} did it")
+    for receipt in ReceiptStore(target.state_folder).all() if mode is not ApplyMode.FORK else ():
+        now = receipt.now
+        is_same = receipt.plan.plan_id == plan.plan_id and receipt.mode is mode
+        if is_same and now and not now.undone and begins_with_version(target.transcript, now):
+            raise _nothing_to_apply(f"receipt {receipt.receipt_id} did it")
 
 
 def _require_plan(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarget) -> None:
@@ -131,44 +133,44 @@ def _require_plan(plan: CompactionPlan, mode: ApplyMode, target: CompactionTarge
 
 
 def _fork(
-    plan: CompactionPlan, subject: CompactionTarget, report_stage: ReportStage
+    plan: CompactionPlan, target: CompactionTarget, report_stage: ReportStage
 ) -> CompactionReceipt:
     report_stage(ApplyStage.COPY)
-    backup = _back_up(plan, subject)
-    own = str(uuid.uuid4())
-    target = subject.transcript.with_name(f"{own}.jsonl")
-    title = fork_title(subject.transcript, subject.read_entries(subject.transcript))
-    temporary, version = _write_verified(
-        plan, subject, fork_transform(subject.session_id, own, title), report_stage
-    )
+    transcript = target.transcript
+    backup = _back_up(plan, target)
+    fork_id = str(uuid.uuid4())
+    fork = transcript.with_name(f"{fork_id}.jsonl")
+    title = rewritten_lines.fork_title(transcript, target.read_entries(transcript))
+    transform = rewritten_lines.fork_transform(target.session_id, fork_id, title)
+    temporary, version = _write_verified(plan, target, transform, report_stage)
     receipt = replace(
-        _new_receipt(plan, subject, ApplyMode.FORK, target, backup, version),
-        new_session_id=own,
-        resume_command=subject.resume_command(own),
+        _new_receipt(plan, target, ApplyMode.FORK, fork, backup, version),
+        new_session_id=fork_id,
+        resume_command=target.resume_command(fork_id),
         title=title,
     )
 
     def write() -> None:
-        copy_session_files(subject.transcript, own, subject.session_id)
-        link_file_history(subject.transcript, own)
-        # Unlike a rename this fails where the name is taken.
-        target.hardlink_to(temporary)
+        rewritten_lines.copy_session_files(transcript, fork_id, target.session_id)
+        rewritten_lines.link_file_history(transcript, fork_id)
+        # Unlike a rename this fails if the name is taken.
+        fork.hardlink_to(temporary)
         remove_if_present(temporary)
-        sync_folder(target.parent)
+        sync_folder(fork.parent)
 
     report_stage(ApplyStage.REPLACE)
-    return commit(receipt, subject.state_folder, write)
+    return commit(receipt, target.state_folder, write)
 
 
 def _in_place(
-    plan: CompactionPlan, subject: CompactionTarget, report_stage: ReportStage
+    plan: CompactionPlan, target: CompactionTarget, report_stage: ReportStage
 ) -> CompactionReceipt:
-    target = subject.transcript
-    require_idle(subject, target, subject.session_id)
-    seen = target.stat()
+    path = target.transcript
+    require_idle(target, path, target.session_id)
+    seen = path.stat()
     report_stage(ApplyStage.COPY)
-    backup = _back_up(plan, subject)
-    backups = BackupStore(subject.state_folder)
+    backup = _back_up(plan, target)
+    backups = BackupStore(target.state_folder)
     if backups.total_bytes() > MAX_BACKUP_BYTES:
         raise refusal_error(
             RefusalKind.UNSAFE,
@@ -176,53 +178,49 @@ def _in_place(
             f"the copies in {backups.folder} take over 2 GiB",
             "undo what is no longer needed, or make a fork",
         )
-    temporary, version = _write_verified(plan, subject, NO_TRANSFORM, report_stage)
-    receipt = _new_receipt(plan, subject, ApplyMode.IN_PLACE, target, backup, version)
-    receipt = replace(receipt, now=_base_version(plan))
+    temporary, version = _write_verified(plan, target, NO_TRANSFORM, report_stage)
+    receipt = _new_receipt(plan, target, ApplyMode.IN_PLACE, path, backup, version)
 
     def write() -> None:
-        if hash_file(target, plan.base_bytes)[0] != plan.base_sha256:
+        if hash_file(path, plan.base_bytes)[0] != plan.base_sha256:
             remove_if_present(temporary)
             raise refusal_error(
                 RefusalKind.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN
             )
-        atomic_replace(temporary, target, seen, subject.wait_times)
+        atomic_replace(temporary, path, seen, target.wait_times)
 
     report_stage(ApplyStage.REPLACE)
-    return commit(receipt, subject.state_folder, write)
+    return commit(receipt, target.state_folder, write)
 
 
 def _append(
-    plan: CompactionPlan, subject: CompactionTarget, report_stage: ReportStage
+    plan: CompactionPlan, target: CompactionTarget, report_stage: ReportStage
 ) -> CompactionReceipt:
-    target = subject.transcript
-    require_idle(subject, target, subject.session_id)
-    _require_base(plan, *hash_file(target))
-    temporary, version = _write_verified(plan, subject, NO_TRANSFORM, report_stage)
+    path = target.transcript
+    require_idle(target, path, target.session_id)
+    _require_base(plan, *hash_file(path))
+    temporary, version = _write_verified(plan, target, NO_TRANSFORM, report_stage)
     with open_regular_file(temporary) as file:
         file.seek(plan.base_bytes)
         added = file.read()
     remove_if_present(temporary)
-    receipt = replace(
-        _new_receipt(plan, subject, ApplyMode.APPEND, target, None, version),
-        now=_base_version(plan),
-    )
+    receipt = _new_receipt(plan, target, ApplyMode.APPEND, path, None, version)
 
     def write() -> None:
-        with open_to_append(target) as descriptor:
+        with open_to_append(path) as descriptor:
             if os.fstat(descriptor).st_size != plan.base_bytes:
                 raise refusal_error(
                     RefusalKind.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN
                 )
             write_all(descriptor, [added])
-        if not begins_with_version(target, version):
-            # Settling takes them out again.
+        if not begins_with_version(path, version):
+            # `commit` removes our lines again.
             raise refusal_error(
                 RefusalKind.LIVE, "late-write", "a client wrote at the same time", PLAN_AGAIN
             )
 
     report_stage(ApplyStage.REPLACE)
-    return commit(receipt, subject.state_folder, write)
+    return commit(receipt, target.state_folder, write)
 
 
 def _back_up(plan: CompactionPlan, target: CompactionTarget) -> str:
@@ -232,21 +230,16 @@ def _back_up(plan: CompactionPlan, target: CompactionTarget) -> str:
     _require_base(plan, name, size)
     receipts, now = ReceiptStore(target.state_folder), _now_ms()
     if not receipts.unreadable():
-        # What such a receipt needs is not known: then nothing goes.
+        # Nobody knows what an unreadable receipt needs: then nothing is removed.
         backups.remove_old(receipts.all(), {name}, now)
         receipts.remove_unreferenced_plans(now)
     return name
 
 
 def _require_base(plan: CompactionPlan, sha256: str, size: int) -> None:
-    if (sha256, size) == (plan.base_sha256, plan.base_bytes):
-        return
-    raise refusal_error(
-        RefusalKind.UNSAFE,
-        "changed",
-        "the transcript is no longer what the plan was made for",
-        PLAN_AGAIN,
-    )
+    if (sha256, size) != (plan.base_sha256, plan.base_bytes):
+        why = "the transcript is no longer what the plan was made for"
+        raise refusal_error(RefusalKind.UNSAFE, "changed", why, PLAN_AGAIN)
 
 
 def _write_verified(
@@ -258,14 +251,13 @@ def _write_verified(
     """Write the file beside the transcript and verify it there. Raises CompactionRefusedError."""
     report_stage(ApplyStage.WRITE)
     origin = target.transcript.stat()
-    temporary = write_temporary(
-        target.transcript, lines_after(_rewritten_lines(plan, target, transform)), origin
-    )
+    lines = rewritten_lines.lines_after(_rewritten_lines(plan, target, transform))
+    temporary = write_temporary(target.transcript, lines, origin)
     report_stage(ApplyStage.VERIFY)
     try:
-        wrong = [*verify_permissions(temporary, origin)]
-        if wrong:
-            raise CompactionRefusedError(RefusalKind.UNVERIFIED, wrong)
+        refusals = [*verify_permissions(temporary, origin)]
+        if refusals:
+            raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
         _require_verified(plan, target, temporary, _rewritten_lines(plan, target, transform))
         sha256, size = hash_file(temporary)
         if sha256 == plan.base_sha256:
@@ -289,54 +281,196 @@ def _rewritten_lines(
 
     with open_regular_file(target.transcript) as file:
         lines = hashed(read_lines(file, plan.base_bytes))
-        yield from rewrite_lines(lines, plan.operations, transform)
+        yield from rewritten_lines.rewrite_lines(lines, plan.operations, transform)
     _require_base(plan, digest.hexdigest(), plan.base_bytes)
 
 
 def _require_verified(
     plan: CompactionPlan, target: CompactionTarget, path: Path, lines: Iterator[RewrittenLine]
 ) -> None:
-    before = [
-        each for each in target.read_entries(target.transcript) if each.offset < plan.base_bytes
-    ]
-    wrong = [
+    entries = target.read_entries(target.transcript)
+    before = [entry for entry in entries if entry.offset < plan.base_bytes]
+    refusals = [
         *verify_lines(path, lines, plan.operations),
         *verify_visible_messages(before, target.read_entries(path), plan.operations),
     ]
-    if wrong:
-        raise CompactionRefusedError(RefusalKind.UNVERIFIED, wrong)
-
-
-def _base_version(plan: CompactionPlan) -> WrittenVersion:
-    return WrittenVersion(plan.base_sha256, plan.base_bytes, tuple(range(len(plan.operations))))
+    if refusals:
+        raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
 
 
 def _new_receipt(
     plan: CompactionPlan,
-    subject: CompactionTarget,
+    target: CompactionTarget,
     mode: ApplyMode,
-    target: Path,
+    path: Path,
     backup: str | None,
     version: WrittenVersion,
 ) -> CompactionReceipt:
+    undone = tuple(range(len(plan.operations)))
+    base = WrittenVersion(plan.base_sha256, plan.base_bytes, undone)
     return CompactionReceipt(
         receipt_id=new_receipt_id(),
-        session_id=subject.session_id,
+        session_id=target.session_id,
         new_session_id=None,
         mode=mode,
         at=_now_ms(),
-        transcript=str(subject.transcript),
-        target=str(target),
+        transcript=str(target.transcript),
+        target=str(path),
         backup=backup,
         verified=PASSED_CHECKS,
-        resume_command=subject.resume_command(subject.session_id),
+        resume_command=target.resume_command(target.session_id),
         mtime=MtimeHandling.KEPT if mode is ApplyMode.IN_PLACE else MtimeHandling.NEW,
         plan=plan,
-        now=None,
+        now=None if mode is ApplyMode.FORK else base,
         pending=version,
-        automatic=subject.automatic_reason,
+        automatic=target.automatic_reason,
     )
 
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
+
+
+def commit(
+    receipt: CompactionReceipt, state_folder: Path, write_change: Callable[[], None]
+) -> CompactionReceipt:
+    """Write the pending change, and return the closed receipt.
+
+    On failure everything is as it was; if it fails only after the file was written, the change
+    stays. Raises CompactionRefusedError, OSError.
+    """
+    receipts = ReceiptStore(state_folder)
+    try:
+        receipts.write(receipt)
+        write_change()
+        closed = _closed_receipt(receipt)
+        receipts.write(closed)
+    except CompactionRefusedError:
+        recover_interrupted(state_folder, receipt.session_id, Path(receipt.transcript))
+        raise
+    except OSError:
+        recover_interrupted(state_folder, receipt.session_id, Path(receipt.transcript))
+        for stored in receipts.find_by_prefix(receipt.receipt_id):
+            if stored.now == receipt.pending:
+                return stored
+        raise
+    return closed
+
+
+def _closed_receipt(receipt: CompactionReceipt) -> CompactionReceipt:
+    """Check the written file once more in its final place."""
+    version = receipt.pending
+    if version is None or hash_file(Path(receipt.target), version.size)[0] != version.sha256:
+        raise refusal_error(
+            RefusalKind.UNVERIFIED,
+            "final",
+            f"{receipt.target} was changed as soon as it was written",
+            f"look at it; the copy of what it was is {receipt.backup}",
+        )
+    return replace(receipt, now=version, pending=None)
+
+
+def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path) -> None:
+    """Recover the open changes of a session and its forks; its lock must be held. Raises OSError.
+
+    Beside `transcripts` something may have been left before there was a receipt.
+    """
+    receipts = ReceiptStore(state_folder)
+    for folder in (receipts.folder, receipts.plan_blobs.folder, BackupStore(state_folder).folder):
+        remove_leftovers(folder, session_id)
+    for receipt in receipts.all():
+        if receipt.session_id == session_id and receipt.pending is not None:
+            recovered = _recovered_receipt(receipt, receipt.pending)
+            if recovered is None:
+                receipts.remove(receipt)
+            else:
+                receipts.write(recovered)
+    for path in transcripts:
+        recover_leftovers(path)
+
+
+def _recovered_receipt(
+    receipt: CompactionReceipt, pending: WrittenVersion
+) -> CompactionReceipt | None:
+    """Return the receipt as the file shows it now; None if nothing was written."""
+    path = Path(receipt.target)
+    recover_leftovers(path)
+    if receipt.now is None:
+        if begins_with_version(path, pending):
+            return replace(receipt, now=pending, pending=None)
+        if receipt.mode is ApplyMode.FORK and not path.exists():
+            rewritten_lines.remove_fork_files(path)
+        return None
+    # The longer version first: a file with our appended lines also begins with the shorter one.
+    versions = sorted((receipt.now, pending), key=lambda version: -version.size)
+    written = next((each for each in versions if begins_with_version(path, each)), None)
+    if written is pending:
+        return replace(receipt, now=pending, pending=None)
+    if len(receipt.now.undone) < len(receipt.plan.operations):
+        return replace(receipt, pending=None)
+    if receipt.mode is ApplyMode.APPEND:
+        remove_appended(path, receipt.plan)
+    return None
+
+
+def begins_with_version(path: Path, version: WrittenVersion) -> bool:
+    """Whether a file exists and begins with what we wrote.
+
+    Raises OSErrors other than FileNotFoundError.
+    """
+    try:
+        return hash_file(path, version.size) == (version.sha256, version.size)
+    except FileNotFoundError:
+        return False
+
+
+MAX_TRIES: Final = 20  # a client that writes during every one of them does not pause
+
+
+def remove_appended(path: Path, plan: CompactionPlan) -> None:
+    """Remove a plan's appended lines from behind its base, complete or partly written.
+
+    All other lines stay. Raises OSError, and CompactionRefusedError if a client keeps writing.
+    """
+    added = b"".join(
+        rewritten_lines.appended_line(edit)
+        for edit in edits_of(plan.operations)
+        if isinstance(edit, AppendLine)
+    )
+    for tries in range(1, MAX_TRIES + 1):
+        seen = path.stat()
+        with open_regular_file(path) as file:
+            file.seek(plan.base_bytes)
+            tail = file.read()
+        place = tail.find(added)
+        if place < 0:
+            _cut_partial_write(path, plan.base_bytes, tail, added)
+            return
+        # Behind a torn line ours began with a line end; another writer's line does not.
+        start = 0 if tail[:place] == b"\n" else place
+        rest = tail[:start] + tail[place + len(added) :]
+        new = write_temporary(path, _with_new_tail(path, plan.base_bytes, rest), seen)
+        try:
+            atomic_replace(new, path, seen, WaitTimes())
+        except CompactionRefusedError:
+            if tries == MAX_TRIES:
+                raise
+        else:
+            return
+
+
+def _with_new_tail(path: Path, size: int, rest: bytes) -> Iterator[bytes]:
+    with open_regular_file(path) as file:
+        yield from read_blocks(file, size)
+    yield rest
+
+
+def _cut_partial_write(path: Path, base: int, tail: bytes, added: bytes) -> None:
+    """Cut off a beginning of our lines at the end of the file, left by an unfinished write."""
+    torn = tail[tail.rfind(b"\n") + 1 :]
+    begun = [n for n in range(len(added), 0, -1) if tail.endswith(added[:n])]
+    if begun and begun[0] >= len(torn):
+        place = len(tail) - begun[0]
+        os.truncate(path, base + (0 if tail[:place] == b"\n" else place))
+    elif tail == b"\n":
+        os.truncate(path, base)

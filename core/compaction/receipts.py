@@ -27,26 +27,25 @@ from ..files.file_operations import (
 )
 from .plan import CompactionPlan
 
-COMPRESSION_LEVEL: Final = 3  # of zlib: transcripts shrink to a fifth at 100 MB/s
 ORPHAN_AGE_MS: Final = 24 * 3600 * 1000
-"""Milliseconds after which what no receipt names is one of a change that never came about."""
+"""Age of a blob that no receipt names from which on its change will never come about."""
 
 
 class BlobError(OSError):
-    """A content that is not there, or that is not what its name says."""
+    """A blob is missing, or its content does not match its name."""
 
 
 class BlobStore:
-    """A folder of contents. Its methods raise OSError where it cannot be used."""
+    """A folder of compressed contents, named by their hash. Its methods raise OSError."""
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder
 
     def put(self, blocks: Iterable[bytes], session_id: str) -> str:
-        """Keep a content, read back what was kept, and give its name.
+        """Store a content, read it back, and return its name.
 
-        `session_id` is of the session whose lock is held: what is left of a process that ended
-        is cleared up by its name.
+        `session_id` is of the session whose lock is held: leftovers of a process that ended are
+        removed by its name.
         """
         make_private_folder(self.folder)
         digest = hashlib.sha256()
@@ -81,33 +80,29 @@ class BlobStore:
             yield _decompressed(read_blocks(file))
 
     def total_bytes(self) -> int:
-        """Return what all of them take on the disk."""
-        return sum(each.lstat().st_size for each in self._files())
+        """Return the size of all blobs on the disk."""
+        return sum(path.lstat().st_size for path in self.folder.glob("*.z"))
 
     def remove(self, names: Iterable[str]) -> None:
-        """Remove contents, as far as they are there."""
         for name in sorted(names):
             remove_if_present(self.path(name))
 
     def remove_unreferenced(self, referenced: Collection[str], now_ms: int) -> None:
-        """Remove what nothing names and no process is about to name; `now` in ms since 1970."""
-        for path in self._files():
+        """Remove blobs that no receipt names and no process is about to name."""
+        for path in self.folder.glob("*.z"):
             age = now_ms - path.lstat().st_mtime_ns // 1_000_000
             if path.name.removesuffix(".z") not in referenced and age > ORPHAN_AGE_MS:
                 remove_if_present(path)
 
-    def _files(self) -> Iterator[Path]:
-        return self.folder.glob("*.z")
-
 
 def remove_leftovers(folder: Path, session_id: str) -> None:
-    """Remove what a process left of a session that ended while it wrote; its lock must be held."""
+    """Remove the temporary files of a session whose process ended; its lock must be held."""
     for path in folder.glob(f".{session_id}.*{TEMPORARY_SUFFIX}"):
         remove_if_present(path)
 
 
 def _compressed(blocks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
-    packer = zlib.compressobj(COMPRESSION_LEVEL)
+    packer = zlib.compressobj(3)  # transcripts shrink to a fifth at 100 MB/s
     for block in blocks:
         digest.update(block)
         yield packer.compress(block)
@@ -132,11 +127,8 @@ def _hash_of_blob(path: Path) -> str:
     return digest.hexdigest()
 
 
-RECEIPT_ID_BYTES: Final = 4  # a receipt's id has twice as many characters
-
-
 class ApplyMode(StrEnum):
-    """Where a plan is carried out."""
+    """Where a plan is applied."""
 
     FORK = "fork"  # in a new session beside the old one, which stays as it is
     IN_PLACE = "in_place"
@@ -144,8 +136,7 @@ class ApplyMode(StrEnum):
 
 
 class ReceiptState(StrEnum):
-    OPEN = "open"
-    """A process ended in the middle of it; the next one that takes the lock recovers it."""
+    OPEN = "open"  # interrupted; the next process that takes the lock recovers it
     DONE = "done"
     PARTLY_UNDONE = "partly_undone"
     UNDONE = "undone"
@@ -154,7 +145,7 @@ class ReceiptState(StrEnum):
 class MtimeHandling(StrEnum):
     """Whether a written file keeps its modification time."""
 
-    KEPT = "kept"  # as the transcript's own: lists of sessions keep their order
+    KEPT = "kept"  # the transcript's own: lists of sessions keep their order
     NEW = "new"
 
 
@@ -165,11 +156,11 @@ class WrittenVersion(msgspec.Struct, frozen=True):
     size: int  # bytes
     undone: tuple[int, ...] = ()  # numbers of operations, counted from 0
     mixed: bool = False
-    """Somebody else changed these bytes too: they are no image of the plan's operations."""
+    """Others changed these bytes too: the plan's operations alone do not produce them."""
 
 
 class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
-    """What is no text of a transcript's; times in ms since 1970."""
+    """All but the plan, which holds text of the transcript; times in ms since 1970."""
 
     receipt_id: str
     session_id: str
@@ -178,15 +169,14 @@ class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
     at: int
     transcript: str  # the session that the plan is for
     target: str  # the file that was written: the fork's, or the transcript itself
-    backup: str | None
-    """Name of the copy of the transcript as it was; None where nothing was rewritten."""
+    backup: str | None  # name of the transcript's backup; None if nothing was rewritten
     verified: tuple[str, ...]  # checks that were passed, before and after
     resume_command: str
-    mtime: MtimeHandling  # when the written file says that it was written last
-    now: WrittenVersion | None  # none while nothing was written
+    mtime: MtimeHandling
+    now: WrittenVersion | None  # None until something is written
     pending: WrittenVersion | None = None  # what is about to be written
-    automatic: str | None = None  # why ctxtop did it by itself; None where a person asked
-    title: str | None = None  # of the fork, where it was given one
+    automatic: str | None = None  # why ctxtop did it by itself; None if a person asked
+    title: str | None = None  # of the fork, if it was given one
 
 
 class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
@@ -196,7 +186,7 @@ class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
 
 
 class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
-    """One plan that was carried out."""
+    """An applied plan."""
 
     plan: CompactionPlan
 
@@ -224,74 +214,72 @@ class LastChange(NamedTuple):
 
 
 class ReceiptStore:
-    """The folder of the receipts. Its methods raise OSError where it cannot be used."""
+    """The folder of the receipts. Its methods raise OSError if it cannot be used."""
 
     def __init__(self, state_folder: Path) -> None:
         self.folder: Final = state_folder / "receipts"
         self.plan_blobs: Final = BlobStore(state_folder / "plans")
 
     def all(self) -> list[CompactionReceipt]:
-        """List them, newest first; what cannot be read is left out."""
-        found = [self._read(path) for path in self.folder.glob("*.json")]
-        return sorted((each for each in found if each), key=lambda each: -each.at)
+        """List the readable receipts, newest first."""
+        receipts = [self._read(path) for path in self.folder.glob("*.json")]
+        return sorted((each for each in receipts if each), key=lambda receipt: -receipt.at)
 
     def unreadable(self) -> list[Path]:
-        """List those that cannot be read, or whose plan cannot."""
+        """List the receipts that cannot be read, or whose plan cannot."""
         return [path for path in sorted(self.folder.glob("*.json")) if self._read(path) is None]
 
     def find_by_prefix(self, prefix: str) -> list[CompactionReceipt]:
-        """List those whose id begins with `prefix`."""
+        """List the receipts whose id begins with `prefix`."""
         return [each for each in self.all() if each.receipt_id.startswith(prefix)]
 
     def for_session(self, session_id: str) -> list[CompactionReceipt]:
-        """List what changed or made a session, newest first."""
+        """List the receipts that changed or made a session, newest first."""
         return [each for each in self.all() if session_id in {each.session_id, each.new_session_id}]
 
     def last_changes(self) -> dict[str, LastChange]:
-        """Return the last change that was not undone of each session, by session id."""
-        found: dict[str, LastChange] = {}
-        kept = [each for path in self.folder.glob("*.json") if (each := self._read_stored(path))]
-        for each in sorted(kept, key=lambda one: one.at):
+        """Return the last change of each session that was not undone, by session id."""
+        changes: dict[str, LastChange] = {}
+        for each in sorted(self._stored(), key=lambda receipt: receipt.at):
             if each.now is not None and each.pending is None and not each.now.undone:
                 changed = each.new_session_id or each.session_id
-                found[changed] = LastChange(each.receipt_id, each.at, each.resume_command)
-        return found
+                changes[changed] = LastChange(each.receipt_id, each.at, each.resume_command)
+        return changes
 
     def write(self, receipt: CompactionReceipt) -> None:
-        """Keep a receipt as it stands now, after its plan."""
+        """Store a receipt, after its plan."""
         plan = msgspec.json.encode(receipt.plan)
         name = hashlib.sha256(plan).hexdigest()
         if not (self._path(receipt).exists() and self.plan_blobs.is_intact(name)):
             self.plan_blobs.put([plan], receipt.session_id)
-        fields = asdict(receipt)
-        fields["plan"] = name
-        kept = msgspec.json.encode(_StoredReceipt(**fields))
-        write_file_atomically(self._path(receipt), kept, receipt.session_id)
+        stored = _StoredReceipt(**asdict(receipt) | {"plan": name})
+        data = msgspec.json.encode(stored)
+        write_file_atomically(self._path(receipt), data, receipt.session_id)
 
     def remove(self, receipt: CompactionReceipt) -> None:
-        """Remove a receipt of which nothing came; its plan goes with what nothing names."""
+        """Remove a receipt whose change never came about; its plan is removed when it is old."""
         remove_if_present(self._path(receipt))
 
-    def remove_unreferenced_plans(self, now: int) -> None:
-        """Remove plans of which nothing came about; `now` in ms since 1970."""
-        kept = [self._read_stored(path) for path in self.folder.glob("*.json")]
-        self.plan_blobs.remove_unreferenced({each.plan for each in kept if each}, now)
+    def remove_unreferenced_plans(self, now_ms: int) -> None:
+        self.plan_blobs.remove_unreferenced({receipt.plan for receipt in self._stored()}, now_ms)
 
     def _path(self, receipt: CompactionReceipt) -> Path:
         return self.folder / f"{receipt.receipt_id}.json"
 
+    def _stored(self) -> list[_StoredReceipt]:
+        stored = map(self._read_stored, self.folder.glob("*.json"))
+        return [each for each in stored if each]
+
     def _read(self, path: Path) -> CompactionReceipt | None:
-        kept = self._read_stored(path)
-        if kept is None:
+        stored = self._read_stored(path)
+        if stored is None:
             return None
         try:
-            with self.plan_blobs.open_blocks(kept.plan) as blocks:
+            with self.plan_blobs.open_blocks(stored.plan) as blocks:
                 plan = msgspec.json.decode(b"".join(blocks), type=CompactionPlan)
         except (OSError, msgspec.DecodeError):
             return None
-        fields = asdict(kept)
-        fields["plan"] = plan
-        return CompactionReceipt(**fields)
+        return CompactionReceipt(**asdict(stored) | {"plan": plan})
 
     def _read_stored(self, path: Path) -> _StoredReceipt | None:
         try:
@@ -302,7 +290,7 @@ class ReceiptStore:
 
 
 def new_receipt_id() -> str:
-    return secrets.token_hex(RECEIPT_ID_BYTES)
+    return secrets.token_hex(4)
 
 
 def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
@@ -340,19 +328,19 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
 
 
 BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age
-BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000  # milliseconds for which every copy stays
+BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000  # for which every backup stays
 MAX_BACKUP_BYTES: Final = 2 << 30
-"""Of all copies together, compressed: above it old ones go, and no new transcript is replaced."""
+"""Of all backups, compressed: above it old ones are removed, and no transcript is replaced."""
 
 
 class BackupStore(BlobStore):
-    """The folder of the copies. Its methods raise OSError where it cannot be used."""
+    """The folder of the backups. Its methods raise OSError if it cannot be used."""
 
     def __init__(self, state_folder: Path) -> None:
         super().__init__(state_folder / "backups")
 
     def back_up(self, path: Path, size: int) -> str:
-        """Copy a transcript's first bytes, and give the copy's name."""
+        """Copy a transcript's first bytes, and return the backup's name."""
         with open_regular_file(path) as file:
             return self.put(read_blocks(file, size), path.stem)
 
@@ -365,18 +353,18 @@ class BackupStore(BlobStore):
     def remove_old(
         self, receipts: Sequence[CompactionReceipt], needed_now: Collection[str], now_ms: int
     ) -> None:
-        """Remove copies beyond the limits, never one that a change still needs to be undone.
+        """Remove backups beyond the limits, never one that a change still needs to be undone.
 
-        Such are the copies of what was changed in place and not taken back whole, and of a
-        fork whose origin is gone or is no longer what it was; while there is room those of all
-        forks, for the client deletes old sessions. `receipts` are all there are.
+        Those are the backups of what was changed in place and not completely undone, and of a
+        fork whose origin is gone or has changed; while there is room those of all forks, because
+        the client deletes old sessions. `receipts` are all that exist.
         """
         kept = set(needed_now) | {each.backup for each in receipts if is_irreplaceable(each)}
         if self.total_bytes() <= MAX_BACKUP_BYTES:
             kept |= {each.backup for each in receipts if each.needs_backup}
             for session in {each.session_id for each in receipts}:
                 own = [each for each in receipts if each.session_id == session]
-                newest = sorted(own, key=lambda each: -each.at)[:BACKUPS_PER_SESSION]
+                newest = sorted(own, key=lambda receipt: -receipt.at)[:BACKUPS_PER_SESSION]
                 kept |= {each.backup for each in newest}
         kept |= {each.backup for each in receipts if now_ms - each.at <= BACKUP_RETENTION_MS}
         named = {each.backup for each in receipts if each.backup is not None}
@@ -403,10 +391,9 @@ def is_irreplaceable(receipt: CompactionReceipt) -> bool:
 def _split_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
     rest: list[bytes] = []
     for block in blocks:
-        *whole, last = block.split(b"\n")
-        for line in whole:
-            rest.append(line)
-            yield b"".join((*rest, b"\n"))
+        *lines, last = block.split(b"\n")
+        for line in lines:
+            yield b"".join((*rest, line, b"\n"))
             rest = []
         rest.append(last)
     if any(rest):
