@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from ..files.file_operations import (
     REPLACED_SUFFIX,
@@ -43,12 +43,10 @@ class WaitTimes:
     """How long to wait until nothing is written any more; seconds."""
 
     idle_s: float = 120.0  # since the last write (compaction 7.5, "live window")
-    quiet_s: float = 0.25
-    """After a file was replaced: a late write of the client's shows up in this time."""
+    quiet_s: float = 0.25  # after a file was replaced: a late write of the client's shows by then
     max_wait_s: float = 5.0  # for late writes to end
 
     def without_idle(self) -> WaitTimes:
-        """Ask for no time since the last write."""
         return replace(self, idle_s=0.0)
 
 
@@ -59,16 +57,15 @@ class CompactionTarget:
     session_id: str
     transcript: Path
     cwd: str | None
-    state_folder: Path  # our own folder for copies, receipts and locks
+    state_folder: Path  # our own folder for backups, receipts and locks
     read_entries: Callable[[Path], Sequence[Entry]]  # reads a transcript's entries
     find_holder: Callable[[str], str | None]
     """Returns what has a session open ("process 4711"), or None."""
     wait_times: WaitTimes = WaitTimes()
     is_known_closed: Callable[[str], bool] = lambda _: False
-    """Reports whether it is known that no client has a session open; False where nobody can tell,
-    and then only time shows it."""
-    automatic_reason: str | None = None
-    """Why ctxtop changes it by itself; None where a person asked."""
+    """Reports whether it is known that no client has a session open; if nobody can tell, only
+    the time since the last write shows it."""
+    automatic_reason: str | None = None  # why ctxtop changes it by itself; None if a person asked
 
     def resume_command(self, session_id: str) -> str:
         """Return the shell command that resumes a session, from the session's folder."""
@@ -76,13 +73,17 @@ class CompactionTarget:
         return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
 
 
+SESSION_LOCK_KIND: Final = "session"
+"""The kind of the lock of a transcript, which is named by its folder and session."""
+
+
 @contextmanager
 def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
     """Hold a session's lock, and with it that of its forks; it is released when a process ends.
 
-    It is held in our own folder, which all of the store share, and for the transcript, which
-    those of other stores may change too. Raises CompactionRefusedError where another process holds
-    one of them, OSError.
+    It is held in our own folder, which all users of the store share, and for the transcript,
+    which those of other stores may change too. Raises CompactionRefusedError if another process
+    holds one of them, OSError.
     """
     stored = target.state_folder / "locks" / f"{session_id}.lock"
     try:
@@ -94,14 +95,10 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
         ) from None
 
 
-SESSION_LOCK_KIND: Final = "session"
-"""The kind of the lock of a transcript, which is named by its folder and session."""
-
-
 def require_idle(target: CompactionTarget, path: Path, session_id: str, own_bytes: int = 0) -> None:
     """Raise CompactionRefusedError unless nothing can be writing to a session's file.
 
-    Of its first `ours` bytes, which ctxtop itself wrote, no call tells that a client is at work.
+    An open call in its first `own_bytes` bytes, which ctxtop wrote, is no sign of a client.
     """
     refusals = list(_activity_refusals(target, path, session_id, own_bytes))
     if refusals:
@@ -117,22 +114,25 @@ def _activity_refusals(
     holder = target.find_holder(session_id)
     if holder is not None:
         yield Refusal("open", f"the session is open in {holder}", END_OR_FORK)
-    least = 0.0 if target.is_known_closed(session_id) else target.wait_times.idle_s
+    min_age = 0.0 if target.is_known_closed(session_id) else target.wait_times.idle_s
     age = time.time() - path.lstat().st_mtime
-    if age < least:
+    if age < min_age:
         why = f"its transcript was written {max(age, 0):.0f} s ago"
-        yield Refusal("idle", why, f"wait until {least:.0f} s have passed, or make a fork")
+        yield Refusal("idle", why, f"wait until {min_age:.0f} s have passed, or make a fork")
     sent = visible_entries(target.read_entries(path))
-    results = {piece.tool_use_id for each in sent for piece in each.parts if is_result(piece)}
-    added = (each for each in sent if each.offset >= own_bytes)
-    calls = [piece for each in added for piece in each.parts if is_call(piece)]
-    waiting = [piece for piece in calls if piece.tool_use_id not in results]
-    if waiting:
-        why = f"its call of {waiting[-1].name} has no result yet"
+    results = {part.tool_use_id for entry in sent for part in entry.parts if is_result(part)}
+    open_calls = [
+        part
+        for entry in sent
+        for part in entry.parts
+        if entry.offset >= own_bytes and is_call(part) and part.tool_use_id not in results
+    ]
+    if open_calls:
+        why = f"its call of {open_calls[-1].name} has no result yet"
         yield Refusal("open-call", why, "resume it and let the call end, or make a fork")
     for agent in (path.with_suffix("") / AGENTS_FOLDER).glob("agent-*.jsonl"):
         age = time.time() - agent.lstat().st_mtime
-        if age < least:
+        if age < min_age:
             yield Refusal("agent", f"{agent.stem} was at work {max(age, 0):.0f} s ago", END_OR_FORK)
 
 
@@ -148,14 +148,8 @@ def _file_refusals(path: Path) -> Iterator[Refusal]:
         yield Refusal("file", f"{path} has another name too (a hard link)", "make a fork")
 
 
-_UNSUPPORTED_ERRORS: Final = frozenset(
-    {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM}
-)
-"""What file systems say that know no leases: then the watch alone has to do."""
-
-
 class WriteLease:
-    """A lease on an open file; None in the place of the descriptor where there is none."""
+    """A lease on an open file; `descriptor` is None if there is none."""
 
     def __init__(self, descriptor: int | None) -> None:
         self._descriptor = descriptor
@@ -178,7 +172,7 @@ class WriteLease:
 def write_lease(path: Path) -> Iterator[WriteLease]:
     """Hold a lease on a file.
 
-    Raises CompactionRefusedError where it is open for writing, OSError.
+    Raises CompactionRefusedError if it is open for writing, OSError.
     """
     with open_regular_file(path) as file:
         descriptor = file.fileno()
@@ -189,11 +183,17 @@ def write_lease(path: Path) -> Iterator[WriteLease]:
             lease.release()
 
 
+_UNSUPPORTED_ERRORS: Final = frozenset(
+    {errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EACCES, errno.EPERM}
+)
+"""Errors of file systems without leases: then only the watch for late writes protects."""
+
+
 def _take_lease(descriptor: int, path: Path) -> bool:
     if sys.platform != "linux":
         return False
     try:
-        # The signal that tells us would end the process; this one is passed over.
+        # The default signal would end the process; this one is ignored.
         fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
         fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
     except OSError as error:
@@ -209,23 +209,32 @@ def _take_lease(descriptor: int, path: Path) -> bool:
 
 
 _REPLACED_NAME: Final = re.compile(rf"\.(\d+){re.escape(REPLACED_SUFFIX)}$")
-"""How the second name of a file that is replaced ends."""
+"""End of the second name of a file that is replaced: with the size that it had."""
 
 
 def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: WaitTimes) -> None:
-    """Replace a file that is still as it was `seen`; the new file stands beside it.
+    """Replace a file that is still as it was `seen`; the new file is beside it.
 
-    Raises CompactionRefusedError where the file was written meanwhile or is being written: then it
-    is in its place, with every line. Raises OSError.
+    Raises CompactionRefusedError if the file was or is being written: then it is in its place,
+    with every line. Raises OSError.
     """
-    # Its name says what the file held when it was replaced: what is behind that came late.
+    # Its name holds the size that it had when it was replaced: what is behind that came late.
     old = temporary_path(target, f".{seen.st_size}{REPLACED_SUFFIX}")
     try:
         size = new.stat().st_size
         os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
         with write_lease(target) as lease:
             _replace_unwritten(new, target, old, seen, lease)
-            _require_quiet(old, target, size, _LateWriteWatch(lease, seen.st_size, wait_times))
+            sync_folder(target.parent)
+            if _sees_late_write(old, seen.st_size, lease, wait_times.quiet_s):
+                # Whoever waits to write to the old file continues now, and it is the transcript.
+                lease.release()
+                restore_replaced(old, target, size, wait_times)
+                raise refusal_error(
+                    RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
+                    "end that client; everything is as it was, and nothing it wrote is lost",
+                )  # fmt: skip
+            remove_if_present(old)
     except BaseException:
         remove_if_present(new)
         raise
@@ -246,32 +255,10 @@ def _replace_unwritten(
         raise
 
 
-class _LateWriteWatch(NamedTuple):
-    """What tells that somebody still writes to the file that was replaced."""
-
-    lease: WriteLease
-    size: int  # of that file, bytes
-    wait_times: WaitTimes
-
-
-def _require_quiet(old: Path, target: Path, size: int, watch: _LateWriteWatch) -> None:
-    sync_folder(target.parent)
-    if _sees_late_write(old, watch):
-        # Who waits to write to the old file goes on now, and it is the transcript again.
-        watch.lease.release()
-        restore_replaced(old, target, size, watch.wait_times)
-        raise refusal_error(
-            RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
-            "end that client; everything is as it was, and nothing it wrote is lost",
-        )  # fmt: skip
-    remove_if_present(old)
-
-
-def is_unchanged(one: os.stat_result, other: os.stat_result) -> bool:
+def is_unchanged(first: os.stat_result, second: os.stat_result) -> bool:
     """Whether a file was neither replaced nor written between two `stat` calls."""
-    return (one.st_dev, one.st_ino, one.st_size, one.st_mtime_ns) == (
-        other.st_dev, other.st_ino, other.st_size, other.st_mtime_ns,
-    )  # fmt: skip
+    names = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
+    return all(getattr(first, name) == getattr(second, name) for name in names)
 
 
 def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) -> None:
@@ -290,35 +277,31 @@ def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) 
 
 
 def recover_leftovers(target: Path) -> None:
-    """Clear up beside a transcript what a process that was killed left there.
+    """Remove what a process that was killed left beside a transcript.
 
-    What the file that was replaced gained afterwards is added to the new one.
+    What a replaced file gained afterwards is appended to the new one.
     """
     for path in target.parent.glob(f".{target.name}.*{TEMPORARY_SUFFIX}"):
         if path.is_symlink() or not path.is_file():
             continue
         size = _REPLACED_NAME.search(path.name)
         if size and target.exists():
-            _append_late_lines(path, int(size[1]), target)
+            with open_regular_file(path) as file:
+                if os.fstat(file.fileno()).st_ino != target.stat().st_ino:
+                    _append(target, _read_tail(file.fileno(), int(size[1])))
         remove_if_present(path)
 
 
-def _append_late_lines(old: Path, size: int, target: Path) -> None:
-    with open_regular_file(old) as file:
-        if os.fstat(file.fileno()).st_ino != target.stat().st_ino:
-            _append(target, _read_tail(file.fileno(), size))
-
-
-def _sees_late_write(path: Path, watch: _LateWriteWatch) -> bool:
-    """Whether the file is written, or a writer waits for it, within `quiet_s` seconds."""
-    deadline = time.monotonic() + watch.wait_times.quiet_s
+def _sees_late_write(path: Path, size: int, lease: WriteLease, quiet_s: float) -> bool:
+    """Whether a file is written, or a writer waits for it, within `quiet_s` seconds."""
+    deadline = time.monotonic() + quiet_s
     while True:
-        if watch.lease.has_waiting_writer or path.stat().st_size != watch.size:
+        if lease.has_waiting_writer or path.stat().st_size != size:
             return True
         left = deadline - time.monotonic()
         if left <= 0:
             return False
-        time.sleep(min(left, watch.wait_times.quiet_s / 10))
+        time.sleep(min(left, quiet_s / 10))
 
 
 def _wait_until_quiet(descriptor: int, wait_times: WaitTimes) -> None:

@@ -1,4 +1,4 @@
-"""A transcript's lines after some operations or under a new id; other lines keep every byte."""
+"""A transcript's lines after some operations or under a new id, and the files beside a fork."""
 
 from __future__ import annotations
 
@@ -24,25 +24,21 @@ from ..files.file_operations import (
     write_temporary,
 )
 from ..files.json_spans import JsonPointerError, JsonSpan, find_span, member_spans, replace_spans
+from ..transcript import line_decoder
 from ..transcript.conversation import Entry, PartKind
-from ..transcript.line_decoder import (
-    NotJsonError,
-    TranscriptLine,
-    UnexpectedShapeError,
-    decode_line,
-)
+from ..transcript.line_decoder import TranscriptLine
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, edits_of
 
 
 class EditMismatchError(ValueError):
-    """The line is not the one that the edit was made for, or two edits are in each other's way."""
+    """The line is not the one that the edit was made for, or two edits overlap."""
 
 
 class RewrittenLine(msgspec.Struct, frozen=True):
     """A line of the file as it will be, and the one that it comes from; with their line ends."""
 
-    before: bytes | None  # none for a line that is added
-    after: bytes | None  # none for a line that is left out
+    before: bytes | None  # None for a line that is added
+    after: bytes | None  # None for a line that is removed
     replacements: tuple[ReplaceValue, ...] = ()
 
 
@@ -51,12 +47,11 @@ def unchanged_line(line: bytes) -> bytes:
 
 
 class LineTransform(msgspec.Struct, frozen=True):
-    """How lines stand in the file that is written: as they are, or under a fork's id."""
+    """How lines are written: as they are, or under a fork's id."""
 
     transform_existing: Callable[[bytes], bytes] = unchanged_line
     transform_added: Callable[[bytes], bytes] = unchanged_line
-    trailing_lines: tuple[bytes, ...] = ()
-    """Lines that stand behind all others, with their line ends."""
+    trailing_lines: tuple[bytes, ...] = ()  # behind all others, with their line ends
 
 
 NO_TRANSFORM: Final = LineTransform()
@@ -69,35 +64,26 @@ def rewrite_lines(
 
     Only b"\n" ends a line.
     """
-    by_line: dict[int, list[ReplaceValue | RemoveLine]] = {}
+    edits: dict[int, list[ReplaceValue | RemoveLine]] = {}
     added: list[AppendLine] = []
     for edit in edits_of(operations):
         if isinstance(edit, AppendLine):
             added.append(edit)
         else:
-            by_line.setdefault(edit.line, []).append(edit)
-    ended = True
+            edits.setdefault(edit.line, []).append(edit)
+    is_ended = True
     for number, line in enumerate(lines, 1):
-        edits = by_line.pop(number, None)
-        if edits is None:
-            whole = transform.transform_existing(line)
-            found = RewrittenLine(whole, whole)
-        else:
-            found = _rewrite_line(line, edits, transform.transform_existing)
-        # A last line that is left out leaves the line end of the one before it.
-        ended = found.after is None or found.after.endswith(b"\n")
-        yield found
-    if by_line:
-        raise EditMismatchError(f"line {min(by_line)} is not there")
-    for edit in added:
+        rewritten = _rewrite_line(line, edits.pop(number, ()), transform.transform_existing)
+        # A last line that is removed leaves the line end of the one before it.
+        is_ended = rewritten.after is None or rewritten.after.endswith(b"\n")
+        yield rewritten
+    if edits:
+        raise EditMismatchError(f"line {min(edits)} is not there")
+    appended = (transform.transform_added(appended_line(edit)) for edit in added)
+    for line in (*appended, *transform.trailing_lines):
         # A torn last line stays as it is, and the next one begins behind it.
-        yield RewrittenLine(
-            None, (b"" if ended else b"\n") + transform.transform_added(appended_line(edit))
-        )
-        ended = True
-    for line in transform.trailing_lines:
-        yield RewrittenLine(None, (b"" if ended else b"\n") + line)
-        ended = True
+        yield RewrittenLine(None, line if is_ended else b"\n" + line)
+        is_ended = True
 
 
 def lines_after(lines: Iterable[RewrittenLine]) -> Iterator[bytes]:
@@ -112,35 +98,37 @@ def appended_line(edit: AppendLine) -> bytes:
     """
     try:
         line = edit.text.encode()
-        whole = isinstance(json.loads(line), dict) and b"\n" not in line
+        is_valid = isinstance(json.loads(line), dict) and b"\n" not in line
     except ValueError as error:
         raise EditMismatchError(f"the line to add is no JSON: {error}") from error
-    if not whole:
+    if not is_valid:
         raise EditMismatchError("the line to add is no JSON object on one line")
     return line + b"\n"
 
 
 def decode_appended_lines(operation: Operation) -> Iterator[TranscriptLine]:
-    """Yield the lines that an operation appends; one that cannot be read is left out."""
+    """Yield the readable lines that an operation appends."""
     for edit in operation.edits:
         if isinstance(edit, AppendLine):
-            with suppress(NotJsonError, UnexpectedShapeError):
-                yield decode_line(edit.text.encode())
+            with suppress(line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+                yield line_decoder.decode_line(edit.text.encode())
 
 
 def _rewrite_line(
     line: bytes, edits: Sequence[ReplaceValue | RemoveLine], transform: Callable[[bytes], bytes]
 ) -> RewrittenLine:
+    before = transform(line)
+    if not edits:
+        return RewrittenLine(before, before)
     body = line.removesuffix(b"\n")
     digest = hashlib.sha256(body).hexdigest()
-    wrong = next((edit for edit in edits if edit.sha256 != digest), None)
-    if wrong is not None:
-        raise EditMismatchError(f"line {wrong.line} is another one than the plan was made for")
-    replaced = tuple(edit for edit in edits if isinstance(edit, ReplaceValue))
-    if len(replaced) < len(edits):
-        return RewrittenLine(transform(line), None)
-    new = apply_replacements(body, replaced) + line[len(body) :]
-    return RewrittenLine(transform(line), transform(new), replaced)
+    if any(edit.sha256 != digest for edit in edits):
+        raise EditMismatchError(f"line {edits[0].line} is another one than the plan was made for")
+    replacements = tuple(edit for edit in edits if isinstance(edit, ReplaceValue))
+    if len(replacements) < len(edits):
+        return RewrittenLine(before, None)
+    new = apply_replacements(body, replacements) + line[len(body) :]
+    return RewrittenLine(before, transform(new), replacements)
 
 
 def apply_replacements(body: bytes, edits: Sequence[ReplaceValue]) -> bytes:
@@ -166,9 +154,8 @@ def _new_value(edit: ReplaceValue) -> bytes:
     return value
 
 
-MAX_TITLE_CHARS: Final = 100  # of a first prompt that stands for a title (client 2.1.329)
+MAX_TITLE_CHARS: Final = 100  # of a first prompt that serves as a title (client 2.1.329)
 _TITLE_LINE: Final = re.compile(rb'\{"type":\s*"(custom-title|ai-title)"')
-
 _COMPACTED_SUFFIX: Final = re.compile(r" \(compacted(?: (\d+))?\)$")
 
 
@@ -185,18 +172,15 @@ def fork_title(transcript: Path, entries: Sequence[Entry]) -> str | None:
 
 
 def title_lines(title: str | None, session_id: str) -> tuple[bytes, ...]:
-    """Write the two lines by which the client learns a title: for its list, and its prompt."""
+    """Write the two lines from which the client reads a title: for its list, and its prompt."""
     if title is None:
         return ()
-    return tuple(
-        json.dumps(
-            {"type": type_, name: title, "sessionId": session_id},
-            ensure_ascii=False,
-            separators=(",", ":"),
-        ).encode("utf-8", "backslashreplace")
-        + b"\n"
+    lines = (
+        {"type": type_, name: title, "sessionId": session_id}
         for type_, name in (("custom-title", "customTitle"), ("agent-name", "agentName"))
     )
+    texts = (json.dumps(line, ensure_ascii=False, separators=(",", ":")) for line in lines)
+    return tuple(text.encode("utf-8", "backslashreplace") + b"\n" for text in texts)
 
 
 def _recorded_title(lines: Iterable[bytes]) -> str | None:
@@ -204,26 +188,25 @@ def _recorded_title(lines: Iterable[bytes]) -> str | None:
     custom = made = None
     for data in lines:
         if _TITLE_LINE.match(data):
-            with suppress(NotJsonError, UnexpectedShapeError):
-                line = decode_line(data)
+            with suppress(line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
+                line = line_decoder.decode_line(data)
                 custom = " ".join((line.custom_title or "").split()) or custom
                 made = " ".join((line.ai_title or "").split()) or made
     return custom or made
 
 
 def _first_prompt(entries: Sequence[Entry]) -> str | None:
-    said = (
-        " ".join(piece.text.split())
-        for each in entries
-        for piece in each.parts
-        if piece.kind is PartKind.PROMPT and not each.sidechain
+    prompts = (
+        " ".join(part.text.split())
+        for entry in entries
+        for part in entry.parts
+        if part.kind is PartKind.PROMPT and not entry.sidechain
     )
-    return next((text[:MAX_TITLE_CHARS].rstrip() for text in said if text), None)
+    return next((text[:MAX_TITLE_CHARS].rstrip() for text in prompts if text), None)
 
 
 AGENTS_FOLDER: Final = "subagents"
 RESULTS_FOLDER: Final = "tool-results"
-PROJECTS_FOLDER: Final = "projects"
 HISTORY_FOLDER: Final = "file-history"
 """Folder of Claude Code's own folder: one folder a session, one file a version."""
 
@@ -233,58 +216,55 @@ def fork_transform(session_id: str, new_id: str, title: str | None = None) -> Li
 
     A last line without a line end gets one: else the client would write its next line into it.
     """
-    own, of = json.dumps(new_id).encode(), json.dumps(session_id).encode()
+    own, origin_id = json.dumps(new_id).encode(), json.dumps(session_id).encode()
 
     def added(line: bytes) -> bytes:
         return _with_members(line, member_spans(line), {"sessionId": own})
 
-    def kept(line: bytes) -> bytes:
+    def existing(line: bytes) -> bytes:
         line = line if line.endswith(b"\n") else line + b"\n"
         try:
-            found = member_spans(line)
+            spans = member_spans(line)
         except JsonPointerError:
             return line
-        if "sessionId" not in found:
+        if "sessionId" not in spans:
             return line
-        if "uuid" not in found:
-            return _with_members(line, found, {"sessionId": own})
-        uuid = line[found["uuid"].start : found["uuid"].end]
-        origin = b'{"sessionId":' + of + b',"messageUuid":' + uuid + b"}"
-        if "forkedFrom" in found:
-            return _with_members(line, found, {"sessionId": own, "forkedFrom": origin})
-        return _with_members(line, found, {"sessionId": own + b',"forkedFrom":' + origin})
+        if "uuid" not in spans:
+            return _with_members(line, spans, {"sessionId": own})
+        uuid = line[spans["uuid"].start : spans["uuid"].end]
+        origin = b'{"sessionId":' + origin_id + b',"messageUuid":' + uuid + b"}"
+        if "forkedFrom" in spans:
+            return _with_members(line, spans, {"sessionId": own, "forkedFrom": origin})
+        return _with_members(line, spans, {"sessionId": own + b',"forkedFrom":' + origin})
 
-    return LineTransform(kept, added, title_lines(title, new_id))
+    return LineTransform(existing, added, title_lines(title, new_id))
 
 
-def _with_members(line: bytes, found: dict[str, JsonSpan], new: dict[str, bytes]) -> bytes:
-    return replace_spans(line, [(found[name], new[name]) for name in new.keys() & found.keys()])
+def _with_members(line: bytes, spans: dict[str, JsonSpan], new: dict[str, bytes]) -> bytes:
+    return replace_spans(line, [(spans[name], new[name]) for name in new.keys() & spans.keys()])
 
 
 def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path | None:
     """Copy a session's agents and large results to its fork's folder; return it, if there is one.
 
-    The copies are the fork's own: an agent that goes on there writes into its own file. Links
+    The copies are the fork's own: an agent that continues there writes into its own file. Links
     and whatever is no regular file are left out. Raises OSError.
     """
-    source = transcript.with_suffix("")
-    target = transcript.with_name(fork_id)
-    if source.is_symlink() or not any(
-        (source / name).is_dir() for name in (AGENTS_FOLDER, RESULTS_FOLDER)
-    ):
+    source, target = transcript.with_suffix(""), transcript.with_name(fork_id)
+    folders = [source / name for name in (AGENTS_FOLDER, RESULTS_FOLDER)]
+    if source.is_symlink() or not any(folder.is_dir() for folder in folders):
         return None
     target.mkdir(FOLDER_MODE)
     rewrite = fork_transform(session_id, fork_id).transform_existing
-    for name in (AGENTS_FOLDER, RESULTS_FOLDER):
-        for path in _regular_files(source / name):
-            copy = target / path.relative_to(source)
-            make_private_folder(copy.parent)
-            with open_regular_file(path) as file:
-                lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
-                temporary = write_temporary(copy, lines)
-                status = os.fstat(file.fileno())
-                os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
-            temporary.replace(copy)
+    for path in (path for folder in folders for path in _regular_files(folder)):
+        copy = target / path.relative_to(source)
+        make_private_folder(copy.parent)
+        with open_regular_file(path) as file:
+            lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
+            temporary = write_temporary(copy, lines)
+            status = os.fstat(file.fileno())
+            os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
+        temporary.replace(copy)
     sync_folder(target.parent)
     return target
 
@@ -293,7 +273,7 @@ def link_file_history(transcript: Path, new_id: str) -> Path | None:
     """Link the client's copies of edited files for a fork; return the folder, if there is one.
 
     The client's branch command links them too: a copy has a version in its name, and is never
-    written again. A fork without them could not go back in its files. Raises OSError.
+    written again. A fork without them could not rewind its files. Raises OSError.
     """
     source = file_history_folder(transcript)
     if source is None or source.is_symlink() or not source.is_dir():
@@ -309,10 +289,10 @@ def link_file_history(transcript: Path, new_id: str) -> Path | None:
 
 
 def file_history_folder(transcript: Path) -> Path | None:
-    """Return the folder of a session's file history; None where no such folder can be trusted."""
+    """Return the folder of a session's file history; None if no such folder can be trusted."""
     projects = transcript.parent.parent
     history = projects.with_name(HISTORY_FOLDER)
-    if projects.name != PROJECTS_FOLDER or history.is_symlink():
+    if projects.name != "projects" or history.is_symlink():
         return None
     return history / transcript.stem
 
@@ -320,18 +300,13 @@ def file_history_folder(transcript: Path) -> Path | None:
 def remove_fork_files(fork: Path) -> None:
     """Remove what was copied and linked for a fork that did not come about."""
     for folder in (fork.with_suffix(""), file_history_folder(fork)):
-        if folder is not None:
-            _remove_folder(folder)
-
-
-def _remove_folder(folder: Path) -> None:
-    if folder.is_symlink() or not folder.is_dir():
-        return
-    for path in _regular_files(folder):
-        remove_if_present(path)
-    folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
-    for each in (*folders, folder):
-        each.rmdir()
+        if folder is None or folder.is_symlink() or not folder.is_dir():
+            continue
+        for path in _regular_files(folder):
+            remove_if_present(path)
+        folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
+        for each in (*folders, folder):
+            each.rmdir()
 
 
 def _regular_files(folder: Path) -> Iterator[Path]:

@@ -27,11 +27,11 @@ _IDENTITY: Final = (
 _MESSAGE_IDENTITY: Final = ("id", "role", "type", "model")
 _BLOCK_IDENTITY: Final = ("id", "tool_use_id", "name", "is_error")
 _REPLACEMENT_TYPES: Final = frozenset({"text", *MEDIA_BLOCKS})
-"""Types of blocks that may stand in each other's place: an image goes, a word about it comes."""
+"""Types of blocks that may replace each other: an image, or a text about it."""
 
 
 def check_identity(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
-    """V4: who a line is, and which calls and results it holds, stays."""
+    """V4: a line's ids, and which calls and results it holds, stay."""
     for name in _IDENTITY:
         if before.get(name) != after.get(name):
             return f"{name} changed"
@@ -54,21 +54,28 @@ def check_types(before: JsonObject, after: JsonObject, _level: Severity) -> str 
             return f"the content of result {name} has another JSON type"
     if type(before.get("toolUseResult")) is not type(after.get("toolUseResult")):
         return "toolUseResult has another JSON type"
+    inputs = {block.get("id"): block.get("input") for block in _blocks(before)}
     for block in _blocks(after):
         if block.get("type") == "tool_use" and not isinstance(block.get("input"), dict):
             return "a call's input is no object"
-    return _same_keys(before, after)
+    for block in _blocks(after):
+        old_input, new_input = inputs.get(block.get("id")), block.get("input")
+        if isinstance(old_input, dict) and isinstance(new_input, dict):
+            lost = old_input.keys() - new_input.keys()
+            if lost:
+                return f"call {block.get('id')} lost {', '.join(sorted(lost))}"
+    return None
 
 
 def check_not_empty(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
-    """V9: nothing is left empty that the API wants filled."""
+    """V9: nothing becomes empty that the API wants filled."""
     if _is_empty(after) and not _is_empty(before):
         return "a message or a text is left empty"
     return None
 
 
 def check_thinking(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
-    """V10: thinking goes as a whole or stays as it is."""
+    """V10: thinking is removed as a whole or stays as it is."""
     known = [block for block in _blocks(before) if block.get("type") in THINKING_BLOCKS]
     for block in _blocks(after):
         if block.get("type") in THINKING_BLOCKS and block not in known:
@@ -77,21 +84,22 @@ def check_thinking(before: JsonObject, after: JsonObject, _level: Severity) -> s
 
 
 def check_prompt(before: JsonObject, after: JsonObject, level: Severity) -> str | None:
-    """V14: a person's words stay, unless prose was asked to go."""
+    """V14: a person's words stay, unless the plan's level includes prose."""
     if level >= Severity.PROSE or before.get("type") != "user":
         return None
     old, new = [*_texts(before)], [*_texts(after)]
     if not any(map(_is_not_blank, old)):
-        # Nothing was said: recovery puts a placeholder there.
+        # There were no words: recovery fills in a placeholder.
         return None
-    same = len(old) == len(new) and not any(
+    if len(old) == len(new) and not any(
         was != now and _is_not_blank(was) for was, now in zip(old, new, strict=True)
-    )
-    return None if same else "a person's words changed"
+    ):
+        return None
+    return "a person's words changed"
 
 
-def _is_not_blank(words: object) -> bool:
-    return bool(str(words or "").strip())
+def _is_not_blank(text: object) -> bool:
+    return bool(str(text or "").strip())
 
 
 def check_characters(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
@@ -108,11 +116,8 @@ def check_block_types(before: JsonObject, after: JsonObject, _level: Severity) -
     if len(old) != len(new):
         return None
     for was, now in zip(old, new, strict=True):
-        if (
-            was != now
-            and not (was in MEDIA_BLOCKS and now in _REPLACEMENT_TYPES)
-            and was not in THINKING_BLOCKS
-        ):
+        is_replaced_image = was in MEDIA_BLOCKS and now in _REPLACEMENT_TYPES
+        if was != now and not is_replaced_image and was not in THINKING_BLOCKS:
             return f"a block of {was} became one of {now}"
     return None
 
@@ -158,15 +163,6 @@ def _result_contents(line: JsonObject) -> dict[str, object]:
     }
 
 
-def _same_keys(before: JsonObject, after: JsonObject) -> str | None:
-    inputs = {block.get("id"): block.get("input") for block in _blocks(before)}
-    for block in _blocks(after):
-        old, new = inputs.get(block.get("id")), block.get("input")
-        if isinstance(old, dict) and isinstance(new, dict) and old.keys() - new.keys():
-            return f"call {block.get('id')} lost {', '.join(sorted(old.keys() - new.keys()))}"
-    return None
-
-
 def _is_empty(line: JsonObject) -> bool:
     content = _content(line)
     if content in ("", []):
@@ -193,11 +189,11 @@ def _has_surrogate(value: object) -> bool:
 
 
 GROWTH_ALLOWANCE_BYTES: Final = 4096
-"""What one operation may add to a file that it is to make smaller (V17)."""
+"""Bytes that one operation may add to a file that it is to make smaller (V17)."""
 
 PASSED_CHECKS: Final = (*(f"V{number}" for number in range(1, 25)),)
-"""Checks that a receipt names: all of these were passed. V21 to V24 are those of the whole file:
-`apply` runs the last three, and `undo` runs V21 once more when it takes a plan back."""
+"""The checks that a receipt names: all of these were passed. V21 to V24 are about the whole
+file: `apply` runs the last three, and `undo` runs V21 once more when it undoes a plan."""
 
 _STATE_LINE: Final = re.compile(
     rb'\{"type":"(permission-mode|mode|last-prompt|ai-title|custom-title|pr-link|worktree-state)"'
@@ -206,9 +202,7 @@ _STATE_LINE: Final = re.compile(
 
 _SIDECAR_FOLDERS: Final = (b"/tool-results/", b"/subagents/")
 _SIDECAR: Final = re.compile(rb"""/[^\s"'<>|\\]*/(?:tool-results|subagents)/[^\s"'<>|\\]+\.\w+""")
-"""Paths of files beside a transcript, as a result names them whose text is kept there."""
-
-_FIX: Final = "the file is as it was; leave this operation out, or report it"
+"""Paths of files beside a transcript, as a result names them whose text is stored there."""
 
 
 def verify_lines(
@@ -216,33 +210,37 @@ def verify_lines(
 ) -> Iterator[Refusal]:
     """Compare a written file with what it should be, line by line."""
     level = max((each.level for each in operations), default=Severity.FILE_ONLY)
-    singles: dict[bytes, bytes] = {}
+    state_lines: dict[bytes, bytes] = {}
     named: set[bytes] = set()
     size, before, appended = 0, 0, 0
     with open_regular_file(path) as file:
         for line in lines:
             before += len(line.before or b"")
-            _remember_state_line(singles, line.before)
+            state = _STATE_LINE.match(line.before or b"")
+            if state and line.before:
+                state_lines[state[1]] = line.before
             named |= sidecar_paths(line.before)
             if line.after is None:
                 continue
-            found = file.read(len(line.after))
-            if found != line.after:
+            written = file.read(len(line.after))
+            if written != line.after:
                 yield _failed_check("V3", "a line does not stand in the file as it should")
                 return
-            size += len(found)
+            size += len(written)
             if line.before is None or line.replacements:
-                yield from _verify_sidecars(sidecar_paths(found) - named)
+                yield from _verify_sidecars(sidecar_paths(written) - named)
             if line.before is None:
-                appended += len(found)
-            elif line.replacements:
+                appended += len(written)
+                continue
+            if line.replacements:
                 yield from _verify_edit(line, level)
-            if line.before is not None:
-                _confirm_state_line(singles, found)
+            state = _STATE_LINE.match(written)
+            if state and state_lines.get(state[1]) == written:
+                del state_lines[state[1]]
         if file.read(1):
             yield _failed_check("V2", "the file has more lines than it should")
-    if singles and level is not Severity.CUT:
-        kind = next(iter(singles)).decode()
+    if state_lines and level is not Severity.CUT:
+        kind = next(iter(state_lines)).decode()
         yield _failed_check("V12", f"the last line of {kind} is gone or changed")
     if size > before + appended + GROWTH_ALLOWANCE_BYTES * len(operations):
         yield _failed_check("V17", f"the file grew from {before:,} to {size:,} bytes")
@@ -251,11 +249,11 @@ def verify_lines(
 def verify_visible_messages(
     before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
 ) -> Iterator[Refusal]:
-    seen = compare_transcripts(before, after, operations)
+    comparison = compare_transcripts(before, after, operations)
     for code, check in MESSAGE_CHECKS:
-        wrong = check(seen)
-        if wrong:
-            yield _failed_check(code, wrong)
+        failure = check(comparison)
+        if failure:
+            yield _failed_check(code, failure)
 
 
 def _verify_edit(line: RewrittenLine, level: Severity) -> Iterator[Refusal]:
@@ -269,19 +267,19 @@ def _verify_edit(line: RewrittenLine, level: Severity) -> Iterator[Refusal]:
         yield _failed_check("V1", f"line {number} is no JSON object")
         return
     for code, check in LINE_CHECKS:
-        wrong = check(old, new, level)
-        if wrong:
-            yield _failed_check(code, f"line {number}: {wrong}")
+        failure = check(old, new, level)
+        if failure:
+            yield _failed_check(code, f"line {number}: {failure}")
     if undo_line_edits(line) != line.before:
         yield _failed_check("V21", f"line {number} cannot be taken back byte for byte")
     if repeat_line_edits(line) != line.after:
         yield _failed_check("V22", f"line {number} would change once more")
 
 
-def _verify_sidecars(named: Iterable[bytes]) -> Iterator[Refusal]:
-    for path in sorted(named):
-        if not Path(os.fsdecode(path)).is_file():
-            yield _failed_check("V20", f"{os.fsdecode(path)!r} would be named, which is not there")
+def _verify_sidecars(paths: Iterable[bytes]) -> Iterator[Refusal]:
+    for path in map(os.fsdecode, sorted(paths)):
+        if not Path(path).is_file():
+            yield _failed_check("V20", f"{path!r} would be named, which is not there")
 
 
 def sidecar_paths(line: bytes | None) -> set[bytes]:
@@ -309,12 +307,9 @@ def undo_line_edits(line: RewrittenLine) -> bytes:
     Raises JsonPointerError.
     """
     before, after = line.before or b"", line.after or b""
+    pointers = [edit.pointer for edit in line.replacements]
     return replace_spans(
-        after,
-        [
-            (find_span(after, each.pointer), read_value(before, each.pointer))
-            for each in line.replacements
-        ],
+        after, [(find_span(after, pointer), read_value(before, pointer)) for pointer in pointers]
     )
 
 
@@ -325,17 +320,5 @@ def repeat_line_edits(line: RewrittenLine) -> bytes:
     return apply_replacements(body, line.replacements) + after[len(body) :]
 
 
-def _remember_state_line(singles: dict[bytes, bytes], line: bytes | None) -> None:
-    found = _STATE_LINE.match(line or b"")
-    if found and line:
-        singles[found[1]] = line
-
-
-def _confirm_state_line(singles: dict[bytes, bytes], line: bytes) -> None:
-    found = _STATE_LINE.match(line)
-    if found and singles.get(found[1]) == line:
-        del singles[found[1]]
-
-
 def _failed_check(code: str, why: str) -> Refusal:
-    return Refusal(code, why, _FIX)
+    return Refusal(code, why, "the file is as it was; leave this operation out, or report it")
