@@ -23,7 +23,7 @@ from ..files.file_operations import (
     write_temporary,
 )
 from ..files.json_spans import JsonPointerError, member_spans, read_value, replace_value
-from ..transcript.parent_chain import nearest_remaining
+from ..transcript.visible_messages import nearest_remaining
 from . import rewritten_lines
 from .apply import begins_with_version, commit, recover_interrupted
 from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock

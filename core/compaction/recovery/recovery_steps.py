@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from ...measure.trigger import OUTPUT_RESERVE
 from ...transcript.conversation import Entry, PartKind, Role, group_messages
-from ...transcript.parent_chain import follow_chain
-from ...transcript.visible_messages import visible_entries
+from ...transcript.visible_messages import follow_chain, visible_entries
 from .. import edit_builder, plan
 from ..edit_builder import CONTENT_POINTER, OperationReason, resolve_pointer
 from ..plan import CompactionPlan, Operation, Refusal, RemoveLine, ReplaceValue, Severity
