@@ -12,17 +12,17 @@ import msgspec
 from msgspec.structs import replace
 
 from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
-from ...core.measure.composition import MAX_ITEMS, Composition, break_down_context, tool_call_name
-from ...core.measure.context_parts import (
-    CachedPartCounter,
+from ...core.measure.composition import (
+    MAX_ITEMS,
+    Composition,
     CompositionSource,
     ContextContent,
     ContextPart,
-    PartCounter,
-    ThinkingTokens,
+    break_down_context,
     context_parts,
-    measure_thinking,
+    tool_call_name,
 )
+from ...core.measure.tokens import CachedPartCounter, PartCounter, ThinkingTokens, measure_thinking
 from ...core.model.context import ContextState, tokens_in_use
 from ...core.model.session import stored_token_counts
 from ...core.store.queries import context_queries, session_queries

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 from msgspec.structs import replace
 
-from ..measure.context_parts import PartCounter, measure_thinking
+from ..measure.tokens import PartCounter, measure_thinking
 from ..transcript.conversation import (
     Entry,
     MessagePart,

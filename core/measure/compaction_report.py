@@ -32,7 +32,7 @@ from ..transcript.conversation import (
 )
 from ..transcript.visible_messages import reannounced_attachments, visible_entries
 from .composition import TOOLS_OVERHEAD_TOKENS
-from .context_parts import PartCounter
+from .tokens import PartCounter
 
 if TYPE_CHECKING:
     from ..store.log_records import AnswerItemRecord

@@ -1,24 +1,185 @@
-"""What fills a context: its tokens by category, and its largest items by name."""
+"""What fills a context: its tokens by category, its largest items, and which are superseded."""
 
 from __future__ import annotations
 
 import heapq
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
-from ..transcript.conversation import MessagePart, PartKind, decode_tool_input
-from .context_parts import (
-    CachedPartCounter,
-    CompositionSource,
-    ContextContent,
-    ContextPart,
-    PartCounter,
-    find_superseded,
+from ..transcript.conversation import (
+    RESULT_KINDS,
+    Entry,
+    MessagePart,
+    PartKind,
+    decode_tool_input,
 )
+from ..transcript.line_types import EDIT_TOOLS
+from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
+
+
+class CompositionSource(StrEnum):
+    """How the content of the request is known."""
+
+    REQUESTS = "requests"  # the client recorded what it sent
+    PROJECTION = "projection"  # put together from the transcript, as the client would on a resume
+
+
+class ContextPart(msgspec.Struct, frozen=True):
+    """A message part in a context."""
+
+    content: MessagePart
+    line: int | None = None  # of the transcript, from 1; None if no conversation line holds it
+    tokens: int | None = None  # if known without counting: of thinking, whose text is not kept
+    measured: bool = False  # the API reported these tokens
+
+
+class ContextContent(msgspec.Struct, frozen=True):
+    """The parts of a context, and what precedes the conversation."""
+
+    parts: tuple[ContextPart, ...]
+    later: tuple[ContextPart, ...] = ()  # added after the measured request
+    system: tuple[str, ...] = ()
+    tools: tuple[tuple[str, str], ...] = ()  # name and whole schema as JSON
+    overhead_tokens: int | None = None  # system prompt and tools, if only their size is known
+    measured_tokens: int | None = None  # by the API; None if none was measured since a boundary
+    estimated_tokens: int | None = None  # of the whole context, if known apart from its parts
+    source: CompositionSource = CompositionSource.PROJECTION
+
+
+def context_parts(
+    entries: Iterable[Entry], thinking: Mapping[str | None, ThinkingTokens]
+) -> list[ContextPart]:
+    """Split a conversation's entries into parts; `thinking` comes from `measure_thinking`."""
+    parts: list[ContextPart] = []
+    for entry in entries:
+        own = thinking.get(entry.message_id)
+        for part in entry.parts:
+            if own is None or part.kind is not PartKind.THINKING:
+                parts.append(ContextPart(part, entry.line))
+            else:
+                parts.append(ContextPart(part, entry.line, own.tokens, own.measured))
+    return parts
+
+
+MIN_REPEATED_CHARS: Final = 200  # a shorter text that occurs twice is chance (compaction.md 1.4)
+
+
+class ReadRange(msgspec.Struct):
+    """The lines that a Read asks for, from 1; without a limit to the end of the file."""
+
+    offset: float | None = None
+    limit: float | None = None
+
+    def covers(self, other: ReadRange) -> bool:
+        return self._start <= other._start and self._end >= other._end
+
+    @property
+    def _start(self) -> float:
+        return self.offset or 1
+
+    @property
+    def _end(self) -> float:
+        return math.inf if self.limit is None else self._start + self.limit
+
+
+def parse_read_range(text: str) -> ReadRange:
+    """Parse the input of a Read; a malformed one reads the whole file."""
+    try:
+        return msgspec.json.decode(text, type=ReadRange)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ReadRange()
+
+
+class _FileAccess(msgspec.Struct, frozen=True):
+    """A successful call that touched a file."""
+
+    call: int  # places of the call and of its result among the parts
+    result: int
+    tool: str
+    line: int | None
+    range: ReadRange
+
+    def why_superseded(self, later: _FileAccess) -> str | None:
+        if later.tool == "Write":
+            return f"overwritten at line {later.line}"
+        if self.tool != "Read":
+            return None
+        if later.tool in EDIT_TOOLS:
+            return f"edited at line {later.line}"
+        if later.tool == "Read" and later.range.covers(self.range):
+            return f"read again at line {later.line}"
+        return None
+
+
+def find_superseded(parts: Sequence[ContextPart]) -> dict[int, str]:
+    """Map the index of each superseded part to what superseded it, and at which line.
+
+    A Read is superseded by a Read of the same lines or more, and by any change of its file; a
+    Write by the next one; a result by a later result of the same call, or by the same text.
+    """
+    calls: dict[str | None, int] = {
+        part.content.tool_use_id: place
+        for place, part in enumerate(parts)
+        if part.content.kind is PartKind.TOOL_INPUT and part.content.tool_use_id
+    }
+    return _repeated_texts(parts) | _repeated_calls(parts, calls) | _superseded_files(parts, calls)
+
+
+def _superseded_files(parts: Sequence[ContextPart], calls: dict[str | None, int]) -> dict[int, str]:
+    accesses: dict[str, list[_FileAccess]] = {}
+    for place, part in enumerate(parts):
+        content = part.content
+        call = calls.get(content.tool_use_id)
+        is_result = content.kind in RESULT_KINDS and not content.failed
+        if is_result and content.path is not None and call is not None:
+            lines = parse_read_range(parts[call].content.text)
+            access = _FileAccess(call, place, content.name, part.line, lines)
+            accesses.setdefault(content.path, []).append(access)
+    superseded: dict[int, str] = {}
+    for of_file in accesses.values():
+        for number, access in enumerate(of_file):
+            reasons = map(access.why_superseded, of_file[number + 1 :])
+            reason = next(filter(None, reasons), None)
+            if reason and access.tool in {"Read", "Write"}:
+                superseded[access.result if access.tool == "Read" else access.call] = reason
+    return superseded
+
+
+def _repeated_calls(parts: Sequence[ContextPart], calls: dict[str | None, int]) -> dict[int, str]:
+    repeated: dict[int, str] = {}
+    last: dict[tuple[str, str], ContextPart] = {}
+    for place in range(len(parts) - 1, -1, -1):
+        part = parts[place]
+        call = calls.get(part.content.tool_use_id)
+        if part.content.kind not in RESULT_KINDS or call is None:
+            continue
+        key = (part.content.name, parts[call].content.text)
+        if key in last:
+            repeated[place] = f"same call again at line {last[key].line}"
+        elif not part.content.failed:
+            last[key] = part
+    return repeated
+
+
+def _repeated_texts(parts: Sequence[ContextPart]) -> dict[int, str]:
+    repeated: dict[int, str] = {}
+    last: dict[str, ContextPart] = {}
+    for place in range(len(parts) - 1, -1, -1):
+        content = parts[place].content
+        is_copyable = content.kind in RESULT_KINDS or content.kind is PartKind.ATTACHMENT
+        if not is_copyable or len(content.text) < MIN_REPEATED_CHARS:
+            continue
+        if content.text in last:
+            repeated[place] = f"same text again at line {last[content.text].line}"
+        else:
+            last[content.text] = parts[place]
+    return repeated
 
 
 class ContextCategory(StrEnum):
@@ -27,7 +188,7 @@ class ContextCategory(StrEnum):
     SYSTEM_PROMPT = "system prompt"
     SYSTEM_TOOLS = "system tools"
     MCP_TOOLS = "MCP tools"
-    OVERHEAD = "system prompt and tools"  # both, where a transcript tells no more than their size
+    OVERHEAD = "system prompt and tools"  # both, if only their size is known
     MCP_INSTRUCTIONS = "MCP instructions"
     MEMORY = "memory files"
     SKILLS = "skills"
@@ -44,7 +205,6 @@ class ContextCategory(StrEnum):
     UNEXPLAINED = "unexplained"
 
 
-MCP_PREFIX: Final = "mcp__"  # how the tools of MCP servers are named (claude-code-formats 2.4)
 _ATTACHMENT_CATEGORIES: Final = {
     "instructions": ContextCategory.MEMORY,
     "nested_memory": ContextCategory.MEMORY,
@@ -57,7 +217,6 @@ _ATTACHMENT_CATEGORIES: Final = {
 
 _PART_CATEGORIES: Final = {
     PartKind.PROMPT: ContextCategory.USER_TEXT,
-    PartKind.META: ContextCategory.USER_TEXT,
     PartKind.TEXT: ContextCategory.ASSISTANT_TEXT,
     PartKind.THINKING: ContextCategory.THINKING,
     PartKind.TOOL_INPUT: ContextCategory.TOOL_INPUTS,
@@ -67,124 +226,83 @@ _PART_CATEGORIES: Final = {
 }
 
 _SKILL_BODY: Final = re.compile(r"Base directory for this skill: \S*?([\w.:@-]+)\s*$", re.MULTILINE)
-"""How the body of a skill begins when it is called (client 2.1.205 and later)."""
+"""Start of a skill's body (client 2.1.205 and later)."""
 
 _HOOK_FEEDBACK: Final = re.compile(r"\w+ hook feedback:|<user-prompt-submit-hook>")
 
+OVERHEAD_LABEL: Final = "around them"
 LISTING: Final = "listing"
 
 
 def category_path(part: MessagePart) -> tuple[str, ...]:
-    """Name the category of a piece, then what it belongs to within it, from large to small."""
+    """Return the category of a part, then its subdivisions from large to small."""
     if part.kind is PartKind.ATTACHMENT:
         return _attachment_path(part)
-    category = _PART_CATEGORIES[part.kind]
     if part.kind is PartKind.META:
-        return _meta_path(part)
+        if skill := _SKILL_BODY.match(part.text):
+            return (ContextCategory.SKILLS, skill[1])
+        if _HOOK_FEEDBACK.match(part.text):
+            return (ContextCategory.HOOKS, "feedback")
+        return (ContextCategory.USER_TEXT, "said by the client")
+    category = _PART_CATEGORIES[part.kind]
     if part.kind is PartKind.TOOL_INPUT:
         return (category, part.name)
     if part.kind is PartKind.TOOL_RESULT:
-        return _path_below(category, part.name, part.path)
+        return (category, part.name, part.path) if part.path else (category, part.name)
     return (category,)
-
-
-def _path_below(category: ContextCategory, name: str, path: str | None) -> tuple[str, ...]:
-    return (category, name, path) if path else (category, name)
 
 
 def tool_category_path(name: str) -> tuple[str, ...]:
-    """Name the category of a tool's description; of an MCP server's its server, then itself."""
-    if not name.startswith(MCP_PREFIX):
+    """Return the category of a tool's description, its MCP server if any, and its name."""
+    if not name.startswith("mcp__"):  # claude-code-formats 2.4
         return (ContextCategory.SYSTEM_TOOLS, name)
-    server, _, tool = name.removeprefix(MCP_PREFIX).partition("__")
+    server, _, tool = name.removeprefix("mcp__").partition("__")
     return (ContextCategory.MCP_TOOLS, server, tool or server)
 
 
-def _attachment_path(piece: MessagePart) -> tuple[str, ...]:
-    if piece.name.startswith(("hook_", "async_hook_")):
-        return (ContextCategory.HOOKS, piece.name)
-    category = _ATTACHMENT_CATEGORIES.get(piece.name)
+def _attachment_path(part: MessagePart) -> tuple[str, ...]:
+    if part.name.startswith(("hook_", "async_hook_")):
+        return (ContextCategory.HOOKS, part.name)
+    category = _ATTACHMENT_CATEGORIES.get(part.name)
     if category is None:
-        return _path_below(ContextCategory.ATTACHMENTS, piece.name or "reminder", piece.path)
+        path = (ContextCategory.ATTACHMENTS, part.name or "reminder")
+        return (*path, part.path) if part.path else path
     if category is ContextCategory.MEMORY:
-        return (category, piece.path or "around them")
+        return (category, part.path or OVERHEAD_LABEL)
     if category is ContextCategory.SKILLS:
-        return (category, LISTING if piece.name == "skill_listing" else piece.name)
+        return (category, LISTING if part.name == "skill_listing" else part.name)
     return (category,)
 
 
-def _meta_path(piece: MessagePart) -> tuple[str, ...]:
-    skill = _SKILL_BODY.match(piece.text)
-    if skill:
-        return (ContextCategory.SKILLS, skill[1])
-    if _HOOK_FEEDBACK.match(piece.text):
-        return (ContextCategory.HOOKS, "feedback")
-    return (ContextCategory.USER_TEXT, "said by the client")
-
-
-MAX_ITEMS: Final = 20
-"""What a person looks through; they hold most of a context (compaction.md 1.4)."""
-
-MAX_ITEM_NAME_CHARS: Final = 120  # of an item's name: a command may be a whole script
+MAX_ITEMS: Final = 20  # what a person looks through; most of a context (compaction.md 1.4)
+MAX_ITEM_NAME_CHARS: Final = 120  # a command may be a whole script
 _DESCRIPTIVE_FIELDS: Final = (
-    "file_path",
-    "notebook_path",
-    "path",
-    "command",
-    "pattern",
-    "url",
-    "query",
-    "description",
-    "skill",
-    "prompt",
-)
-"""Fields of a call that say what it is about, the most telling first."""
-
+    "file_path", "notebook_path", "path", "command", "pattern", "url", "query", "description",
+    "skill", "prompt",
+)  # fmt: skip
+"""Fields that describe a call, the most descriptive first."""
 
 _NOTIFICATION_SUMMARY: Final = re.compile(r"<summary>\s*(.{1,200}?)\s*</summary>", re.DOTALL)
-"""What a notification of an agent's end says it was about (claude-code-live, Agents)."""
+"""The subject in a notification of an agent's end (claude-code-live, Agents)."""
 
 _TEXT_KINDS: Final = frozenset(
     {PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY, PartKind.META, PartKind.AGENT_RETURN}
 )
-"""Kinds that are known by how their text begins."""
+"""Kinds that the start of their text names best."""
 
 
 class ContextItem(msgspec.Struct, frozen=True):
-    """One piece of a context."""
+    """One of the largest parts of a context."""
 
     kind: str  # its category
-    name: str  # its name: a tool and what it was asked, a file, or how a text begins. Not cleaned.
+    name: str  # a tool and its input, a file, or the start of a text; not sanitized
     tokens: int
-    line: int | None  # of the transcript, from 1; None for what no line of the conversation holds
-    superseded: str | None  # what overtook it, and at which line
-
-
-def largest_items(
-    placed: Sequence[tuple[ContextPart, tuple[str, ...], int]],
-    superseded: Mapping[int, str],
-    max_items: int = MAX_ITEMS,
-) -> tuple[ContextItem, ...]:
-    """Choose the largest; `placed` has each part, its category with what is below, its tokens."""
-    asked = {
-        part.content.tool_use_id: part.content
-        for part, _, _ in placed
-        if part.content.kind is PartKind.TOOL_INPUT and part.content.tool_use_id
-    }
-    chosen = heapq.nlargest(max_items, enumerate(placed), key=lambda each: each[1][2])
-    found: list[ContextItem] = []
-    for number, (part, place, tokens) in chosen:
-        piece = part.content
-        call = asked.get(piece.tool_use_id) if piece.tool_use_id else None
-        what = tool_call_name(call) if call else _shorten(_item_name(piece, place))
-        found.append(
-            ContextItem(place[0], what or place[0], tokens, part.line, superseded.get(number))
-        )
-    return tuple(found)
+    line: int | None  # of the transcript, from 1; None if no conversation line holds it
+    superseded: str | None  # by what, and at which line
 
 
 def tool_call_name(call: MessagePart) -> str:
-    """Name a tool's call by what it is about. Not cleaned."""
+    """Name a call by its tool and subject; not sanitized."""
     return _shorten(f"{call.name} {describe_input(call.text)}")
 
 
@@ -192,67 +310,50 @@ def _shorten(text: str) -> str:
     return " ".join(text[: MAX_ITEM_NAME_CHARS * 2].split())[:MAX_ITEM_NAME_CHARS]
 
 
-def _item_name(piece: MessagePart, place: tuple[str, ...]) -> str:
-    if piece.kind is PartKind.AGENT_RETURN:
-        told = _NOTIFICATION_SUMMARY.search(piece.text)
-        if told:
-            return told[1]
-    if piece.kind in _TEXT_KINDS and piece.text:
-        return piece.text
-    return " ".join(place[1:]) or piece.text
-
-
 def describe_input(text: str) -> str:
     """Return the descriptive field of a call's JSON input, else the input as it is."""
-    given = decode_tool_input(text)
-    if given is None:
+    fields = decode_tool_input(text)
+    if fields is None:
         return text
-    named = (given[name] for name in _DESCRIPTIVE_FIELDS if isinstance(given.get(name), str))
-    return next(named, text)
+    values = (fields[name] for name in _DESCRIPTIVE_FIELDS if isinstance(fields.get(name), str))
+    return next(values, text)
 
-
-__all__ = ["MAX_ITEMS", "CategoryShare", "Composition", "ContextItem", "break_down_context"]
 
 SCALE_LIMIT: Final = 2.0
-"""No tokenizer is further from our estimate than this; what is, is something else."""
-
+"""No tokenizer differs more from our estimate; any more is other content."""
 
 TOOLS_OVERHEAD_TOKENS: Final = 500
-"""Tokens that the API adds where there are tools; the client takes as many off (formats 3.2)."""
-
-OVERHEAD_LABEL: Final = "around them"
+"""Tokens that the API adds if there are tools; the client subtracts as many (formats 3.2)."""
 
 
 class CategoryShare(msgspec.Struct, frozen=True):
-    """A category, or a part of one."""
+    """A category, or a subdivision of one."""
 
     name: str
     tokens: int
     share: float  # of the whole context, 0..1
     estimated: bool
-    parts: tuple[CategoryShare, ...] = ()
-    """What it consists of, largest first; their tokens add up to its own."""
+    parts: tuple[CategoryShare, ...] = ()  # largest first; their tokens add up to its own
 
 
 class Composition(msgspec.Struct, frozen=True):
-    """A context taken apart; the categories' tokens add up to the total, to the token."""
+    """A context by category; the categories' tokens add up to the total exactly."""
 
     total_tokens: int
-    estimated: bool  # nothing was measured since the session began, was compacted or was edited
+    estimated: bool  # nothing was measured since the session's start, a compaction or an edit
     source: CompositionSource
-    categories: tuple[CategoryShare, ...]  # largest first; what nothing explains comes last
+    categories: tuple[CategoryShare, ...]  # largest first, the unexplained tokens last
     largest: tuple[ContextItem, ...]
-    unexplained_tokens: int  # tokens of the total that belong to nothing that is known
-    later_tokens: int
-    """Estimated tokens of what came after the measured request: not in the total yet."""
+    unexplained_tokens: int
+    later_tokens: int  # estimate of what followed the measured request; not in the total
     read_bytes: int | None = None
-    """Of a transcript that is too large to be read whole only so much of its end was read: what
-    stands before it is in `unexplained`. None where all was read."""
+    """Only this much of the end of a too large transcript was read: what stands before it is
+    unexplained. None if all was read."""
 
 
 class _Leaf(msgspec.Struct, frozen=True):
     part: ContextPart
-    place: tuple[str, ...]
+    path: tuple[str, ...]  # category and subdivisions
     tokens: int
     estimated: bool
 
@@ -262,45 +363,65 @@ def break_down_context(
 ) -> Composition:
     """Break a context down by category.
 
-    The parts of a real request are scaled so that they add up to what the API measured. Parts
-    reconstructed from the transcript are only ever scaled down: what is missing from the total
-    is shown as unexplained. If nothing was measured, the total is the content's own estimate,
-    else the sum of the parts. At most `max_items` of the largest items are named.
+    The parts of a recorded request are scaled so that they add up to the API's count. Parts
+    reconstructed from the transcript are only ever scaled down: the rest of the total is
+    unexplained. If nothing was measured, the total is the content's own estimate, else the sum of
+    the parts. At most `max_items` of the largest items are named.
     """
-    once = CachedPartCounter(counter)
-    leaves = [*_overhead_leaves(content, once), *(_leaf(part, once) for part in content.parts)]
-    later = [_leaf(part, once) for part in content.later]
+    cached = CachedPartCounter(counter)
+
+    def make_leaf(part: ContextPart, path: tuple[str, ...]) -> _Leaf:
+        tokens = cached.tokens(part.content) if part.tokens is None else part.tokens
+        return _Leaf(part, path, tokens, not part.measured)
+
+    leaves = [make_leaf(part, path) for part, path in _overhead_parts(content)]
+    leaves += [make_leaf(part, category_path(part.content)) for part in content.parts]
+    later = [make_leaf(part, category_path(part.content)) for part in content.later]
     counted = sum(leaf.tokens for leaf in leaves)
     known = (content.measured_tokens, content.estimated_tokens, counted)
-    total = next(each for each in known if each is not None)
-    goal = _explained_tokens(counted, total, content.source)
-    scaled = scale_to_total([leaf.tokens for leaf in leaves], goal)
+    total = next(tokens for tokens in known if tokens is not None)
+    limit = SCALE_LIMIT if content.source is CompositionSource.REQUESTS else 1
+    explained = min(total, round(counted * limit))
+    scaled = scale_to_total([leaf.tokens for leaf in leaves], explained)
     leaves = [
-        _Leaf(leaf.part, leaf.place, tokens, leaf.estimated or tokens != leaf.tokens)
+        replace(leaf, tokens=tokens, estimated=leaf.estimated or tokens != leaf.tokens)
         for leaf, tokens in zip(leaves, scaled, strict=True)
     ]
-    unexplained = total - goal
-    shares = sorted(_shares(leaves, total), key=lambda each: -each.tokens)
-    if unexplained:
-        shares.append(_make_share(ContextCategory.UNEXPLAINED, unexplained, total, ()))
-    everything = [*leaves, *later]
+    shares = sorted(_shares(leaves, total), key=lambda share: -share.tokens)
+    if total - explained:
+        shares.append(_make_share(ContextCategory.UNEXPLAINED, total - explained, total, ()))
     return Composition(
         total_tokens=total,
         estimated=content.measured_tokens is None,
         source=content.source,
         categories=tuple(shares),
-        largest=largest_items(
-            [(leaf.part, leaf.place, leaf.tokens) for leaf in everything],
-            find_superseded([leaf.part for leaf in everything]),
-            max_items,
-        ),
-        unexplained_tokens=unexplained,
+        largest=_largest_items([*leaves, *later], max_items),
+        unexplained_tokens=total - explained,
         later_tokens=sum(leaf.tokens for leaf in later),
     )
 
 
+def _overhead_parts(content: ContextContent) -> list[tuple[ContextPart, tuple[str, ...]]]:
+    """Return what precedes the conversation, each with its category path."""
+    if content.overhead_tokens is not None:
+        part = ContextPart(MessagePart(PartKind.META), tokens=content.overhead_tokens)
+        return [(part, (ContextCategory.OVERHEAD,))]
+    parts: list[tuple[ContextPart, tuple[str, ...]]] = [
+        (ContextPart(MessagePart(PartKind.META, text)), (ContextCategory.SYSTEM_PROMPT,))
+        for text in content.system
+    ]
+    parts += [
+        (ContextPart(MessagePart(PartKind.ATTACHMENT, schema, name)), tool_category_path(name))
+        for name, schema in content.tools
+    ]
+    if content.tools:
+        around = ContextPart(MessagePart(PartKind.META), tokens=TOOLS_OVERHEAD_TOKENS)
+        parts.append((around, (ContextCategory.SYSTEM_TOOLS, OVERHEAD_LABEL)))
+    return parts
+
+
 def scale_to_total(counts: Sequence[int], total: int) -> list[int]:
-    """Scale counts to a total, in whole numbers that add up to it (largest remainder)."""
+    """Scale counts to whole numbers that add up to a total (largest remainder)."""
     whole = sum(counts)
     if whole == total or whole == 0:
         return list(counts)
@@ -311,56 +432,22 @@ def scale_to_total(counts: Sequence[int], total: int) -> list[int]:
     return [quotient + (place in rounded_up) for place, (quotient, _) in enumerate(scaled)]
 
 
-def _explained_tokens(counted: int, total: int, source: CompositionSource) -> int:
-    if source is CompositionSource.REQUESTS:
-        return min(total, round(counted * SCALE_LIMIT))
-    return min(total, counted)
-
-
-def _overhead_leaves(material: ContextContent, counter: PartCounter) -> list[_Leaf]:
-    """Make leaves of what stands before the conversation."""
-    if material.overhead_tokens is not None:
-        part = ContextPart(MessagePart(PartKind.META), tokens=material.overhead_tokens)
-        return [_count_leaf(part, (ContextCategory.OVERHEAD,), counter)]
-    parts: list[tuple[ContextPart, tuple[str, ...]]] = [
-        (ContextPart(MessagePart(PartKind.META, text)), (ContextCategory.SYSTEM_PROMPT,))
-        for text in material.system
-    ]
-    parts += [
-        (ContextPart(MessagePart(PartKind.ATTACHMENT, schema, name)), tool_category_path(name))
-        for name, schema in material.tools
-    ]
-    if material.tools:
-        around = ContextPart(MessagePart(PartKind.META), tokens=TOOLS_OVERHEAD_TOKENS)
-        parts.append((around, (ContextCategory.SYSTEM_TOOLS, OVERHEAD_LABEL)))
-    return [_count_leaf(part, place, counter) for part, place in parts]
-
-
-def _leaf(part: ContextPart, counter: PartCounter) -> _Leaf:
-    return _count_leaf(part, category_path(part.content), counter)
-
-
-def _count_leaf(part: ContextPart, place: tuple[str, ...], counter: PartCounter) -> _Leaf:
-    tokens = counter.tokens(part.content) if part.tokens is None else part.tokens
-    return _Leaf(part, place, tokens, not part.measured)
-
-
 def _shares(leaves: Sequence[_Leaf], total: int, depth: int = 0) -> list[CategoryShare]:
-    named: dict[str, list[_Leaf]] = {}
+    by_name: dict[str, list[_Leaf]] = {}
     for leaf in leaves:
-        if len(leaf.place) > depth:
-            named.setdefault(leaf.place[depth], []).append(leaf)
-    found = [
+        if len(leaf.path) > depth:
+            by_name.setdefault(leaf.path[depth], []).append(leaf)
+    shares = [
         _make_share(name, sum(leaf.tokens for leaf in own), total, own, depth)
-        for name, own in named.items()
+        for name, own in by_name.items()
     ]
-    return [share for share in found if share.tokens or share.parts]
+    return [share for share in shares if share.tokens or share.parts]
 
 
 def _make_share(
     name: str, tokens: int, total: int, leaves: Sequence[_Leaf], depth: int = 0
 ) -> CategoryShare:
-    parts = sorted(_shares(leaves, total, depth + 1), key=lambda each: -each.tokens)
+    parts = sorted(_shares(leaves, total, depth + 1), key=lambda share: -share.tokens)
     rest = tokens - sum(part.tokens for part in parts)
     if parts and rest:
         parts.append(CategoryShare("other", rest, rest / total if total else 0.0, estimated=True))
@@ -371,3 +458,37 @@ def _make_share(
         estimated=not leaves or any(leaf.estimated for leaf in leaves),
         parts=tuple(parts),
     )
+
+
+def _largest_items(leaves: Sequence[_Leaf], max_items: int) -> tuple[ContextItem, ...]:
+    parts = [leaf.part for leaf in leaves]
+    superseded = find_superseded(parts)
+    calls: dict[str | None, MessagePart] = {
+        part.content.tool_use_id: part.content
+        for part in parts
+        if part.content.kind is PartKind.TOOL_INPUT and part.content.tool_use_id
+    }
+    largest = heapq.nlargest(max_items, enumerate(leaves), key=lambda item: item[1].tokens)
+    return tuple(
+        ContextItem(
+            kind=leaf.path[0],
+            name=_item_name(leaf, calls.get(leaf.part.content.tool_use_id)) or leaf.path[0],
+            tokens=leaf.tokens,
+            line=leaf.part.line,
+            superseded=superseded.get(number),
+        )
+        for number, leaf in largest
+    )
+
+
+def _item_name(leaf: _Leaf, call: MessagePart | None) -> str:
+    if call:
+        return tool_call_name(call)
+    part = leaf.part.content
+    if part.kind is PartKind.AGENT_RETURN:
+        summary = _NOTIFICATION_SUMMARY.search(part.text)
+        if summary:
+            return _shorten(summary[1])
+    if part.kind in _TEXT_KINDS and part.text:
+        return _shorten(part.text)
+    return _shorten(" ".join(leaf.path[1:]) or part.text)

@@ -1,27 +1,31 @@
-"""Counts tokens of texts and message parts: by cl100k_base, weighted for Claude's tokenizers."""
+"""Counts tokens of texts and message parts with cl100k_base, weighted for Claude's tokenizers."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from enum import IntEnum, StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from ..transcript.conversation import RESULT_KINDS, MessagePart, PartKind, decode_tool_input
+from ..transcript.conversation import (
+    RESULT_KINDS,
+    Entry,
+    MessagePart,
+    PartKind,
+    decode_tool_input,
+)
 from .models import model_family
-
-CountText = Callable[[str], "TextCount"]
 
 if TYPE_CHECKING:
     from tiktoken import Encoding
 
+CountText = Callable[[str], "TextCount"]
 
 ENCODING_FILE: Final = "cl100k_base.tiktoken"
-
 ENCODING_SHA256: Final = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
 """As in tiktoken's own source (tiktoken_ext/openai_public.py, 0.14)."""
 
@@ -31,25 +35,12 @@ _PATTERN: Final = (
 )
 """The split of cl100k_base, from the same source."""
 
-CHUNK_CHARS: Final = 50_000
-"""tiktoken slows down on one very long run of letters; a text is counted in pieces."""
+CHUNK_CHARS: Final = 50_000  # tiktoken is slow for one very long run of letters
 
 
 def estimate_tokens(text: str) -> int:
-    """Estimate a text's tokens with cl100k_base: a proxy, Claude's own tokenizer is not public."""
-    return sum(map(len, encode_in_chunks(text)))
-
-
-def encode_in_chunks(text: str) -> Iterator[list[int]]:
-    """Yield the ids of a text's tokens in cl100k_base, in chunks of `CHUNK_CHARS` characters."""
-    encoding = _encoding()
-    for start in range(0, len(text), CHUNK_CHARS):
-        yield encoding.encode_ordinary(text[start : start + CHUNK_CHARS])
-
-
-def token_bytes(token: int) -> bytes:
-    """Return the bytes of one cl100k_base token."""
-    return _encoding().decode_single_token_bytes(token)
+    """Count a text's tokens in cl100k_base: a proxy, Claude's own tokenizer is not public."""
+    return sum(map(len, _encode_in_chunks(text)))
 
 
 def tokens_or_estimate(estimated: int | None, text: str) -> int:
@@ -57,11 +48,17 @@ def tokens_or_estimate(estimated: int | None, text: str) -> int:
     return estimate_tokens(text) if estimated is None else estimated
 
 
+def _encode_in_chunks(text: str) -> Iterator[list[int]]:
+    encoding = _encoding()
+    for start in range(0, len(text), CHUNK_CHARS):
+        yield encoding.encode_ordinary(text[start : start + CHUNK_CHARS])
+
+
 @cache
 def _encoding() -> Encoding:
-    # tiktoken would keep a second copy in the shared temporary folder.
+    # tiktoken would store a second copy in the shared temporary folder.
     os.environ.setdefault("TIKTOKEN_CACHE_DIR", "")
-    # Imported late: nothing before the first paint needs them.
+    # Imported late: they are not needed before the first paint.
     from importlib.resources import as_file, files
 
     from tiktoken import Encoding
@@ -72,16 +69,14 @@ def _encoding() -> Encoding:
     return Encoding(name="cl100k_base", pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={})
 
 
-SAMPLE_CHARS: Final = 4_096  # how much of a text is looked at: what it begins with is what it is
-MIN_OTHER_SHARE: Final = 0.2
-"""Of a text's characters that are letters beyond ASCII; French has 0.04."""
+SAMPLE_CHARS: Final = 4_096  # the beginning of a text shows its kind
 
+# Minimum shares of a text's characters.
+MIN_OTHER_SHARE: Final = 0.2  # letters beyond ASCII; French has 0.04
 MIN_JSON_SHARE: Final = 0.08
-"""Of a text's characters that are JSON's own marks; JSON of short values has 0.1 to 0.3, and one
-that carries a whole text is of that text's kind."""
-
-MIN_CODE_SHARE: Final = 0.045
-"""Of a text's characters that are the marks of code; eight in ten of models' words have less."""
+"""JSON's own marks: JSON of short values has 0.1 to 0.3, and one that carries a whole text is of
+that text's kind."""
+MIN_CODE_SHARE: Final = 0.045  # marks of code; eight in ten of models' texts have less
 
 _BEYOND_ASCII: Final = re.compile(r"[^\W\d_\x00-\x7f]")
 _JSON_MARKS: Final = '"{}[]:,'
@@ -94,24 +89,20 @@ class ContentKind(StrEnum):
     PROSE = "prose"
     CODE = "code"
     JSON = "json"
-    OTHER = "other"  # a script other than the Latin one
+    OTHER = "other"  # not in the Latin script
 
 
 def content_kind_of(text: str) -> ContentKind:
-    """Classify a text by its first characters alone."""
-    seen = text[:SAMPLE_CHARS].strip()
-    if _is_other_script(seen):
+    """Classify a text by its beginning."""
+    sample = text[:SAMPLE_CHARS].strip()
+    others = 0 if sample.isascii() else len(_BEYOND_ASCII.findall(sample))
+    if others > MIN_OTHER_SHARE * len(sample):
         return ContentKind.OTHER
     # A tool's JSON may itself be a string of JSON.
-    if seen[:1] in {"{", "[", '"'} and _mark_share(_JSON_MARKS, seen) > MIN_JSON_SHARE:
+    if sample[:1] in {"{", "[", '"'} and _mark_share(_JSON_MARKS, sample) > MIN_JSON_SHARE:
         return ContentKind.JSON
-    return (
-        ContentKind.CODE if _mark_share(_CODE_MARKS, seen) > MIN_CODE_SHARE else ContentKind.PROSE
-    )
-
-
-def _is_other_script(text: str) -> bool:
-    return not text.isascii() and len(_BEYOND_ASCII.findall(text)) > MIN_OTHER_SHARE * len(text)
+    is_code = _mark_share(_CODE_MARKS, sample) > MIN_CODE_SHARE
+    return ContentKind.CODE if is_code else ContentKind.PROSE
 
 
 def _mark_share(marks: str, text: str) -> float:
@@ -119,10 +110,10 @@ def _mark_share(marks: str, text: str) -> float:
 
 
 class TokenClass(IntEnum):
-    """What a token is; Claude's tokenizers cut each class in a way of their own.
+    """Kinds of cl100k_base tokens; Claude's tokenizers split each kind in a different way.
 
-    The classes were chosen on real sessions: the length of words and of runs of marks
-    tells most of how many of Claude's tokens one of cl100k_base is.
+    The classes were chosen on real sessions: the length of words and of runs of marks mostly
+    determines how many of Claude's tokens one of cl100k_base is.
     """
 
     WORD_2 = 0  # up to two letters, and so on; a space before them belongs to them
@@ -132,50 +123,47 @@ class TokenClass(IntEnum):
     DIGITS = 4
     MARK_1 = 5  # one character that is neither letter, digit nor space
     MARK_2 = 6
-    MARKS = 7  # longer runs of them, and what mixes them with letters
-    MARKS_LINE = 8  # marks and the line's end after them
-    LINE = 9  # space with a line's end
+    MARKS = 7  # longer runs of them, also mixed with letters
+    MARKS_LINE = 8  # marks and the line end after them
+    LINE = 9  # space with a line end
     SPACE = 10
     OTHER = 11  # anything beyond ASCII
 
 
-ClassCounts = tuple[int, ...]  # how many tokens of each class, in their order
-_LAST_OF_ASCII: Final = 127
 _WORD_CLASSES: Final = ((2, TokenClass.WORD_2), (4, TokenClass.WORD_4), (7, TokenClass.WORD_7))
 
 
-def count_token_classes(text: str) -> ClassCounts:
-    """Count a text's tokens in cl100k_base by class."""
-    # A class a byte: bytes are made and counted faster than anything else.
+def count_token_classes(text: str) -> tuple[int, ...]:
+    """Count a text's cl100k_base tokens by class, in the order of TokenClass."""
+    # One byte per class: nothing is faster to make and to count.
     classes = b"".join(
-        bytes(map(_token_classes.__getitem__, ids)) for ids in encode_in_chunks(text)
+        bytes(map(_token_classes.__getitem__, ids)) for ids in _encode_in_chunks(text)
     )
     return tuple(map(classes.count, TokenClass))
 
 
 def token_class(token: bytes) -> TokenClass:
-    if any(byte > _LAST_OF_ASCII for byte in token):
+    if not token.isascii():
         return TokenClass.OTHER
     text = token.decode("ascii")
-    said, ends_line = text.strip(), "\n" in text
-    if not said:
+    stripped, ends_line = text.strip(), "\n" in text
+    if not stripped:
         return TokenClass.LINE if ends_line else TokenClass.SPACE
-    if said.isdigit():
+    if stripped.isdigit():
         return TokenClass.DIGITS
-    if said.isalpha():
-        return next(
-            (c for longest, c in _WORD_CLASSES if len(said) <= longest), TokenClass.WORD_LONG
-        )
+    if stripped.isalpha():
+        classes = (c for longest, c in _WORD_CLASSES if len(stripped) <= longest)
+        return next(classes, TokenClass.WORD_LONG)
     if ends_line:
         return TokenClass.MARKS_LINE
-    return {1: TokenClass.MARK_1, 2: TokenClass.MARK_2}.get(len(said), TokenClass.MARKS)
+    return {1: TokenClass.MARK_1, 2: TokenClass.MARK_2}.get(len(stripped), TokenClass.MARKS)
 
 
 class _TokenClassCache(dict[int, TokenClass]):
-    """Classes by token id, each found when it is met first: all of them would take 0.2 s."""
+    """Classes by token id, filled on demand: all of them would take 0.2 s."""
 
     def __missing__(self, token: int) -> TokenClass:
-        found = self[token] = token_class(token_bytes(token))
+        found = self[token] = token_class(_encoding().decode_single_token_bytes(token))
         return found
 
 
@@ -191,48 +179,33 @@ class Tokenizer(StrEnum):
 
 _OLDER_MODELS: Final = frozenset(
     {
-        "opus-4-6",
-        "sonnet-4-6",
-        "opus-4-5",
-        "sonnet-4-5",
-        "haiku-4-5",
-        "opus-4-1",
-        "opus-4",
-        "sonnet-4",
-        "3-7-sonnet",
-        "3-5-sonnet",
-        "3-5-haiku",
-        "3-opus",
-        "3-sonnet",
-        "3-haiku",
+        "opus-4-6", "sonnet-4-6", "opus-4-5", "sonnet-4-5", "haiku-4-5", "opus-4-1", "opus-4",
+        "sonnet-4", "3-7-sonnet", "3-5-sonnet", "3-5-haiku", "3-opus", "3-sonnet", "3-haiku",
     }
-)
+)  # fmt: skip
 
 
 def model_tokenizer(model: str | None) -> Tokenizer:
-    """Return a model's generation of tokenizers; an unknown model counts as new (formats 9)."""
+    """Return a model's tokenizer generation; unknown models count as new (formats 9)."""
     older = model is not None and model_family(model) in _OLDER_MODELS
     return Tokenizer.OLDER if older else Tokenizer.NEWER
 
 
 class TokenizerProfile(msgspec.Struct, frozen=True):
-    """What a tokenizer makes of a text and of what stands around it; all in its tokens."""
+    """How a tokenizer counts a text and what surrounds it; all in its tokens."""
 
-    weights: tuple[float, ...]  # of one token of cl100k_base of each class
-    call: float  # around a tool call, beside its name and what it is given
-    parameter: float  # around each thing that a call is given, beside its name
+    weights: tuple[float, ...]  # of one cl100k_base token of each class
+    call: float  # around a tool call, besides its name and input
+    parameter: float  # around each parameter of a call, besides its name
     result: float  # around a tool's result
-    message: float  # around a prompt, or anything else that the client says in a person's place
-    reminder: float
-    """The reminder of the task tools, which older transcripts hold without its words."""
-    thought: float
-    """Of one token of cl100k_base of a thought's text: it is a summary of what was thought."""
+    message: float  # around a prompt, or the client's text in a user's line
+    reminder: float  # of the task tools, which older transcripts hold without its text
+    thought: float  # of one cl100k_base token of thinking text, which is a summary
     spread: float  # median error of a step of a session that was not measured
-    p90: float  # error that nine steps of ten stay below
+    p90: float
 
-    def tokens(self, counts: ClassCounts) -> float:
-        """Weigh the tokens of a text by their classes."""
-        return sum(map(float.__mul__, self.weights, map(float, counts)))
+    def tokens(self, class_counts: tuple[int, ...]) -> float:
+        return sum(map(float.__mul__, self.weights, map(float, class_counts)))
 
 
 TOKENIZER_PROFILES: Final = {
@@ -263,17 +236,18 @@ TOKENIZER_PROFILES: Final = {
 
 Older: 445 steps of 13 sessions (clients 2.1.39 to 2.1.50, Opus 4.6 and Sonnet 4.6). Newer: 636
 steps of 5 sessions (2.1.205 to 2.1.217, Fable 5, Opus 5, Sonnet 5). Spread and p90 are those
-of sessions left out of the measuring. Of the reminder only the newer corpus tells, of other
-scripts little. Who changes a number raises SCHEMA_VERSION: what was learned with the old one goes.
+of sessions left out of the measuring. Only the newer corpus has reminders, and neither has much
+of other scripts. If you change a number, raise SCHEMA_VERSION: what was learned with the old one
+is dropped.
 """
 
 
 CACHED_FROM_CHARS: Final = 1_000
-"""A shorter text is counted in 0.1 ms; kept, it would take more room than time."""
+"""A shorter text is counted in 0.1 ms, so caching it would cost more space than it saves time."""
 
 
 class TextCount(msgspec.Struct, frozen=True):
-    """A text's tokens, before a factor that was learnt on this machine."""
+    """A text's tokens, before a factor that was learned on this machine."""
 
     kind: ContentKind
     base: int  # by cl100k_base itself
@@ -287,21 +261,17 @@ class TextCount(msgspec.Struct, frozen=True):
 def count_text(text: str) -> TextCount:
     """Count a text's tokens; all estimated, since Claude's tokenizers are not public."""
     counts = count_token_classes(text)
-    return TextCount(
-        content_kind_of(text),
-        sum(counts),
-        round(TOKENIZER_PROFILES[Tokenizer.OLDER].tokens(counts)),
-        round(TOKENIZER_PROFILES[Tokenizer.NEWER].tokens(counts)),
-    )
+    older, newer = (round(TOKENIZER_PROFILES[each].tokens(counts)) for each in Tokenizer)
+    return TextCount(content_kind_of(text), sum(counts), older, newer)
 
 
 MEDIA_TOKENS: Final = 1_600  # of an image or a document (formats 9: 1,600 to 2,000)
 TASK_REMINDERS: Final = frozenset({"task_reminder", "todo_reminder"})
-"""Attachments that older transcripts hold without the words that were sent."""
+"""Attachments that older transcripts hold without the text that was sent."""
 
 
 class PartCount(msgspec.Struct, frozen=True):
-    """Tokens by kind of content, to which learnt factors apply, and those that are fixed."""
+    """Tokens by kind of content, to which learned factors apply, and fixed ones."""
 
     by_kind: tuple[int, ...]
     fixed: float
@@ -317,43 +287,99 @@ def model_text(part: MessagePart) -> tuple[str, int]:
         return part.text.rstrip(" "), 0
     if part.kind is not PartKind.TOOL_INPUT:
         return part.text, 0
-    given = decode_tool_input(part.text)
-    if given is None:
+    fields = decode_tool_input(part.text)
+    if fields is None:
         return f"{part.name}\n{part.text}", 1
-    values = [value if isinstance(value, str) else _json(value) for value in given.values()]
-    return "\n".join([" ".join([part.name, *given]), *values]), len(given)
+    values = [
+        value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        for value in fields.values()
+    ]
+    return "\n".join([" ".join([part.name, *fields]), *values]), len(fields)
 
 
 def count_parts(
     parts: Iterable[MessagePart], tokenizer: Tokenizer, count_text: CountText
 ) -> PartCount:
-    """Count pieces by kind of content; a thought counts as fixed, for it is of no kind."""
+    """Count message parts by kind of content; thinking is of no kind, and counts as fixed."""
     by_kind, fixed = dict.fromkeys(ContentKind, 0), 0.0
-    for piece in parts:
-        text, parameters = model_text(piece)
-        fixed += _surrounding_tokens(piece, parameters, tokenizer)
+    for part in parts:
+        text, parameters = model_text(part)
+        fixed += _surrounding_tokens(part, parameters, tokenizer)
         if not text:
             continue
         counted = count_text(text)
-        if piece.kind is PartKind.THINKING:
+        if part.kind is PartKind.THINKING:
             fixed += TOKENIZER_PROFILES[tokenizer].thought * counted.base
         else:
             by_kind[counted.kind] += counted.for_tokenizer(tokenizer)
     return PartCount(tuple(by_kind.values()), fixed)
 
 
-def _surrounding_tokens(piece: MessagePart, parameters: int, tokenizer: Tokenizer) -> float:
-    measured, media = TOKENIZER_PROFILES[tokenizer], piece.media * MEDIA_TOKENS
-    if piece.kind is PartKind.TOOL_INPUT:
-        return measured.call + parameters * measured.parameter
-    if piece.name in TASK_REMINDERS:
-        return measured.reminder
-    if piece.kind in RESULT_KINDS:
-        return measured.result + media
-    if piece.kind in {PartKind.TEXT, PartKind.THINKING}:
+def _surrounding_tokens(part: MessagePart, parameters: int, tokenizer: Tokenizer) -> float:
+    profile, media = TOKENIZER_PROFILES[tokenizer], part.media * MEDIA_TOKENS
+    if part.kind is PartKind.TOOL_INPUT:
+        return profile.call + parameters * profile.parameter
+    if part.name in TASK_REMINDERS:
+        return profile.reminder
+    if part.kind in RESULT_KINDS:
+        return profile.result + media
+    if part.kind in {PartKind.TEXT, PartKind.THINKING}:
         return media
-    return measured.message + media
+    return profile.message + media
 
 
-def _json(value: object) -> str:
-    return msgspec.json.encode(value).decode()
+class PartCounter(Protocol):
+    def tokens(self, part: MessagePart) -> int:
+        """Estimate the tokens of a message part, and of what surrounds it."""
+        ...
+
+
+class CachedPartCounter:
+    """Counts no part twice."""
+
+    def __init__(self, counter: PartCounter) -> None:
+        self._counter = counter
+        self._known: dict[MessagePart, int] = {}
+
+    def tokens(self, part: MessagePart) -> int:
+        tokens = self._known.get(part)
+        if tokens is None:
+            tokens = self._known[part] = self._counter.tokens(part)
+        return tokens
+
+
+class ThinkingTokens(msgspec.Struct, frozen=True):
+    """The size of each thinking part of one answer."""
+
+    tokens: int
+    measured: bool
+
+
+def measure_thinking(
+    entries: Sequence[Entry], counter: PartCounter
+) -> dict[str | None, ThinkingTokens]:
+    """Return the size of each thinking part, by the answer's message id.
+
+    The API's count is used if there is one. Clients no longer write the text of thinking, so
+    else it is what remains of the answer's output after its text and calls (claude-code-formats
+    2.4, 2.5).
+    """
+    answers: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.message_id is not None and entry.output_tokens is not None:
+            answers.setdefault(entry.message_id, []).append(entry)
+    sizes: dict[str | None, ThinkingTokens] = {}
+    for message_id, lines in answers.items():
+        parts = [part for line in lines for part in line.parts]
+        thinking = [part for part in parts if part.kind is PartKind.THINKING]
+        if not thinking:
+            continue
+        reported = next((line.thinking_tokens for line in lines if line.thinking_tokens), None)
+        if reported is None and any(part.text for part in thinking):
+            continue
+        total = reported
+        if total is None:
+            said = (counter.tokens(part) for part in parts if part.kind is not PartKind.THINKING)
+            total = max(line.output_tokens or 0 for line in lines) - sum(said)
+        sizes[message_id] = ThinkingTokens(max(0, total) // len(thinking), reported is not None)
+    return sizes

@@ -17,8 +17,7 @@ from ctxtop.collectors.claude_code.transcripts.client_output import (
     parse_context_text,
     parse_context_usage,
 )
-from ctxtop.core.measure.composition import ContextCategory
-from ctxtop.core.measure.context_parts import CompositionSource
+from ctxtop.core.measure.composition import CompositionSource, ContextCategory
 from ctxtop.core.measure.tokens import estimate_tokens
 from ctxtop.core.model.context import ContextReport, ReportedCategory
 from ctxtop.core.store.database import open_reader

@@ -14,7 +14,7 @@ from ctxtop.collectors.claude_code.transcript_details import (
     TranscriptUnavailableError,
     read_composition,
 )
-from ctxtop.core.measure.context_parts import CompositionSource
+from ctxtop.core.measure.composition import CompositionSource
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.writer import Writer
 

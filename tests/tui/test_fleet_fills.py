@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.core.measure.composition import CategoryShare, Composition
-from ctxtop.core.measure.context_parts import CompositionSource
+from ctxtop.core.measure.composition import CategoryShare, Composition, CompositionSource
 from ctxtop.tui.screens.fleet.fleet_panes import context_lines
 
 from .support import opened

@@ -5,21 +5,17 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.measure.composition import (
     SCALE_LIMIT,
+    CompositionSource,
     ContextCategory,
+    ContextContent,
+    ContextPart,
     break_down_context,
     category_path,
+    context_parts,
     scale_to_total,
     tool_category_path,
 )
-from ctxtop.core.measure.context_parts import (
-    CachedPartCounter,
-    CompositionSource,
-    ContextContent,
-    ContextPart,
-    ThinkingTokens,
-    context_parts,
-    measure_thinking,
-)
+from ctxtop.core.measure.tokens import CachedPartCounter, ThinkingTokens, measure_thinking
 from ctxtop.core.transcript.conversation import (
     Entry,
     MessagePart,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from ctxtop.core.measure.context_parts import MIN_REPEATED_CHARS, ContextPart, find_superseded
+from ctxtop.core.measure.composition import MIN_REPEATED_CHARS, ContextPart, find_superseded
 from ctxtop.core.transcript.conversation import MessagePart, PartKind
 
 _FAILED = "failed"

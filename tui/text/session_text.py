@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from rich.cells import cell_len
 
 from ...core.measure.activity import Activity, ActivityKind, SessionCost
-from ...core.measure.context_parts import CompositionSource
+from ...core.measure.composition import CompositionSource
 from ...core.measure.forecast import Forecast
 from ...core.model.session import Session, SessionStatus
 from .formats import age, duration, shorten_middle, sparkline, tokens, turns_left

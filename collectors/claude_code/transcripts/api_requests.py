@@ -20,7 +20,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ....core.files.safe_open import open_regular
-from ....core.measure.context_parts import ContextPart, ThinkingTokens, context_part
+from ....core.measure.composition import ContextPart, context_parts
+from ....core.measure.tokens import ThinkingTokens
 from ....core.store.transcript_records import RequestPartRecord, RequestRecord
 from ....core.transcript.client_messages import (
     TASK_NOTIFICATION,
@@ -257,7 +258,7 @@ class SentPartLabels:
         self._parts: Final[dict[str, tuple[ContextPart, ...]]] = {}
         self._thoughts: Final[list[ContextPart]] = []
         for entry in entries:
-            parts = tuple(context_part(piece, entry, thoughts) for piece in entry.parts)
+            parts = tuple(context_parts([entry], thoughts))
             self._parts.setdefault(_match_key("".join(part.content.text for part in parts)), parts)
             for part in parts:
                 piece = part.content

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...measure.context_parts import ReadRange, parse_read_range
+from ...measure.composition import ReadRange, parse_read_range
 from ...summaries.decision_patterns import quote_line
 from ...transcript.conversation import PartKind
 from ..edit_builder import OperationReason, read_text, replace_result

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from ctxtop.core.measure.context_parts import CachedPartCounter
+    from ctxtop.core.measure.tokens import CachedPartCounter
 
 
 class Compaction(msgspec.Struct, frozen=True):

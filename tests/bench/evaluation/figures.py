@@ -9,8 +9,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from ctxtop.core.measure.context_parts import CachedPartCounter
 from ctxtop.core.measure.token_estimate import Estimator
+from ctxtop.core.measure.tokens import CachedPartCounter
 from ctxtop.core.transcript.conversation import remove_dropped_thinking
 from ctxtop.core.transcript.entry_decoder import read_entries
 from ctxtop.core.transcript.line_decoder import SYNTHETIC_MODEL

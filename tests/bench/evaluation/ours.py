@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.plan import Operation, Refusal
     from ctxtop.core.compaction.transcript_view import TranscriptView
-    from ctxtop.core.measure.context_parts import CachedPartCounter
+    from ctxtop.core.measure.tokens import CachedPartCounter
     from ctxtop.core.transcript.conversation import Entry, MessagePart
 
     from .replay import Compact
