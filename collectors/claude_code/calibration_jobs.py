@@ -9,8 +9,13 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...core.measure.forecast import make_prior, replay_forecasts
-from ...core.measure.forecast_calibration import SHIPPED_CALIBRATION, PastGuess, blend_calibration
+from ...core.measure.forecast import (
+    SHIPPED_CALIBRATION,
+    PastGuess,
+    blend_calibration,
+    make_prior,
+    replay_forecasts,
+)
 from ...core.measure.token_estimate import GrowthStep, GrowthTracker, make_sample
 from ...core.measure.tokens import TextCount, count_text
 from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration

@@ -1,89 +1,83 @@
 """Forecasts the turns and minutes until a context reaches its next threshold and its trigger.
 
-A turn is one answer of the conversation, that is, one request to the API. How much a turn adds
-is heavy-tailed (in the recorded sessions half of all growth comes in a seventh of the turns) and
+A turn is one answer of the conversation, that is, one request to the API. The growth per turn is
+heavy-tailed (in the recorded sessions half of all growth comes in a seventh of the turns) and
 comes in runs, so neither a line nor a bell curve fits. Instead the forecast samples the past:
 from each of many earlier turns, how many did it take until the context had grown by as much as
 is left now? The session's own later turns weigh most; other sessions weigh more, the fewer turns
-it has. The result is corrected by how far such guesses were off before
-(`forecast_calibration`). `tests/bench/bench_forecast.py` prints how often that was right.
+it has.
+
+The result is corrected by the errors of earlier guesses of the same distance (conformal
+prediction): the logarithm of turns taken over turns guessed, in units of the root of the guess's
+own spread. Its quantiles around that distance are the interval to show, so that the interval
+holds as often as it says on sessions that grow like the measured ones.
+`tests/bench/bench_forecast.py` prints how often that was right.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
 from ..store.queries.query_rows import FillRow
-from .forecast_calibration import (
-    QUANTILES,
-    ForecastCalibration,
-    PastGuess,
-    TurnGuess,
-    log_spread,
-)
 
 if TYPE_CHECKING:
     from ..model.context import Context
     from .levels import Level
 
+T = TypeVar("T")
 
-MIN_GROWTHS: Final = 3
-"""Turns that a session without a prior must have grown by; two say nothing of a tail."""
-
-MIN_HISTORY: Final = 5
-"""Turns that another session must have grown by to be asked: shorter ones are one task."""
-
-OWN_TURNS: Final = 240
-"""Turns of the session's own past that are asked: four half-lives, the rest weighs nothing."""
-
-OWN_STARTS: Final = 24
-"""Moments of its own past that a session is asked from; more change no quantile by a turn."""
-
-PRIOR_TURNS: Final = 1_000
-"""Turns of other sessions that are kept, the newest: twice as many forecast no better."""
-
-PRIOR_STARTS: Final = 64
-"""Moments of the other sessions that are asked from, spread evenly over their turns."""
-
-HALF_LIFE: Final = 60
-"""Turns after which a session's own past counts half: work changes, but within one task."""
-
-PRIOR_WEIGHT: Final = 40  # turns of the session's own that count as much as all others together
+MIN_GROWTHS: Final = 3  # turns that a session without a prior must have grown: two show no tail
+MIN_HISTORY: Final = 5  # the same for another session's history: shorter ones are one task
+OWN_TURNS: Final = 240  # turns of the own past that are used: four half-lives
+OWN_STARTS: Final = 24  # moments of it to sample from; more change no quantile by a turn
+PRIOR_SESSIONS: Final = 30  # sessions that are read: enough for PRIOR_TURNS
+PRIOR_TURNS: Final = 1_000  # newest turns of other sessions: twice as many forecast no better
+PRIOR_STARTS: Final = 64  # moments of them to sample from, spread evenly
+PRIOR_WEIGHT: Final = 40  # own turns that count as much as all other sessions together
+HALF_LIFE: Final = 60  # turns after which the own past counts half: work changes over time
 SPREAD: Final = 2.5
-"""Standard deviation of one turn's growth over its mean: what a session's own mean may be
-wrong by is this over the root of its turns. Recorded sessions have 0.7 to 3; it is at the upper
-end, because the turns to come are not drawn from those that were."""
+"""Standard deviation of one turn's growth over its mean: the error of a session's own mean is
+this over the root of its turns. Recorded sessions have 0.7 to 3; it is at the upper end, because
+future turns are not drawn from the past ones."""
 
 MAX_SPREAD: Final = 1.0  # more than a factor of e either way is no forecast of its own
-PAUSE_MS: Final = 120_000
-"""A longer wait between two answers is a person away, and counts as this much work."""
-
-PACE_WEIGHT: Final = 20  # waits of the session's own that count as much as the others' pace
+PAUSE_MS: Final = 120_000  # a longer wait for an answer is a person away, and counts as this much
+PACE_WEIGHT: Final = 20  # own waits that count as much as the other sessions' pace
 PACE_SPREAD: Final = 0.4
-"""Standard deviation of the logarithm of the pace to come over the pace so far (recorded
-sessions: 0.4 where many turns are left, 0.6 where few are)."""
+"""Standard deviation of the logarithm of the future pace over the past one (recorded sessions:
+0.4 if many turns are left, 0.6 if few are)."""
 
+QUANTILES: Final = (0.5, 0.8, 0.1, 0.9)  # shares below each bound, in the order of `Interval`
+DISTANCES: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
+"""Guessed turns at which errors are measured; between them they are interpolated."""
+
+KERNEL_WIDTH: Final = 0.35
+"""Standard deviation of ln(turns) within which a case counts at a distance, half the way to the
+next: with more, far forecasts of the recorded sessions, which err less, get near ones' errors."""
+
+MIN_SPREAD: Final = 0.15  # of a guess, in ln(turns): sources that agree can still be wrong
+SHIPPED_WEIGHT: Final = 5  # sessions of this machine that count as much as the shipped errors
+
+# Of a normal distribution: the middles of its fifths, the deviations above which a fifth and a
+# tenth lie, and the deviations between its first and last tenth.
 _FIFTH_MIDDLES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
-"""The middles of the five fifths of a normal distribution."""
-
 _FIFTH, _TENTH = 0.8416, 1.2816
-"""Deviations above which a fifth and a tenth of a normal distribution lie."""
+_NORMAL_80: Final = 2.5631
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """A quantity that is left."""
+    """The distribution of a remaining quantity."""
 
-    p50: float  # as likely less as more
-    p80: float  # with four chances in five it is over by then
-    low: float
-    high: float
-    """The 80 % interval: less than `low` with one chance in ten, more than `high` likewise."""
+    p50: float
+    p80: float
+    low: float  # p10, the lower bound of the 80 % interval
+    high: float  # p90
 
 
 ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
@@ -92,13 +86,13 @@ ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
 class Forecast(msgspec.Struct, frozen=True):
     """How long until a context reaches a size."""
 
-    turns: Interval  # whole answers; all 0 where it has reached it
+    turns: Interval  # whole answers; all 0 if the size is reached
     minutes: Interval | None
-    """Of work: waits longer than two minutes count as two. None where times are missing."""
+    """Of work: longer waits count as two minutes. None if times are missing."""
 
 
 class GrowthHistory(msgspec.Struct, frozen=True):
-    """Growth of one session, run through twice, so that it can be asked from any turn on."""
+    """Growth of one session, repeated once, so that it can be sampled from any turn on."""
 
     turns: int
     sums: tuple[int, ...]  # tokens added before each turn, since the first; 2 * turns + 1 of them
@@ -106,23 +100,145 @@ class GrowthHistory(msgspec.Struct, frozen=True):
     def turns_until(self, growth: int, start: int) -> int:
         """Count the turns from turn `start` on until `growth` tokens (> 0) were added."""
         laps, rest = divmod(growth, self.sums[self.turns])
-        found = bisect_left(self.sums, self.sums[start] + rest, start)
-        return max(1, laps * self.turns + found - start)
+        end = bisect_left(self.sums, self.sums[start] + rest, start)
+        return max(1, laps * self.turns + end - start)
+
+
+class TurnGuess(msgspec.Struct, frozen=True):
+    """Turns until a size is reached, before calibration."""
+
+    turns: float  # median of the samples, at least 1
+    spread: float  # standard deviation of ln(turns) among the samples
+
+    @property
+    def error_unit(self) -> float:
+        return math.sqrt(max(MIN_SPREAD, self.spread))
+
+
+class PastGuess(msgspec.Struct, frozen=True):
+    """A guess for a moment of the past, and what came."""
+
+    guess: TurnGuess
+    took: int  # turns that it took
+    weight: float = 1.0  # moments that this one represents
+
+
+ErrorQuantiles = tuple[float, float, float, float]  # in the order of QUANTILES
+
+
+class ForecastCalibration(msgspec.Struct, frozen=True):
+    """Quantiles of the error at each of DISTANCES."""
+
+    errors: tuple[ErrorQuantiles, ...]
+
+    def bounds(self, guess: TurnGuess) -> tuple[int, int, int, int]:
+        """Correct a guess: whole turns, with low <= p50 <= p80 <= high."""
+        p50, p80, low, high = (
+            guess.turns * math.exp(error * guess.error_unit)
+            for error in self._errors_at(guess.turns)
+        )
+        middle = _whole_turns(p50)
+        # A rounded bound includes the whole turn at it: half a turn inwards is the share meant.
+        upper = max(middle, _whole_turns(p80 - 0.5))
+        return (
+            middle,
+            upper,
+            min(middle, _whole_turns(low + 0.5)),
+            max(upper, _whole_turns(high - 0.5)),
+        )
+
+    def _errors_at(self, turns: float) -> Sequence[float]:
+        after = bisect_right(DISTANCES, turns)
+        if after == 0:
+            return self.errors[0]
+        if after == len(DISTANCES):
+            return self.errors[-1]
+        nearer, farther = DISTANCES[after - 1], DISTANCES[after]
+        share = math.log(turns / nearer) / math.log(farther / nearer)
+        return _interpolate(self.errors[after - 1], self.errors[after], share)
+
+
+def _whole_turns(turns: float) -> int:
+    return max(1, round(turns))
+
+
+def _interpolate(start: ErrorQuantiles, end: ErrorQuantiles, share: float) -> ErrorQuantiles:
+    p50, p80, low, high = (a + (b - a) * share for a, b in zip(start, end, strict=True))
+    return p50, p80, low, high
+
+
+SHIPPED_CALIBRATION: Final = ForecastCalibration(
+    (
+        (0.38, 0.87, -0.89, 1.15),  # 2 turns
+        (0.33, 0.78, -0.67, 1.02),  # 4 turns
+        (0.39, 0.87, -0.56, 1.07),  # 8 turns
+        (0.35, 0.82, -0.55, 1.01),  # 16 turns
+        (0.25, 0.64, -0.77, 0.90),  # 32 turns
+        (0.12, 0.44, -0.96, 0.57),  # 64 turns
+        (-0.02, 0.33, -0.88, 0.43),  # 128 turns
+    )
+)
+"""Measured on the recorded sessions by `python -m tests.bench.bench_forecast --measure`."""
+
+
+def measure_errors(sessions: Iterable[Sequence[PastGuess]]) -> ForecastCalibration | None:
+    """Measure the errors of these sessions' guesses; None if there are none."""
+    cases = sorted(
+        (
+            math.log(past.took / past.guess.turns) / past.guess.error_unit,
+            math.log(past.guess.turns),
+            past.weight,
+        )
+        for session in sessions
+        for past in session
+    )
+    if not cases:
+        return None
+    return ForecastCalibration(tuple(_quantiles_at(distance, cases) for distance in DISTANCES))
+
+
+def blend_calibration(
+    sessions: Sequence[Sequence[PastGuess]], shipped: ForecastCalibration
+) -> ForecastCalibration:
+    """Measure this machine's sessions; the fewer they are, the more the shipped errors count."""
+    own = measure_errors(sessions)
+    if own is None:
+        return shipped
+    count = sum(bool(session) for session in sessions)
+    share = count / (count + SHIPPED_WEIGHT)
+    pairs = zip(shipped.errors, own.errors, strict=True)
+    return ForecastCalibration(tuple(_interpolate(*pair, share) for pair in pairs))
+
+
+def _quantiles_at(distance: float, cases: Sequence[tuple[float, float, float]]) -> ErrorQuantiles:
+    place = math.log(distance)
+    sums = list(
+        accumulate(
+            weight * math.exp(-(((turns - place) / KERNEL_WIDTH) ** 2) / 2)
+            for _, turns, weight in cases
+        )
+    )
+    if sums[-1] <= 0:
+        # So far from every case that no weight is left: use all of them.
+        sums = list(accumulate(weight for _, _, weight in cases))
+    p50, p80, low, high = (
+        cases[min(bisect_right(sums, share * sums[-1]), len(cases) - 1)][0] for share in QUANTILES
+    )
+    return p50, p80, low, high
 
 
 class GrowthPrior(msgspec.Struct, frozen=True):
-    """What other sessions tell of growth: whom to ask, and from which turn on."""
+    """The growth of other sessions: which to sample, and from which turn on."""
 
     starts: tuple[tuple[GrowthHistory, int], ...] = ()
     pace_ms: float | None = None  # mean wait from answer to answer
-    calibration: ForecastCalibration | None = None
-    """How far guesses were off; without it they are shown as they are."""
+    calibration: ForecastCalibration | None = None  # None: guesses are not corrected
 
 
 def make_prior(sessions: Iterable[Sequence[FillRow]]) -> GrowthPrior:
-    """Gather what all sessions show of growth; each is a fill history, newest first.
+    """Collect the growth of all sessions; each is a fill history, newest session first.
 
-    The session that is then asked for may be among them: its weight is one of many.
+    The session to forecast may be among them: its weight is one of many.
     """
     histories: list[GrowthHistory] = []
     waits: list[int] = []
@@ -136,8 +252,7 @@ def make_prior(sessions: Iterable[Sequence[FillRow]]) -> GrowthPrior:
         if turns >= PRIOR_TURNS:
             break
     every = [(history, start) for history in histories for start in range(history.turns)]
-    count = min(PRIOR_STARTS, len(every))
-    starts = tuple(every[(2 * i + 1) * len(every) // (2 * count)] for i in range(count))
+    starts = tuple(_spread_evenly(every, PRIOR_STARTS))
     return GrowthPrior(starts, sum(waits) / len(waits) if waits else None)
 
 
@@ -149,83 +264,61 @@ def make_forecast(
     None right after a compaction, when the context's size is unknown, and if fewer than three
     turns have grown and there is no prior from other sessions.
     """
-    last = rows[-1] if rows else None
-    if last is not None and not last.is_compaction and last.tokens is not None:
-        if target_tokens <= last.tokens:
-            return Forecast(ALREADY_REACHED, ALREADY_REACHED)
-        guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
-        if guesses:
-            turns = _turn_interval(guesses, prior.calibration if prior else None)
-            pace = _pace(rows, prior.pace_ms if prior else None)
-            return Forecast(turns, _minute_interval(turns, pace) if pace else None)
-    return None
+    left = _tokens_left(rows, target_tokens)
+    if left is not None and left <= 0:
+        return Forecast(ALREADY_REACHED, ALREADY_REACHED)
+    samples = _sample_turns(rows, left, prior) if left else []
+    if not samples:
+        return None
+    quantiles = _quantiles(samples)
+    calibration = prior.calibration if prior else None
+    if calibration is None:
+        turns = Interval(*map(_whole_turns, quantiles))
+    else:
+        turns = Interval(*calibration.bounds(_make_guess(quantiles)))
+    pace = _pace(rows, prior.pace_ms if prior else None)
+    return Forecast(turns, _to_minutes(turns, pace) if pace else None)
 
 
 def guess_turns(
     rows: Sequence[FillRow], target_tokens: int, prior: GrowthPrior | None = None
 ) -> TurnGuess | None:
-    """Guess as `forecast` does, without correction; None also where the size is reached."""
+    """Guess as `make_forecast` does, uncorrected; None also if the size is reached."""
+    left = _tokens_left(rows, target_tokens)
+    samples = _sample_turns(rows, left, prior) if left and left > 0 else []
+    return _make_guess(_quantiles(samples)) if samples else None
+
+
+def _tokens_left(rows: Sequence[FillRow], target_tokens: int) -> int | None:
     last = rows[-1] if rows else None
-    if last is None or last.is_compaction or last.tokens is None or target_tokens <= last.tokens:
+    if last is None or last.is_compaction or last.tokens is None:
         return None
-    guesses = _all_guesses(rows, target_tokens - last.tokens, prior)
-    return _turn_guess(_quantiles(guesses)) if guesses else None
+    return target_tokens - last.tokens
 
 
-def _all_guesses(
+def _make_guess(quantiles: Sequence[float]) -> TurnGuess:
+    p50, _, low, high = quantiles
+    return TurnGuess(max(1.0, p50), math.log(high / low) / _NORMAL_80)
+
+
+def _sample_turns(
     rows: Sequence[FillRow], left: int, prior: GrowthPrior | None
 ) -> list[tuple[float, float]]:
-    """Ask the session and the others: turns and weights; nothing where nobody knows."""
+    """Return turns and weights of samples from the session and the others; may be empty."""
     growths = _turn_growths(rows[-OWN_TURNS:])
     starts = prior.starts if prior else ()
     if not starts and len(growths) < MIN_GROWTHS:
         return []
-    guesses = _own_guesses(growths, left)
-    shares = PRIOR_WEIGHT if guesses else 1
-    guesses += [
-        (history.turns_until(left, start), shares / len(starts)) for history, start in starts
+    samples = _own_samples(growths, left)
+    weight = PRIOR_WEIGHT if samples else 1
+    samples += [
+        (history.turns_until(left, start), weight / len(starts)) for history, start in starts
     ]
-    return guesses
+    return samples
 
 
-def _turn_interval(
-    guesses: list[tuple[float, float]], calibration: ForecastCalibration | None
-) -> Interval:
-    quantiles = _quantiles(guesses)
-    if calibration is None:
-        return Interval(*(max(1, round(turns)) for turns in quantiles))
-    return Interval(*calibration.bounds(_turn_guess(quantiles)))
-
-
-def _turn_guess(quantiles: Sequence[float]) -> TurnGuess:
-    middle, _, low, high = quantiles
-    return TurnGuess(max(1.0, middle), log_spread(low, high))
-
-
-def _turn_growths(rows: Sequence[FillRow]) -> list[int]:
-    """Tokens that each turn added; nothing where it shrank, or where a boundary stands between."""
-    found: list[int] = []
-    before: int | None = None
-    for row in rows:
-        if row.is_compaction:
-            # What stands in a boundary is an estimate, without the system prompt.
-            before = None
-        elif row.tokens is not None:
-            if before is not None:
-                found.append(max(0, row.tokens - before))
-            before = row.tokens
-    return found
-
-
-def _growth_history(growths: list[int]) -> GrowthHistory | None:
-    """Make growth ready to be asked; None where there was none."""
-    if not any(growths):
-        return None
-    return GrowthHistory(len(growths), tuple(accumulate(growths * 2, initial=0)))
-
-
-def _own_guesses(growths: list[int], left: int) -> list[tuple[float, float]]:
-    """Ask the session itself: turns and their weights, which add up to its turns."""
+def _own_samples(growths: list[int], left: int) -> list[tuple[float, float]]:
+    """Return samples of the session itself; their weights add up to its turns."""
     history = _growth_history(growths)
     if history is None:
         return []
@@ -243,16 +336,38 @@ def _own_guesses(growths: list[int], left: int) -> list[tuple[float, float]]:
     ]
 
 
-def _quantiles(guesses: list[tuple[float, float]]) -> list[float]:
-    guesses.sort()
-    whole = sum(weight for _, weight in guesses)
-    sums = list(accumulate(weight for _, weight in guesses))
-    found = (bisect_left(sums, share * whole) for share in QUANTILES)
-    return [guesses[min(place, len(guesses) - 1)][0] for place in found]
+def _quantiles(samples: list[tuple[float, float]]) -> list[float]:
+    samples.sort()
+    total = sum(weight for _, weight in samples)
+    sums = list(accumulate(weight for _, weight in samples))
+    places = (bisect_left(sums, share * total) for share in QUANTILES)
+    return [samples[min(place, len(samples) - 1)][0] for place in places]
+
+
+def _turn_growths(rows: Sequence[FillRow]) -> list[int]:
+    """Return the tokens that each turn added, at least 0; no turn spans a compaction."""
+    growths: list[int] = []
+    before: int | None = None
+    for row in rows:
+        if row.is_compaction:
+            # A boundary's tokens are an estimate, without the system prompt.
+            before = None
+        elif row.tokens is not None:
+            if before is not None:
+                growths.append(max(0, row.tokens - before))
+            before = row.tokens
+    return growths
+
+
+def _growth_history(growths: list[int]) -> GrowthHistory | None:
+    """Make a history; None without growth."""
+    if not any(growths):
+        return None
+    return GrowthHistory(len(growths), tuple(accumulate(growths * 2, initial=0)))
 
 
 def _waits(rows: Sequence[FillRow]) -> list[int]:
-    """Milliseconds from answer to answer, no longer than a pause; a clock set back tells none."""
+    """Return milliseconds from answer to answer, at most PAUSE_MS; none if a clock was set back."""
     times = [row.at for row in rows if row.at is not None and not row.is_compaction]
     return [
         min(later - earlier, PAUSE_MS) for earlier, later in pairwise(times) if later >= earlier
@@ -260,94 +375,81 @@ def _waits(rows: Sequence[FillRow]) -> list[int]:
 
 
 def _pace(rows: Sequence[FillRow], others_ms: float | None) -> float | None:
-    """Milliseconds that a turn takes, by the last ones and by what others take."""
+    """Return milliseconds per turn, by the last ones and by other sessions."""
     waits = _waits(rows[-HALF_LIFE:])
     if others_ms is None:
         return sum(waits) / len(waits) if waits else None
     return (sum(waits) + PACE_WEIGHT * others_ms) / (len(waits) + PACE_WEIGHT)
 
 
-def _minute_interval(turns: Interval, pace_ms: float) -> Interval:
+def _to_minutes(turns: Interval, pace_ms: float) -> Interval:
     """Convert turns to minutes; the pace has its own error, independent of the turns' error."""
     middle = turns.p50 * pace_ms / 60_000
 
     def at(bound: float, deviations: float) -> float:
-        # The turns' own error and the pace's, as if both were normal on a logarithmic scale.
+        # Both errors combined, as if they were normal on a logarithmic scale.
         off = math.hypot(math.log(bound / turns.p50), deviations * PACE_SPREAD)
         return middle * math.exp(math.copysign(off, deviations))
 
     return Interval(middle, at(turns.p80, _FIFTH), at(turns.low, -_TENTH), at(turns.high, _TENTH))
 
 
-MAX_REPLAYED_MOMENTS: Final = 48
-"""Of one session that are replayed, spread evenly: 10 ms of work. Neighbours differ little."""
-
-MIN_RUN_ANSWERS: Final = 3  # of a run between two compactions: a shorter one has nothing to replay
-
-
-class PastMoment(msgspec.Struct, frozen=True):
-    """A turn of the past, and a size that the context reached later."""
-
-    run: Sequence[FillRow]  # answers from one compaction to the next
-    turn: int  # place of the last answer that is known
-    target: int  # tokens
-    end: int  # place of the first answer that held as many
+MAX_REPLAYED_MOMENTS: Final = 48  # of one session, spread evenly: 10 ms of work
+MIN_RUN_ANSWERS: Final = 3  # between two compactions: a shorter run has nothing to replay
 
 
 def split_runs(rows: Iterable[FillRow]) -> Iterator[list[FillRow]]:
-    """Split a session at its compactions, and leave out what is too short."""
-    open_run: list[FillRow] = []
+    """Split a session at its compactions, and leave out short runs."""
+    run: list[FillRow] = []
     for row in rows:
         if not row.is_compaction and row.tokens is not None:
-            open_run.append(row)
+            run.append(row)
         elif row.is_compaction:
-            if len(open_run) >= MIN_RUN_ANSWERS:
-                yield open_run
-            open_run = []
-    if len(open_run) >= MIN_RUN_ANSWERS:
-        yield open_run
+            if len(run) >= MIN_RUN_ANSWERS:
+                yield run
+            run = []
+    if len(run) >= MIN_RUN_ANSWERS:
+        yield run
 
 
 def replay_targets(run: Sequence[FillRow]) -> list[int]:
-    """Sizes that a run came to: its largest, and three quarters and half of the way there."""
+    """Return sizes that a run reached: its largest, and three quarters and half the way there."""
     start, most = run[0].tokens or 0, max(row.tokens or 0 for row in run)
     return [most, start + (most - start) * 3 // 4, start + (most - start) // 2]
 
 
-def list_moments(run: Sequence[FillRow], target: int) -> Iterator[PastMoment]:
-    """List the turns of a run before it first held `target` tokens, which it did."""
-    end = next(place for place, row in enumerate(run) if (row.tokens or 0) >= target)
-    return (PastMoment(run, turn, target, end) for turn in range(end))
+def first_answer_of_size(run: Sequence[FillRow], tokens: int) -> int:
+    """Return the place of the first answer that held as many tokens; one of the run must."""
+    return next(place for place, row in enumerate(run) if (row.tokens or 0) >= tokens)
 
 
 def replay_forecasts(
     rows: Iterable[FillRow], prior: GrowthPrior | None, most: int = MAX_REPLAYED_MOMENTS
 ) -> list[PastGuess]:
-    """Guess at moments of a session's past by what was known then and by other sessions.
+    """Guess at moments of a session's past, by what was known then and by other sessions.
 
-    `prior` must be made without the session: it would know what came.
+    `prior` must not include the session, whose future it would know.
     """
     every = [
-        each
+        (run, size, turn, end)
         for run in split_runs(rows)
         for size in replay_targets(run)
-        for each in list_moments(run, size)
+        for end in (first_answer_of_size(run, size),)
+        for turn in range(end)
     ]
-    count = min(most, len(every))
-    chosen = (every[(2 * place + 1) * len(every) // (2 * count)] for place in range(count))
-    found: list[PastGuess] = []
-    for moment in chosen:
-        guess = guess_turns(moment.run[: moment.turn + 1], moment.target, prior)
+    guesses: list[PastGuess] = []
+    for run, size, turn, end in _spread_evenly(every, most):
+        guess = guess_turns(run[: turn + 1], size, prior)
         if guess is not None:
-            found.append(PastGuess(guess, moment.end - moment.turn, len(every) / count))
-    return found
+            weight = len(every) / min(most, len(every))
+            guesses.append(PastGuess(guess, end - turn, weight))
+    return guesses
 
 
-PRIOR_SESSIONS: Final = 30
-"""Sessions that are asked how contexts grow: enough for `PRIOR_TURNS` turns."""
-
-
-_TOLERANCE: Final = 1e-6  # 0.7 of 1,000,000 is 700,000.0000000001: products this close are the same
+def _spread_evenly(items: Sequence[T], most: int) -> list[T]:
+    """Return at most `most` items at even distances."""
+    count = min(most, len(items))
+    return [items[(2 * place + 1) * len(items) // (2 * count)] for place in range(count)]
 
 
 class NextThreshold(msgspec.Struct, frozen=True):
@@ -360,26 +462,25 @@ class NextThreshold(msgspec.Struct, frozen=True):
 
 
 class Outlook(msgspec.Struct, frozen=True):
-    """What lies ahead of a context."""
-
-    end: Forecast | None  # to the trigger, or to the window's end where the trigger is not armed
-    next_threshold: NextThreshold | None
-    """None above the last threshold, and where nothing is known."""
+    end: Forecast | None  # to the trigger, or to the window's end if the trigger is not armed
+    next_threshold: NextThreshold | None  # None above the last one, and if nothing is known
 
 
 NO_OUTLOOK = Outlook(None, None)
+
+_TOLERANCE: Final = 1e-6  # 0.7 of 1,000,000 is 700,000.0000000001: products this close are the same
 
 
 def make_outlook(context: Context, rows: Sequence[FillRow], prior: GrowthPrior | None) -> Outlook:
     """Forecast from a context's own growth (`fill_history`) and that of others.
 
-    The client compares its counter with the trigger, and answers tell the fill: the trigger
-    is nearer by what the counter is ahead of it.
+    The client compares its counter with the trigger, while answers report the fill: the trigger
+    is nearer by the difference.
     """
-    fill, numbers = context.tokens, context.token_counts
-    if fill is None or numbers.fill is None:
+    fill, counts = context.tokens, context.token_counts
+    if fill is None or counts.fill is None:
         return NO_OUTLOOK
-    ahead_of_fill = (numbers.counter or fill) - numbers.fill
+    ahead_of_fill = (counts.counter or fill) - counts.fill
     armed = context.trigger.tokens if context.trigger else None
     end = context.window.tokens if armed is None else armed - ahead_of_fill
     return Outlook(make_forecast(rows, end, prior), _next_threshold(context, rows, prior))
@@ -388,8 +489,9 @@ def make_outlook(context: Context, rows: Sequence[FillRow], prior: GrowthPrior |
 def _next_threshold(
     context: Context, rows: Sequence[FillRow], prior: GrowthPrior | None
 ) -> NextThreshold | None:
-    for line in context.thresholds:
-        if not line.is_reached(context.ratio or 0.0):
-            tokens = math.ceil(line.at * context.window.tokens - _TOLERANCE)
-            return NextThreshold(line.level, line.at, tokens, make_forecast(rows, tokens, prior))
+    for placed in context.thresholds:
+        if not placed.is_reached(context.ratio or 0.0):
+            tokens = math.ceil(placed.at * context.window.tokens - _TOLERANCE)
+            forecast = make_forecast(rows, tokens, prior)
+            return NextThreshold(placed.level, placed.at, tokens, forecast)
     return None

@@ -14,7 +14,7 @@ should be 75 to 85 %. `under` is the share that was over before the p50, `bias` 
 p50 over what came, less one. A forecast can only hold by the distance that it says; by the
 distance that came, the near cases are those that were over sooner than anybody could know.
 Usage: CTXTOP_SHARED=../shared python -m tests.bench.bench_forecast [--measure]
-With --measure it prints what `core/measure/forecast_calibration.py` ships.
+With --measure it prints what `core/measure/forecast.py` ships.
 """
 
 from __future__ import annotations
@@ -33,22 +33,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 from ctxtop.core.measure.forecast import (
+    DISTANCES,
     PAUSE_MS,
+    SHIPPED_CALIBRATION,
     Forecast,
+    ForecastCalibration,
     GrowthPrior,
     Interval,
-    list_moments,
+    first_answer_of_size,
     make_forecast,
     make_prior,
+    measure_errors,
     replay_forecasts,
     replay_targets,
     split_runs,
-)
-from ctxtop.core.measure.forecast_calibration import (
-    DISTANCES,
-    SHIPPED_CALIBRATION,
-    ForecastCalibration,
-    measure_errors,
 )
 from ctxtop.core.store.queries.query_rows import FillRow
 
@@ -57,7 +55,7 @@ from .recordings import as_config, recordings, shared_folder, too_few
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ctxtop.core.measure.forecast_calibration import PastGuess
+    from ctxtop.core.measure.forecast import PastGuess
 
 SCRIPTED: Final = "lab-proj"
 """The lab's sessions: a script chose how much they grow, so they teach others nothing."""
@@ -144,8 +142,9 @@ def cases(path: str, rows: Sequence[FillRow], prior: GrowthPrior) -> Iterator[Ca
     plain = msgspec.structs.replace(prior, calibration=None)
     for run in split_runs(rows):
         for size in replay_targets(run):
-            for moment in list_moments(run, size):
-                known = run[: moment.turn + 1]
+            end = first_answer_of_size(run, size)
+            for turn in range(end):
+                known = run[: turn + 1]
                 said, before = make_forecast(known, size, prior), make_forecast(known, size, plain)
                 if said is None or before is None:
                     continue
@@ -154,8 +153,8 @@ def cases(path: str, rows: Sequence[FillRow], prior: GrowthPrior) -> Iterator[Ca
                     said,
                     before,
                     straight_line(known, size - (known[-1].tokens or 0)),
-                    moment.end - moment.turn,
-                    _minutes(run[moment.turn : moment.end + 1]),
+                    end - turn,
+                    _minutes(run[turn : end + 1]),
                 )
 
 

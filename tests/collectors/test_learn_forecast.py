@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.collectors.claude_code import calibration_jobs
 from ctxtop.collectors.claude_code.calibration_jobs import MIN_NEW_ANSWERS, ForecastCalibrationJob
-from ctxtop.core.measure.forecast_calibration import SHIPPED_CALIBRATION
+from ctxtop.core.measure.forecast import SHIPPED_CALIBRATION
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.evidence_queries import calibrated_answers
 from ctxtop.core.store.readers.fleet_reader import read_prior
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ctxtop.collectors.claude_code.collector_thread import Collector
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.forecast_calibration import ForecastCalibration
+    from ctxtop.core.measure.forecast import ForecastCalibration
     from ctxtop.core.store.writer import Writer
 
 

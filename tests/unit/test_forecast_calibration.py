@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.measure.forecast import (
-    MAX_REPLAYED_MOMENTS,
-    GrowthPrior,
-    guess_turns,
-    make_forecast,
-    make_prior,
-    replay_forecasts,
-    replay_targets,
-    split_runs,
-)
-from ctxtop.core.measure.forecast_calibration import (
     DISTANCES,
+    MAX_REPLAYED_MOMENTS,
     SHIPPED_CALIBRATION,
     SHIPPED_WEIGHT,
     ForecastCalibration,
+    GrowthPrior,
     PastGuess,
     TurnGuess,
     blend_calibration,
+    guess_turns,
+    make_forecast,
+    make_prior,
     measure_errors,
+    replay_forecasts,
+    replay_targets,
+    split_runs,
 )
 from ctxtop.core.store.queries.evidence_queries import (
     read_forecast_calibration,

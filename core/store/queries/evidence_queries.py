@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from ...measure.forecast_calibration import DISTANCES, ForecastCalibration
+from ...measure.forecast import DISTANCES, ForecastCalibration
 from ...measure.models import SMALL_WINDOW
 from ..config_records import SettingsFileRecord
 from . import config_queries

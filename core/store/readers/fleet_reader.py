@@ -19,8 +19,14 @@ from ...measure.activity import (
     find_prompt_cache,
 )
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
-from ...measure.forecast import OWN_TURNS, PRIOR_SESSIONS, GrowthPrior, make_outlook, make_prior
-from ...measure.forecast_calibration import SHIPPED_CALIBRATION
+from ...measure.forecast import (
+    OWN_TURNS,
+    PRIOR_SESSIONS,
+    SHIPPED_CALIBRATION,
+    GrowthPrior,
+    make_outlook,
+    make_prior,
+)
 from ...measure.levels import warning_urgency
 from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
