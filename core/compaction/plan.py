@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
-from ..measure.trigger import OUTPUT_RESERVE, TRIGGER_BUFFER
+from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
 
 PLAN_ID_CHARS: Final = 12
 """Of a hash in hex: enough to tell the plans of one machine apart, short enough to type."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -17,29 +18,27 @@ from ..store.queries.evidence_queries import (
     LargeModelRow,
     WindowRow,
 )
-from .effective_config import ResolvedSetting, resolve_settings
+from .effective_config import resolve_settings
 from .levels import PlacedThreshold
 from .models import LARGE_WINDOW, SMALL_WINDOW, parse_version, table_window
-from .trigger import (
-    AutoCompaction,
-    Trigger,
-    TriggerEvidence,
-    explains_compactions,
-    find_trigger,
-    trigger_claims,
-    trigger_tokens,
-)
 from .window import (
     AUTO_COMPACT_OPTION,
     AutoCompactConfig,
+    AutoCompaction,
     Claim,
     ClaimSource,
+    Trigger,
+    TriggerEvidence,
     Window,
     WindowEvidence,
     choose_claim,
+    explains_compactions,
+    find_trigger,
     find_window,
     read_auto_compact_config,
     requested_large_model,
+    trigger_claims,
+    trigger_tokens,
     window_claims,
 )
 
@@ -47,17 +46,20 @@ if TYPE_CHECKING:
     from ..store.queries.log_queries import MeasurementComparisonRow
 
 
+_WINDOW_VARIABLES: Final = frozenset({AUTO_COMPACT_OPTION, "CLAUDE_CODE_AUTO_COMPACT_WINDOW"})
+
 ModelVersion = tuple[str, str | None]
 """A model as it was asked for, and the client's version: such sessions are alike."""
 
-ContextOwner = tuple[str, str | None]  # a session, and the agent where it is one's context
+ContextOwner = tuple[str, str | None]  # a session, and the agent if the context is an agent's
+ContextLimits = tuple[Window, Trigger, tuple[PlacedThreshold, ...]]
 
 
 class ReportedWindow(msgspec.Struct, frozen=True):
-    """What `/context` said of the model that is in use; tokens."""
+    """What `/context` reported for the model in use; tokens."""
 
     window: int  # where the client ends it for its compaction
-    trigger: int | None  # none where it compacts only when it must
+    trigger: int | None  # None if it compacts only when it must
 
 
 class ContextEvidence(msgspec.Struct, frozen=True):
@@ -67,7 +69,7 @@ class ContextEvidence(msgspec.Struct, frozen=True):
     agent_id: str | None = None
     agent_type: str | None = None
     cwd: str | None = None
-    project_root: str | None = None  # where the session began: its policy stands there
+    project_root: str | None = None  # where the session began, and its policy applies
     model: str | None = None
     asked_model: str | None = None
     client_version: str | None = None
@@ -76,229 +78,217 @@ class ContextEvidence(msgspec.Struct, frozen=True):
     report: ReportedWindow | None = None
     answer_tokens: int = 0  # of the last answer, after the last compaction
 
+    @property
+    def large_model(self) -> str | None:
+        """The model with its suffix, if the session asked for the large window."""
+        return requested_large_model(self.asked_model, self.model)
 
-class ContextLimits(msgspec.Struct, frozen=True):
-    """What a context is measured against."""
-
-    window: Window
-    trigger: Trigger
-    thresholds: tuple[PlacedThreshold, ...]
-
-
-class SharedLimits(msgspec.Struct, frozen=True):
-    """Limits of all contexts of a kind, as long as no answer outgrows a claim of the window."""
-
-    limits: ContextLimits
-    max_peak_tokens: int
+    @property
+    def known_model(self) -> str | None:
+        return self.large_model or self.model
 
 
 class Evidence:
-    """Judges contexts by what the store tells; what is asked again is worked out once."""
+    """Measures contexts by what the store shows; repeated questions are answered once."""
 
     def __init__(self, facts: EvidenceRows, policies: Policies = DEFAULT_POLICIES) -> None:
         self._facts = facts
         self._policies = policies
-        self._shown = {(row.session_id, row.model): row for row in facts.reported_windows}
-        self._others = _windows_of_others(facts)
-        self._own: dict[ContextOwner, list[AutoCompaction]] = {}
-        self._of_kind: dict[ModelVersion, list[AutoCompaction]] = {}
+        self._reported = {(row.session_id, row.model): row for row in facts.reported_windows}
+        self._windows_of_others = {_model_version(row): LARGE_WINDOW for row in facts.large_models}
+        # The client's newest report comes last and counts.
+        self._windows_of_others |= {
+            _model_version(row): row.window_tokens for row in facts.reported_windows
+        }
+        self._own_compactions: dict[ContextOwner, list[AutoCompaction]] = {}
+        self._compactions_of_model: dict[ModelVersion, list[AutoCompaction]] = {}
         for row in facts.auto_compactions:
-            told = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, _was_armed(row))
-            self._own.setdefault((row.session_id, row.agent_id), []).append(told)
-            if not _declares_window(facts.environments.get(row.session_id, {})):
-                # Of another session nobody knows with which option it was started.
-                unsure = replace(told, armed=None) if told.armed else told
-                self._of_kind.setdefault(_model_version(row), []).append(unsure)
-        self._settings: dict[str | None, Mapping[str, ResolvedSetting]] = {}
-        self._setups: dict[tuple[str | None, str | None, str | None], AutoCompactConfig] = {}
+            armed = not row.was_refused if row.writes_requests else None
+            seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
+            self._own_compactions.setdefault((row.session_id, row.agent_id), []).append(seen)
+            environment = facts.environments.get(row.session_id, {})
+            if environment.keys().isdisjoint(_WINDOW_VARIABLES):
+                # The options of other sessions' clients are unknown.
+                unsure = replace(seen, armed=None) if armed else seen
+                self._compactions_of_model.setdefault(_model_version(row), []).append(unsure)
+        self._settings_in = cache(partial(resolve_settings, facts.settings))
+        self._configs: dict[tuple[str | None, str | None, str | None], AutoCompactConfig] = {}
         self._triggers: dict[tuple[object, ...], Trigger] = {}
-        self._lines: dict[tuple[object, ...], tuple[PlacedThreshold, ...]] = {}
-        self._particular = {
+        self._thresholds: dict[tuple[object, ...], tuple[PlacedThreshold, ...]] = {}
+        self._sessions_with_evidence = {
             *facts.environments,
             *(row.session_id for row in facts.reported_windows),
             *(row.session_id for row in facts.auto_compactions),
         }
-        self._common: dict[tuple[object, ...], SharedLimits] = {}
+        self._shared: dict[tuple[object, ...], tuple[ContextLimits, int]] = {}
+        """Limits of similar contexts, and the peak up to which they hold."""
 
     def is_equivalent_to(self, other: Evidence) -> bool:
-        """Whether both lead to the same result for every context."""
+        """Return whether both lead to the same result for every context."""
         return (self._facts, self._policies) == (other._facts, other._policies)
 
     def measure(self, context: ContextEvidence, stored: StoredTokenCounts) -> Context:
         """Measure a context against its own window, its trigger and its policy's levels."""
         limits = self._shared_limits(context) or self._own_limits(context)
-        return measure_context(stored, limits.window, limits.trigger, limits.thresholds)
+        return measure_context(stored, *limits)
 
     def window_of(self, context: ContextEvidence) -> Window:
-        """Decide a context's window in tokens."""
         return find_window(self._window_evidence(context))
 
     def trigger_of(self, context: ContextEvidence, window: Window) -> Trigger:
-        """Decide where a context with this window is compacted by itself."""
-        # Thousands of sessions of one model and version have the same, and learning it from
-        # the compactions of all others takes long.
+        """Return where a context with this window is compacted automatically."""
+        # Thousands of sessions of one model and version share it, and learning it from the
+        # compactions of all others takes long.
         key = self._trigger_key(context, window)
-        found = self._triggers.get(key)
-        if found is None:
-            found = self._triggers[key] = find_trigger(self._trigger_evidence(context, window))
-        return found
+        trigger = self._triggers.get(key)
+        if trigger is None:
+            trigger = self._triggers[key] = find_trigger(self._trigger_evidence(context, window))
+        return trigger
 
     def claims_of(self, context: ContextEvidence) -> tuple[list[Claim], list[Claim]]:
-        """List all that is claimed of a context's window, and of its trigger, strongest first."""
+        """Return the claims about a context's window and about its trigger, strongest first."""
         window = self.window_of(context)
         trigger = trigger_claims(self._trigger_evidence(context, window))
         return window_claims(self._window_evidence(context)), list(trigger)
 
-    def _own_limits(self, seen: ContextEvidence) -> ContextLimits:
-        window = self.window_of(seen)
-        trigger = self.trigger_of(seen, window)
-        return ContextLimits(window, trigger, self._thresholds_of(seen, window, trigger))
+    def _own_limits(self, context: ContextEvidence) -> ContextLimits:
+        window = self.window_of(context)
+        trigger = self.trigger_of(context, window)
+        policy = self._policies.for_project(context.project_root)
+        key = (id(policy), window.tokens, window.source, trigger.tokens)
+        thresholds = self._thresholds.get(key)
+        if thresholds is None:
+            thresholds = policy.place_thresholds(window, trigger.tokens)
+            self._thresholds[key] = thresholds
+        return window, trigger, thresholds
 
-    def _shared_limits(self, seen: ContextEvidence) -> ContextLimits | None:
-        """Return what holds for all contexts of a kind; None for one that shows its own."""
+    def _shared_limits(self, context: ContextEvidence) -> ContextLimits | None:
+        """Return the limits of all similar contexts; None if this one has evidence of its own."""
         # To decide it for each of 100,000 sessions takes longer than to read them.
-        if seen.session_id in self._particular or seen.report or seen.limit_tokens:
+        if context.session_id in self._sessions_with_evidence:
             return None
-        is_large = seen.peak_tokens > SMALL_WINDOW
+        if context.report or context.limit_tokens:
+            return None
+        is_large = context.peak_tokens > SMALL_WINDOW
         key = (
             is_large,
-            seen.model,
-            seen.asked_model,
-            seen.client_version,
-            seen.cwd,
-            seen.project_root,
-            seen.agent_type,
+            context.model,
+            context.asked_model,
+            context.client_version,
+            context.cwd,
+            context.project_root,
+            context.agent_type,
         )
-        found = self._common.get(key)
-        if found is None:
-            found = self._common[key] = self._limits_of_version(seen, is_large=is_large)
-        return found.limits if seen.peak_tokens <= found.max_peak_tokens else None
+        shared = self._shared.get(key)
+        if shared is None:
+            # Judge by the smallest peak that proves a large window, or by none; the limits hold
+            # until a peak outgrows a claim of the window.
+            least, most = (SMALL_WINDOW + 1, LARGE_WINDOW) if is_large else (0, SMALL_WINDOW)
+            limits = self._own_limits(replace(context, peak_tokens=least))
+            window = limits[0]
+            others = (claim.tokens or 0 for claim in window.contradicting)
+            shared = self._shared[key] = limits, min(most, window.tokens, *others)
+        return shared[0] if context.peak_tokens <= shared[1] else None
 
-    def _limits_of_version(self, seen: ContextEvidence, *, is_large: bool) -> SharedLimits:
-        """Judge a kind by the smallest answer that tells a large window, or by none."""
-        least, most = (SMALL_WINDOW + 1, LARGE_WINDOW) if is_large else (0, SMALL_WINDOW)
-        limits = self._own_limits(replace(seen, peak_tokens=least))
-        others = (claim.tokens or 0 for claim in limits.window.contradicting)
-        return SharedLimits(limits, min(most, limits.window.tokens, *others))
-
-    def _window_evidence(self, seen: ContextEvidence) -> WindowEvidence:
-        asked = requested_large_model(seen.asked_model, seen.model)
-        name = asked or seen.model
-        version = parse_version(seen.client_version)
-        # The client speaks of its session; an agent's model may be held otherwise.
-        shown = None
-        if seen.agent_id is None:
-            shown = self._shown.get((seen.session_id, seen.model or ""))
-        setup = self._config(seen, name)
-        report = _model_report(seen.report, setup, table_window(name, version))
-        policy = self._policies.for_project(seen.project_root)
+    def _window_evidence(self, context: ContextEvidence) -> WindowEvidence:
+        name, version = context.known_model, parse_version(context.client_version)
+        config = self._config(context)
+        policy = self._policies.for_project(context.project_root)
+        # The client reports on its session; the model of an agent may have another window.
+        reported = None
+        if context.agent_id is None:
+            reported = self._reported.get((context.session_id, context.model or ""))
+        report = _model_report(context.report, config, table_window(name, version))
         return WindowEvidence(
-            model=seen.model,
-            asked_model=asked,
+            model=context.model,
+            asked_model=context.large_model,
             version=version,
-            config=setup,
+            config=config,
             policy_tokens=policy.tokens_by_model("limit.override").get(name or ""),
-            plugin_tokens=shown.window_tokens if shown and shown.is_measured else None,
-            status_line_tokens=shown.window_tokens if shown and not shown.is_measured else None,
-            session_peak_tokens=seen.peak_tokens,
-            compacted_window=self._compacted_window(seen, name),
+            plugin_tokens=reported.window_tokens if reported and reported.is_measured else None,
+            status_line_tokens=(
+                reported.window_tokens if reported and not reported.is_measured else None
+            ),
+            session_peak_tokens=context.peak_tokens,
+            compacted_window=self._compacted_window(context),
             report_tokens=report.window if report else None,
-            limit_tokens=seen.limit_tokens,
-            others_tokens=self._others.get((name or "", seen.client_version)),
+            limit_tokens=context.limit_tokens,
+            others_tokens=self._windows_of_others.get((name or "", context.client_version)),
         )
 
-    def _trigger_evidence(self, seen: ContextEvidence, window: Window) -> TriggerEvidence:
-        name = requested_large_model(seen.asked_model, seen.model) or seen.model
-        own = self._own.get((seen.session_id, seen.agent_id), [])
-        kind = self._of_kind.get((name or "", seen.client_version), [])
+    def _trigger_evidence(self, context: ContextEvidence, window: Window) -> TriggerEvidence:
+        name, report = context.known_model, context.report
+        others = self._compactions_of_model.get((name or "", context.client_version), ())
         return TriggerEvidence(
             model=name,
-            version=parse_version(seen.client_version),
+            version=parse_version(context.client_version),
             window=window.tokens,
-            config=self._config(seen, name),
-            declared_window=self._declared_window(seen),
-            own_compactions=tuple(own),
-            report=Claim(seen.report.trigger, ClaimSource.CONTEXT_REPORT) if seen.report else None,
-            other_compactions=tuple(kind),
-            answer_tokens=seen.answer_tokens,
+            config=self._config(context),
+            declared_window=self._declared_window(context),
+            own_compactions=self._compactions_of(context),
+            report=Claim(report.trigger, ClaimSource.CONTEXT_REPORT) if report else None,
+            other_compactions=tuple(others),
+            answer_tokens=context.answer_tokens,
         )
 
-    def _trigger_key(self, seen: ContextEvidence, window: Window) -> tuple[object, ...]:
-        """Make a key that is equal where all that `_trigger_evidence` reads is equal."""
-        name = requested_large_model(seen.asked_model, seen.model) or seen.model
-        own = tuple(self._own.get((seen.session_id, seen.agent_id), ()))
+    def _trigger_key(self, context: ContextEvidence, window: Window) -> tuple[object, ...]:
+        """Return a key that is equal if all that `_trigger_evidence` reads is equal."""
+        own = self._compactions_of(context)
         return (
-            name,
-            seen.client_version,
+            context.known_model,
+            context.client_version,
             window.tokens,
-            self._config(seen, name),
-            self._declared_window(seen),
+            self._config(context),
+            self._declared_window(context),
             own,
-            seen.report,
-            # Only what was seen in the session itself is compared with its last answer.
-            seen.answer_tokens if own or seen.report else None,
+            context.report,
+            # Only the session's own evidence is compared with its last answer.
+            context.answer_tokens if own or context.report else None,
         )
 
-    def _thresholds_of(
-        self, seen: ContextEvidence, window: Window, trigger: Trigger
-    ) -> tuple[PlacedThreshold, ...]:
-        policy = self._policies.for_project(seen.project_root)
-        key = (id(policy), window.tokens, window.source, trigger.tokens)
-        found = self._lines.get(key)
-        if found is None:
-            found = self._lines[key] = policy.place_thresholds(window, trigger.tokens)
-        return found
+    def _compactions_of(self, context: ContextEvidence) -> tuple[AutoCompaction, ...]:
+        return tuple(self._own_compactions.get((context.session_id, context.agent_id), ()))
 
-    def _config(self, seen: ContextEvidence, name: str | None) -> AutoCompactConfig:
-        has_own = seen.session_id in self._facts.environments
-        key = seen.cwd, seen.session_id if has_own else None, name
-        found = self._setups.get(key)
-        if found is None:
-            settings = self._settings.get(seen.cwd)
-            if settings is None:
-                settings = resolve_settings(self._facts.settings, seen.cwd)
-                self._settings[seen.cwd] = settings
-            environment = self._facts.environments.get(seen.session_id, {})
-            found = self._setups[key] = read_auto_compact_config(settings, environment, name)
-        return found
+    def _config(self, context: ContextEvidence) -> AutoCompactConfig:
+        environment, name = self._facts.environments.get(context.session_id), context.known_model
+        key = context.cwd, None if environment is None else context.session_id, name
+        config = self._configs.get(key)
+        if config is None:
+            settings = self._settings_in(context.cwd)
+            config = read_auto_compact_config(settings, environment or {}, name)
+            self._configs[key] = config
+        return config
 
-    def _declared_window(self, seen: ContextEvidence) -> int | None:
-        windows = self._facts.agent_windows
-        if not windows or seen.agent_type is None:
+    def _declared_window(self, context: ContextEvidence) -> int | None:
+        windows, name = self._facts.agent_windows, context.agent_type
+        if not windows or name is None:
             return None
-        return windows.get((seen.agent_type, seen.cwd)) or windows.get((seen.agent_type, None))
+        return windows.get((name, context.cwd)) or windows.get((name, None))
 
-    def _compacted_window(self, seen: ContextEvidence, name: str | None) -> int | None:
-        """Find the one window whose trigger explains the context's own compactions."""
-        own = self._own.get((seen.session_id, seen.agent_id))
+    def _compacted_window(self, context: ContextEvidence) -> int | None:
+        """Return the one window whose trigger explains the context's own compactions."""
+        own = self._compactions_of(context)
         if not own:
             return None
-        setup, version = self._config(seen, name), parse_version(seen.client_version)
+        config = self._config(context)
+        name, version = context.known_model, parse_version(context.client_version)
         explained = [
             window
             for window in (SMALL_WINDOW, LARGE_WINDOW)
-            if explains_compactions(own, trigger_tokens(window, setup, name, version))
+            if explains_compactions(own, trigger_tokens(window, config, name, version))
         ]
-        return explained[0] if len(explained) == 1 and setup.window is None else None
-
-
-def _was_armed(row: AutoCompactionRow) -> bool | None:
-    return not row.was_refused if row.writes_requests else None
-
-
-def _declares_window(environment: Mapping[str, str]) -> bool:
-    return AUTO_COMPACT_OPTION in environment or "CLAUDE_CODE_AUTO_COMPACT_WINDOW" in environment
+        return explained[0] if len(explained) == 1 and config.window is None else None
 
 
 def _model_report(
-    report: ReportedWindow | None, setup: AutoCompactConfig, known: int | None
+    report: ReportedWindow | None, config: AutoCompactConfig, known: int | None
 ) -> ReportedWindow | None:
-    """Return a report that tells the model's window.
+    """Return a report that shows the model's window.
 
-    With a window of its own for compaction the client reports that one: where something sets
-    it, and where it is no size that the model comes in.
+    A client with a window of its own for compaction reports that one: if something sets it, or
+    if it is no size that the model comes in.
     """
-    if report is None or setup.window is not None:
+    if report is None or config.window is not None:
         return None
     is_own = known is not None and report.window not in {known, SMALL_WINDOW, LARGE_WINDOW}
     return None if is_own else report
@@ -308,66 +298,27 @@ def _model_version(row: AutoCompactionRow | LargeModelRow | WindowRow) -> ModelV
     return requested_large_model(row.asked_model, row.model) or row.model, row.client_version
 
 
-def _windows_of_others(facts: EvidenceRows) -> dict[ModelVersion, int]:
-    found = {_model_version(row): LARGE_WINDOW for row in facts.large_models}
-    # The newest word of the client comes last and counts.
-    return found | {_model_version(row): row.window_tokens for row in facts.reported_windows}
-
-
 NO_EVIDENCE = Evidence(EvidenceRows())  # an empty store's
 
 
-class Certainty(StrEnum):
-    """How far a source can be wrong, surest first."""
-
-    CERTAIN = "certain"  # the client itself said so, or a person decides it
-    SEEN = "seen"  # what happened shows it
-    LIKELY = "likely"  # it held where it was looked at, elsewhere
-    ASSUMED = "assumed"
-
-
-CERTAINTY_OF_SOURCE: Final = {
-    ClaimSource.POLICY: Certainty.CERTAIN,
-    ClaimSource.PLUGIN: Certainty.CERTAIN,
-    ClaimSource.STATUS_LINE: Certainty.CERTAIN,
-    ClaimSource.ENVIRONMENT: Certainty.CERTAIN,
-    ClaimSource.COMMAND_LINE: Certainty.CERTAIN,
-    ClaimSource.SETTINGS: Certainty.CERTAIN,
-    ClaimSource.DEFINITION: Certainty.CERTAIN,
-    ClaimSource.SESSION_USAGE: Certainty.SEEN,
-    ClaimSource.SESSION_COMPACTION: Certainty.SEEN,
-    ClaimSource.CONTEXT_REPORT: Certainty.SEEN,
-    ClaimSource.API_ERROR: Certainty.SEEN,
-    ClaimSource.OTHER_SESSIONS: Certainty.LIKELY,
-    ClaimSource.TABLE: Certainty.LIKELY,
-    ClaimSource.ASSUMED: Certainty.ASSUMED,
-}
-
-
 class ClaimStatus(StrEnum):
-    """What became of a claim."""
-
     BELIEVED = "believed"
     AGREES = "agrees"
-    CONTRADICTS = "contradicts"
-    """Something real says another size, and is overruled by what is stronger."""
-    REPLACED = "replaced"  # the table says another size; what was seen stands above it
+    CONTRADICTS = "contradicts"  # something real shows another size, and is overruled
+    REPLACED = "replaced"  # the table has another size than what was seen
 
 
 class ClaimSubject(StrEnum):
-    """What a claim is of."""
-
     WINDOW = "window"
     TRIGGER = "trigger"
 
 
 class AssessedClaim(msgspec.Struct, frozen=True):
-    """A claim of a size in tokens, and how it stands."""
+    """A claim of a size in tokens, and its status."""
 
     subject: ClaimSubject
     claim: Claim
     status: ClaimStatus
-    certainty: Certainty
 
 
 def assess_claims(subject: ClaimSubject, claims: Sequence[Claim]) -> Iterator[AssessedClaim]:
@@ -375,31 +326,33 @@ def assess_claims(subject: ClaimSubject, claims: Sequence[Claim]) -> Iterator[As
     verdict = choose_claim(claims)
     for place, claim in enumerate(claims):
         if place == 0:
-            standing = ClaimStatus.BELIEVED
+            status = ClaimStatus.BELIEVED
         elif claim in verdict.contradicting:
-            standing = ClaimStatus.CONTRADICTS
+            status = ClaimStatus.CONTRADICTS
         elif claim.tokens == verdict.winner.tokens:
-            standing = ClaimStatus.AGREES
+            status = ClaimStatus.AGREES
         else:
-            standing = ClaimStatus.REPLACED
-        yield AssessedClaim(subject, claim, standing, CERTAINTY_OF_SOURCE[claim.source])
+            status = ClaimStatus.REPLACED
+        yield AssessedClaim(subject, claim, status)
 
 
 class MeasurementComparison(msgspec.Struct, frozen=True):
-    """How many sessions were measured, and which of them the transcript tells otherwise."""
+    """The result of `compare_measurements`, by session."""
 
     equal: int
-    not_comparable: int  # the transcript has no answer of that moment: nothing to compare with
+    not_comparable: int  # the transcript has no answer of that moment
     different: tuple[MeasurementComparisonRow, ...]
 
 
 def compare_measurements(rows: Iterable[MeasurementComparisonRow]) -> MeasurementComparison:
     """Compare the newest measurement of each session with the transcript's answer, in tokens.
 
-    `session.measure` tells the input side of the last answer, as the status line does (seen
-    in 2.1.329): it is equal or one of the two is wrong.
+    `session.measure` reports the input side of the last answer, as the status line does (seen
+    in 2.1.329): if they differ, one of the two is wrong.
     """
     listed = list(rows)
-    told = [row for row in listed if row.answer_tokens is not None]
-    different = tuple(row for row in told if row.answer_tokens != row.measured_tokens)
-    return MeasurementComparison(len(told) - len(different), len(listed) - len(told), different)
+    comparable = [row for row in listed if row.answer_tokens is not None]
+    different = tuple(row for row in comparable if row.answer_tokens != row.measured_tokens)
+    return MeasurementComparison(
+        len(comparable) - len(different), len(listed) - len(comparable), different
+    )

@@ -1,11 +1,11 @@
-"""How large a model's context window is, by the best evidence and the client's configuration."""
+"""How large a context's window is and where the client compacts it, by the best evidence."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
@@ -14,8 +14,10 @@ from .models import (
     LARGE_WINDOW_SUFFIX,
     SMALL_WINDOW,
     ClientVersion,
+    is_armed,
     known_model,
     matches_model,
+    max_output_tokens,
     table_window,
     unknown_model_window,
 )
@@ -24,46 +26,57 @@ if TYPE_CHECKING:
     from .effective_config import ResolvedSetting
 
 
-class ClaimSource(StrEnum):
-    """Where a claim comes from, strongest first."""
+class Certainty(StrEnum):
+    """How far a source can be wrong, surest first."""
 
-    POLICY = "policy"
-    PLUGIN = "plugin"
-    STATUS_LINE = "status_line"
-    ENVIRONMENT = "environment"
-    COMMAND_LINE = "command_line"
-    SETTINGS = "settings"
-    DEFINITION = "definition"
-    SESSION_USAGE = "session_usage"
-    SESSION_COMPACTION = "session_compaction"
-    CONTEXT_REPORT = "context_report"
-    API_ERROR = "api_error"
-    OTHER_SESSIONS = "other_sessions"
-    TABLE = "model_table"
+    CERTAIN = "certain"  # the client said so, or a person decided it
+    SEEN = "seen"  # the session's own events show it
+    LIKELY = "likely"  # it held wherever else it was checked
     ASSUMED = "assumed"
 
 
-SOURCE_DESCRIPTIONS: Final = {
-    ClaimSource.POLICY: "your policy sets it (limit.override)",
-    ClaimSource.PLUGIN: "the client itself measured it (plugin)",
-    ClaimSource.STATUS_LINE: "the client's status line said so",
-    ClaimSource.ENVIRONMENT: "an environment variable of the client sets it",
-    ClaimSource.COMMAND_LINE: "the client's command line sets it (--autocompact)",
-    ClaimSource.SETTINGS: "a settings file sets it",
-    ClaimSource.DEFINITION: "the agent's definition sets it",
-    ClaimSource.SESSION_USAGE: "this session used more than 200,000",
-    ClaimSource.SESSION_COMPACTION: "this session was compacted there",
-    ClaimSource.CONTEXT_REPORT: "/context said so in this session",
-    ClaimSource.API_ERROR: "the API refused a prompt above it",
-    ClaimSource.OTHER_SESSIONS: "other sessions of this model and version show it",
-    ClaimSource.TABLE: "known of this model and client version",
-    ClaimSource.ASSUMED: "assumed: the model is not known",
-}
-"""The evidence in words for a person."""
+class ClaimSource(StrEnum):
+    """Where a claim comes from, strongest first, with the evidence in words for a person."""
+
+    description: str
+    certainty: Certainty
+
+    def __new__(cls, value: str, description: str, certainty: Certainty) -> Self:
+        source = str.__new__(cls, value)
+        source._value_ = value
+        source.description, source.certainty = description, certainty
+        return source
+
+    POLICY = "policy", "your policy sets it (limit.override)", Certainty.CERTAIN
+    PLUGIN = "plugin", "the client itself measured it (plugin)", Certainty.CERTAIN
+    STATUS_LINE = "status_line", "the client's status line said so", Certainty.CERTAIN
+    ENVIRONMENT = (
+        "environment",
+        "an environment variable of the client sets it",
+        Certainty.CERTAIN,
+    )
+    COMMAND_LINE = (
+        "command_line",
+        "the client's command line sets it (--autocompact)",
+        Certainty.CERTAIN,
+    )
+    SETTINGS = "settings", "a settings file sets it", Certainty.CERTAIN
+    DEFINITION = "definition", "the agent's definition sets it", Certainty.CERTAIN
+    SESSION_USAGE = "session_usage", "this session used more than 200,000", Certainty.SEEN
+    SESSION_COMPACTION = "session_compaction", "this session was compacted there", Certainty.SEEN
+    CONTEXT_REPORT = "context_report", "/context said so in this session", Certainty.SEEN
+    API_ERROR = "api_error", "the API refused a prompt above it", Certainty.SEEN
+    OTHER_SESSIONS = (
+        "other_sessions",
+        "other sessions of this model and version show it",
+        Certainty.LIKELY,
+    )
+    TABLE = "model_table", "known of this model and client version", Certainty.LIKELY
+    ASSUMED = "assumed", "assumed: the model is not known", Certainty.ASSUMED
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A size in tokens that a source claims; None is that there is none."""
+    """A source's claim of a size in tokens; None claims that there is none."""
 
     tokens: int | None
     source: ClaimSource
@@ -77,17 +90,17 @@ class ChosenClaim(msgspec.Struct, frozen=True):
 
 
 def choose_claim(claims: Sequence[Claim]) -> ChosenClaim:
-    """Believe the first claim; keep those of a real source that say something else.
+    """Believe the first claim, and keep those that contradict it (R: the issue's order).
 
-    The claims stand in the order of their strength, the last one always holds (R: the
-    issue's order). What a table says is no contradiction to what was seen.
+    `claims` are sorted, strongest first, and never empty. A table's value does not contradict
+    what was seen.
     """
     winner = claims[0]
+    tables = {ClaimSource.TABLE, ClaimSource.ASSUMED}
     others = [
         claim
         for claim in claims[1:]
-        if claim.source not in {ClaimSource.TABLE, ClaimSource.ASSUMED}
-        and claim.tokens != winner.tokens
+        if claim.source not in tables and claim.tokens != winner.tokens
     ]
     return ChosenClaim(winner, tuple(others))
 
@@ -106,16 +119,12 @@ AUTO_COMPACT_VARIABLES: Final = (
     "DISABLE_AUTO_COMPACT",
     "DISABLE_COMPACT",
 )
-"""What of a client's environment decides when it compacts; nothing else of it is looked at."""
-
+"""Variables that decide when a client compacts; nothing else of its environment is read."""
 
 AUTO_COMPACT_OPTION: Final = "--autocompact"
 """The client's option; its value is kept among the variables, under the option's name."""
 
-AUTO_WINDOW: Final = "auto"
-
-SHORTHAND_LIMIT: Final = 10_000
-"""The option takes 200 for 200,000 (client 2.1.329 says so of itself)."""
+SHORTHAND_LIMIT: Final = 10_000  # below, the option counts thousands (client 2.1.329 says so)
 
 
 class PercentClaim(msgspec.Struct, frozen=True):
@@ -126,17 +135,13 @@ class PercentClaim(msgspec.Struct, frozen=True):
 
 
 class AutoCompactConfig(msgspec.Struct, frozen=True):
-    """What is set; None where nobody set anything."""
+    """The client's configuration of automatic compaction; None where nothing is set."""
 
-    disabled_by: ClaimSource | None = None  # who switched automatic compaction off
-    window: Claim | None = None
-    """Where the client believes its window to end when it compacts, in tokens."""
-    percent: PercentClaim | None = None
-    """Compaction comes at this share of the effective window, if that is earlier."""
-    large_window_disabled_by: ClaimSource | None = None
-    """Who holds models with a large window to the small one."""
-    max_context: Claim | None = None
-    """The window of a model that the client does not know, in tokens."""
+    disabled_by: ClaimSource | None = None
+    window: Claim | None = None  # where the client ends its window for compaction
+    percent: PercentClaim | None = None  # compact at this share, if that is earlier
+    large_window_disabled_by: ClaimSource | None = None  # limits large models to the small window
+    max_context: Claim | None = None  # the window of a model that the client does not know
     max_output: int | None = None  # tokens of an answer
 
 
@@ -147,28 +152,49 @@ class _Variable(msgspec.Struct, frozen=True):
     text: str
     source: ClaimSource
 
+    @property
+    def is_true(self) -> bool:
+        return self.text.strip().lower() in {"1", "true", "yes", "on"}
+
+    @property
+    def tokens(self) -> int | None:
+        """A number of tokens; the client takes `500k` for 500,000 (seen in 2.1.329)."""
+        match = re.fullmatch(r"\s*(\d{1,9})\s*([kKmM]?)\s*", self.text)
+        if not match:
+            return None
+        return int(match[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[match[2].lower()] or None
+
 
 def read_auto_compact_config(
     settings: Mapping[str, ResolvedSetting], environment: Mapping[str, str], model: str | None
 ) -> AutoCompactConfig:
-    """Read what holds for a model (formats 3.5; each rule tried on client 2.1.329).
+    """Read the configuration for a model (formats 3.5; each rule tried on client 2.1.329).
 
-    What settings put into the environment wins over what the client was started with, a
-    variable over the option of the command line, that over a setting, and a setting for the
-    model over one for all.
+    Variables in settings win over those that the client was started with, a variable over the
+    command line's option, that over a setting, and a setting for the model over one for all.
     """
     variables = {
         name: variable
         for name in AUTO_COMPACT_VARIABLES
         if (variable := _find_variable(name, settings, environment)) is not None
     }
+
+    def source_if_true(name: str) -> ClaimSource | None:
+        variable = variables.get(name)
+        return variable.source if variable and variable.is_true else None
+
+    enabled = settings.get("autoCompactEnabled")
+    disabled_in_settings = enabled is not None and enabled.value is False
+    output = variables.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")
     return AutoCompactConfig(
-        disabled_by=_switched_off(variables, settings),
+        disabled_by=source_if_true("DISABLE_COMPACT")
+        or source_if_true("DISABLE_AUTO_COMPACT")
+        or (ClaimSource.SETTINGS if disabled_in_settings else None),
         window=_configured_window(variables, environment.get(AUTO_COMPACT_OPTION), settings, model),
-        percent=_percent(variables),
-        large_window_disabled_by=_source_if_true(variables.get("CLAUDE_CODE_DISABLE_1M_CONTEXT")),
-        max_context=_token_claim(variables.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS")),
-        max_output=_parse_tokens(variables.get("CLAUDE_CODE_MAX_OUTPUT_TOKENS")),
+        percent=_configured_percent(variables.get("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")),
+        large_window_disabled_by=source_if_true("CLAUDE_CODE_DISABLE_1M_CONTEXT"),
+        max_context=_to_claim(variables.get("CLAUDE_CODE_MAX_CONTEXT_TOKENS")),
+        max_output=output.tokens if output else None,
     )
 
 
@@ -184,14 +210,9 @@ def _find_variable(
     return _Variable(text, ClaimSource.ENVIRONMENT) if text else None
 
 
-def _switched_off(
-    variables: Mapping[str, _Variable], settings: Mapping[str, ResolvedSetting]
-) -> ClaimSource | None:
-    for name in ("DISABLE_COMPACT", "DISABLE_AUTO_COMPACT"):
-        if source := _source_if_true(variables.get(name)):
-            return source
-    enabled = settings.get("autoCompactEnabled")
-    return ClaimSource.SETTINGS if enabled is not None and enabled.value is False else None
+def _to_claim(variable: _Variable | None) -> Claim | None:
+    tokens = variable.tokens if variable else None
+    return Claim(tokens, variable.source) if variable and tokens else None
 
 
 def _configured_window(
@@ -200,25 +221,19 @@ def _configured_window(
     settings: Mapping[str, ResolvedSetting],
     model: str | None,
 ) -> Claim | None:
-    variable = _token_claim(variables.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW"))
-    if variable and variable.tokens:
-        clamped = min(max(variable.tokens, MIN_CONFIGURED_WINDOW), MAX_CONFIGURED_WINDOW)
-        return Claim(clamped, variable.source)
-    if option == AUTO_WINDOW:
+    claim = _to_claim(variables.get("CLAUDE_CODE_AUTO_COMPACT_WINDOW"))
+    if claim is None and option == "auto":
         return None
-    tokens = _parse_tokens(_Variable(option, ClaimSource.COMMAND_LINE)) if option else None
-    if tokens:
-        tokens *= 1_000 if tokens < SHORTHAND_LIMIT else 1
-        return Claim(
-            min(max(tokens, MIN_CONFIGURED_WINDOW), MAX_CONFIGURED_WINDOW), ClaimSource.COMMAND_LINE
-        )
+    if claim is None and option:
+        claim = _to_claim(_Variable(option, ClaimSource.COMMAND_LINE))
+        if claim and claim.tokens and claim.tokens < SHORTHAND_LIMIT:
+            claim = Claim(claim.tokens * 1_000, claim.source)
+    if claim and claim.tokens:
+        clamped = min(max(claim.tokens, MIN_CONFIGURED_WINDOW), MAX_CONFIGURED_WINDOW)
+        return Claim(clamped, claim.source)
     for setting in (_setting_for_model(settings, model), settings.get("autoCompactWindow")):
         value = setting.value if setting else None
-        if (
-            isinstance(value, int)
-            and not isinstance(value, bool)
-            and value >= MIN_CONFIGURED_WINDOW
-        ):
+        if isinstance(value, int) and value >= MIN_CONFIGURED_WINDOW:
             return Claim(min(value, MAX_CONFIGURED_WINDOW), ClaimSource.SETTINGS)
     return None
 
@@ -227,15 +242,13 @@ def _setting_for_model(
     settings: Mapping[str, ResolvedSetting], model: str | None
 ) -> ResolvedSetting | None:
     for key, setting in settings.items():
-        if key.startswith("modelSettings.") and key.endswith(".autoCompactWindow") and model:
-            named = key.removeprefix("modelSettings.").removesuffix(".autoCompactWindow")
-            if matches_model(named, model):
-                return setting
+        match = re.fullmatch(r"modelSettings\.(.*)\.autoCompactWindow", key, re.DOTALL)
+        if match and model and matches_model(match[1], model):
+            return setting
     return None
 
 
-def _percent(variables: Mapping[str, _Variable]) -> PercentClaim | None:
-    variable = variables.get("CLAUDE_AUTOCOMPACT_PCT_OVERRIDE")
+def _configured_percent(variable: _Variable | None) -> PercentClaim | None:
     if variable is None:
         return None
     try:
@@ -245,120 +258,239 @@ def _percent(variables: Mapping[str, _Variable]) -> PercentClaim | None:
     return PercentClaim(value, variable.source) if 0 < value <= 100 else None
 
 
-def _token_claim(variable: _Variable | None) -> Claim | None:
-    tokens = _parse_tokens(variable)
-    return Claim(tokens, variable.source) if variable and tokens else None
-
-
-def _parse_tokens(variable: _Variable | None) -> int | None:
-    """Read a number of tokens; the client takes `500k` for 500,000 (seen in 2.1.329)."""
-    found = re.fullmatch(r"\s*(\d{1,9})\s*([kKmM]?)\s*", variable.text) if variable else None
-    if not found:
-        return None
-    return int(found[1]) * {"": 1, "k": 1_000, "m": 1_000_000}[found[2].lower()] or None
-
-
-def _source_if_true(variable: _Variable | None) -> ClaimSource | None:
-    said = variable and variable.text.strip().lower() in {"1", "true", "yes", "on"}
-    return variable.source if variable and said else None
-
-
 class Window(msgspec.Struct, frozen=True):
     """A window in tokens, and how we know."""
 
     tokens: int
     source: ClaimSource
-    contradicting: tuple[Claim, ...] = ()  # weaker evidence that says another size
+    contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
 
     @property
     def why(self) -> str:
-        """The evidence in words for a person."""
-        return SOURCE_DESCRIPTIONS[self.source]
+        return self.source.description
 
 
 class WindowEvidence(msgspec.Struct, frozen=True):
-    """What was seen that tells a window; tokens, None where nothing was seen."""
+    """The evidence of a window in tokens; None if there is none."""
 
     model: str | None
-    asked_model: str | None = None
-    """The same with its mark for a large window, where the session was asked for it."""
+    asked_model: str | None = None  # with the large-window suffix, if the session asked for it
     version: ClientVersion | None = None
     config: AutoCompactConfig = DEFAULT_AUTO_COMPACT
-    policy_tokens: int | None = None  # what a person sets for this model: above all evidence (T-26)
-    plugin_tokens: int | None = None
-    """What the module inside the client was told of this session with this model."""
+    policy_tokens: int | None = None  # a person's setting for this model: above all evidence (T-26)
+    plugin_tokens: int | None = None  # measured inside the client in this session with this model
     status_line_tokens: int | None = None  # `context_window_size` of this session with this model
-    session_peak_tokens: int = 0  # most that an answer of this model saw in this session
-    compacted_window: int | None = None
-    """The only window whose trigger the session's own automatic compactions fit."""
-    report_tokens: int | None = None  # window that `/context` named in this session
-    limit_tokens: int | None = None  # the maximum that a refused prompt of this session was told
-    others_tokens: int | None = None  # window that other sessions of this model and version show
+    session_peak_tokens: int = 0  # largest context of this model in this session
+    compacted_window: int | None = None  # the only window that fits the session's own compactions
+    report_tokens: int | None = None  # by `/context` in this session
+    limit_tokens: int | None = None  # the maximum in the error of a refused prompt of this session
+    others_tokens: int | None = None  # window of other sessions of this model and version
 
 
 def find_window(evidence: WindowEvidence) -> Window:
-    """Decide the window in tokens by the strongest claim."""
+    """Return the window of the strongest claim."""
     verdict = choose_claim(window_claims(evidence))
     winner = verdict.winner
     return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicting)
 
 
 def window_claims(evidence: WindowEvidence) -> list[Claim]:
-    """List what is claimed of the window, in tokens, the strongest first.
+    """Return the claims about the window, strongest first.
 
-    Source: the issue's order; peers 0.1, formats 3.4. What the client said and a later answer
-    outgrew is of an earlier setting and is no claim.
+    Source: the issue's order; peers 0.1, formats 3.4. A size that a later answer outgrew belongs
+    to an earlier setting and is no claim.
     """
     peak = evidence.session_peak_tokens
-    claims: list[Claim] = []
-    if evidence.policy_tokens:
-        claims.append(Claim(evidence.policy_tokens, ClaimSource.POLICY))
-    claims += [
-        Claim(tokens, source)
-        for tokens, source in (
-            (evidence.plugin_tokens, ClaimSource.PLUGIN),
-            (evidence.status_line_tokens, ClaimSource.STATUS_LINE),
-        )
-        if tokens and peak <= tokens
-    ]
-    said = _configured_claim(evidence)
-    if said and (said.tokens or 0) >= peak:
-        claims.append(said)
-    if peak > SMALL_WINDOW:
-        claims.append(Claim(max(LARGE_WINDOW, peak), ClaimSource.SESSION_USAGE))
-    claims += [
-        Claim(tokens, source)
-        for tokens, source in (
-            (evidence.compacted_window, ClaimSource.SESSION_COMPACTION),
-            (evidence.report_tokens, ClaimSource.CONTEXT_REPORT),
-            (evidence.limit_tokens, ClaimSource.API_ERROR),
-            (evidence.others_tokens, ClaimSource.OTHER_SESSIONS),
-        )
-        if tokens and tokens >= peak
+    usage = max(LARGE_WINDOW, peak) if peak > SMALL_WINDOW else None
+    claims = [
+        Claim(evidence.plugin_tokens, ClaimSource.PLUGIN),
+        Claim(evidence.status_line_tokens, ClaimSource.STATUS_LINE),
+        _configured_claim(evidence),
+        Claim(usage, ClaimSource.SESSION_USAGE),
+        Claim(evidence.compacted_window, ClaimSource.SESSION_COMPACTION),
+        Claim(evidence.report_tokens, ClaimSource.CONTEXT_REPORT),
+        Claim(evidence.limit_tokens, ClaimSource.API_ERROR),
+        Claim(evidence.others_tokens, ClaimSource.OTHER_SESSIONS),
     ]
     known = table_window(evidence.asked_model or evidence.model, evidence.version)
-    claims.append(
-        Claim(known, ClaimSource.TABLE)
-        if known
-        else Claim(unknown_model_window(evidence.version), ClaimSource.ASSUMED)
-    )
-    return claims
+    unknown = Claim(unknown_model_window(evidence.version), ClaimSource.ASSUMED)
+    policy = Claim(evidence.policy_tokens, ClaimSource.POLICY)
+    return [
+        *([policy] if policy.tokens else []),
+        *(claim for claim in claims if claim and claim.tokens and claim.tokens >= peak),
+        Claim(known, ClaimSource.TABLE) if known else unknown,
+    ]
 
 
 def requested_large_model(asked: str | None, model: str | None) -> str | None:
     """Return `asked` if it asks for the large window of `model`, else None."""
-    if (
-        asked
-        and asked.endswith(LARGE_WINDOW_SUFFIX)
-        and asked.removesuffix(LARGE_WINDOW_SUFFIX) == model
-    ):
-        return asked
-    return None
+    is_large = model is not None and asked == f"{model}{LARGE_WINDOW_SUFFIX}"
+    return asked if is_large else None
 
 
 def _configured_claim(evidence: WindowEvidence) -> Claim | None:
-    setup, asked = evidence.config, evidence.asked_model or evidence.model
-    if setup.large_window_disabled_by and table_window(asked, evidence.version) == LARGE_WINDOW:
-        return Claim(SMALL_WINDOW, setup.large_window_disabled_by)
-    # Of a model that it knows the client believes no variable (seen in 2.1.329).
-    return setup.max_context if known_model(evidence.model) is None else None
+    config, asked = evidence.config, evidence.asked_model or evidence.model
+    if config.large_window_disabled_by and table_window(asked, evidence.version) == LARGE_WINDOW:
+        return Claim(SMALL_WINDOW, config.large_window_disabled_by)
+    # The client ignores the variable for models that it knows (seen in 2.1.329).
+    return config.max_context if known_model(evidence.model) is None else None
+
+
+OUTPUT_RESERVE: Final = 20_000
+"""Maximum tokens kept free for an answer (formats 3.5; tried on 2.1.329)."""
+
+OLD_OUTPUT_RESERVE: Final = 32_000
+OLD_OUTPUT_RESERVE_BEFORE: Final = (2, 1, 21)
+"""Earlier clients kept the whole answer free (changelog 2.1.21)."""
+
+TRIGGER_BUFFER: Final = 13_000
+"""Tokens between the trigger and the end of the effective window (formats 3.5)."""
+
+MIN_TRIGGER_SHARE: Final = 0.5
+"""Of the window: an automatic boundary below it was made because a prompt was refused."""
+
+_NOT_ARMED_REASONS: Final = {
+    ClaimSource.TABLE: "not armed: this model is compacted only when the API refuses a prompt",
+    ClaimSource.SESSION_COMPACTION: (
+        "not armed: this session was compacted only at its window's end"
+    ),
+    ClaimSource.CONTEXT_REPORT: "not armed: /context drew no buffer for it",
+    ClaimSource.SETTINGS: "switched off by a settings file",
+    ClaimSource.ENVIRONMENT: "switched off by an environment variable of the client",
+}
+
+
+class Trigger(msgspec.Struct, frozen=True):
+    """The trigger in tokens of the compaction counter, or None if it is not armed."""
+
+    tokens: int | None
+    source: ClaimSource
+    contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
+
+    @property
+    def why(self) -> str:
+        if self.tokens is not None:
+            return self.source.description
+        return _NOT_ARMED_REASONS.get(self.source, f"not armed: {self.source.description}")
+
+
+class AutoCompaction(msgspec.Struct, frozen=True):
+    """An automatic compaction: the trigger lies above `low` and not above `high`, in tokens."""
+
+    low: int  # an earlier request, which was sent without a compaction
+    high: int  # the counter when the client compacted: `preTokens`
+    armed: bool | None = None
+    """It came before a request (True), or because the API refused one (False); None if the
+    client records no requests."""
+
+
+class TriggerEvidence(msgspec.Struct, frozen=True):
+    """The evidence of a trigger."""
+
+    model: str | None  # as it was asked for, with its suffix
+    version: ClientVersion | None
+    window: int  # tokens
+    config: AutoCompactConfig = DEFAULT_AUTO_COMPACT
+    declared_window: int | None = None  # tokens; where an agent's definition ends its window
+    own_compactions: tuple[AutoCompaction, ...] = ()  # of this session with this window
+    report: Claim | None = None  # by `/context` in this session
+    other_compactions: tuple[AutoCompaction, ...] = ()  # of sessions of this model and version
+    answer_tokens: int = 0  # context of the last answer: a trigger below it is outdated
+
+
+def find_trigger(evidence: TriggerEvidence) -> Trigger:
+    """Return the trigger of the strongest claim (R: the issue's order; formats 3.5, peers 0.2)."""
+    verdict = choose_claim(list(trigger_claims(evidence)))
+    winner = verdict.winner
+    return Trigger(winner.tokens, winner.source, verdict.contradicting)
+
+
+def trigger_tokens(
+    window: int, config: AutoCompactConfig, model: str | None, version: ClientVersion | None
+) -> int:
+    """Return where an armed client compacts: window - min(max output, 20,000) - 13,000.
+
+    Source: formats 3.5; 2.1.329 compacted at each value that was tried: windows of
+    100,000 to 1,000,000, percentages of 12.5 to 99, and answers of 8,000 and more.
+    """
+    if version and version < OLD_OUTPUT_RESERVE_BEFORE:
+        reserve = OLD_OUTPUT_RESERVE
+    else:
+        reserve = min(config.max_output or max_output_tokens(model), OUTPUT_RESERVE)
+    effective = window - reserve
+    tokens = effective - TRIGGER_BUFFER
+    if config.percent:
+        tokens = min(int(effective * config.percent.value / 100), tokens)
+    return max(tokens, 0)
+
+
+def _learn_trigger(
+    observed: Iterable[AutoCompaction], expected: Iterable[int], window: int
+) -> int | None:
+    """Learn a trigger in tokens from automatic compactions; None if they show none.
+
+    The first expected value that explains them, else the smallest counter at which the client
+    compacted. One below half the window counts as the answer to a refused prompt, unless it is
+    known to be none.
+    """
+    usable = [
+        each
+        for each in observed
+        if each.armed is not False
+        and (each.armed or each.high > window * MIN_TRIGGER_SHARE)
+        and each.high <= window - OUTPUT_RESERVE
+    ]
+    if not usable:
+        return None
+    explaining = (tokens for tokens in expected if explains_compactions(usable, tokens))
+    return next(explaining, min(each.high for each in usable))
+
+
+def _is_never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
+    """Return whether a session passed its trigger and compacted only at the window's end."""
+    usable = [each for each in observed if each.high > window * MIN_TRIGGER_SHARE]
+    return bool(usable) and all(
+        each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in usable
+    )
+
+
+def explains_compactions(observed: Sequence[AutoCompaction], tokens: int) -> bool:
+    """Return whether the automatic compactions are consistent with a trigger at `tokens`."""
+    return bool(observed) and all(each.low < tokens <= each.high for each in observed)
+
+
+def trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
+    """Yield the claims about the trigger, strongest first."""
+    config, window, peak = evidence.config, evidence.window, evidence.answer_tokens
+
+    def trigger_in(size: int) -> int:
+        return trigger_tokens(size, config, evidence.model, evidence.version)
+
+    expected = trigger_in(window)
+    causes: tuple[int, ...] = (expected,)
+    if config.disabled_by:
+        yield Claim(None, config.disabled_by)
+    elif declared := _declared_window(evidence):
+        ends = trigger_in(min(window, declared.tokens or window))
+        yield Claim(ends, declared.source)
+        # A compaction at the declared trigger confirms it.
+        causes = (ends, expected)
+    own = _learn_trigger(evidence.own_compactions, causes, window)
+    if own and own >= peak:
+        yield Claim(own, ClaimSource.SESSION_COMPACTION)
+    elif _is_never_armed(evidence.own_compactions, expected, window):
+        yield Claim(None, ClaimSource.SESSION_COMPACTION)
+    if evidence.report and (evidence.report.tokens or peak) >= peak:
+        yield evidence.report
+    if others := _learn_trigger(evidence.other_compactions, (expected,), window):
+        yield Claim(others, ClaimSource.OTHER_SESSIONS)
+    armed = is_armed(evidence.model, evidence.version, window)
+    yield Claim(expected if armed else None, ClaimSource.TABLE)
+
+
+def _declared_window(evidence: TriggerEvidence) -> Claim | None:
+    """Return where somebody ends the window; an agent's definition can only lower it."""
+    window, declared = evidence.config.window, evidence.declared_window
+    if declared and (window is None or declared < (window.tokens or 0)):
+        return Claim(declared, ClaimSource.DEFINITION)
+    return window

@@ -11,8 +11,7 @@ from ..measure.levels import DEFAULT_PLACED_THRESHOLDS, Level, PlacedThreshold, 
 from ..transcript.conversation import MessagePart, PartKind
 
 if TYPE_CHECKING:
-    from ..measure.trigger import Trigger
-    from ..measure.window import Window
+    from ..measure.window import Trigger, Window
 
 
 class ReportedCategory(StrEnum):

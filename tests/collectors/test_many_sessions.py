@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.core.measure.trigger import find_trigger
+from ctxtop.core.measure.window import find_trigger
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.readers import fleet_reader
 from ctxtop.core.store.readers.fleet_reader import (
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.collectors.claude_code.discover import ClaudeFolder
-    from ctxtop.core.measure.trigger import Trigger, TriggerEvidence
+    from ctxtop.core.measure.window import Trigger, TriggerEvidence
 
 COUNT = 11
 OPEN = "00000000-0000-4333-8444-000000000000"

@@ -6,8 +6,7 @@ import pytest
 from ctxtop.core.measure.activity import PromptCache, SessionCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.measure.levels import DEFAULT_PLACED_THRESHOLDS
-from ctxtop.core.measure.trigger import Trigger
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.model.agent import AgentStatus, ReturnedResult
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.tui.screens.agents.agent_tree import (

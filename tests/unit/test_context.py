@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 from ctxtop.core.measure.levels import Level
-from ctxtop.core.measure.trigger import Trigger
-from ctxtop.core.measure.window import ClaimSource, Window
+from ctxtop.core.measure.window import ClaimSource, Trigger, Window
 from ctxtop.core.model.context import ContextState, StoredTokenCounts, measure_context
 from ctxtop.core.transcript.conversation import TokenUsage, context_tokens
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from ctxtop.core.measure.evidence import (
-    CERTAINTY_OF_SOURCE,
     ClaimStatus,
     ClaimSubject,
     assess_claims,
 )
-from ctxtop.core.measure.trigger import Trigger
-from ctxtop.core.measure.window import Claim, ClaimSource, Window
+from ctxtop.core.measure.window import Certainty, Claim, ClaimSource, Trigger, Window
 from ctxtop.core.model.context import Context, ContextState, TokenCounts
 from ctxtop.tui.screens.session.context_breakdown import (
     number_sources,
@@ -36,8 +34,10 @@ def test_the_strongest_is_believed_and_the_others_agree_or_not() -> None:
     assert [each.claim for each in found] == list(CLAIMS)
 
 
-def test_every_source_has_its_sureness() -> None:
-    assert set(CERTAINTY_OF_SOURCE) == set(ClaimSource)
+def test_every_source_has_its_sureness_and_the_surest_is_the_strongest() -> None:
+    ranks = [list(Certainty).index(source.certainty) for source in ClaimSource]
+    assert ranks == sorted(ranks)
+    assert all(source.description for source in ClaimSource)
 
 
 def context() -> Context:

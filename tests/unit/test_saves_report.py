@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from ctxtop.core.measure.trigger import Trigger
-from ctxtop.core.measure.window import ClaimSource
+from ctxtop.core.measure.window import ClaimSource, Trigger
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies, RawValue, resolve_policy
 from ctxtop.core.saves.project_saves import (

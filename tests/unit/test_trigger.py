@@ -5,22 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ctxtop.core.measure.trigger import (
+from ctxtop.core.measure.window import (
+    DEFAULT_AUTO_COMPACT,
     OLD_OUTPUT_RESERVE,
     OUTPUT_RESERVE,
     TRIGGER_BUFFER,
+    AutoCompactConfig,
     AutoCompaction,
+    Claim,
+    ClaimSource,
+    PercentClaim,
     Trigger,
     TriggerEvidence,
     find_trigger,
     trigger_tokens,
-)
-from ctxtop.core.measure.window import (
-    DEFAULT_AUTO_COMPACT,
-    AutoCompactConfig,
-    Claim,
-    ClaimSource,
-    PercentClaim,
 )
 
 NOW = (2, 1, 329)

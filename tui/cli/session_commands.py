@@ -175,7 +175,7 @@ def sources_record(of: Session, reasons: tuple[AssessedClaim, ...]) -> Record:
                 "tokens": reason.claim.tokens,
                 "source": reason.claim.source.value,
                 "standing": reason.status.value,
-                "sureness": reason.certainty.value,
+                "sureness": reason.claim.source.certainty.value,
             }
             for reason in reasons
         ],

@@ -10,9 +10,8 @@ from typing import Final
 from textual.content import Content
 
 from ....core.measure.composition import CategoryShare, Composition, ContextCategory, ContextItem
-from ....core.measure.evidence import AssessedClaim, Certainty, ClaimStatus, ClaimSubject
-from ....core.measure.trigger import Trigger
-from ....core.measure.window import SOURCE_DESCRIPTIONS
+from ....core.measure.evidence import AssessedClaim, ClaimStatus, ClaimSubject
+from ....core.measure.window import Certainty, Trigger
 from ....core.model.context import Context, ContextState
 from ....core.transcript.sanitize import one_line
 from ...text.formats import (
@@ -293,14 +292,14 @@ def source_detail(context: Context, reasons: Sequence[AssessedClaim], key: str) 
         parts += [
             Content(""),
             Content.styled(f"{sign} {_STANDING_TEXT[fact.standing]}", style),
-            quiet(_CERTAINTY_TEXT[reason.certainty]),
+            quiet(_CERTAINTY_TEXT[reason.claim.source.certainty]),
         ]
         against = [each for each in others if each.status is ClaimStatus.CONTRADICTS]
         if reason.status is ClaimStatus.BELIEVED and against:
             parts += [Content(""), heading("What contradicts it")]
             parts += [
                 Content.styled(
-                    f"✗ {_size(each)}: {SOURCE_DESCRIPTIONS[each.claim.source]}", "$level-warning"
+                    f"✗ {_size(each)}: {each.claim.source.description}", "$level-warning"
                 )
                 for each in against
             ]
@@ -380,7 +379,7 @@ def _claims(reasons: Iterable[AssessedClaim]) -> Iterator[NumberSource]:
             "compacts at" if reason.subject is ClaimSubject.TRIGGER else "window",
             _size(reason),
             _claim_text(reason),
-            reason.certainty.value,
+            reason.claim.source.certainty.value,
             reason.status,
             _CLAIM_MEANINGS[reason.subject],
         )
@@ -396,11 +395,7 @@ def _size(reason: AssessedClaim) -> str:
 
 def _claim_text(reason: AssessedClaim) -> str:
     claim = reason.claim
-    return (
-        Trigger(None, claim.source).why
-        if claim.tokens is None
-        else SOURCE_DESCRIPTIONS[claim.source]
-    )
+    return Trigger(None, claim.source).why if claim.tokens is None else claim.source.description
 
 
 def _row(fact: NumberSource, width: int) -> Content:

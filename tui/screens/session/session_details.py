@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from ....core.measure.composition import Composition
     from ....core.measure.evidence import AssessedClaim
     from ....core.measure.timeline import TimelineTurn
-    from ....core.measure.trigger import Trigger
-    from ....core.measure.window import Window
+    from ....core.measure.window import Trigger, Window
     from ....core.model.session import Session
     from ....core.policy.resolve import Policies
     from ....core.store.queries.query_rows import CompactionRow
