@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
-from ...measure.trigger import OUTPUT_RESERVE
+from ...measure.window import OUTPUT_RESERVE
 from ...transcript.conversation import Entry, PartKind, Role, group_messages
 from ...transcript.visible_messages import follow_chain, visible_entries
 from .. import edit_builder, plan
