@@ -32,18 +32,17 @@ from ...model.agent import Agent, AgentStatus, make_agent
 from ...model.session import ACTIVE_MS, Session, SessionStatus, context_evidence, make_session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ..queries import activity_queries, agent_queries, context_queries, session_queries
-from ..queries.activity_queries import ActivityRow, ModelUsageRow
+from ..queries.activity_queries import ModelUsageRow
 from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
-from ..queries.query_rows import FillRow, SessionRow, UsageRow
+from ..queries.query_rows import FillRow, SessionRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
-SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite takes 999 values at the least
-
+SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
 
 MAX_FORECAST_SESSIONS: Final = 2_000
-"""Sessions, besides the open ones, that are forecast: the newest. What lies ahead of a session
-takes longer to work out than all the rest, and nobody waits for one that ended long ago."""
+"""The newest sessions, forecast besides the open ones. A forecast takes longer than everything
+else about a session, and nobody waits for that of a session that ended long ago."""
 
 
 def read_sessions(
@@ -52,9 +51,9 @@ def read_sessions(
     only: Iterable[str] | None = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> list[Session]:
-    """Read every session, or only those named; live and fullest first."""
-    found = [each for some in stream_sessions(db, now_ms, only, policies) for each in some]
-    return sorted(found, key=attention_order)
+    """Read every session, or only those named, in `attention_order`."""
+    batches = stream_sessions(db, now_ms, only, policies)
+    return sorted((each for batch in batches for each in batch), key=attention_order)
 
 
 def stream_sessions(
@@ -63,18 +62,17 @@ def stream_sessions(
     only: Iterable[str] | None = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> Iterator[list[Session]]:
-    """Read sessions a part at a time, newest activity first; of `only`, in their order."""
+    """Read sessions in batches, newest activity first, or in the order of `only`."""
     reader = SessionReader(db, Evidence(read_evidence_rows(db), policies), policies)
-    names = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
-    for start in range(0, len(names), SESSIONS_PER_QUERY):
-        some = names[start : start + SESSIONS_PER_QUERY]
-        yield reader.read(
-            some, now_ms, with_forecast=only is not None or start < MAX_FORECAST_SESSIONS
-        )
+    ids = session_queries.newest_sessions(db) if only is None else list(dict.fromkeys(only))
+    for start in range(0, len(ids), SESSIONS_PER_QUERY):
+        batch = ids[start : start + SESSIONS_PER_QUERY]
+        with_forecast = only is not None or start < MAX_FORECAST_SESSIONS
+        yield reader.read(batch, now_ms, with_forecast=with_forecast)
 
 
 class SessionReader:
-    """Reads sessions by name; what it asks the whole store for is asked once."""
+    """Reads sessions by id; what depends on the whole store is read once."""
 
     def __init__(self, db: sqlite3.Connection, evidence: Evidence, policies: Policies) -> None:
         self._db: Final = db
@@ -91,118 +89,87 @@ class SessionReader:
 
         return sessions_to_check(self._db, self._policies)
 
-    def read(
-        self, names: Sequence[str], now_ms: int, *, with_forecast: bool = True
-    ) -> list[Session]:
-        """Read these sessions, at most SESSIONS_PER_QUERY, in the order of their names.
+    def read(self, ids: Sequence[str], now_ms: int, *, with_forecast: bool = True) -> list[Session]:
+        """Read these sessions, at most SESSIONS_PER_QUERY, in the order of their ids.
 
-        Without `looks_ahead` only those that are open get their outlook.
+        Without `with_forecast` only those that are open get one.
         """
-        db = self._db
-        places = {name: place for place, name in enumerate(names)}
-        rows = session_queries.sessions(db, names)
+        places = {session_id: place for place, session_id in enumerate(ids)}
+        rows = session_queries.sessions(self._db, ids)
         rows.sort(key=lambda row: places[row.session_id])
-        measured = [make_session(row, self._evidence, now_ms) for row in rows]
+        sessions = [make_session(row, self._evidence, now_ms) for row in rows]
         sessions = [
-            add_forecast(db, row.file_id, session, self._prior)
-            if with_forecast or session.live
-            else session
-            for row, session in zip(rows, measured, strict=True)
+            self._add_forecast(session, row.file_id) if with_forecast or session.live else session
+            for row, session in zip(rows, sessions, strict=True)
         ]
-        complete = add_activity_and_cost(db, rows, sessions, self._policies)
-        return self._count_noncompliant(complete)
+        return self._count_noncompliant(self._add_activity_and_cost(rows, sessions))
+
+    def _add_forecast(self, session: Session, file_id: int) -> Session:
+        growth = _read_growth(self._db, file_id)
+        contexts = [step.tokens for step in growth if step.tokens is not None]
+        return replace(
+            session,
+            outlook=make_outlook(session.context, growth, self._prior),
+            recent_contexts=tuple(contexts[-RECENT_CONTEXTS:]),
+        )
+
+    def _add_activity_and_cost(
+        self, rows: Sequence[SessionRow], sessions: Sequence[Session]
+    ) -> list[Session]:
+        activity = activity_queries.activity(self._db, [row.file_id for row in rows])
+        activities = {row.file_id: row for row in activity}
+        ids = [session.session_id for session in sessions]
+        usage = activity_queries.model_usage(self._db, ids)
+        sums = activity_queries.usage_by_session(usage)
+        priced: dict[str, list[ModelUsageRow]] = defaultdict(list)
+        for each in (*usage, *activity_queries.progress_model_usage(self._db, ids)):
+            priced[each.session_id].append(each)
+        complete = []
+        for row, session in zip(rows, sessions, strict=True):
+            found = activities.get(row.file_id)
+            prices = self._policies.for_project(session.project_root).strings_by_name("price")
+            estimate = estimate_cost(priced[session.session_id], prices)
+            complete.append(
+                replace(
+                    session,
+                    activity=find_activity(found) if found and session.live else None,
+                    cache=find_prompt_cache(found) if found else UNKNOWN_CACHE,
+                    cost=choose_cost(found, estimate, forked=session.forked_from is not None),
+                    usage=sums.get(session.session_id),
+                )
+            )
+        return complete
 
     def _count_noncompliant(self, sessions: list[Session]) -> list[Session]:
         """Count the agents of each session that did not compress their results."""
         with_agents = {each.session_id for each in sessions if each.agents}
-        watched = sorted(with_agents & self._sessions_to_check) if with_agents else []
+        to_check = sorted(with_agents & self._sessions_to_check) if with_agents else []
         failed: Counter[str] = Counter()
-        if watched:
-            agents = read_agents_without_forecast(self._db, sessions, watched, self._policies)
+        if to_check:
+            agents = read_agents_without_forecast(self._db, sessions, to_check, self._policies)
             failed.update(
                 each.session_id
-                for each in add_compliance(self._db, agents, watched, self._policies)
+                for each in _add_compliance(self._db, agents, to_check, self._policies)
                 if each.compliance and each.compliance.failed
             )
         return [replace(each, agents_noncompliant=failed[each.session_id]) for each in sessions]
 
 
-def add_activity_and_cost(
-    db: sqlite3.Connection,
-    rows: Sequence[SessionRow],
-    sessions: Sequence[Session],
-    policies: Policies,
-) -> list[Session]:
-    """Add activity and cost to sessions, with one query for all of them."""
-    activities = {
-        row.file_id: row for row in activity_queries.activity(db, [each.file_id for each in rows])
-    }
-    names = [each.session_id for each in sessions]
-    usage = activity_queries.model_usage(db, names)
-    sums = activity_queries.usage_by_session(usage)
-    priced: dict[str, list[ModelUsageRow]] = defaultdict(list)
-    for each in (*usage, *activity_queries.progress_model_usage(db, names)):
-        priced[each.session_id].append(each)
-    return [
-        _with_activity_and_cost(
-            session,
-            activities.get(row.file_id),
-            sums.get(session.session_id),
-            priced[session.session_id],
-            policies,
-        )
-        for row, session in zip(rows, sessions, strict=True)
-    ]
-
-
-def _with_activity_and_cost(
-    session: Session,
-    row: ActivityRow | None,
-    usage: UsageRow | None,
-    priced: Sequence[ModelUsageRow],
-    policies: Policies,
-) -> Session:
-    prices = policies.for_project(session.project_root).strings_by_name("price")
-    return replace(
-        session,
-        activity=find_activity(row) if row and session.live else None,
-        cache=find_prompt_cache(row) if row else UNKNOWN_CACHE,
-        cost=choose_cost(
-            row, estimate_cost(priced, prices), forked=session.forked_from is not None
-        ),
-        usage=usage,
-    )
-
-
-def add_forecast(
-    db: sqlite3.Connection, file_id: int, session: Session, prior: GrowthPrior
-) -> Session:
-    """Read how a session's context grew, and what that says of what lies ahead."""
-    growth = read_growth(db, file_id)
-    trail = [step.tokens for step in growth if step.tokens is not None]
-    return replace(
-        session,
-        outlook=make_outlook(session.context, growth, prior),
-        recent_contexts=tuple(trail[-RECENT_CONTEXTS:]),
-    )
-
-
 def read_sessions_without_forecast(
     db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None, policies: Policies
 ) -> list[Session]:
-    """Read sessions without what lies ahead of them, in no order."""
+    """Read sessions without forecast, activity and cost, in no order."""
     evidence = Evidence(read_evidence_rows(db), policies)
     return [make_session(row, evidence, now_ms) for row in session_queries.sessions(db, only)]
 
 
 def attention_order(session: Session) -> tuple[object, ...]:
-    """Sort key: who waits for a person, then live, then the fullest, then the newest."""
+    """Sort key: sessions that wait for a person, then live, then the fullest, then the newest."""
     return (
         session.status is not SessionStatus.WAITING,
         not session.live,
         -fill_ratio(session),
-        -(session.last_activity_at or 0),
-        session.session_id,
+        *newest_session_order(session),
     )
 
 
@@ -222,12 +189,9 @@ def newest_session_order(session: Session) -> tuple[object, ...]:
 
 
 def newest_agent_order(agent: Agent) -> tuple[object, ...]:
-    """Sort key: the agents at work, then the newest activity first."""
-    return (
-        agent.status is not AgentStatus.RUNNING,
-        -(agent.ended_at or agent.started_at or 0),
-        agent.agent_id,
-    )
+    """Sort key: running agents first, then the newest activity first."""
+    newest = agent.ended_at or agent.started_at or 0
+    return (agent.status is not AgentStatus.RUNNING, -newest, agent.agent_id)
 
 
 def read_agents(
@@ -244,16 +208,12 @@ def read_agents(
             prior = prior or read_prior(db)
             rows = context_queries.fill_history(db, agent.session_id, agent.agent_id)
             agents[place] = replace(agent, outlook=make_outlook(agent.context, rows, prior))
-    return add_compliance(db, agents, only, policies)
+    return _add_compliance(db, agents, only, policies)
 
 
-def add_compliance(
-    db: sqlite3.Connection,
-    agents: list[Agent],
-    only: Iterable[str] | None,
-    policies: Policies,
+def _add_compliance(
+    db: sqlite3.Connection, agents: list[Agent], only: Iterable[str] | None, policies: Policies
 ) -> list[Agent]:
-    """Return the agents with their compliance, i.e. whether they compressed their results."""
     if not agents:
         return agents
     from .compliance_reader import ComplianceReader
@@ -268,7 +228,7 @@ def read_agents_without_forecast(
     only: Iterable[str] | None,
     policies: Policies,
 ) -> list[Agent]:
-    """Read agents without what lies ahead of them."""
+    """Read agents without forecast and compliance, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     evidence = Evidence(read_evidence_rows(db), policies)
     return [
@@ -287,38 +247,36 @@ class FleetReader:
         self._db: Final = db
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
-        self._in_order: tuple[Session, ...] | None = None
-        """The same in order of need; None where one was read since."""
+        self._in_order: tuple[Session, ...] | None = None  # None if a session was read since
         self._evidence = NO_EVIDENCE
         self._reader: SessionReader | None = None
-        self._defined: object = None
-        """How the definitions stood by which agents were judged."""
+        self._definitions: object = None  # their fingerprint when agents were last judged
         self._unread: list[str] = []
-        self._part = FIRST_BATCH_SESSIONS
-        self._looks_ahead: set[str] = set()
-        self._logged = last_warning_id(db)
-        self._untold: list[ContextWarning] = []
+        self._batch_size = FIRST_BATCH_SESSIONS
+        self._forecast_ids: set[str] = set()
+        self._last_warning_id = last_warning_id(db)
+        self._pending_warnings: list[ContextWarning] = []
 
     @property
     def unread_count(self) -> int:
-        """Sessions that are still to be read: of many only the most important come at once."""
+        """Sessions that are still to be read: of many, only the most important come at once."""
         return len(self._unread)
 
     def read(
         self, changed: Iterable[str] | None, now_ms: int, policies: Policies = DEFAULT_POLICIES
     ) -> tuple[Session, ...]:
-        """Read the sessions that changed, or all (None); the list is in order of need.
+        """Read the sessions that changed, or all (None); the list is in `attention_order`.
 
         A window is judged by what all sessions show, and an agent by its definition: new
         evidence, another definition or a new policy reads them all again. Of many sessions
         one call reads a part, the open and the newest ones first; until `unread_count` is 0 the
-        others are missing, or are as they were. Where none was read it is the list from before.
+        others are missing, or not up to date. If none was read, the same list is returned.
         """
         evidence = Evidence(read_evidence_rows(self._db), policies)
-        defined = definitions_fingerprint(self._db)
-        is_same = evidence.is_equivalent_to(self._evidence) and defined == self._defined
+        definitions = definitions_fingerprint(self._db)
+        is_same = evidence.is_equivalent_to(self._evidence) and definitions == self._definitions
         if changed is None or not is_same or self._reader is None:
-            self._evidence, self._defined = evidence, defined
+            self._evidence, self._definitions = evidence, definitions
             self._reader = SessionReader(self._db, evidence, policies)
             self._restart()
         elif stale := set(changed) | self._stale_sessions(now_ms):
@@ -329,51 +287,54 @@ class FleetReader:
         return self._in_order
 
     def _restart(self) -> None:
-        names = dict.fromkeys(session_queries.open_sessions(self._db))
-        names |= dict.fromkeys(session_queries.newest_sessions(self._db))
-        self._sessions = {name: each for name, each in self._sessions.items() if name in names}
+        ids = dict.fromkeys(session_queries.open_sessions(self._db))
+        ids |= dict.fromkeys(session_queries.newest_sessions(self._db))
+        self._sessions = {each: found for each, found in self._sessions.items() if each in ids}
         self._in_order = None
-        self._unread = list(names)
-        self._part = FIRST_BATCH_SESSIONS
-        self._looks_ahead = set(self._unread[:MAX_FORECAST_SESSIONS])
+        self._unread = list(ids)
+        self._batch_size = FIRST_BATCH_SESSIONS
+        self._forecast_ids = set(self._unread[:MAX_FORECAST_SESSIONS])
 
     def _read_next_batch(self, reader: SessionReader, now_ms: int) -> None:
-        """Read the next part; each is twice as large as the one before."""
-        part, self._unread = self._unread[: self._part], self._unread[self._part :]
-        self._part *= 2
-        ahead = [name for name in part if name in self._looks_ahead]
-        self._read(reader, ahead, now_ms)
-        self._read(reader, part[len(ahead) :], now_ms, looks_ahead=False)
+        """Read the next batch, which is twice as large as the one before."""
+        batch = self._unread[: self._batch_size]
+        self._unread = self._unread[self._batch_size :]
+        self._batch_size *= 2
+        with_forecast = [each for each in batch if each in self._forecast_ids]
+        self._read(reader, with_forecast, now_ms)
+        self._read(reader, batch[len(with_forecast) :], now_ms, with_forecast=False)
 
     def _read(
-        self, reader: SessionReader, names: list[str], now_ms: int, *, looks_ahead: bool = True
+        self, reader: SessionReader, ids: list[str], now_ms: int, *, with_forecast: bool = True
     ) -> None:
-        for some in _batches(names):
+        for start in range(0, len(ids), SESSIONS_PER_QUERY):
+            batch = ids[start : start + SESSIONS_PER_QUERY]
             self._in_order = None
-            found = reader.read(some, now_ms, with_forecast=looks_ahead)
+            sessions = reader.read(batch, now_ms, with_forecast=with_forecast)
             # A client that was closed before its first prompt leaves nothing behind.
-            for name in some:
-                self._sessions.pop(name, None)
-            self._sessions |= {session.session_id: session for session in found}
+            for session_id in batch:
+                self._sessions.pop(session_id, None)
+            self._sessions |= {session.session_id: session for session in sessions}
 
     def new_warnings(self) -> list[tuple[Session, ContextWarning]]:
-        """Name the levels that contexts reached and that were logged since we last asked.
+        """Return the active warnings that were logged since the last call.
 
-        Only what was reached since we watch, and still stands. Another ctxtop may have logged
-        it: each screen shows it once.
+        Only levels that were reached since `watching_since_ms`. Another ctxtop may have logged
+        them: each screen shows them once.
         """
-        logged = read_warnings(self._db, after=self._logged)
+        logged = read_warnings(self._db, after=self._last_warning_id)
         if logged:
-            self._logged = logged[-1].log_id
+            self._last_warning_id = logged[-1].log_id
         by_context: dict[tuple[str, str | None], list[ContextWarning]] = {}
-        for found in (*self._untold, *filter(self._is_new, logged)):
-            by_context.setdefault((found.session_id, found.agent_id), []).append(found)
-        # One step can pass several thresholds: a person is told of the most urgent.
+        for each in (*self._pending_warnings, *filter(self._is_new, logged)):
+            by_context.setdefault((each.session_id, each.agent_id), []).append(each)
+        # One step can pass several thresholds: only the most urgent is reported.
         urgent = [
-            max(each, key=lambda one: warning_urgency(one.warning)) for each in by_context.values()
+            max(warnings, key=lambda each: warning_urgency(each.warning))
+            for warnings in by_context.values()
         ]
-        # A session can be stored between our reading of sessions and of the log.
-        self._untold = [each for each in urgent if each.session_id not in self._sessions]
+        # A session can be stored after we read the sessions and before we read the log.
+        self._pending_warnings = [each for each in urgent if each.session_id not in self._sessions]
         return [
             (self._sessions[each.session_id], each)
             for each in urgent
@@ -389,18 +350,13 @@ class FleetReader:
         return not self._unread and not self._stale_sessions(now_ms)
 
     def _stale_sessions(self, now_ms: int) -> set[str]:
-        """Sessions that were live only because they wrote, and that was too long ago."""
+        """Return sessions that are live only because their file grew, too long ago by now."""
         return {
             session.session_id
             for session in self._sessions.values()
             if session.status is SessionStatus.ACTIVE
             and now_ms - (session.last_activity_at or 0) >= ACTIVE_MS
         }
-
-
-def _batches(values: list[str]) -> Iterable[list[str]]:
-    for start in range(0, len(values), SESSIONS_PER_QUERY):
-        yield values[start : start + SESSIONS_PER_QUERY]
 
 
 def read_assessed_claims(
@@ -418,7 +374,7 @@ def read_assessed_claims(
 
 
 def read_prior(db: sqlite3.Connection) -> GrowthPrior:
-    """Gather from the newest sessions of the store how contexts grow, and how sure that is."""
+    """Gather from the newest sessions how contexts grow, and how certain that is."""
     prior = make_prior(read_histories(db))
     return replace(prior, calibration=read_forecast_calibration(db) or SHIPPED_CALIBRATION)
 
@@ -426,9 +382,9 @@ def read_prior(db: sqlite3.Connection) -> GrowthPrior:
 def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
     """Read how the newest sessions of the store grew, newest first."""
     files = session_queries.newest_session_files(db, PRIOR_SESSIONS)
-    return (read_growth(db, file_id) for file_id in files)
+    return (_read_growth(db, file_id) for file_id in files)
 
 
-def read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
-    """Read as much of a session's past as a forecast asks."""
+def _read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
+    """Read as much of a session's past as a forecast uses."""
     return context_queries.recent_fill_history(db, file_id, OWN_TURNS)
