@@ -60,54 +60,54 @@ class SessionRow(msgspec.Struct, frozen=True):
     session_id: str
     path: str
     project: str
-    gone: int
-    started_at: int | None
-    last_at: int | None
-    cwd: str | None
-    project_root: str | None  # where the session began; `cwd` is where it is now
-    client_version: str | None
-    custom_title: str | None
-    ai_title: str | None
-    summary_title: str | None
-    first_prompt: str | None
-    last_prompt: str | None
-    asked_model: str | None
-    boundary_at: int | None
-    post_tokens: int | None
-    boundaries: int
-    answer_model: str | None
-    answer_tokens: int | None
-    answer_output: int | None  # of the last iteration of that answer
-    last_model: str | None  # of the last answer at all, before the boundary too
-    next_model: str | None  # chosen after the last answer, with its mark for a large window
-    peak_tokens: int | None  # most that an answer of the last answer's model saw
-    error_kind: str | None  # of the last refused answer, where no answer came after it
-    error_detail: str | None
-    error_prompt_tokens: int | None
-    error_limit_tokens: int | None
-    limit_tokens: int | None  # the largest limit that the API named in this file
-    answer_text_tokens: int  # the client's estimate of the last answer's own texts
-    after_answer_tokens: int  # the client's estimate of what stands after it
-    report_model: str | None  # of the last `/context`, as it was asked for
-    report_tokens: int | None  # its total, where it was said after the last boundary
-    report_window: int | None
-    report_buffer: int | None
-    agents: int
-    live_status: str | None
-    live_name: str | None
-    tmux: str | None
-    mtime_ns: int
-    forked_from: str | None  # the session that it was made from
+    gone: int = 0
+    started_at: int | None = None
+    last_at: int | None = None
+    cwd: str | None = None
+    project_root: str | None = None  # where the session began; `cwd` is where it is now
+    client_version: str | None = None
+    custom_title: str | None = None
+    ai_title: str | None = None
+    summary_title: str | None = None
+    first_prompt: str | None = None
+    last_prompt: str | None = None
+    asked_model: str | None = None
+    boundary_at: int | None = None
+    post_tokens: int | None = None
+    boundaries: int = 0
+    answer_model: str | None = None
+    answer_tokens: int | None = None
+    answer_output: int | None = None  # of the last iteration of that answer
+    last_model: str | None = None  # of the last answer, even if it is before the boundary
+    next_model: str | None = None  # chosen after that, with its suffix for a large window
+    peak_tokens: int | None = None  # the most that an answer of `last_model` saw
+    error_kind: str | None = None  # of the last refused answer, if no answer came after it
+    error_detail: str | None = None
+    error_prompt_tokens: int | None = None
+    error_limit_tokens: int | None = None
+    limit_tokens: int | None = None  # the largest limit that the API named in this file
+    answer_text_tokens: int = 0  # the client's estimate of the last answer's own texts
+    after_answer_tokens: int = 0  # the client's estimate of what follows it
+    report_model: str | None = None  # of the last `/context`, as it was asked for
+    report_tokens: int | None = None  # its total, if it came after the last boundary
+    report_window: int | None = None
+    report_buffer: int | None = None
+    agents: int = 0
+    live_status: str | None = None
+    live_name: str | None = None
+    tmux: str | None = None
+    mtime_ns: int = 0
+    forked_from: str | None = None  # the session that it was made from
     estimated_next_tokens: int | None = None
-    """Estimate of the next request, where no answer follows the last boundary."""
-    is_answer_estimated: int | None = None  # 1 where an edit of ctxtop lowered that answer's tokens
+    """Estimate of the next request, if no answer follows the last boundary."""
+    is_answer_estimated: int | None = None  # 1 if an edit of ctxtop lowered that answer's tokens
     cleared_tokens: int = 0  # what the client cleared after that answer
     status_tokens: int | None = None
-    """Of a session that is open: the input side of the last answer, as the client itself told
-    it since that answer and the last boundary."""
+    """Of an open session: the input side of the last answer, as the client itself reported it
+    after that answer and the last boundary."""
     status_output_tokens: int | None = None
     is_unregistered: int = 0
-    """The client's registry is there and has no entry of it, not even one that was left behind."""
+    """1 if the client's registry exists and has no entry for it, not even a stale one."""
 
 
 class AgentRow(msgspec.Struct, frozen=True):

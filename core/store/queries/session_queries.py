@@ -5,73 +5,49 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Any, Final
+from typing import Final
 
 from ...transcript.raw_lines import text_key
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .context_queries import NEXT_ANSWER_TOKENS
+from .log_queries import unknown_type_rows
 from .query_rows import CompactionRow, ProblemRow, SessionRow, fetch_records, in_condition
 
 
 def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
     """List every session, or only those named, in no particular order.
 
-    A session that stands in two folders (/cd moved it) is told by its newer file. One that a
-    client has open and that has no file yet is told by the client's registry.
+    A session that is in two folders (/cd moved it) is read from its newer file. One that a
+    client has open and that has no file yet is read from the client's registry.
     """
-    where, values = in_condition("f.session_id", session_ids)
-    found = fetch_records(
-        SessionRow,
-        db,
-        _SESSIONS.format(
-            where=where,
-            begun=_HAS_CONTENT,
-            newest=_NEWEST_FILE,
-            **_EXISTS,
-            **_WARMUP,
-            **ADDED_TOKENS,
-        ),
-        values,
-    )
-    where, values = in_condition("v.session_id", values if session_ids is not None else None)
-    return found + [
-        _row_without_file(*row) for row in db.execute(_WITHOUT_FILE.format(where=where), values)
+    ids = None if session_ids is None else list(session_ids)
+    where, values = in_condition("f.session_id", ids)
+    rows = fetch_records(SessionRow, db, _SESSIONS.format(where=where), values)
+    where, values = in_condition("v.session_id", ids)
+    return rows + [
+        SessionRow(
+            NO_FILE,
+            session_id,
+            path="",
+            project="",
+            started_at=started_at,
+            last_at=started_at,
+            cwd=cwd,
+            client_version=version,
+            live_status=status,
+            live_name=name,
+            tmux=tmux,
+        )
+        for session_id, status, name, tmux, cwd, version, started_at in db.execute(
+            _WITHOUT_FILE.format(where=where), values
+        )
     ]
 
 
-def _row_without_file(
-    session_id: str,
-    status: str,
-    name: str | None,
-    tmux: str | None,
-    cwd: str | None,
-    version: str | None,
-    started_at: int | None,
-) -> SessionRow:
-    """Make the row of a client that waits for its first prompt."""
-    row: dict[str, Any] = dict.fromkeys(SessionRow.__struct_fields__)
-    row |= dict.fromkeys(_ZERO_FIELDS, 0)
-    row |= {
-        "file_id": NO_FILE,
-        "session_id": session_id,
-        "path": "",
-        "project": "",
-        "started_at": started_at,
-        "last_at": started_at,
-        "cwd": cwd,
-        "client_version": version,
-        "live_status": status,
-        "live_name": name,
-        "tmux": tmux,
-        "mtime_ns": 0,
-        "is_unregistered": 0,
-    }
-    return SessionRow(**row)
-
-
 def estimated_next_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
-    """Estimate of a context's next request, where its file ends with a compaction, in tokens."""
-    row = db.execute(_ESTIMATED_NEXT, [file_id]).fetchone()
+    """Return the estimated next request in tokens, if the file ends with a compaction."""
+    sql = "SELECT tokens FROM compaction_left WHERE file_id = ?"
+    row = db.execute(sql, [file_id]).fetchone()
     return None if row is None else row[0]
 
 
@@ -86,7 +62,7 @@ def newest_sessions(db: sqlite3.Connection) -> list[str]:
 
 
 def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
-    """One summary whole; empty where it is no longer there."""
+    """Return a summary's text; empty if it no longer exists."""
     row = db.execute("SELECT text FROM summary WHERE summary_id = ?", [summary_id]).fetchone()
     return str(row[0]) if row else ""
 
@@ -94,15 +70,12 @@ def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
 def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
     """List the boundaries, newest first, each once.
 
-    A fork has copied those of its history: they are its own where it is asked for alone,
-    and stand in the session that wrote them first where all are.
+    A fork has copied those of its history: for that session alone they are included; in the list
+    of all sessions they belong to the session that wrote them first.
     """
-    where, values = "f.session_id = ?", [session_id]
-    if session_id is None:
-        where, values = _WRITTEN_FIRST_HERE, []
-    return fetch_records(
-        CompactionRow, db, _COMPACTIONS.format(where=where, next_answer=NEXT_ANSWER_TOKENS), values
-    )
+    where = _WRITTEN_FIRST_HERE if session_id is None else "f.session_id = :session_id"
+    values = {"session_id": session_id}
+    return fetch_records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
 def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
@@ -120,13 +93,16 @@ def store_counts(db: sqlite3.Connection) -> dict[str, int]:
 
 
 def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
-    """Lines whose type, and hooks whose event this version does not know, by type."""
-    return {row[0]: row[1] for row in db.execute(_UNKNOWN_TYPES)}
+    """Count the lines of unknown types, and hook records of unknown events, by type."""
+    return {row.type: row.lines for row in unknown_type_rows(db)}
 
 
 def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
-    """Lines whose type is known and becomes no rows, by type; line_types says why."""
-    return {row[0]: row[1] for row in db.execute(_IGNORED_TYPES)}
+    """Count the lines of types that are known and not stored; line_types says why."""
+    rows = db.execute(
+        "SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1"
+    )
+    return {row[0]: row[1] for row in rows}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
@@ -151,7 +127,7 @@ def problems(db: sqlite3.Connection) -> list[ProblemRow]:
 
 
 def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
-    """Name the sessions whose id begins with `start`."""
+    """Name the sessions whose id begins with `prefix`."""
     rows = db.execute(
         "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
         f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}",
@@ -161,7 +137,7 @@ def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
 
 
 def summaries_fingerprint(db: sqlite3.Connection) -> tuple[int, int, int]:
-    """Mark that moves when summaries come, go or are counted."""
+    """Return a value that changes when summaries are added, deleted or counted."""
     row = db.execute(
         "SELECT COALESCE(MAX(summary_id), 0), COUNT(*), (SELECT COUNT(*) FROM estimate)"
         " FROM summary"
@@ -170,15 +146,15 @@ def summaries_fingerprint(db: sqlite3.Connection) -> tuple[int, int, int]:
 
 
 def claimed_folder(db: sqlite3.Connection) -> str | None:
-    """Name the Claude Code folder whose facts these are; None before the first scan."""
+    """Return the Claude Code folder that the store is for; None before the first scan."""
     row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
     return None if row is None else str(row[0])
 
 
 def find_damaged_page(db: sqlite3.Connection) -> str | None:
-    """Look at every page of the store; say the first that is wrong, or None."""
-    found = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-    return None if found == "ok" else found
+    """Check every page of the store; return what is wrong with the first bad one, or None."""
+    result = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
+    return None if result == "ok" else result
 
 
 def has_full_text_search() -> bool:
@@ -188,35 +164,11 @@ def has_full_text_search() -> bool:
 
 
 def data_version(db: sqlite3.Connection) -> int:
-    """Change number that moves when another connection commits."""
+    """Return a number that changes when another connection commits."""
     return int(db.execute("PRAGMA data_version").fetchone()[0])
 
 
-_ESTIMATED_NEXT: Final = "SELECT tokens FROM compaction_left WHERE file_id = ?"
-
-_ZERO_FIELDS: Final = (
-    "gone",
-    "boundaries",
-    "answer_text_tokens",
-    "after_answer_tokens",
-    "agents",
-    "cleared_tokens",
-)
-"""Fields of a SessionRow that are 0 where there is nothing yet."""
-
-NO_FILE: Final = -1
-"""Stands for the file of a session that has none yet; no row of the store has it."""
-
-_UNKNOWN_TYPES: Final = """
-SELECT type, SUM(lines) FROM line_count WHERE known = 0 GROUP BY type
-UNION ALL
-SELECT 'hook ' || event, COUNT(*) FROM hook_event WHERE known = 0 GROUP BY event
-ORDER BY 2 DESC, 1
-"""
-
-_IGNORED_TYPES: Final = """
-SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1
-"""
+NO_FILE: Final = -1  # file id of a session that has no file yet; no row of the store has it
 
 _COUNTS: Final = """
 SELECT COUNT(*) AS files,
@@ -238,47 +190,33 @@ _ADDED: Final = """
         AND a.offset > COALESCE(cut, -1) AND a.message IS {who})
 """
 
-_SHOWN_TOKENS: Final = "n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens"
-# SQLite stops at the first that holds, and almost every session meets the first.
 _HAS_CONTENT: Final = """(EXISTS (SELECT 1 FROM session s WHERE s.file_id = f.file_id
         AND COALESCE(s.last_at, s.first_prompt, s.leaf_uuid) IS NOT NULL)
     OR EXISTS (SELECT 1 FROM live v WHERE v.session_id = f.session_id)
     OR EXISTS (SELECT 1 FROM response r WHERE r.file_id = f.file_id))"""
-"""That a session's file holds more than nothing, or than what other sessions are called."""
+"""That a session's file has more in it than titles of other sessions. SQLite stops at the first
+condition that is met, and almost every session meets the first."""
 
 _NEWEST_FILE: Final = """NOT EXISTS (
         SELECT 1 FROM file o WHERE o.kind = 'session' AND o.session_id = f.session_id
             AND o.file_id <> f.file_id
             AND (o.gone, -o.mtime_ns, o.path) < (f.gone, -f.mtime_ns, f.path))"""
-"""That no newer file holds the same session: it stands in two folders after /cd moved it."""
+"""That no newer file has the same session: it is in two folders after /cd moved it."""
 
-_WARMUP: Final = {
-    "warmup": IS_WARMUP.format(file="a", said="q"),
-    "warmup_prompt": text_key(WARMUP_PROMPT),
-}
+# Most sessions have none of these: to look for one is cheaper than to set up a group or a union.
+_HAS_AGENTS: Final = """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND (
+        o.kind = 'agent' OR EXISTS (SELECT 1 FROM launch l WHERE l.file_id = o.file_id)))"""
+_HAS_SIDECHAINS: Final = "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)"
+_HAS_COPIES: Final = "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)"
 
-ADDED_TOKENS: Final = {
-    "status": _SHOWN_TOKENS,
-    "said": _ADDED.format(who="NOT NULL"),
-    "added": _ADDED.format(who="NULL"),
-}
-
-# Most sessions have none of these: to look for one costs less than to set up a group or a union.
-_EXISTS: Final = {
-    "with_agents": """EXISTS (SELECT 1 FROM file o WHERE o.session_id = f.session_id AND (
-        o.kind = 'agent' OR EXISTS (SELECT 1 FROM launch l WHERE l.file_id = o.file_id)))""",
-    "with_asides": "EXISTS (SELECT 1 FROM aside_line a WHERE a.file_id = f.file_id)",
-    "with_copies": "EXISTS (SELECT 1 FROM shared_response x WHERE x.file_id = f.file_id)",
-}
-
-# An open client tells its status line and its module what it holds. After /rewind that is an
-# earlier answer's context, which no line of the transcript says before the next prompt.
-# The last answer is looked for after the last boundary only: before it stands what
-# the model no longer sees. Sidechain lines are an agent's (clients up to 2.0). What
-# another model saw tells nothing of this one's window. A refusal before ctxtop's last change
-# is of a transcript that is no more. `--fork-session` names the parent nowhere: it is the
-# session that was opened before and holds the most of the same answers.
-_SESSIONS: Final = """
+# An open client reports its context to its status line and its module. After /rewind that is an
+# earlier answer's context, which the transcript does not show before the next prompt.
+# Only an answer after the last boundary counts: the model no longer sees what is before it.
+# Sidechain lines are an agent's (clients up to 2.0). What another model saw says nothing about
+# this one's window. A refusal before ctxtop's last change is of a transcript that no longer
+# exists. `--fork-session` does not record the parent: it is the session that was opened before
+# and has the most answers in common.
+_SESSIONS: Final = f"""
 WITH base AS MATERIALIZED (
     SELECT f.*, (SELECT MAX(offset) FROM boundary b WHERE b.file_id = f.file_id) AS cut,
         (SELECT MAX(offset) FROM response r WHERE r.file_id = f.file_id AND r.sidechain = 0)
@@ -287,7 +225,7 @@ WITH base AS MATERIALIZED (
             COALESCE((SELECT c.at FROM changed_session c WHERE c.session_id = f.session_id), -1))
             AS refused
     FROM file f
-    WHERE f.kind = 'session' AND {where} AND {begun} AND {newest}
+    WHERE f.kind = 'session' AND {{where}} AND {_HAS_CONTENT} AND {_NEWEST_FILE}
 )
 SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.started_at, s.last_at, s.cwd, COALESCE(s.began_in, s.launched_in),
@@ -316,10 +254,10 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
             AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
                 WHERE x.file_id = f.file_id AND x.sidechain = 0 AND x.model <> r.model), -1)),
         NULL),
-    {said}, {added},
+    {_ADDED.format(who="NOT NULL")}, {_ADDED.format(who="NULL")},
     c.model, IIF(c.offset > COALESCE(cut, -1), c.total_tokens, NULL),
     c.window_tokens, c.buffer_tokens,
-    IIF({with_agents}, (SELECT COUNT(*) FROM (
+    IIF({_HAS_AGENTS}, (SELECT COUNT(*) FROM (
         SELECT l.tool_use_id FROM launch l JOIN file o USING (file_id)
             WHERE o.session_id = f.session_id
         UNION
@@ -333,16 +271,17 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
         FROM file a LEFT JOIN agent_meta m
             ON m.session_id = a.session_id AND m.agent_id = a.agent_id
         LEFT JOIN session q ON q.file_id = a.file_id
-        WHERE a.session_id = f.session_id AND a.kind = 'agent' AND NOT {warmup})), 0)
-        + IIF({with_asides}, (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
+        WHERE a.session_id = f.session_id AND a.kind = 'agent'
+            AND NOT {IS_WARMUP.format(file="a", said="q")})), 0)
+        + IIF({_HAS_SIDECHAINS}, (SELECT COALESCE(SUM(MAX(begun - asked, 0)), 0) FROM (
             SELECT COUNT(*) AS begun, (SELECT COUNT(*) FROM launch l
                 WHERE l.file_id = f.file_id AND l.prompt = a.prompt) AS asked
             FROM aside_line a WHERE a.file_id = f.file_id AND a.line = a.root
-                AND (a.prompt IS NOT {warmup_prompt} OR EXISTS (SELECT 1 FROM launch l
+                AND (a.prompt IS NOT {text_key(WARMUP_PROMPT)} OR EXISTS (SELECT 1 FROM launch l
                     WHERE l.file_id = f.file_id AND l.prompt = a.prompt))
             GROUP BY a.prompt)), 0),
     v.status, v.name, v.tmux,
-    f.mtime_ns, COALESCE(s.forked_from, IIF({with_copies}, (
+    f.mtime_ns, COALESCE(s.forked_from, IIF({_HAS_COPIES}, (
         SELECT g.session_id FROM shared_response x JOIN shared_response y USING (message_id)
             JOIN file g ON g.file_id = y.file_id AND g.kind = 'session'
             JOIN session p ON p.file_id = g.file_id
@@ -353,7 +292,9 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     t.tokens, IIF(answered > COALESCE(cut, -1), r.lowered, NULL),
     IIF(answered > COALESCE(cut, -1), (SELECT COALESCE(SUM(k.saved_tokens), 0) FROM clearing k
         WHERE k.file_id = f.file_id AND k.offset > r.last_offset), 0),
-    CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN NULLIF({status}, 0) ELSE m.context_tokens END,
+    CASE WHEN NOT n.at <= COALESCE(m.at, 0)
+        THEN NULLIF(n.input_tokens + n.cache_creation_tokens + n.cache_read_tokens, 0)
+        ELSE m.context_tokens END,
     CASE WHEN NOT n.at <= COALESCE(m.at, 0) THEN n.output_tokens END,
     (SELECT value FROM about WHERE key = 'registry') IS '1'
         AND NOT EXISTS (SELECT 1 FROM left_open l WHERE l.session_id = f.session_id)
@@ -383,7 +324,6 @@ FROM live v WHERE {where} AND NOT EXISTS (
     SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
 """
 
-# Of a session that stands in two folders (/cd moved it) the newer file counts.
 _NEWEST_SESSIONS: Final = f"""
 SELECT session_id FROM (
 SELECT f.session_id,
@@ -396,8 +336,8 @@ SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
 ) ORDER BY active_at DESC, session_id
 """
 
-# A session that stands in two folders (/cd moved it) has its boundaries twice.
-_COMPACTIONS: Final = """
+# A session that is in two folders (/cd moved it) has its boundaries twice.
+_COMPACTIONS: Final = f"""
 SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
     b.dropped_tokens, b.duration_ms, b.kept_messages,
     (SELECT s.text FROM summary s WHERE s.file_id = b.file_id AND s.kind = 'boundary'
@@ -405,11 +345,11 @@ SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_t
         AND s.offset < COALESCE((SELECT MIN(n.offset) FROM boundary n
             WHERE n.file_id = b.file_id AND n.offset > b.offset), s.offset + 1)
         ORDER BY s.offset LIMIT 1),
-    t.told, {next_answer}, l.tokens
+    t.told, {NEXT_ANSWER_TOKENS}, l.tokens
 FROM boundary b JOIN file f USING (file_id)
 LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
 LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
-WHERE {where} AND NOT EXISTS (
+WHERE {{where}} AND NOT EXISTS (
     SELECT 1 FROM boundary o JOIN file g USING (file_id)
     WHERE o.uuid = b.uuid AND o.file_id <> b.file_id
     AND g.session_id = f.session_id AND g.agent_id IS f.agent_id
@@ -417,7 +357,7 @@ WHERE {where} AND NOT EXISTS (
 ORDER BY b.at DESC, f.path, b.offset DESC
 """
 
-# What has no uuid is called after its place, which files of other sessions have too.
+# What has no uuid is named after its place, which files of other sessions have too.
 _WRITTEN_FIRST_HERE: Final = """NOT EXISTS (
     SELECT 1 FROM boundary o JOIN file g USING (file_id)
     LEFT JOIN session a ON a.file_id = o.file_id
