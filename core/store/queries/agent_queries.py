@@ -1,11 +1,11 @@
-"""The agents of four eras of the client, each put together from everything that mentions it.
+"""Agents, of four eras of the client, each assembled from everything that mentions it.
 
 1. Sidechain lines in the session's own file (up to 2.0): `aside_line`.
 2. A file agent-<id>.jsonl beside the session's (up to about 2.1.16x).
 3. `progress` lines in the parent's file (up to about 2.1.9x): `step_agent` and `step`.
 4. A file below <session>/subagents/ with its meta.json.
 
-And what earlier agents returned, and what ctxtop's hook answers gave the client.
+Also what earlier agents returned, and what ctxtop's hook answers gave the client.
 """
 
 from __future__ import annotations
@@ -24,23 +24,22 @@ if TYPE_CHECKING:
 
 
 RUNNING_STATUSES: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
-"""Statuses of returns, in SQL, that say an agent was started or works on."""
+"""Statuses of returns, in SQL, that mean an agent was started or is still running."""
 
 WARMUP_PROMPT: Final = "Warmup"
-"""What clients 2.0.x to 2.1.x ask agents of their own at every start, to fill the cache."""
+"""Prompt of agents that clients 2.0.x to 2.1.x start themselves, to fill the cache."""
 
 IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
         SELECT 1 FROM launch l JOIN file y USING (file_id)
         WHERE y.session_id = {{file}}.session_id AND l.prompt = {{said}}.prompt))"""
-"""In SQL, of an agent's file and its row in `session`: nobody asked for the agent."""
+"""In SQL: the agent of this file, with this row in `session`, was not requested by anyone."""
 
 
 def agents(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
     """List the agents of every session, or only of those named, in the order they started."""
     where, values = in_condition("f.session_id", session_ids)
-    return fetch_records(
-        AgentRow, db, _AGENTS.format(where=where), values * _AGENTS.count("{where}")
-    )
+    times = _AGENTS.count("{where}")
+    return fetch_records(AgentRow, db, _AGENTS.format(where=where), values * times)
 
 
 def count_agents(db: sqlite3.Connection) -> int:
@@ -51,8 +50,8 @@ def count_agents(db: sqlite3.Connection) -> int:
 
 # An agent is known by its own file, by its lines in its parent's file, or only by the tool
 # call that started it. The return names agent and call together, and so do meta.json and a
-# progress line; a sidechain begins with the words that the call asked, and where several
-# calls asked the same they are taken in their order.
+# progress line; a sidechain begins with the prompt of the call, and several calls with the
+# same prompt are matched in their order.
 _KNOWN: Final = f"""
 started AS MATERIALIZED (
     SELECT *, ROW_NUMBER() OVER (PARTITION BY session_id, prompt ORDER BY offset) AS turn FROM (
@@ -77,7 +76,7 @@ returned AS MATERIALIZED (
 own AS MATERIALIZED (
     SELECT f.file_id, f.session_id, f.agent_id, f.mtime_ns,
         COALESCE(m.tool_use_id, t.tool_use_id,
-            -- Of a run that was cut short without a meta.json only its prompt tells.
+            -- A run that was cut short without a meta.json is matched by its prompt.
             (SELECT l.tool_use_id FROM started l WHERE l.session_id = f.session_id
                 AND l.prompt = w.prompt AND NOT EXISTS (SELECT 1 FROM returned y
                     WHERE y.session_id = l.session_id AND y.tool_use_id = l.tool_use_id
@@ -147,8 +146,8 @@ known AS MATERIALIZED (
 )
 """
 
-# An answer that stands in several files (a fork copies its history) is spent by one agent:
-# that of the session that was opened first and is no fork.
+# An answer that is in several files (a fork copies its history) counts for one agent:
+# that of the session that was opened first and is not a fork.
 _COUNTED_ELSEWHERE: Final = """
     SELECT 1 FROM {table} c JOIN file g ON g.file_id = c.file_id
     LEFT JOIN session y ON y.file_id = c.file_id
@@ -159,28 +158,31 @@ _COUNTED_ELSEWHERE: Final = """
         < (x.forked_from IS NOT NULL, COALESCE(x.opened_at, 0), f.path)
 """
 
+_TOKENS: Final = "r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens"
+_FROM_RESPONSE: Final = f"""
+    r.offset, r.at, r.model, r.context_tokens, r.tool_uses, {_TOKENS},
+    COALESCE(r.last_output_tokens, r.output_tokens) AS last_output_tokens,
+    NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="response")}) AS counts, 0 AS in_progress
+"""
+_COUNTS_AS_STEP: Final = f"""
+    NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
+    AND NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="step")})
+"""
+
 _ANSWERS: Final = f"""
 answer AS MATERIALIZED (
-    SELECT o.session_id, o.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
-        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
-        COALESCE(r.last_output_tokens, r.output_tokens) AS last_output_tokens,
-        NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="response")}) AS counts, 0 AS in_progress
+    SELECT o.session_id, o.agent_id, {_FROM_RESPONSE}
     FROM own o JOIN response r USING (file_id) JOIN file f USING (file_id)
     UNION ALL
-    SELECT a.session_id, a.agent_id, r.offset, r.at, r.model, r.context_tokens, r.tool_uses,
-        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
-        COALESCE(r.last_output_tokens, r.output_tokens),
-        NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="response")}), 0
+    SELECT a.session_id, a.agent_id, {_FROM_RESPONSE}
     FROM aside a
     JOIN (SELECT DISTINCT file_id, root, message_id FROM aside_line
         WHERE message_id IS NOT NULL) n USING (file_id, root)
     JOIN response r USING (file_id, message_id) JOIN file f USING (file_id)
     UNION ALL
     SELECT p.session_id, p.agent_id, r.offset, r.at, r.model, r.context_tokens,
-        LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', '')),
-        r.input_tokens, r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
-        r.output_tokens, NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
-        AND NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="step")}), 1
+        LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', '')), {_TOKENS}, r.output_tokens,
+        {_COUNTS_AS_STEP}, 1
     FROM stepped p JOIN step r USING (file_id, agent_id) JOIN file f USING (file_id)
 ),
 last AS MATERIALIZED (
@@ -194,12 +196,10 @@ peak AS MATERIALIZED (
         AND l.model = a.model
     GROUP BY a.session_id, a.agent_id
 ),
--- What an agent's own file lacks and its parent's progress lines hold is spent by it, too.
+-- Answers that are in its parent's progress lines and not in its own file count for it, too.
 lacking AS (
-    SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, r.input_tokens,
-        r.cache_creation_tokens, r.cache_read_tokens, r.output_tokens,
-        NOT EXISTS (SELECT 1 FROM response c WHERE c.message_id = r.message_id)
-        AND NOT EXISTS ({_COUNTED_ELSEWHERE.format(table="step")}) AS counts
+    SELECT o.session_id, o.agent_id, NULL AS at, 0 AS tool_uses, {_TOKENS},
+        {_COUNTS_AS_STEP} AS counts
     FROM own o JOIN file f ON f.session_id = o.session_id
     JOIN step r ON r.file_id = f.file_id AND r.agent_id = o.agent_id
 ),
@@ -221,8 +221,8 @@ _ADDED: Final = """
         AND x.offset > COALESCE(b.offset, -1) AND x.message IS {who})
 """
 
-# The last request of an agent that is known by its steps stands in no progress line; its
-# return says what that one saw and spent.
+# The last request of an agent that is known by its steps is not in any progress line; its
+# return says what that request saw and spent.
 _AGENTS: Final = f"""
 WITH {_KNOWN}, {_ANSWERS}
 SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),
@@ -274,7 +274,7 @@ LEFT JOIN agent_return e ON e.rowid = (SELECT x.rowid FROM agent_return x
     JOIN file f USING (file_id)
     WHERE x.agent_id = COALESCE(t.agent_id, k.agent_id) AND f.session_id = k.session_id
     AND x.status NOT IN ({RUNNING_STATUSES})
-    -- That a teammate agreed to end says nothing of how its work ended.
+    -- That a teammate agreed to end says nothing about how its work ended.
     ORDER BY x.status = 'shut_down', x.offset DESC LIMIT 1)
 LEFT JOIN summary y ON y.summary_id = (SELECT x.summary_id FROM summary x
     JOIN file f USING (file_id)
@@ -285,11 +285,11 @@ ORDER BY COALESCE(k.launched_at, s.started_at, k.started_at, u.first_at), k.agen
 """
 
 
-MAX_RESULTS: Final = 300  # of the newest results: six times what all stages of any preset give
+MAX_RESULTS: Final = 300  # newest results: six times what all stages of any preset give
 
 
 class EarlierResultRow(msgspec.Struct, frozen=True):
-    """A result as its agent returned it."""
+    """A result that an agent returned."""
 
     project: str
     session_id: str
@@ -298,22 +298,20 @@ class EarlierResultRow(msgspec.Struct, frozen=True):
     parent_agent_id: str | None
     at: int | None
     text: str
-    status: str | None  # as the client named it; None for clients that did not
-    last_message_at: int | None  # when the agent last said something in a file of its own
+    status: str | None  # the client's word; None for clients that have none
+    last_message_at: int | None  # of the agent's last message in a file of its own
 
 
 def results_of_project(db: sqlite3.Connection, project: str) -> list[EarlierResultRow]:
     """List the results of a project's agents, newest first, at most MAX_RESULTS."""
-    return fetch_records(
-        EarlierResultRow, db, _RESULTS.format(where="f.project = ?"), [project, MAX_RESULTS]
-    )
+    sql = _RESULTS.format(where="f.project = ?")
+    return fetch_records(EarlierResultRow, db, sql, [project, MAX_RESULTS])
 
 
 def results_of_type(db: sqlite3.Connection, agent_type: str) -> list[EarlierResultRow]:
-    """List the results of all agents of a type, wherever they worked, newest first."""
-    return fetch_records(
-        EarlierResultRow, db, _RESULTS.format(where=f"{_TYPE} = ?"), [agent_type, MAX_RESULTS]
-    )
+    """List the results of all agents of a type, in any project, newest first."""
+    sql = _RESULTS.format(where=f"{_TYPE} = ?")
+    return fetch_records(EarlierResultRow, db, sql, [agent_type, MAX_RESULTS])
 
 
 _TYPE: Final = "COALESCE(NULLIF(m.agent_type, ''), l.agent_type, '')"
@@ -337,11 +335,8 @@ def answer_items(
     db: sqlite3.Connection, feature: str, session_id: str | None = None
 ) -> list[AnswerItemRecord]:
     """List what a feature (inject, steer, remember) gave, oldest first, of one session or all."""
-    return fetch_records(
-        AnswerItemRecord,
-        db,
-        f"SELECT {columns(AnswerItemRecord)}"
-        " FROM answer_item WHERE feature = :feature AND (:session IS NULL OR session_id = :session)"
-        " ORDER BY at, part_id, offset",
-        {"feature": feature, "session": session_id},
-    )
+    sql = f"""SELECT {columns(AnswerItemRecord)} FROM answer_item
+        WHERE feature = :feature AND (:session IS NULL OR session_id = :session)
+        ORDER BY at, part_id, offset"""
+    values = {"feature": feature, "session": session_id}
+    return fetch_records(AnswerItemRecord, db, sql, values)
