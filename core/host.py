@@ -52,7 +52,7 @@ def process_start_time(pid: int) -> float | None:
 
 
 def is_running(pid: int, start: float) -> bool:
-    """Whether the process with this id is still the one that started at `start`."""
+    """Return whether the process with this id is still the one that started at `start`."""
     now = process_start_time(pid)
     return now is not None and abs(now - start) < START_TOLERANCE_S
 
@@ -64,7 +64,7 @@ _LOOPBACK_NAMES: Final = (LOOPBACK, "localhost")
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a name or an address always leads to this machine (RFC 6761, RFC 5735)."""
+    """Return whether a name or address always leads to this machine (RFC 6761, RFC 5735)."""
     if host == "localhost":
         return True
     try:

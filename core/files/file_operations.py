@@ -71,7 +71,6 @@ def make_private_folder(folder: Path) -> None:
 
 
 def temporary_path(target: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
-    """Return a new name for a file of ours beside another one."""
     return target.with_name(f".{target.name}.{secrets.token_hex(6)}{suffix}")
 
 
@@ -126,7 +125,6 @@ def open_to_append(path: Path) -> Iterator[int]:
 
 
 def write_all(descriptor: int, chunks: Iterable[bytes]) -> None:
-    """Write everything, even if the system accepts less at once."""
     gathered = bytearray()
     for chunk in chunks:
         gathered += chunk

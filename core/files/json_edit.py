@@ -50,8 +50,6 @@ class JsonNode:
 
 @dataclass(frozen=True, slots=True)
 class JsonElement:
-    """A member of an object or an item of a list."""
-
     start: int  # of its name, or of an item's value
     node: JsonNode
     name: str | None = None
@@ -65,8 +63,6 @@ class JsonElement:
 
 @dataclass(frozen=True, slots=True)
 class JsonDocument:
-    """A text and the value that it holds."""
-
     text: str
     root: JsonNode
     is_strict: bool  # it has neither comments nor trailing commas
@@ -375,7 +371,6 @@ class _Style:
         self.tab = _DEFAULT_INDENT if first is None else self.line_indent(first)
 
     def has_lines(self, node: JsonNode) -> bool:
-        """Whether a node's elements are on lines of their own."""
         if not node.elements:
             return self.is_spread
         between = self.document.text[node.start : node.elements[0].start]

@@ -70,7 +70,7 @@ def read_value(line: bytes, pointer: str) -> bytes:
 
 
 def member_spans(line: bytes) -> dict[str, JsonSpan]:
-    """Map the names of an object's members to value spans. Raises JsonPointerError."""
+    """Return the value spans of an object's members by name. Raises JsonPointerError."""
     start = _skip_space(line, 0)
     if line[start : start + 1] != b"{":
         raise JsonPointerError("the line is no JSON object")
@@ -162,7 +162,6 @@ def _first_item(line: bytes, start: int, closing: bytes) -> tuple[int, bool]:
 
 
 def _member_name(line: bytes, place: int) -> tuple[str, int]:
-    """Return the name of a member, and the offset of its value."""
     after = _end_of_string(line, place)
     return _name(line[place:after]), _skip_space(line, _expect(line, after, b":"))
 
@@ -179,7 +178,6 @@ def _next_item(line: bytes, end: int, closing: bytes) -> tuple[int, bool]:
 
 
 def _end(line: bytes, start: int) -> int:
-    """Return the offset after a value."""
     first = line[start : start + 1]
     if first == b'"':
         return _end_of_string(line, start)

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class AgentStatus(StrEnum):
-    """What an agent is doing."""
-
     RUNNING = "running"
     COMPLETED = "completed"
     FAILED = "failed"
@@ -31,7 +29,6 @@ class AgentStatus(StrEnum):
 
     @property
     def label(self) -> str:
-        """As a screen says it."""
         return self.value.replace("_", " ")
 
 
@@ -54,8 +51,6 @@ _STATUS_OF_FAILED_CALL: Final = {
 
 
 class ReturnedResult(msgspec.Struct, frozen=True):
-    """What an agent put into its parent's context."""
-
     text: str
     lines: int
     chars: int

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ReportedCategory(StrEnum):
-    """Categories by the names that the client gives them (client 2.1.329)."""
+    """The client's names of categories (client 2.1.329)."""
 
     SYSTEM_PROMPT = "System prompt"
     SYSTEM_TOOLS = "System tools"
@@ -34,7 +34,7 @@ DEFERRED_SUFFIX = "(deferred)"
 
 
 class ContextReport(msgspec.Struct, frozen=True):
-    """One report; tokens, rounded to hundreds where its text alone was kept."""
+    """A `/context` report; tokens, rounded to hundreds if only its text was recorded."""
 
     model: str
     total_tokens: int
@@ -52,7 +52,7 @@ CLIENT_MEDIA_TOKENS: Final = 2_000
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
-    """Tokens of one context, counted in four ways; None where there is nothing to count."""
+    """Tokens of one context, counted in four ways; None if there is nothing to count."""
 
     fill: int | None  # a: input of the last answer, as the status line shows it against the window
     counter: int | None  # B: what the client compares with its trigger
@@ -120,7 +120,7 @@ def client_token_estimate(part: MessagePart) -> int:
 
 
 class ContextState(StrEnum):
-    """How we know what is in the context."""
+    """How the size of a context is known."""
 
     MEASURED = "measured"
     ESTIMATED = "estimated"
@@ -128,8 +128,6 @@ class ContextState(StrEnum):
 
 
 class Context(msgspec.Struct, frozen=True):
-    """A context's fill."""
-
     tokens: int | None
     state: ContextState
     window: Window
@@ -140,7 +138,7 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def trigger_ratio(self) -> float | None:
-        """How far the compaction counter has come to the trigger, 0..1 and above."""
+        """The compaction counter as a ratio of the trigger; may exceed 1."""
         counter, trigger = self.token_counts.counter, self.trigger
         if counter is None or trigger is None or not trigger.tokens:
             return None
@@ -148,7 +146,7 @@ class Context(msgspec.Struct, frozen=True):
 
     @property
     def ratio(self) -> float | None:
-        """Share of the window in use, 0..1 and above, never clamped."""
+        """The used part of the window; may exceed 1."""
         return None if self.tokens is None else self.tokens / self.window.tokens
 
     @property
@@ -163,7 +161,6 @@ def measure_context(
     trigger: Trigger | None = None,
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS,
 ) -> Context:
-    """Measure a context by `current` against its window."""
     tokens, state = tokens_in_use(stored)
     return Context(tokens, state, window, trigger, make_token_counts(stored), thresholds)
 

@@ -21,8 +21,6 @@ _PART: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FilterWord:
-    """A word or a phrase of what was typed."""
-
     key: str  # with its colon; empty where there is none
     value: str
     is_negated: bool
@@ -30,12 +28,12 @@ class FilterWord:
 
     @property
     def text(self) -> str:
-        """The word where its key is no key: a path, a time or a title may hold a colon."""
+        """The whole word, if its key is not a key: a path, a time or a title may have a colon."""
         return self.key + self.value
 
 
 def split_filter(typed: str) -> list[FilterWord]:
-    """Split what was typed into words; a sign alone is none yet."""
+    """Split a filter into words; a sign alone is not a word yet."""
     parts = [
         FilterWord(
             part["key"],
@@ -49,7 +47,7 @@ def split_filter(typed: str) -> list[FilterWord]:
 
 
 def invalid_word(word: str, choices: Iterable[str]) -> str:
-    """Return the error message for a word; `choices` are what can be typed instead."""
+    """Return the error message for a word; `choices` are the valid ones."""
     *most, last = choices
     said = f"{', '.join(most)} or {last}" if most else last
     return f"{one_line(word)[:MAX_QUOTED_CHARS]} is not valid. Use {said}"

@@ -20,7 +20,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def printable_path(place: str) -> str:
-    """Replace what of a file's name is not UTF-8: the store takes only text."""
+    """Replace what is not UTF-8: the store accepts only text."""
     return os.fsencode(place).decode("utf-8", "replace")
 
 
@@ -33,18 +33,16 @@ def unreadable_problem(where: str, error: OSError) -> Problem:
 
 
 class ProblemReporter(msgspec.Struct, frozen=True):
-    """The collector's ways to tell; the first two may be called again with the same."""
+    """The collector's callbacks; the first two may be called again with the same problem."""
 
     report: Callable[[Problem], None]
     resolve: Callable[[str], None]
     notify: Callable[[Problem], None]  # of what happened, once
 
     def report_unreadable(self, where: str, error: OSError) -> None:
-        """Report that a place could not be read; it is tried again later."""
         self.report(unreadable_problem(where, error))
 
     def report_or_resolve(self, where: str, problem: str | None, fix: str) -> None:
-        """Report a problem with a place, or resolve it if `problem` is None."""
         if problem is None:
             self.resolve(where)
         else:

@@ -22,8 +22,6 @@ TOO_LONG: Final = "too_long"
 
 
 class SessionStatus(StrEnum):
-    """What a session is doing."""
-
     WAITING = "waiting"
     BUSY = "busy"
     IDLE = "idle"
@@ -39,7 +37,7 @@ LIVE_STATUSES: Final = frozenset(
 
 
 class PromptTooLong(msgspec.Struct, frozen=True):
-    """The API refused the last prompt: it and its limit in tokens, where it named them."""
+    """The API refused the last prompt: its size and the limit in tokens, if it named them."""
 
     prompt_tokens: int | None
     limit_tokens: int | None
@@ -112,7 +110,6 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
 
 
 def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
-    """Return what the store knows of a session's context."""
     if row.status_tokens is not None and row.status_tokens != row.answer_tokens:
         # The client went back to an earlier answer: what was said after that one is gone.
         return StoredTokenCounts(
@@ -132,7 +129,6 @@ def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
 
 
 def context_evidence(row: SessionRow) -> ContextEvidence:
-    """Collect what a session itself shows about its window and trigger."""
     asked, model = _models(row)
     return ContextEvidence(
         session_id=row.session_id,
@@ -163,7 +159,7 @@ def _models(row: SessionRow) -> tuple[str | None, str | None]:
 
 
 def _window_report(row: SessionRow, model: str | None) -> ReportedWindow | None:
-    """Return the window that `/context` reported, if it did so for the current model."""
+    """Return the window that `/context` reported for the current model."""
     named = (row.report_model or "").removesuffix(LARGE_WINDOW_SUFFIX)
     if row.report_window is None or named != model:
         return None
@@ -193,7 +189,7 @@ def session_title(row: SessionRow) -> str:
 
 
 def project_name(cwd: str | None, slug: str) -> str:
-    """Name a project by its folder; the slug is lossy and only stands in (formats 1.2)."""
+    """Name a project by its folder; the slug is lossy and only a fallback (formats 1.2)."""
     if cwd:
         name = cwd.replace("\\", "/").rstrip("/").rpartition("/")[2]
         return name or cwd

@@ -27,8 +27,6 @@ from .value_types import PolicyValue
 
 
 class KeyPermission(StrEnum):
-    """Who may set a key."""
-
     ANYONE = "anyone"  # any project's file: the key changes only what ctxtop shows
     TRUSTED = "trusted"  # the person, or a project that the person trusted
     PERSON = "person"  # the person alone: the key is about the dashboard, not about a project
@@ -169,8 +167,6 @@ _ORIGIN_RANKS: Final = {origin: rank for rank, origin in enumerate(PolicyOrigin)
 
 
 class ResolvedValue(msgspec.Struct, frozen=True):
-    """The value that applies, and where it was set."""
-
     key: PolicyKey
     value: PolicyValue
     origin: PolicyOrigin
@@ -188,7 +184,6 @@ class PolicyNotice(msgspec.Struct, frozen=True):
 
     @property
     def location(self) -> str:
-        """The place, in words."""
         return f"{self.where}: {self.key}" if self.key else self.where
 
     def __str__(self) -> str:
@@ -224,33 +219,29 @@ class Policy(msgspec.Struct, frozen=True):
         return self.values[name].value
 
     def flag(self, name: str) -> bool:
-        """Return a boolean; raises TypeError if the key has another type."""
+        """Return a boolean. Like the methods below, raises TypeError for a key of another type."""
         return _checked_type(name, self.value(name), bool)
 
     def integer(self, name: str) -> int | None:
-        """Return an integer, None for the word that means none; raises TypeError like `flag`."""
+        """Return an integer, or None for the word that means none."""
         value = self.value(name)
         return None if isinstance(value, str) else _checked_type(name, value, int)
 
     def number(self, name: str) -> float | None:
-        """Return a number, None for the word that means none; raises TypeError like `flag`."""
+        """Return a number, or None for the word that means none."""
         value = self.value(name)
         return None if isinstance(value, str) else float(_checked_type(name, value, (int, float)))
 
     def text(self, name: str) -> str:
-        """Return a string; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), str)
 
     def texts(self, name: str) -> tuple[str, ...]:
-        """Return a list of strings; raises TypeError like `flag`."""
         return tuple(str(each) for each in _checked_type(name, self.value(name), tuple))
 
     def tokens_by_model(self, name: str) -> Mapping[str, int]:
-        """Return tokens by model; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), Mapping)
 
     def strings_by_name(self, name: str) -> Mapping[str, str]:
-        """Return strings by name; raises TypeError like `flag`."""
         return _checked_type(name, self.value(name), Mapping)
 
     def with_prefix(self, prefix: str) -> Mapping[str, ResolvedValue]:
@@ -260,7 +251,6 @@ class Policy(msgspec.Struct, frozen=True):
 
     @property
     def preset(self) -> str:
-        """The preset's name."""
         return self.text("preset")
 
     def effective_window(self, window: Window) -> int | None:
@@ -351,7 +341,6 @@ def make_policy(
     notices: Iterable[PolicyNotice],
     ignored: Iterable[IgnoredValue] = (),
 ) -> Policy:
-    """Make the policy of resolved values, with its thresholds and rearm rule."""
     bare = Policy(values, tuple(notices), (), RearmRule(), tuple(ignored))
     cooldown_s = bare.integer("rearm.cooldown_s")
     rearm = RearmRule(

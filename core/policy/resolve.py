@@ -37,7 +37,7 @@ MAX_NOTICES: Final = 20  # a file of something else has thousands of unknown key
 
 
 class RawValue(msgspec.Struct, frozen=True):
-    """One value as it was set, not yet parsed."""
+    """A value as it was set, not yet parsed."""
 
     key: str
     value: object
@@ -127,7 +127,7 @@ def _restrict(
     of_project: Mapping[str, ResolvedValue],
     personal: Mapping[str, ResolvedValue],
 ) -> tuple[dict[str, ResolvedValue], list[IgnoredValue]]:
-    """Return the values of keys that both set, and those of the project that do not apply."""
+    """Return which values apply to keys that both set, and what of the project's does not."""
     restricted, ignored = {}, []
     for name, project in of_project.items():
         person = personal.get(name)
@@ -190,22 +190,17 @@ DEFAULT_POLICIES: Final = Policies()  # no project sets anything
 
 
 class ProjectPolicy(msgspec.Struct, frozen=True):
-    """The policy of one project, for its two uses."""
-
     shown: Policy  # for what ctxtop shows
     acting: Policy  # for what ctxtop does: of an untrusted file only what it disables
 
 
 class ProjectFile(msgspec.Struct, frozen=True):
-    """The values of a project's file, and whether the person trusts it."""
-
     folder: str
     raw_values: tuple[RawValue, ...]
     trust: ProjectTrust
 
 
 def resolve_project_policy(personal_values: Sequence[RawValue], file: ProjectFile) -> ProjectPolicy:
-    """Make a project's policy of the person's values and those of the project's file."""
     ignored: list[IgnoredValue] = []
     others: list[RawValue] = []
     for raw in file.raw_values:

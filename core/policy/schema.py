@@ -88,8 +88,6 @@ _MILLISECONDS: Final = integer(0, 86_400_000)
 
 
 class PolicyKey(msgspec.Struct, frozen=True):
-    """One value that can be set."""
-
     name: str
     parse: Parser
     default: PolicyValue

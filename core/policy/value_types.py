@@ -86,7 +86,7 @@ def text(raw: object) -> str:
 
 
 def choice(*choices: str) -> Callable[[object], str]:
-    """Parse one of some words."""
+    """Parse one of these words."""
 
     def parse(raw: object) -> str:
         if not isinstance(raw, str) or raw not in choices:

@@ -98,7 +98,7 @@ def read_automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[Automatic
 
 
 def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
-    """Return what changes with every automatic run: their count, last start and last end."""
+    """Return a value that changes with every automatic run."""
     row = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
     return row[0], row[1], row[2]
 
@@ -119,7 +119,6 @@ def begin_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord, last_se
 
 
 def end_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord) -> None:
-    """Record how a run ended, the size it left, and its receipt."""
     with write_transaction(db):
         db.execute(
             "UPDATE automatic_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"

@@ -24,7 +24,7 @@ SettingValue = str | int | float | bool
 
 
 class ConfigScope(StrEnum):
-    """Who a file is for; the first that says something wins (claude-code-formats 1.6, 6.2)."""
+    """Who a file is for; the first one that sets a value wins (claude-code-formats 1.6, 6.2)."""
 
     MANAGED = "managed"
     LOCAL = "local"
@@ -34,7 +34,7 @@ class ConfigScope(StrEnum):
 
 
 class FileMark(msgspec.Struct, frozen=True):
-    """How to tell that a file did not change since it was read."""
+    """If none of these changed, the file is unchanged since it was read."""
 
     size: int
     mtime_ns: int
@@ -42,8 +42,6 @@ class FileMark(msgspec.Struct, frozen=True):
 
 
 class HookHandlerRecord(msgspec.Struct, frozen=True):
-    """One handler of a settings file."""
-
     position: int
     event: str
     matcher: str
@@ -55,7 +53,7 @@ class HookHandlerRecord(msgspec.Struct, frozen=True):
 
 
 class SettingsFileRecord(msgspec.Struct, frozen=True):
-    """A settings file; one with a problem says nothing, as the client ignores it whole."""
+    """A settings file; one with a problem has no values, because the client ignores it."""
 
     path: str
     folder: str
@@ -79,15 +77,11 @@ class PluginRecord(msgspec.Struct, frozen=True):
 
 
 class DefinitionKind(StrEnum):
-    """What a definition defines."""
-
     AGENT = "agent"
     SKILL = "skill"
 
 
 class DefinitionRecord(msgspec.Struct, frozen=True):
-    """The definition of an agent or a skill, named as the client names it."""
-
     path: str
     folder: str
     kind: DefinitionKind
@@ -123,7 +117,7 @@ class StagingLocation(StrEnum):
 
 
 class StagingFolderRecord(msgspec.Struct, frozen=True):
-    """A staging folder; one with a problem is not looked into (R004-16)."""
+    """A staging folder; one with a problem is not read (R004-16)."""
 
     path: str
     generation: StagingLocation
@@ -133,8 +127,6 @@ class StagingFolderRecord(msgspec.Struct, frozen=True):
 
 
 class SaveFileKind(StrEnum):
-    """What a file of the save flow is for."""
-
     RESULT = "result"
     TRIAGE = "triage"
     CONTEXT = "context"
@@ -146,8 +138,6 @@ class SaveFileKind(StrEnum):
 
 
 class SaveError(msgspec.Struct, frozen=True):
-    """A category that could not be saved."""
-
     category: str
     error: str
 
@@ -162,7 +152,7 @@ class TriageCategory(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a file of the save flow says, whatever version wrote it (R004-02, -03, -06)."""
+    """The content of a file of the save flow, of any version (R004-02, -03, -06)."""
 
     at: int | None = None
     session_id: str | None = None
@@ -184,7 +174,7 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SaveFileRecord(msgspec.Struct, frozen=True):
-    """One version of a file of the save flow; of a context file only that it is there."""
+    """One version of a file of the save flow; of a context file only that it exists."""
 
     path: str
     folder: str
@@ -197,7 +187,7 @@ class SaveFileRecord(msgspec.Struct, frozen=True):
 
 
 class MemoryPluginRecord(msgspec.Struct, frozen=True):
-    """What the files of an installed claude-memory mention (004-37); None where one is missing."""
+    """What the files of an installed claude-memory mention (004-37); None if one is missing."""
 
     install_path: str
     plugin_id: str
@@ -218,7 +208,7 @@ class SaveLogFile(msgspec.Struct, frozen=True):
 
 
 class SaveEventRecord(msgspec.Struct, frozen=True):
-    """A line of such a log; one with a problem could not be read whole."""
+    """A line of such a log; one with a problem could not be read completely."""
 
     offset: int
     event: str
@@ -274,7 +264,6 @@ def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) 
 
 
 def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
-    """Replace what one settings file says."""
     db, row = writer.connection, _columns(settings)
     del row["values"], row["hooks"]
     with writer.transaction():
@@ -292,7 +281,6 @@ def save_settings(writer: Writer, settings: SettingsFileRecord) -> None:
 
 
 def save_plugins(writer: Writer, plugins: Sequence[PluginRecord]) -> None:
-    """Replace the list of installed plugins."""
     with writer.transaction():
         writer.connection.execute("DELETE FROM plugin")
         insert_records(writer.connection, "plugin", plugins, "OR REPLACE")
@@ -342,7 +330,6 @@ def _check_tail(db: sqlite3.Connection, log: SaveLogFile, before: TailState) -> 
 
 
 def delete_memory_plugins(writer: Writer, install_paths: Iterable[str]) -> None:
-    """Delete installations that no longer exist."""
     with writer.transaction():
         writer.connection.executemany(
             "DELETE FROM save_plugin WHERE install_path = ?", [(path,) for path in install_paths]

@@ -230,7 +230,7 @@ def _schema_statements() -> Iterator[str]:
 
 
 def schema_version(db: sqlite3.Connection) -> int:
-    """Return the store's SCHEMA_VERSION; 0 if another program made it, or an early ctxtop."""
+    """Return the store's SCHEMA_VERSION; 0 if it is not a store, or of an early ctxtop."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -244,7 +244,6 @@ def schema_hash(db: sqlite3.Connection) -> str:
 
 
 def _has_current_schema(db: sqlite3.Connection) -> bool:
-    """Return whether the tables are still as they were created."""
     row = db.execute("SELECT value FROM about WHERE key = 'schema'").fetchone()
     return row is not None and row[0] == schema_hash(db)
 
@@ -266,7 +265,7 @@ def _require_current(connection: sqlite3.Connection) -> None:
 
 
 def owned_tables(db: sqlite3.Connection, owner: str, key: str) -> list[str]:
-    """Name the tables whose rows belong to a row of another one, in the order of their creation."""
+    """Name the tables whose rows belong to a row of `owner`, in the order of their creation."""
     rows = db.execute(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = ?"
         " WHERE m.type = 'table' AND m.name <> ? ORDER BY m.rowid",
@@ -332,7 +331,6 @@ def _aside_path(path: Path, stamp: str, number: int) -> Path:
 
 
 def _earlier_asides(path: Path) -> list[tuple[str, int]]:
-    """List the stores that were moved aside by time and number, the oldest first."""
     pattern = re.compile(re.escape(path.name) + r"\.aside-(\d{8}-\d{6})(?:-(\d{1,9}))?")
     matches = (pattern.fullmatch(each.name) for each in path.parent.iterdir())
     return sorted((each[1], int(each[2] or 1)) for each in matches if each)
@@ -362,7 +360,7 @@ def _primary_code(error: Exception) -> int:
 
 
 def explain_error(error: sqlite3.Error) -> tuple[str, str]:
-    """Return what an SQLite error means, and what to do about it."""
+    """Return the meaning of an SQLite error, and what to do about it."""
     return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
 
 
@@ -376,12 +374,11 @@ def is_transient(error: sqlite3.Error) -> bool:
 
 
 def is_permanent(error: sqlite3.Error) -> bool:
-    """Return whether an error is about what the file holds, not about who may open it and when."""
+    """Return whether an error is about the file's content, not about access to it."""
     return _primary_code(error) not in _FILE_SYSTEM_CODES
 
 
 def is_corruption(error: sqlite3.Error) -> bool:
-    """Return whether SQLite found the store damaged, so that only making it again can help."""
     return _primary_code(error) in {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 
 
@@ -451,10 +448,10 @@ def _check_enum_columns(db: sqlite3.Connection) -> str | None:
 
 
 def state_folder(store: Path) -> Path:
-    """Name the folder of copies, receipts and locks: beside the store, outside the client's."""
+    """Return the folder of copies, receipts and locks: beside the store, outside the client's."""
     return store.with_name(f"{store.name}.compaction")
 
 
 def summary_cache_folder(store: Path) -> Path:
-    """Name the folder of summaries that a model wrote: they are paid for once."""
+    """Return the folder of summaries that a model wrote: they are paid for once."""
     return state_folder(store) / "summaries"

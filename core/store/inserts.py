@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 def insert_sql(
     table: str, record: type[msgspec.Struct], *owner: str, how: str = "OR IGNORE"
 ) -> str:
-    """Return the statement for the values of `owner` columns, followed by a record's."""
     names = (*owner, *record.__struct_fields__)
     return f"INSERT {how} INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
 
@@ -158,7 +157,7 @@ _LINE_COUNT_UPSERT: Final = (
 def insert_transcript_records(
     db: sqlite3.Connection, file_id: int, facts: records.TranscriptRecords
 ) -> None:
-    """Store what one run of lines says; belongs into the transaction that moves the offset."""
+    """Store the records of one run of lines, in the transaction that moves the offset."""
     session = astuple(facts.session)
     if any(value is not None for value in session):
         sql = insert_sql("session", records.SessionRecord, "file_id", how="")

@@ -18,7 +18,7 @@ from .writer import StaleTailError, Writer
 
 
 class LogPart(msgspec.Struct, frozen=True):
-    """One file of a log, which is renamed while it is read: known by its first line."""
+    """One file of a log, identified by its first line: it is renamed while it is read."""
 
     log: LogKind
     mark: str  # hash of the first line
@@ -26,7 +26,7 @@ class LogPart(msgspec.Struct, frozen=True):
 
 
 class HookEventRecord(msgspec.Struct, frozen=True):
-    """What the client told a hook."""
+    """What the client sent to a hook."""
 
     offset: int
     at: int
@@ -46,7 +46,7 @@ class HookEventRecord(msgspec.Struct, frozen=True):
 
 
 class StatusSnapshotRecord(msgspec.Struct, frozen=True):
-    """What the client told its status line of one session."""
+    """What the client sent to its status line for one session."""
 
     offset: int
     at: int
@@ -73,7 +73,7 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
 
 
 class MeasurementRecord(msgspec.Struct, frozen=True):
-    """What the module inside the client pushed: what the client measured, or a turn's usage."""
+    """What the module inside the client sent: the client's measurements, or a turn's usage."""
 
     offset: int
     at: int
@@ -99,7 +99,7 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
 
 
 class AnswerItemRecord(msgspec.Struct, frozen=True):
-    """A thing that ctxtop gave the client, or found that a compaction forgot."""
+    """A thing that ctxtop gave the client, or that a compaction lost."""
 
     offset: int
     at: int
@@ -114,7 +114,7 @@ class AnswerItemRecord(msgspec.Struct, frozen=True):
 
 
 class LogRecords(msgspec.Struct, frozen=True):
-    """All that one run of lines of one part says."""
+    """The records of one run of lines of one part."""
 
     events: tuple[HookEventRecord, ...] = ()
     snapshots: tuple[StatusSnapshotRecord, ...] = ()
@@ -131,8 +131,6 @@ MAX_MEASUREMENTS: Final = 2000  # by session: two a turn, a thousand turns
 
 
 class LogWriter:
-    """The writing side of the logs' tables; it belongs to the writer's thread."""
-
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
 

@@ -95,7 +95,6 @@ class UnansweredCompaction(msgspec.Struct, frozen=True):
 def unanswered_compactions(
     writer: Writer, session_ids: Iterable[str] | None = None
 ) -> list[UnansweredCompaction]:
-    """List the files to estimate, of all sessions or of those named."""
     where, values = in_condition("f.session_id", session_ids)
     return convert_records(
         UnansweredCompaction, writer.connection, _UNANSWERED.format(where=where), values
@@ -105,7 +104,6 @@ def unanswered_compactions(
 def save_next_contexts(
     writer: Writer, estimates: Iterable[tuple[UnansweredCompaction, int | None]]
 ) -> None:
-    """Save estimates in tokens."""
     rows = [(each.file_id, each.offset, each.read_to, tokens) for each, tokens in estimates]
     with writer.transaction():
         writer.connection.executemany(
@@ -153,7 +151,7 @@ class UnmeasuredSave(msgspec.Struct, frozen=True):
 
 
 def unmeasured_saves(writer: Writer, version: int) -> list[UnmeasuredSave]:
-    """List the blocks to measure, the newest first: new, open and grown, or by older rules."""
+    """List the blocks to measure, newest first: new, grown while open, or by older rules."""
     return fetch_records(UnmeasuredSave, writer.connection, _UNMEASURED, [version])
 
 

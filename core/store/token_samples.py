@@ -92,8 +92,6 @@ ORDER BY f.mtime_ns DESC, f.path LIMIT :limit
 
 
 class SampleWriter:
-    """Stores samples and text counts; it belongs to the writer's thread."""
-
     def __init__(self, writer: Writer, count: Callable[[str], TextCount] = count_text) -> None:
         self._writer: Final = writer
         self._count: Final = count

@@ -15,7 +15,7 @@ import msgspec
 
 
 class MarkerOrigin(StrEnum):
-    """Where in an agent's transcript the marker of compressed results stands (R000-01)."""
+    """Where the marker of compressed results is in an agent's transcript (R000-01)."""
 
     ASSISTANT = "assistant"
     TASK_PROMPT = "task_prompt"
@@ -30,7 +30,7 @@ class MarkerOrigin(StrEnum):
 
 
 class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A line of an agent's transcript that holds the marker."""
+    """A line of an agent's transcript with the marker."""
 
     offset: int
     line: str  # its uuid, or its place where it has none
@@ -41,7 +41,7 @@ class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a hook told an agent that wanted to stop: it was blocked."""
+    """A hook's message to an agent that it kept from stopping."""
 
     offset: int
     line: str
@@ -50,7 +50,7 @@ class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A skill whose text an agent was given."""
+    """A skill whose text was given to an agent."""
 
     offset: int
     line: str
@@ -59,7 +59,7 @@ class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
-    """The line in which a session is told why a Stop hook kept it from ending."""
+    """The line that tells a session why a Stop hook kept it from ending."""
 
     offset: int
     uuid: str
@@ -70,7 +70,7 @@ class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What the client wrote down of the Stop hooks of one end of a turn."""
+    """The client's record of the Stop hooks at one end of a turn."""
 
     offset: int
     at: int | None
@@ -81,7 +81,7 @@ class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What claude-memory told at a prompt: that a save was done, or is not."""
+    """A note of claude-memory at a prompt: whether a save was done."""
 
     offset: int
     at: int | None
@@ -89,7 +89,7 @@ class MemoryNoteRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LogKind(StrEnum):
-    """Which of the logs; the value is the name of the file that is written now."""
+    """ctxtop's own logs, by the name of the file that is written now."""
 
     HOOKS = "hooks.jsonl"
     STATUS_LINE = "statusline.jsonl"
@@ -98,15 +98,13 @@ class LogKind(StrEnum):
 
 
 class FileKind(StrEnum):
-    """What a transcript file records."""
-
     SESSION = "session"
     AGENT = "agent"
     JOURNAL = "journal"  # what the agents of one workflow returned
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A transcript, named by its path below Claude Code's folder."""
+    """A transcript; its path is below Claude Code's folder."""
 
     path: str
     kind: FileKind
@@ -116,7 +114,7 @@ class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """How far a file was read, and how to tell that it is still the same file."""
+    """How far a file was read, and how to tell whether it is still the same file."""
 
     device: int = 0
     inode: int = 0
@@ -130,7 +128,7 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An answer of the API; every line of one `message_id` is the same answer."""
+    """An answer of the API; all lines with one `message_id` are the same answer."""
 
     offset: int
     last_offset: int  # of the last line that belongs to it
@@ -156,13 +154,13 @@ MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 w
 
 
 def join_tools(known: str, more: str) -> str:
-    """Add the tool calls that are not known yet; each ends with a comma (ResponseRecord.tools)."""
+    """Add tool calls that are not listed yet; each ends with a comma (ResponseRecord.tools)."""
     names = list(dict.fromkeys(f"{known}{more}".split(",")[:-1]))[:MAX_TOOL_CALLS]
     return "".join(f"{name}," for name in names)
 
 
 class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A line after the last answer began: its own, or what the next request will add."""
+    """A line since the last answer began: its own, or part of the next request."""
 
     offset: int
     message: int | None
@@ -171,7 +169,7 @@ class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What `/context` said; tokens, rounded where an older client wrote its text alone."""
+    """The result of `/context`; rounded tokens if an older client wrote only text."""
 
     offset: int
     at: int | None
@@ -182,7 +180,7 @@ class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class PeakRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A context of a model, in tokens, that no answer's last line tells of."""
+    """A context of a model, in tokens, that is not in an answer's last line."""
 
     message_id: str
     model: str
@@ -191,8 +189,6 @@ class PeakRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class BoundaryRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A `compact_boundary`."""
-
     offset: int
     uuid: str
     at: int | None
@@ -253,8 +249,6 @@ class TurnState(StrEnum):
 
 
 class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A tool call without a result."""
-
     offset: int
     tool_use_id: str
     at: int | None
@@ -263,7 +257,7 @@ class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SidechainLineRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A line of an agent that stands in its session's own file (clients up to 2.0)."""
+    """A line of an agent in its session's own file (clients up to 2.0)."""
 
     offset: int
     line: int  # key of its uuid
@@ -283,7 +277,7 @@ class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What was sent to the API: a request by the keys of its parts, not by their text."""
+    """A request to the API, by the keys of its parts."""
 
     offset: int
     length: int
@@ -298,7 +292,7 @@ class RequestRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a part of a request stands: a message as sent, or a shape."""
+    """The place of a part of a request: a message as sent, or a shape."""
 
     offset: int
     length: int
@@ -311,7 +305,7 @@ OUTPUT_ID_PREFIX: Final = "output "
 
 
 class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What came back of an agent into its parent."""
+    """What an agent returned into its parent."""
 
     offset: int
     uuid: str
@@ -335,7 +329,7 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A text worth keeping: an agent's result, a compaction's summary, or a plan."""
+    """An agent's result, a compaction's summary, or a plan."""
 
     offset: int
     uuid: str
@@ -357,7 +351,7 @@ class ReplyRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What the lines of one batch say of their file; None where they say nothing."""
+    """What the lines of one run say about their file; None if they do not."""
 
     started_at: int | None = None
     last_at: int | None = None
@@ -391,7 +385,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LeafTitleRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What a `summary` line calls the conversation that ends in a line, in whichever file."""
+    """The title in a `summary` line for the conversation that ends in a line of any file."""
 
     leaf_uuid: str
     title: str
@@ -403,7 +397,7 @@ transcript has a million."""
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
-    """A line that was set aside, and why."""
+    """A line that could not be read, and why."""
 
     offset: int
     length: int
@@ -411,7 +405,7 @@ class BadLine(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
-    """All that one run of lines of one file says."""
+    """The records of one run of lines of one file."""
 
     lines: int = 0
     session: SessionRecord = SessionRecord()
@@ -449,7 +443,7 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AgentMeta(msgspec.Struct, frozen=True):
-    """What an agent's meta.json says of it."""
+    """The content of an agent's meta.json."""
 
     path: str
     session_id: str
@@ -484,7 +478,7 @@ class LiveSession(msgspec.Struct, frozen=True):
 
 
 class WindowRecord(msgspec.Struct, frozen=True):
-    """What the client itself said of a session's window."""
+    """A session's window as the client itself reported it."""
 
     session_id: str
     model: str

@@ -65,8 +65,6 @@ class WarningRow(msgspec.Struct, frozen=True):
 
 
 class ContextWarning(msgspec.Struct, frozen=True):
-    """A level that a session's or agent's context reached."""
-
     session_id: str
     agent_id: str | None
     warning: LevelWarning
@@ -76,7 +74,7 @@ class ContextWarning(msgspec.Struct, frozen=True):
 def logged_warnings(
     db: sqlite3.Connection, session_id: str | None = None, after: int = 0
 ) -> list[WarningRow]:
-    """List the log, or one session's part of it, after a row's id; oldest row first."""
+    """List the log, or one session's part of it, after a row's id, oldest first."""
     where, values = in_condition("session_id", None if session_id is None else [session_id])
     return _rows(db, f"{where} AND warning_id > ?", [*values, after])
 
@@ -84,7 +82,6 @@ def logged_warnings(
 def logged_by_context(
     db: sqlite3.Connection, session_ids: Iterable[str]
 ) -> dict[ContextKey, list[WarningRow]]:
-    """List what was logged of sessions and their agents, by context, oldest row first."""
     by_context: dict[ContextKey, list[WarningRow]] = {}
     for row in _rows(db, *in_condition("session_id", session_ids)):
         by_context.setdefault((row.session_id, row.agent_id), []).append(row)
@@ -128,7 +125,6 @@ _LOG: Final = (
 
 
 def last_warning_id(db: sqlite3.Connection) -> int:
-    """Return the id of the newest row, 0 if there is none."""
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
@@ -194,7 +190,6 @@ ORDER BY 3
 def evaluated_points(
     db: sqlite3.Connection, session_ids: Iterable[str]
 ) -> dict[ContextKey, FillPoint]:
-    """Return the last evaluated point of each context of these sessions and their agents."""
     where, values = in_condition("session_id", session_ids)
     sql = f"SELECT session_id, agent_id, offset, mark, at FROM judged_context WHERE {where}"
     return {
@@ -215,7 +210,7 @@ class EvaluatedContext(msgspec.Struct, frozen=True):
 
 
 def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext], now_ms: int) -> None:
-    """Add to the log; belongs into the transaction in which it was read."""
+    """Add to the log, in the transaction in which it was read."""
     db = writer.connection
     for each in contexts:
         key, last = (each.session_id, each.agent_id or ""), each.last_point

@@ -48,7 +48,7 @@ WHERE NOT EXISTS (SELECT 1 FROM estimate e WHERE e.summary_id = s.summary_id) LI
 
 
 class StaleTailError(Exception):
-    """Another ctxtop has read further in this file: what was read here is not stored."""
+    """Another ctxtop has read further in this file, so what was read here is not stored."""
 
 
 class StoreReplacedError(Exception):
@@ -56,11 +56,11 @@ class StoreReplacedError(Exception):
 
 
 class OtherFolderError(Exception):
-    """The store holds the facts of another Claude Code folder; the message names it."""
+    """The store is for another Claude Code folder; the message names it."""
 
 
 class Writer:
-    """The store's writing side; it belongs to the thread that made it."""
+    """Writes to the store; it belongs to the thread that made it."""
 
     def __init__(self, path: Path) -> None:
         self.path: Final = path
@@ -82,7 +82,7 @@ class Writer:
             self.connection.close()
 
     def reduce_cache(self) -> None:
-        """Hold fewer pages from now on: everything is read, and only what is new will come."""
+        """Keep fewer pages: everything is read, and only new lines will follow."""
         self.connection.execute(f"PRAGMA cache_size = -{IDLE_CACHE_KIB}")
         self.connection.execute("PRAGMA shrink_memory")
 
@@ -91,7 +91,7 @@ class Writer:
         self._reported_damage = error
 
     def check_usable(self) -> None:
-        """Raise what a reader has found: the writer itself may never come by that page."""
+        """Raise the error of a reader: the writer itself may never read the damaged page."""
         error, self._reported_damage = self._reported_damage, None
         if error is not None:
             raise error
@@ -104,7 +104,7 @@ class Writer:
         self._open()
 
     def rebuild(self) -> str:
-        """Move a damaged store aside, make a new one, and say so in one sentence."""
+        """Move a damaged store aside, make a new one, and describe that in one sentence."""
         self.connection.close()
         how = "made again by another ctxtop"
         if _inode(self.path) == self._opened_inode:
@@ -113,7 +113,7 @@ class Writer:
         return f"the store {self.path} was damaged: {how}"
 
     def claim_folder(self, root: Path) -> None:
-        """Note whose facts these are; raise OtherFolderError where they are another folder's."""
+        """Record which folder the store is for; raises OtherFolderError if it is another one's."""
         with self.transaction():
             row = self.connection.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
             if row is None:
@@ -149,7 +149,7 @@ class Writer:
         }
 
     def read_places(self, path: str) -> str:
-        """`TailState.places` of a file, which `files` leaves out: there may be 100,000 files."""
+        """Return `TailState.places` of a file, which `files` leaves out."""
         row = self.connection.execute("SELECT places FROM file WHERE path = ?", [path]).fetchone()
         return str(row[0]) if row else ""
 
@@ -167,7 +167,7 @@ class Writer:
                 self.connection.execute(DELETE_OLD_ADDITIONS, [file_id])
 
     def restart(self, source: SourceFile, before: TailState) -> None:
-        """Forget what was read of a file that was rewritten; it is read again from its start."""
+        """Delete the rows of a file that was rewritten; it is read again from its start."""
         with self.transaction():
             file_id = self._find_file(source, before)
             if file_id is None:
@@ -193,7 +193,6 @@ class Writer:
         return replace(tail, device=NO_DEVICE)
 
     def mark_gone(self, path: str) -> None:
-        """Record that a file is gone; its rows are kept."""
         self.connection.execute("UPDATE file SET gone = 1 WHERE path = ?", [path])
 
     def save_agent_metas(self, metas: Sequence[AgentMeta]) -> None:
@@ -210,7 +209,6 @@ class Writer:
         return dict(self.connection.execute("SELECT path, mtime_ns FROM agent_meta").fetchall())
 
     def save_open_sessions(self, sessions: Sequence[LiveSession]) -> None:
-        """Replace the list of sessions that are open now."""
         with self.transaction():
             self.connection.execute("DELETE FROM live")
             insert_records(self.connection, "live", sessions, "OR REPLACE")
@@ -240,7 +238,6 @@ class Writer:
         return dict(self.connection.execute("SELECT session_id, at FROM changed_session"))
 
     def save_environment(self, session_id: str, variables: Mapping[str, str]) -> None:
-        """Replace what is known of the environment of a session's client."""
         with self.transaction():
             self.connection.execute(
                 "DELETE FROM client_environment WHERE session_id = ?", [session_id]
@@ -286,7 +283,7 @@ class Writer:
         return frozenset(sessions)
 
     def save_problem(self, where: str, what: str, fix: str) -> None:
-        """Keep the newest trouble of a place, for the status line and doctor."""
+        """Keep the newest problem of a place, for the status line and doctor."""
         with self.transaction():
             self.connection.execute(
                 "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)", [where, _now(), what, fix]
@@ -298,11 +295,10 @@ class Writer:
             )
 
     def problem_places(self) -> set[str]:
-        """Name the places whose trouble is kept, also of an earlier run."""
+        """Return the places with a problem, including those of an earlier run."""
         return {row[0] for row in self.connection.execute("SELECT place FROM trouble")}
 
     def resolve_problem(self, where: str) -> None:
-        """Forget a trouble that has ended."""
         self.connection.execute("DELETE FROM trouble WHERE place = ?", [where])
 
     def _find_file(self, source: SourceFile, before: TailState) -> int | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class ActivityRow(msgspec.Struct, frozen=True):
-    """The newest word of each kind on one session; times in ms since 1970, None where unsaid."""
+    """The newest event of each kind in one session; times are ms since 1970, None if unknown."""
 
     file_id: int
     turn: str | None  # one of `TurnState`
@@ -45,7 +45,6 @@ class ActivityRow(msgspec.Struct, frozen=True):
 
 
 def activity(db: sqlite3.Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
-    """Read what is in flight in the sessions of these files."""
     return fetch_records(ActivityRow, db, _ACTIVITY, [json.dumps(list(file_ids))])
 
 
@@ -92,7 +91,7 @@ LEFT JOIN measurement m ON (m.part_id, m.offset) = (
 
 
 class ModelUsageRow(UsageRow, frozen=True):
-    """The part of a session's usage that is of one model, with its agents'."""
+    """The usage of one model in a session, with its agents'."""
 
     model: str
     band: int  # 0 for prompts up to 100,000 tokens, 1 up to 200,000, 2 above

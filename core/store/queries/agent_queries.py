@@ -43,7 +43,6 @@ def agents(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> 
 
 
 def count_agents(db: sqlite3.Connection) -> int:
-    """Count the agents of every session."""
     sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
     return int(db.execute(sql).fetchone()[0])
 
@@ -289,8 +288,6 @@ MAX_RESULTS: Final = 300  # newest results: six times what all stages of any pre
 
 
 class EarlierResultRow(msgspec.Struct, frozen=True):
-    """A result that an agent returned."""
-
     project: str
     session_id: str
     agent_id: str

@@ -26,8 +26,6 @@ from .query_rows import RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):
-    """How a file stood when it was read, and what was wrong with it."""
-
     mark: FileMark
     problem: str | None
 
@@ -52,7 +50,7 @@ def _session_folders(db: sqlite3.Connection, folder: str) -> list[str]:
 
 
 def files_seen(db: sqlite3.Connection, table: str) -> dict[str, dict[str, SeenFile]]:
-    """Files of `settings_file`, `definition` or `save_file`, by folder and path."""
+    """Return the files of `settings_file`, `definition` or `save_file`, by folder and path."""
     found: dict[str, dict[str, SeenFile]] = {}
     rows = db.execute(
         f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
@@ -80,7 +78,6 @@ def _read_table(db: sqlite3.Connection, table: str, rest: str) -> list[dict[str,
 
 
 def settings_files(db: sqlite3.Connection) -> list[SettingsFileRecord]:
-    """Every settings file that exists, in the order of their paths."""
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
@@ -97,7 +94,6 @@ def settings_files(db: sqlite3.Connection) -> list[SettingsFileRecord]:
 
 
 def plugins(db: sqlite3.Connection) -> list[PluginRecord]:
-    """Every installation of a plugin."""
     sql = f"SELECT {columns(PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
     return fetch_records(PluginRecord, db, sql)
 
@@ -112,7 +108,6 @@ def _read_records(
 
 
 def definitions(db: sqlite3.Connection) -> list[DefinitionRecord]:
-    """Every definition that exists, in the order of their paths."""
     return _read_records(db, DefinitionRecord, config_records.DEFINITIONS_TABLE)
 
 
@@ -123,29 +118,26 @@ def definitions_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
 
 
 def staging_folders(db: sqlite3.Connection) -> list[StagingFolderRecord]:
-    """Every staging folder that exists."""
     return _read_records(db, StagingFolderRecord, config_records.STAGING_FOLDERS_TABLE)
 
 
 def current_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
-    """Every file of the save flow as it stands."""
     return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE)
 
 
 def earlier_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
-    """Versions of such files that are gone or were replaced, oldest first."""
+    """List versions that are gone or were replaced, oldest first."""
     rest = "WHERE gone = 1 ORDER BY path, version"
     return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE, rest)
 
 
 def memory_plugins(db: sqlite3.Connection) -> list[MemoryPluginRecord]:
-    """What the files of each installation of claude-memory mention."""
     rest = "ORDER BY install_path"
     return _read_records(db, MemoryPluginRecord, config_records.MEMORY_PLUGINS_TABLE, rest)
 
 
 def save_log_files(db: sqlite3.Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
-    """Logs of the save flow by path, and how far each was read; a gone one has GONE_SIZE."""
+    """Return logs of the save flow by path, and how far each was read; a gone one has GONE_SIZE."""
     rows = db.execute(
         "SELECT path, folder, project, category, device, inode, offset, anchor,"
         f" IIF(gone, {GONE_SIZE}, size), mtime_ns FROM save_log"
@@ -164,8 +156,6 @@ def save_events(db: sqlite3.Connection, project: str) -> list[SaveEventRecord]:
 
 
 class StopBlockRow(StopBlockRecord, frozen=True):
-    """A block of a Stop hook, with its session and its noise."""
-
     session_id: str
     path: str
     cwd: str | None
@@ -175,15 +165,13 @@ class StopBlockRow(StopBlockRecord, frozen=True):
 
 
 class MemoryNoteRow(MemoryNoteRecord, frozen=True):
-    """A note of claude-memory, with its session."""
-
     session_id: str
     path: str
     cwd: str | None
 
 
 def stop_blocks(db: sqlite3.Connection) -> list[StopBlockRow]:
-    """Every block, session by session, in the order of the lines; one that a fork copied once."""
+    """List the blocks of every session, in the order of the lines; copies in forks are left out."""
     found: dict[str, StopBlockRow] = {}
     for row in fetch_records(StopBlockRow, db, _STOP_BLOCKS):
         found.setdefault(row.uuid, row)
@@ -191,12 +179,11 @@ def stop_blocks(db: sqlite3.Connection) -> list[StopBlockRow]:
 
 
 def memory_notes(db: sqlite3.Connection) -> list[MemoryNoteRow]:
-    """Every note, oldest first."""
     return fetch_records(MemoryNoteRow, db, _MEMORY_NOTES)
 
 
 def saves_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
-    """Return a value that changes when anything does that a save is judged by."""
+    """Return a value that changes when anything changes that a save is judged by."""
     return tuple(db.execute(_FINGERPRINT).fetchone())
 
 

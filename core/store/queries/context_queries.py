@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 
 class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
-    """An answer of the API."""
-
     offset: int
     last_offset: int  # of the last line that belongs to it
     message_id: str  # it stays the same when the file is rewritten
@@ -64,7 +62,6 @@ def summary_location(db: sqlite3.Connection, summary_id: int) -> tuple[str, str,
 def answers(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[TimelineAnswerRow]:
-    """List the answers of one context, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(TimelineAnswerRow, db, _ANSWERS, values)
 
@@ -90,7 +87,6 @@ def context_records(
 def returns(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
 ) -> list[TimelineReturnRow]:
-    """List what agents returned into one context."""
     values = {"session_id": session_id, "agent_id": agent_id}
     return fetch_records(TimelineReturnRow, db, _RETURNS, values)
 
@@ -184,13 +180,13 @@ ORDER BY t.offset
 def fill_history(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[FillRow]:
-    """Replay one context's fill in the order of its file, from a byte offset on."""
+    """Return one context's fill in the order of its file, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(FillRow, db, _FILL, values)
 
 
 def recent_fill_history(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
-    """Replay the last answers of a session's file, at most so many, and the boundaries there."""
+    """Return the last `limit` answers of a session's file, and the boundaries among them."""
     rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
     rows.reverse()
     return rows
@@ -224,7 +220,6 @@ SELECT at, tokens, compacted FROM (
 def requests(
     db: sqlite3.Connection, session_id: str, agent_id: str | None = None
 ) -> list[RequestRow]:
-    """List what a session, or one of its agents, sent; in the order of its file."""
     return fetch_records(
         RequestRow, db, _REQUESTS, {"session_id": session_id, "agent_id": agent_id}
     )
@@ -260,7 +255,6 @@ def request_parts(
 
 
 def unpack_keys(packed: bytes) -> tuple[int, ...]:
-    """Read keys as a request's row keeps them."""
     return struct.unpack(f">{len(packed) // 8}q", packed)
 
 

@@ -15,7 +15,7 @@ from .query_rows import fetch_records
 
 
 class AutoCompactionRow(msgspec.Struct, frozen=True):
-    """An automatic compaction, and what the requests before it held; tokens."""
+    """An automatic compaction, and the size of the requests before it in tokens."""
 
     session_id: str
     agent_id: str | None
@@ -30,7 +30,7 @@ class AutoCompactionRow(msgspec.Struct, frozen=True):
 
 
 class LargeModelRow(msgspec.Struct, frozen=True):
-    """A model that some session used beyond the small window."""
+    """A model whose context exceeded the small window in some session."""
 
     model: str
     asked_model: str | None
@@ -38,7 +38,7 @@ class LargeModelRow(msgspec.Struct, frozen=True):
 
 
 class WindowRow(msgspec.Struct, frozen=True):
-    """A window in tokens that the client itself told of a session."""
+    """A window in tokens that the client itself reported for a session."""
 
     session_id: str
     model: str
@@ -55,22 +55,18 @@ did tells nothing of this one."""
 
 
 def automatic_compactions(db: sqlite3.Connection) -> list[AutoCompactionRow]:
-    """List the newest automatic compactions; one that is told twice counts once."""
     return fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
 
 
 def large_models(db: sqlite3.Connection, above: int) -> list[LargeModelRow]:
-    """List the models of which an answer saw more than `above` tokens."""
     return fetch_records(LargeModelRow, db, _LARGE_MODELS, [above])
 
 
 def client_windows(db: sqlite3.Connection) -> list[WindowRow]:
-    """List the windows that the client told, by session and model the newest."""
     return fetch_records(WindowRow, db, _CLIENT_WINDOWS, [])
 
 
 def client_environments(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    """What was seen of the environments of clients, by session and variable."""
     found: dict[str, dict[str, str]] = {}
     for session_id, name, value in db.execute(
         "SELECT session_id, name, value FROM client_environment"
@@ -80,7 +76,6 @@ def client_environments(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
 
 
 def agent_auto_compact_windows(db: sqlite3.Connection) -> dict[tuple[str, str | None], int]:
-    """Where definitions end their agents' windows, in tokens, by name and project."""
     rows = db.execute(
         "SELECT name, project, MIN(auto_compact_window) FROM definition"
         " WHERE kind = 'agent' AND gone = 0 AND auto_compact_window IS NOT NULL"
@@ -130,7 +125,7 @@ ORDER BY w.at
 
 
 def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | None:
-    """Read the newest calibration; None where there is none, or one of another version."""
+    """Read the newest calibration; None if there is none, or one of another version."""
     row = db.execute("SELECT errors FROM forecast_calibration").fetchone()
     if row is None:
         return None
@@ -142,7 +137,7 @@ def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | N
 
 
 def calibrated_answers(db: sqlite3.Connection) -> int | None:
-    """Read how many answers the newest calibration was measured on; None where there is none."""
+    """Return how many answers the newest calibration was measured on; None if there is none."""
     row = db.execute("SELECT answers FROM forecast_calibration").fetchone()
     return None if row is None else int(row[0])
 
@@ -150,7 +145,6 @@ def calibrated_answers(db: sqlite3.Connection) -> int | None:
 def save_forecast_calibration(
     db: sqlite3.Connection, calibration: ForecastCalibration, answers: int
 ) -> None:
-    """Replace the stored calibration, in the writer's transaction."""
     db.execute(
         "INSERT OR REPLACE INTO forecast_calibration VALUES (1, ?, ?)",
         [answers, msgspec.json.encode(calibration).decode()],
@@ -158,7 +152,7 @@ def save_forecast_calibration(
 
 
 class EvidenceRows(msgspec.Struct, frozen=True):
-    """The rows that evidence is made of: equal ones say the same of every context."""
+    """The rows that evidence is based on."""
 
     reported_windows: tuple[WindowRow, ...] = ()
     large_models: tuple[LargeModelRow, ...] = ()
@@ -169,7 +163,6 @@ class EvidenceRows(msgspec.Struct, frozen=True):
 
 
 def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
-    """Read what the store tells of windows and triggers."""
     return EvidenceRows(
         reported_windows=tuple(client_windows(db)),
         large_models=tuple(large_models(db, SMALL_WINDOW)),

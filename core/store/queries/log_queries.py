@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class MeasurementComparisonRow(msgspec.Struct, frozen=True):
-    """A session's newest measurement beside the transcript's answer before it; tokens."""
+    """A session's newest measurement and the transcript's answer before it; tokens."""
 
     session_id: str
     at: int
@@ -24,8 +24,6 @@ class MeasurementComparisonRow(msgspec.Struct, frozen=True):
 
 
 class LogPartRow(msgspec.Struct, frozen=True):
-    """How far a file of a log was read."""
-
     log: str
     name: str
     offset: int
@@ -39,24 +37,22 @@ def measurement_comparisons(db: sqlite3.Connection) -> list[MeasurementCompariso
 
 
 def log_parts(db: sqlite3.Connection) -> list[LogPartRow]:
-    """List the files of the logs that were read, including those that are gone."""
     return fetch_records(LogPartRow, db, "SELECT log, name, offset, size, mtime_ns FROM log_part")
 
 
 def event_counts(db: sqlite3.Connection) -> dict[str, int]:
-    """Count the hooks' records by event, the most first."""
     rows = db.execute("SELECT event, COUNT(*) FROM hook_event GROUP BY event ORDER BY 2 DESC, 1")
     return {row[0]: row[1] for row in rows}
 
 
 def last_event_times(db: sqlite3.Connection) -> dict[str, int]:
-    """Return when each event's last record was written, in milliseconds since 1970."""
+    """Return the newest time (ms since 1970) of each event."""
     rows = db.execute("SELECT event, MAX(at) FROM hook_event GROUP BY event")
     return {row[0]: row[1] for row in rows}
 
 
 def last_shown_at(db: sqlite3.Connection) -> int | None:
-    """Return when the status line was last shown (ms since 1970); None if it never was."""
+    """Return when the status line was last shown (ms since 1970); None if never."""
     (at,) = db.execute("SELECT MAX(at) FROM status_snapshot").fetchone()
     return None if at is None else int(at)
 
@@ -64,7 +60,7 @@ def last_shown_at(db: sqlite3.Connection) -> int | None:
 def shown_sessions(
     db: sqlite3.Connection, since_ms: int, session_ids: Iterable[str] | None = None
 ) -> set[str]:
-    """Name the sessions, or those of some, whose status line was shown since (ms since 1970)."""
+    """Return the sessions, all or of these, whose status line was shown since then."""
     if session_ids is None:
         sql = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"
         return {row[0] for row in db.execute(sql, [since_ms])}
@@ -98,8 +94,6 @@ ORDER BY m.session_id
 
 
 class BadLineRow(msgspec.Struct, frozen=True):
-    """A line that could not be read."""
-
     log: str | None  # which of ctxtop's own logs; None for a transcript
     session_id: str | None
     path: str  # below the projects folder, or the name of the log's file
@@ -167,8 +161,6 @@ ORDER BY 2 DESC, 1
 
 
 class ApiErrorRow(msgspec.Struct, frozen=True):
-    """An answer that the API refused; `at` in ms since 1970."""
-
     session_id: str
     agent_id: str | None
     path: str
@@ -181,7 +173,7 @@ class ApiErrorRow(msgspec.Struct, frozen=True):
 
 
 def newest_api_errors(db: sqlite3.Connection, limit: int) -> list[ApiErrorRow]:
-    """List the newest refusals, newest first; one that forks have copied once."""
+    """List the newest refusals, newest first; copies in forks are left out."""
     return fetch_records(ApiErrorRow, db, _NEWEST_API_ERRORS, [limit])
 
 

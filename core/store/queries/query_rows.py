@@ -18,7 +18,7 @@ RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
 
 def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:
-    """Make the condition that a column has one of some values, or any where None is asked."""
+    """Return an SQL condition that the column has one of these values, or any for None."""
     if values is None:
         return "1", []
     chosen = list(values)
@@ -111,7 +111,7 @@ class SessionRow(msgspec.Struct, frozen=True):
 
 
 class AgentRow(msgspec.Struct, frozen=True):
-    """One run of an agent, put together from what started it, its own file, and its return."""
+    """One run of an agent, from what started it, its own file, and its return."""
 
     agent_id: str
     session_id: str
@@ -161,8 +161,6 @@ class AgentRow(msgspec.Struct, frozen=True):
 
 
 class SummaryRow(msgspec.Struct, frozen=True):
-    """A text that was returned or kept."""
-
     summary_id: int
     kind: str
     session_id: str
@@ -195,7 +193,7 @@ class CompactionRow(msgspec.Struct, frozen=True):
 
 
 class FillRow(msgspec.Struct, frozen=True):
-    """One step of a context's fill: an answer, or a boundary."""
+    """One step of a context's fill: an answer or a boundary."""
 
     at: int | None
     tokens: int | None
@@ -207,7 +205,7 @@ class FillRow(msgspec.Struct, frozen=True):
 
 
 class UsageRow(msgspec.Struct, frozen=True):
-    """Tokens of a session's answers, each answer of the store counted in one session only."""
+    """Tokens of a session's answers; an answer in several sessions counts for one of them."""
 
     session_id: str
     input_tokens: int
@@ -218,8 +216,6 @@ class UsageRow(msgspec.Struct, frozen=True):
 
 
 class ProblemRow(msgspec.Struct, frozen=True):
-    """Something that could not be read or stored."""
-
     where: str
     at: int
     what: str
@@ -227,8 +223,6 @@ class ProblemRow(msgspec.Struct, frozen=True):
 
 
 class RequestRow(msgspec.Struct, frozen=True):
-    """One request to the API."""
-
     file_id: int
     request: int
     offset: int

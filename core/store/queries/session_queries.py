@@ -52,12 +52,11 @@ def estimated_next_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
 
 
 def open_sessions(db: sqlite3.Connection) -> list[str]:
-    """Name the sessions that a client has open, as its registry says."""
     return [str(row[0]) for row in db.execute("SELECT session_id FROM live ORDER BY session_id")]
 
 
 def newest_sessions(db: sqlite3.Connection) -> list[str]:
-    """Name every session, newest activity first, as `newest_session_order` sorts them."""
+    """List every session in the order of `newest_session_order`."""
     return [str(row[0]) for row in db.execute(_NEWEST_SESSIONS)]
 
 
@@ -79,7 +78,7 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
 
 
 def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
-    """Name the files of the sessions that grew last, newest first."""
+    """List the files of the sessions that grew last, newest first."""
     rows = db.execute(
         "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [limit]
     )
@@ -87,7 +86,6 @@ def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
 
 
 def store_counts(db: sqlite3.Connection) -> dict[str, int]:
-    """Count files, lines, bytes and rows of the whole store."""
     row = db.execute(_COUNTS).fetchone()
     return dict(zip(row.keys(), row, strict=True))
 
@@ -115,19 +113,17 @@ def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
 
 
 def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
-    """Name the files of agents whose session has no transcript, newest first."""
+    """List the files of agents whose session has no transcript, newest first."""
     return [str(row[0]) for row in db.execute(_ORPHANS)]
 
 
 def problems(db: sqlite3.Connection) -> list[ProblemRow]:
-    """List what could not be read or stored, newest first."""
     return fetch_records(
         ProblemRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
     )
 
 
 def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
-    """Name the sessions whose id begins with `prefix`."""
     rows = db.execute(
         "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
         f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}",
@@ -158,7 +154,7 @@ def find_damaged_page(db: sqlite3.Connection) -> str | None:
 
 
 def has_full_text_search() -> bool:
-    """Whether this Python's SQLite was built with FTS5."""
+    """Return whether this Python's SQLite was built with FTS5."""
     with closing(sqlite3.connect(":memory:")) as db:
         return bool(db.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
 

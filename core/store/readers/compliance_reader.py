@@ -26,7 +26,7 @@ _ENDED = frozenset({AgentStatus.COMPLETED, AgentStatus.UNKNOWN})
 
 
 class FinalMessageRow(msgspec.Struct, frozen=True):
-    """An agent's own file, and the last words in it."""
+    """An agent's own file, and its last message."""
 
     file_id: int
     session_id: str
@@ -40,8 +40,6 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
 
 
 class SubagentStopRow(msgspec.Struct, frozen=True):
-    """The SubagentStop records of one agent."""
-
     session_id: str
     agent_id: str
     stops: int
@@ -94,7 +92,7 @@ class ComplianceReader:
         return judge_run(self._run(agent, final, self._stops.get(key)), expected, settings)
 
     def _preloaded_skills(self, final: FinalMessageRow | None) -> list[str]:
-        """Name the skills before the first answer: the agent loaded later ones itself."""
+        """Return the skills before the first answer: the agent loaded later ones itself."""
         if final is None:
             return []
         first = final.first_answer_offset
@@ -125,7 +123,7 @@ class ComplianceReader:
 
 
 def sessions_to_check(db: sqlite3.Connection, policies: Policies) -> frozenset[str]:
-    """Name the sessions with an agent that may be expected to compress its result."""
+    """Return the sessions with an agent that may be expected to compress its result."""
     types = {
         each.name
         for each in config_queries.definitions(db)
@@ -155,7 +153,7 @@ def agent_records(
 def _sessions_with_agents(
     db: sqlite3.Connection, types: Iterable[str], skills: Iterable[str]
 ) -> frozenset[str]:
-    """Name the sessions with an agent of one of these types, or that was asked for such a skill."""
+    """Return sessions with an agent of these types, or that was asked for one of these skills."""
     of_type, names = in_condition("agent_type", types)
     skill_names = [name for skill in skills for name in (skill, skill)]
     given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(skill_names) // 2))
@@ -174,7 +172,7 @@ class _DeclaredSkills:
         self._by_folder: dict[str | None, Mapping[str, Sequence[str]]] = {}
 
     def skills(self, agent_type: str, cwd: str | None) -> Sequence[str] | None:
-        """Name what a type declares in a folder; None if no readable file defines it."""
+        """Return what a type declares in a folder; None if no readable file defines it."""
         if cwd not in self._by_folder:
             enabled = enabled_plugins(self._plugins, resolve_settings(self._settings, cwd), cwd)
             agents = resolve_definitions(self._agents, cwd, enabled)

@@ -259,7 +259,7 @@ class FleetReader:
 
     @property
     def unread_count(self) -> int:
-        """Sessions that are still to be read: of many, only the most important come at once."""
+        """How many sessions are still to be read; the most important ones come first."""
         return len(self._unread)
 
     def read(
@@ -380,11 +380,10 @@ def read_prior(db: sqlite3.Connection) -> GrowthPrior:
 
 
 def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
-    """Read how the newest sessions of the store grew, newest first."""
+    """Return the fill of the newest sessions, newest first."""
     files = session_queries.newest_session_files(db, PRIOR_SESSIONS)
     return (_read_growth(db, file_id) for file_id in files)
 
 
 def _read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
-    """Read as much of a session's past as a forecast uses."""
     return context_queries.recent_fill_history(db, file_id, OWN_TURNS)

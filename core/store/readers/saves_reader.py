@@ -18,7 +18,6 @@ from ..queries import config_queries
 
 
 def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
-    """Read them at one commit."""
     logs = {log.project for log, _ in config_queries.save_log_files(db).values()}
     return group_by_project(
         files=config_queries.current_save_files(db),

@@ -62,7 +62,7 @@ def read_summary_rows(
 
 
 def summary_agent_types(db: sqlite3.Connection) -> list[str]:
-    """Name the types of the agents that returned something, the most frequent first."""
+    """List the types of the agents that returned something, the most frequent first."""
     return [row[0] for row in db.execute(_AGENT_TYPES)]
 
 
@@ -94,7 +94,7 @@ def find_summary_ids(
 
 
 def _add_criteria(search: SummaryQuery, wanted: SummaryCriteria) -> SummaryQuery:
-    """Add what was chosen to what was typed: both must be met."""
+    """Add the chosen criteria to the query: both must be met."""
     kinds = search.kinds
     if wanted.kind is not None:
         kinds = (wanted.kind,) if not kinds or wanted.kind in kinds else ("nothing",)
@@ -110,7 +110,7 @@ def _add_criteria(search: SummaryQuery, wanted: SummaryCriteria) -> SummaryQuery
 def _allowed_sessions(
     search: SummaryQuery, wanted: SummaryCriteria, projects: Mapping[str, str]
 ) -> tuple[str, ...] | None:
-    """Name the sessions that may be shown; None for all, also for those nobody can name."""
+    """Return the sessions that may be shown; None for all, including unnamed ones."""
     if not (search.projects or search.sessions or wanted.project or wanted.session_id):
         return None
     return tuple(

@@ -99,7 +99,6 @@ def _agent_title(agent_type: str, description: str) -> str:
 def _other_events(
     db: sqlite3.Connection, owner: Owner, turn_at: Callable[[int], int]
 ) -> Iterator[TimelineEvent]:
-    """Yield warnings, refusals and microcompactions."""
     for each in warning_log.context_warnings(db, *owner):
         warning = each.warning
         what = f"{warning.level.value} at {int(warning.ratio * 100 + 0.5)} %"

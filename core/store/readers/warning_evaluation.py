@@ -109,7 +109,7 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
 
 
 def _pending_rows(db: sqlite3.Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
-    """Return the fill after the last evaluated point, even if that point has moved since."""
+    """Return the fill after the last evaluated point, even if its file was rewritten since."""
     if last is None:
         return context_queries.fill_history(db, *key)
     rows = context_queries.fill_history(db, *key, since=last.offset)
