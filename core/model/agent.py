@@ -23,8 +23,7 @@ class AgentStatus(StrEnum):
     FAILED = "failed"
     STOPPED = "stopped"
     REJECTED = "rejected"  # a person, a rule or a hook refused the call that was to start it
-    NEVER_STARTED = "never_started"
-    """The call failed, or its session ended first; no line of the agent is there."""
+    NEVER_STARTED = "never_started"  # the call failed, or its session ended first
     UNKNOWN = "unknown"
 
     @property
@@ -77,16 +76,12 @@ class Agent(msgspec.Struct, frozen=True):
     tool_use_id: str | None = None  # the tool call that started it
     depth: int | None = None  # 1 for an agent that the session itself started
     outlook: Outlook = NO_OUTLOOK  # of one that is at work
-    usage: TokenUsage | None = None
-    """By its own answers, as far as a file holds them; each answer counts for one agent."""
+    usage: TokenUsage | None = None  # of its answers in files; each counts for one agent
     cwd: str | None = None
     project_root: str | None = None  # where its session began
-    prompted_skill: str | None = None
-    """Whose format its prompt asks for; None where it asks for none."""
-    progress_responses: int = 0
-    """Of the answers in `spent`, those that only progress lines of its parent's file hold."""
-    compliance: RunVerdict | None = None
-    """Whether it compressed its result; None where nobody asked."""
+    prompted_skill: str | None = None  # whose format its prompt asks for
+    progress_responses: int = 0  # of `usage`, the answers only in `progress` lines
+    compliance: RunVerdict | None = None  # None if it was not checked
 
 
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001

@@ -18,8 +18,7 @@ class ReportedCategory(StrEnum):
     """The client's names of categories (client 2.1.329)."""
 
     SYSTEM_PROMPT = "System prompt"
-    SYSTEM_TOOLS = "System tools"
-    """Without the tokens of the skills' listing, which stood in a tool's description once."""
+    SYSTEM_TOOLS = "System tools"  # without the listing of skills
     MCP_TOOLS = "MCP tools"
     CUSTOM_AGENTS = "Custom agents"
     MEMORY_FILES = "Memory files"
@@ -29,8 +28,7 @@ class ReportedCategory(StrEnum):
     AUTOCOMPACT_BUFFER = "Autocompact buffer"
 
 
-DEFERRED_SUFFIX = "(deferred)"
-"""How the names of categories end that are no part of the context: tools not loaded."""
+DEFERRED_SUFFIX = "(deferred)"  # of categories outside the context: tools not loaded
 
 
 class ContextReport(msgspec.Struct, frozen=True):
@@ -38,17 +36,14 @@ class ContextReport(msgspec.Struct, frozen=True):
 
     model: str
     total_tokens: int
-    window_tokens: int
-    """Where the client compacts by a window of its own, that one: not the model's."""
+    window_tokens: int  # the window that the client compacts by
     percent: int  # of the window, as the client rounded it; it may exceed 100
     categories: dict[str, int]  # what is in the context, by the client's names
-    autocompact_buffer: int | None = None
-    """Tokens that the client keeps free; None where it compacts only when it must."""
+    autocompact_buffer: int | None = None  # kept free; None if it compacts only when it must
 
 
 CLIENT_CHARS_PER_TOKEN: Final = 4  # of the client's own rough estimate (formats 3.2)
-CLIENT_MEDIA_TOKENS: Final = 2_000
-"""Tokens of an image or a document by the same estimate (formats 3.2)."""
+CLIENT_MEDIA_TOKENS: Final = 2_000  # of an image or document, likewise (formats 3.2)
 
 
 class TokenCounts(msgspec.Struct, frozen=True):
@@ -57,8 +52,7 @@ class TokenCounts(msgspec.Struct, frozen=True):
     fill: int | None  # a: input of the last answer, as the status line shows it against the window
     counter: int | None  # B: what the client compares with its trigger
     hook: int | None  # C: what hooks are told as `context_tokens` when a session is resumed
-    report: int | None = None
-    """D: total of the last `/context`, which counts each category by itself."""
+    report: int | None = None  # D: total of the last `/context`, which counts by category
 
 
 NO_TOKEN_COUNTS: Final = TokenCounts(None, None, None)
@@ -74,15 +68,11 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
 
     answer: int | None = None  # input side of the last answer
     output: int = 0  # output of its last iteration
-    answer_text: int = 0
-    """Estimate of the answer's own texts, where its output may be a placeholder."""
+    answer_text: int = 0  # estimate of the answer's texts, if its output may be a placeholder
     after_answer: int = 0  # estimate of what stands after the answer
-    boundary_estimate: int | None = None
-    """The client's estimate at the last boundary: of the messages alone."""
-    next_request: int | None = None
-    """Estimate of the next request after that boundary, with system prompt, tools and listings."""
-    is_answer_estimated: bool = False
-    """An edit of ctxtop lowered the last answer's input: it is an estimate."""
+    boundary_estimate: int | None = None  # the client's, of the messages alone
+    next_request: int | None = None  # estimated after that boundary, with system prompt and tools
+    is_answer_estimated: bool = False  # an edit of ctxtop lowered the last answer's input
     cleared: int = 0  # what the client cleared since the last answer, by its own estimate
     report: int | None = None  # total of the last `/context`
 
@@ -133,8 +123,7 @@ class Context(msgspec.Struct, frozen=True):
     window: Window
     trigger: Trigger | None = None
     token_counts: TokenCounts = NO_TOKEN_COUNTS
-    thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS
-    """Where the levels begin, by the policy of its session."""
+    thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS  # by its session's policy
 
     @property
     def trigger_ratio(self) -> float | None:

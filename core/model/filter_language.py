@@ -53,8 +53,7 @@ def invalid_word(word: str, choices: Iterable[str]) -> str:
     return f"{one_line(word)[:MAX_QUOTED_CHARS]} is not valid. Use {said}"
 
 
-Fields = Mapping[str, str]
-"""What an entry is looked for by, case-folded, by the key that asks for it."""
+Fields = Mapping[str, str]  # the texts of an entry, case-folded, by key
 
 
 def fields_filter(typed: str, flags: Iterable[str] = ()) -> Callable[[Fields], bool]:

@@ -63,21 +63,16 @@ class Session(msgspec.Struct, frozen=True):
     agents: int
     started_at: int | None
     last_activity_at: int | None
-    path: str
-    """Below Claude Code's projects folder; empty for an open client before its first prompt."""
+    path: str  # below the projects folder; empty before the first prompt
     outlook: Outlook = NO_OUTLOOK
-    agents_noncompliant: int | None = None
-    """Agents that did not compress their results; None where nobody looked."""
+    agents_noncompliant: int | None = None  # did not compress their results; None if not checked
     forked_from: str | None = None  # the session that it was made from, by the client or by ctxtop
     activity: Activity | None = None  # none where nothing is in flight, or nobody can tell
     cache: PromptCache = UNKNOWN_CACHE
     cost: SessionCost | None = None  # none where no answer has a price
-    usage: UsageRow | None = None
-    """Tokens of its answers, its agents' with them; None where it has none."""
-    project_root: str | None = None
-    """Where it began: what a project says, and what is started for it, belongs there."""
-    recent_contexts: tuple[int, ...] = ()
-    """Tokens of the newest contexts, oldest first; what a compaction left stands for itself."""
+    usage: UsageRow | None = None  # with its agents'; None if it has no answers
+    project_root: str | None = None  # where it began: its policy is read from there
+    recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
 
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
@@ -218,8 +213,7 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
 
 _REGISTRY_STATUSES: Final = frozenset(
     {SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE}
-)
-"""The words that the client's registry uses (reference: claude-code-formats 1.4)."""
+)  # the registry's words (claude-code-formats 1.4)
 
 _WORKING_STATUSES: Final = frozenset({SessionStatus.WAITING, SessionStatus.BUSY})
 """What matters more than that an earlier prompt was too long."""

@@ -69,8 +69,7 @@ TRUST_EFFECTS: Final[Mapping[str, str]] = {
     "price": "changes costs, and when a compaction pays",
     "tools": "changes which results count as large",
     "saveflow": "changes which folders are searched for saves",
-}
-"""By area: what its keys do once their file is trusted."""
+}  # by area: what its keys do once their file is trusted
 
 STRICTEST_FIRST: Final[Mapping[str, tuple[PolicyValue, ...]]] = {
     "mode": ("observe", "suggest", "auto"),

@@ -60,8 +60,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
     scope: ConfigScope
     project: str | None
     mark: FileMark
-    values: dict[str, SettingValue] = {}
-    """By dotted key: `model`, `env.DISABLE_COMPACT`, `modelSettings.opus.autoCompactWindow`."""
+    values: dict[str, SettingValue] = {}  # by dotted key: `model`, `env.DISABLE_COMPACT`
     hooks: tuple[HookHandlerRecord, ...] = ()
     problem: str | None = None
 
@@ -161,8 +160,7 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     count: int | None = None
     reason: str | None = None
     project: str | None = None  # named by the old global result alone
-    categories: tuple[str, ...] | None = None
-    """As written: none at all, or `all`, are told apart from None."""
+    categories: tuple[str, ...] | None = None  # as written; () and `all` are not None
     titles: tuple[str, ...] | None = None
     succeeded: tuple[str, ...] | None = None
     errors: tuple[SaveError, ...] | None = None

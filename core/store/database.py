@@ -39,11 +39,9 @@ _BAD_ROW_ERRORS: Final = (ArithmeticError, AttributeError, LookupError, TypeErro
 """What reading a store raises if no ctxtop wrote its rows: they have other types, are of another
 schema, or are not UTF-8."""
 
-BUSY_TIMEOUT_S: Final = 5.0
-"""How long a writer waits for another ctxtop; its longest transaction is far shorter."""
+BUSY_TIMEOUT_S: Final = 5.0  # for another ctxtop, whose longest transaction is far shorter
 
-BUSY_RETRY_S: Final = 0.05
-"""Between two tries to open it: a close that moves the journal into the store takes longer."""
+BUSY_RETRY_S: Final = 0.05  # between two tries: a close that checkpoints the journal takes longer
 
 WAL_CHECKPOINT_PAGES: Final = 8_000
 """Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""

@@ -58,8 +58,7 @@ class StatusSnapshotRecord(msgspec.Struct, frozen=True):
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
-    total_input_tokens: int | None
-    """Of the session in clients before 2.1.132, of the last answer since."""
+    total_input_tokens: int | None  # of the session before client 2.1.132, then of the last answer
     total_output_tokens: int | None
     exceeds_200k: bool | None
     cost_usd: float | None
@@ -82,14 +81,12 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
     agent_id: str | None
     model: str | None  # as the API calls it, without the mark for a large window
     asked_model: str | None  # as the client names it
-    context_tokens: int | None
-    """Of the main conversation; None before its first answer and after a compaction."""
+    context_tokens: int | None  # of the main conversation; None before its first answer
     window_tokens: int | None
     percent: int | None
     cost_usd: float | None
     turn_id: str | None
-    input_tokens: int | None
-    """The four counts are a turn's sums over its requests: no size of a context."""
+    input_tokens: int | None  # the four counts are a turn's sums over its requests
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None

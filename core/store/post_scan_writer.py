@@ -146,8 +146,7 @@ class UnmeasuredSave(msgspec.Struct, frozen=True):
     read_to: int  # how far the store has read the file, in bytes
     offset: int
     model: str | None  # of the last answer before it
-    before_tokens: int | None
-    """What that answer saw and wrote; None if a compaction lies between."""
+    before_tokens: int | None  # that answer's context and output; None if compacted since
 
 
 def unmeasured_saves(writer: Writer, version: int) -> list[UnmeasuredSave]:

@@ -22,10 +22,8 @@ class MarkerOrigin(StrEnum):
     HOOK_FEEDBACK = "hook_feedback"
     TOOL_RESULT = "tool_result"
     SKILL_TEXT = "skill_text"
-    INJECTED_CONTEXT = "injected_context"
-    """What a hook gave the agent, often an earlier agent's result."""
-    REQUEST_COPY = "request_copy"
-    """The client's own record of what it sent: what stands elsewhere too."""
+    INJECTED_CONTEXT = "injected_context"  # from a hook, often an earlier agent's result
+    REQUEST_COPY = "request_copy"  # in the client's own record of a request: a copy
     OTHER = "other"
 
 
@@ -123,8 +121,7 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     size: int = 0
     mtime_ns: int = 0
     ctime_ns: int = 0  # 0 where it was not noted
-    places: str = ""
-    """Hash of what stands at some places before `offset`; empty where it was not noted."""
+    places: str = ""  # hash of samples before `offset`; empty if not noted
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -144,10 +141,8 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     tools: str = ""  # its tool calls, each once: the end of the call's id, and a comma after it
     request: int | None = None  # key of the `api-request` that it answers
     last_output_tokens: int | None = None  # output of the last iteration, where there were several
-    cache_1h_tokens: int = 0
-    """Of those that were written to the cache: for an hour, not for five minutes."""
-    lowered: bool = False
-    """`context_tokens` is the estimate that an edit of ctxtop wrote in the place of the API's."""
+    cache_1h_tokens: int = 0  # of the tokens written to the cache: for an hour
+    lowered: bool = False  # `context_tokens` is an edit's estimate, not the API's number
 
 
 MAX_TOOL_CALLS: Final = 1_000  # tool calls of one answer that are counted; 60 were seen
@@ -163,8 +158,7 @@ class AdditionRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A line since the last answer began: its own, or part of the next request."""
 
     offset: int
-    message: int | None
-    """Key of the answer's id in the answer's own lines, whose tokens the API reports."""
+    message: int | None  # key of the answer's id, in the answer's own lines
     tokens: int  # by the client's own estimate
 
 
@@ -234,8 +228,7 @@ class LaunchRecord(msgspec.Struct, frozen=True, array_like=True):
     agent_type: str
     description: str
     asked_model: str | None = None
-    prompt: int | None = None
-    """Key of the prompt; an agent of clients up to 2.0 begins with the same text."""
+    prompt: int | None = None  # key of the prompt, with which an agent of 2.0 begins
     skill: str | None = None  # whose format the prompt asks for
 
 
@@ -300,8 +293,7 @@ class RequestPartRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     kind: str
 
 
-OUTPUT_ID_PREFIX: Final = "output "
-"""How the id of a return begins that was asked for, and that may have come unasked before."""
+OUTPUT_ID_PREFIX: Final = "output "  # of the id of a return that was requested
 
 
 class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -314,17 +306,14 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     status: str
     tool_use_id: str | None = None
     model: str | None = None
-    context_tokens: int | None = None
-    """Input side of the agent's last request, where the return says it."""
-    total_tokens: int | None = None
-    """The same with its output, which is all that a notification says."""
+    context_tokens: int | None = None  # input side of the agent's last request
+    total_tokens: int | None = None  # the same with its output: all that a notification has
     tool_uses: int | None = None
     duration_ms: int | None = None
     input_tokens: int | None = None
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None
-    output_tokens: int | None = None
-    """What the agent's last request spent, where the return says it."""
+    output_tokens: int | None = None  # the four counts are of its last request
     name: str | None = None  # of a teammate: its messages to the session that leads it say no id
 
 
@@ -355,13 +344,10 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
 
     started_at: int | None = None
     last_at: int | None = None
-    opened_at: int | None = None
-    """Time of the first line that has one: of a fork, when it forked, not what it copied."""
+    opened_at: int | None = None  # time of the first line that has one; of a fork, its own
     forked_from: str | None = None
-    cwd: str | None = None
-    """Where the newest line was written: a session may walk into other folders."""
-    began_in: str | None = None
-    """Where the file's first line was written, if the session begins with it."""
+    cwd: str | None = None  # of the newest line: a session may change its folder
+    began_in: str | None = None  # of the file's first line, if the session begins with it
     launched_in: str | None = None
     """The folder that the client named the project's folder after, if a line was written there."""
     client_version: str | None = None
@@ -371,17 +357,14 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     first_prompt: str | None = None
     last_prompt: str | None = None
     model: str | None = None  # the model that was asked for, known before the first answer
-    model_offset: int | None = None
-    """Of the line that named it: what stands after the last answer is the next one's."""
+    model_offset: int | None = None  # of the line that named it
     turn: TurnState | None = None  # by the newest message of the main chain
     turn_at: int | None = None
     turn_offset: int | None = None
     prompt: int | None = None  # key of what an agent was asked, in its own file
-    cost_usd: float | None = None
-    """The client's own total of the session: with agents, and requests that no line records."""
+    cost_usd: float | None = None  # the client's total, with agents and unrecorded requests
     cost_offset: int | None = None
-    leaf_uuid: str | None = None
-    """Of the newest line of the conversation: by it a summary names what it is of."""
+    leaf_uuid: str | None = None  # of the newest line: summaries refer to it
 
 
 class LeafTitleRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -415,8 +398,7 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     api_errors: tuple[ApiErrorRecord, ...] = ()
     launches: tuple[LaunchRecord, ...] = ()
     returns: tuple[AgentReturnRecord, ...] = ()
-    failed_calls: tuple[AgentReturnRecord, ...] = ()
-    """Tool calls that failed, of any tool: those that were to start an agent are its return."""
+    failed_calls: tuple[AgentReturnRecord, ...] = ()  # of any tool; some of them started agents
     summaries: tuple[SummaryRecord, ...] = ()
     replies: tuple[ReplyRecord, ...] = ()
     sidechain_lines: tuple[SidechainLineRecord, ...] = ()
@@ -433,8 +415,7 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
     memory_notes: tuple[MemoryNoteRecord, ...] = ()
     leaf_titles: tuple[LeafTitleRecord, ...] = ()
     open_calls: tuple[OpenCallRecord, ...] = ()  # tool calls that have no result among these lines
-    ended_calls: tuple[str, ...] = ()
-    """Ids of calls whose results are among these lines; they may stand before them."""
+    ended_calls: tuple[str, ...] = ()  # ids of calls whose results are among these lines
     microcompactions: tuple[MicrocompactionRecord, ...] = ()
     bad: tuple[BadLine, ...] = ()
     ignored_types: dict[str, int] = {}  # lines by type that are known and not needed

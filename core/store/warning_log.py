@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     from .writer import Writer
 
 
-SIDECHAIN_AGENTS: Final = "aside"
-"""Prefix of the ids of agents whose lines are in the session's own file (agent_queries)."""
+SIDECHAIN_AGENTS: Final = "aside"  # prefix of ids of agents in the session's own file
 
 ContextKey = tuple[str, str | None]
 """A session's id, and an agent's or None for the session's own context."""

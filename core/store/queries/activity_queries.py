@@ -32,8 +32,7 @@ class ActivityRow(msgspec.Struct, frozen=True):
     hook_kind: str | None  # a notification's type
     answer_at: int | None  # of the last answer after the last boundary
     cached_tokens: int  # that this answer wrote to the cache or read from it
-    cache_1h_tokens: int | None
-    """Of the newest answer that wrote to the cache, what it wrote for an hour."""
+    cache_1h_tokens: int | None  # by the newest answer that wrote to the cache, for an hour
     status_at: int | None  # until when the client told its status line this
     status_cache_warm: int | None
     status_cache_expires_at: int | None

@@ -160,8 +160,7 @@ class StopBlockRow(StopBlockRecord, frozen=True):
     path: str
     cwd: str | None
     client_version: str | None
-    noise: str | None
-    """As `encode_noise` writes it; None if it is not measured yet, or not claude-memory's."""
+    noise: str | None  # of `encode_noise`; None if not measured, or not claude-memory's
 
 
 class MemoryNoteRow(MemoryNoteRecord, frozen=True):

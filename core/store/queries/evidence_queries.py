@@ -24,8 +24,7 @@ class AutoCompactionRow(msgspec.Struct, frozen=True):
     client_version: str | None
     earlier_tokens: int | None  # input of the last answer but one before it
     pre_tokens: int
-    was_refused: int = 0
-    """1 where a request that nothing answered stands before it: the API refused that one."""
+    was_refused: int = 0  # 1 if a request without an answer precedes it: the API refused it
     writes_requests: int = 0  # 1 where the client writes down what it sends
 
 
@@ -45,8 +44,7 @@ class WindowRow(msgspec.Struct, frozen=True):
     asked_model: str | None
     client_version: str | None
     window_tokens: int
-    is_measured: int = 0
-    """1 where the module inside the client was told, 0 where the status line was."""
+    is_measured: int = 0  # 1 if the module inside the client reported it, 0 for the status line
 
 
 MAX_COMPACTIONS: Final = 200

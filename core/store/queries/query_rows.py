@@ -98,16 +98,14 @@ class SessionRow(msgspec.Struct, frozen=True):
     tmux: str | None = None
     mtime_ns: int = 0
     forked_from: str | None = None  # the session that it was made from
-    estimated_next_tokens: int | None = None
-    """Estimate of the next request, if no answer follows the last boundary."""
+    estimated_next_tokens: int | None = None  # if no answer follows the last boundary
     is_answer_estimated: int | None = None  # 1 if an edit of ctxtop lowered that answer's tokens
     cleared_tokens: int = 0  # what the client cleared after that answer
     status_tokens: int | None = None
     """Of an open session: the input side of the last answer, as the client itself reported it
     after that answer and the last boundary."""
     status_output_tokens: int | None = None
-    is_unregistered: int = 0
-    """1 if the client's registry exists and has no entry for it, not even a stale one."""
+    is_unregistered: int = 0  # 1 if the client's registry exists without an entry for it
 
 
 class AgentRow(msgspec.Struct, frozen=True):
@@ -147,17 +145,14 @@ class AgentRow(msgspec.Struct, frozen=True):
     file_mtime_ns: int | None
     tool_use_id: str | None  # the tool call that started it
     depth: int | None  # 1 for an agent that the session itself started
-    input_tokens: int | None
-    """Spent by its own answers, as far as a file holds them; each answer counts for one agent."""
+    input_tokens: int | None  # spent by its answers in files; each counts for one agent
     cache_creation_tokens: int | None
     cache_read_tokens: int | None
     output_tokens: int | None
-    estimated_next_tokens: int | None = None
-    """Estimate of its next request, where no answer follows its last boundary."""
+    estimated_next_tokens: int | None = None  # if no answer follows its last boundary
     has_returned: int = 0  # something came back for it, if only that it was started elsewhere
     prompted_skill: str | None = None  # whose format its prompt asks for
-    progress_responses: int = 0
-    """Of its answers, those that only `progress` lines of its parent's file hold."""
+    progress_responses: int = 0  # of its answers, those only in `progress` lines
 
 
 class SummaryRow(msgspec.Struct, frozen=True):
@@ -200,8 +195,7 @@ class FillRow(msgspec.Struct, frozen=True):
     is_compaction: int
     path: str = ""  # below projects/
     offset: int = 0
-    mark: str = ""
-    """The answer's message id or the boundary's own: it stays when the file is written anew."""
+    mark: str = ""  # the message id or boundary's uuid: it survives a rewrite of the file
 
 
 class UsageRow(msgspec.Struct, frozen=True):

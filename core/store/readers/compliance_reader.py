@@ -35,8 +35,7 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
     message_id: str | None
     offset: int | None
     first_answer_offset: int | None  # byte offset of its first answer
-    retry_tokens: int | None
-    """Spent by its requests after it was first blocked; None where it never was."""
+    retry_tokens: int | None  # spent after it was first blocked; None if it never was
 
 
 class SubagentStopRow(msgspec.Struct, frozen=True):
