@@ -5,13 +5,15 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
-from typing import Final
+from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .context_queries import NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
 from .query_rows import CompactionRow, ProblemRow, SessionRow, fetch_records, in_condition
+
+NO_FILE: Final = -1  # file id of a session that has no file yet; no row of the store has it
 
 
 def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
@@ -24,6 +26,8 @@ def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -
     where, values = in_condition("f.session_id", ids)
     rows = fetch_records(SessionRow, db, _SESSIONS.format(where=where), values)
     where, values = in_condition("v.session_id", ids)
+    sql = f"""SELECT session_id, status, name, tmux, cwd, client_version, started_at FROM live v
+        WHERE {where} AND {_WITHOUT_FILE}"""
     return rows + [
         SessionRow(
             NO_FILE,
@@ -38,32 +42,82 @@ def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -
             live_name=name,
             tmux=tmux,
         )
-        for session_id, status, name, tmux, cwd, version, started_at in db.execute(
-            _WITHOUT_FILE.format(where=where), values
-        )
+        for session_id, status, name, tmux, cwd, version, started_at in db.execute(sql, values)
     ]
 
 
 def estimated_next_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
     """Return the estimated next request in tokens, if the file ends with a compaction."""
     sql = "SELECT tokens FROM compaction_left WHERE file_id = ?"
-    row = db.execute(sql, [file_id]).fetchone()
-    return None if row is None else row[0]
-
-
-def open_sessions(db: sqlite3.Connection) -> list[str]:
-    return [str(row[0]) for row in db.execute("SELECT session_id FROM live ORDER BY session_id")]
-
-
-def newest_sessions(db: sqlite3.Connection) -> list[str]:
-    """List every session in the order of `newest_session_order`."""
-    return [str(row[0]) for row in db.execute(_NEWEST_SESSIONS)]
+    tokens: int | None = _first(db, sql, file_id)
+    return tokens
 
 
 def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
     """Return a summary's text; empty if it no longer exists."""
-    row = db.execute("SELECT text FROM summary WHERE summary_id = ?", [summary_id]).fetchone()
-    return str(row[0]) if row else ""
+    return _first(db, "SELECT text FROM summary WHERE summary_id = ?", summary_id) or ""
+
+
+def claimed_folder(db: sqlite3.Connection) -> str | None:
+    """Return the Claude Code folder that the store is for; None before the first scan."""
+    root: str | None = _first(db, "SELECT value FROM about WHERE key = 'root'")
+    return root
+
+
+def data_version(db: sqlite3.Connection) -> int:
+    """Return a number that changes when another connection commits."""
+    return int(_first(db, "PRAGMA data_version"))
+
+
+def find_damaged_page(db: sqlite3.Connection) -> str | None:
+    """Check every page of the store; return what is wrong with the first bad one, or None."""
+    result = str(_first(db, "PRAGMA quick_check(1)"))
+    return None if result == "ok" else result
+
+
+def has_full_text_search() -> bool:
+    """Return whether this Python's SQLite was built with FTS5."""
+    with closing(sqlite3.connect(":memory:")) as db:
+        return bool(_first(db, "SELECT sqlite_compileoption_used('ENABLE_FTS5')"))
+
+
+def _first(db: sqlite3.Connection, sql: str, *values: object) -> Any:  # noqa: ANN401 -- any column
+    row = db.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+
+def open_sessions(db: sqlite3.Connection) -> list[str]:
+    return _column(db, "SELECT session_id FROM live ORDER BY session_id")
+
+
+def newest_sessions(db: sqlite3.Connection) -> list[str]:
+    """List every session in the order of `newest_session_order`."""
+    return _column(db, _NEWEST_SESSIONS)
+
+
+def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
+    sql = f"""SELECT DISTINCT session_id FROM file f WHERE kind = 'session'
+        AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}"""
+    return _column(db, sql, prefix)
+
+
+def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
+    """List the files of the sessions that grew last, newest first."""
+    sql = "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?"
+    return _column(db, sql, limit)
+
+
+def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
+    """List the files of agents whose session has no transcript, newest first."""
+    sql = """SELECT a.path FROM file a WHERE a.kind = 'agent' AND NOT a.gone AND NOT EXISTS (
+            SELECT 1 FROM file s WHERE s.kind = 'session' AND s.session_id = a.session_id
+            AND NOT s.gone)
+        ORDER BY a.mtime_ns DESC, a.path"""
+    return _column(db, sql)
+
+
+def _column(db: sqlite3.Connection, sql: str, *values: object) -> list[Any]:
+    return [row[0] for row in db.execute(sql, values)]
 
 
 def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
@@ -77,16 +131,13 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
     return fetch_records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
-def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
-    """List the files of the sessions that grew last, newest first."""
-    rows = db.execute(
-        "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?", [limit]
-    )
-    return [int(row[0]) for row in rows]
-
-
 def store_counts(db: sqlite3.Connection) -> dict[str, int]:
-    row = db.execute(_COUNTS).fetchone()
+    row = db.execute("""
+        SELECT COUNT(*) AS files, COALESCE(SUM(offset), 0) AS bytes,
+            COALESCE(SUM(lines), 0) AS lines, COALESCE(SUM(bad_lines), 0) +
+            (SELECT COALESCE(SUM(bad_lines), 0) FROM log_part) AS bad_lines,
+            (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
+        FROM file""").fetchone()
     return dict(zip(row.keys(), row, strict=True))
 
 
@@ -97,89 +148,30 @@ def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
 
 def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
     """Count the lines of types that are known and not stored; line_types says why."""
-    rows = db.execute(
-        "SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1"
-    )
-    return {row[0]: row[1] for row in rows}
+    sql = "SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1"
+    return {row[0]: row[1] for row in db.execute(sql)}
 
 
 def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
     """List the bad lines that are kept: path, byte offset, length in bytes, reason."""
-    rows = db.execute(
-        "SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)"
-        " ORDER BY path, b.offset"
-    )
-    return [(row[0], row[1], row[2], row[3]) for row in rows]
-
-
-def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
-    """List the files of agents whose session has no transcript, newest first."""
-    return [str(row[0]) for row in db.execute(_ORPHANS)]
+    sql = """SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)
+        ORDER BY path, b.offset"""
+    return [(row[0], row[1], row[2], row[3]) for row in db.execute(sql)]
 
 
 def problems(db: sqlite3.Connection) -> list[ProblemRow]:
-    return fetch_records(
-        ProblemRow, db, "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
-    )
-
-
-def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
-    rows = db.execute(
-        "SELECT DISTINCT session_id FROM file f WHERE kind = 'session'"
-        f" AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}",
-        [prefix],
-    )
-    return [row[0] for row in rows]
+    sql = "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
+    return fetch_records(ProblemRow, db, sql)
 
 
 def summaries_fingerprint(db: sqlite3.Connection) -> tuple[int, int, int]:
     """Return a value that changes when summaries are added, deleted or counted."""
-    row = db.execute(
-        "SELECT COALESCE(MAX(summary_id), 0), COUNT(*), (SELECT COUNT(*) FROM estimate)"
-        " FROM summary"
+    last, count, counted = db.execute(
+        "SELECT COALESCE(MAX(summary_id), 0), COUNT(*),"
+        " (SELECT COUNT(*) FROM estimate) FROM summary"
     ).fetchone()
-    return int(row[0]), int(row[1]), int(row[2])
+    return last, count, counted
 
-
-def claimed_folder(db: sqlite3.Connection) -> str | None:
-    """Return the Claude Code folder that the store is for; None before the first scan."""
-    row = db.execute("SELECT value FROM about WHERE key = 'root'").fetchone()
-    return None if row is None else str(row[0])
-
-
-def find_damaged_page(db: sqlite3.Connection) -> str | None:
-    """Check every page of the store; return what is wrong with the first bad one, or None."""
-    result = str(db.execute("PRAGMA quick_check(1)").fetchone()[0])
-    return None if result == "ok" else result
-
-
-def has_full_text_search() -> bool:
-    """Return whether this Python's SQLite was built with FTS5."""
-    with closing(sqlite3.connect(":memory:")) as db:
-        return bool(db.execute("SELECT sqlite_compileoption_used('ENABLE_FTS5')").fetchone()[0])
-
-
-def data_version(db: sqlite3.Connection) -> int:
-    """Return a number that changes when another connection commits."""
-    return int(db.execute("PRAGMA data_version").fetchone()[0])
-
-
-NO_FILE: Final = -1  # file id of a session that has no file yet; no row of the store has it
-
-_COUNTS: Final = """
-SELECT COUNT(*) AS files,
-    COALESCE(SUM(offset), 0) AS bytes,
-    COALESCE(SUM(lines), 0) AS lines,
-    COALESCE(SUM(bad_lines), 0) + (SELECT COALESCE(SUM(bad_lines), 0) FROM log_part) AS bad_lines,
-    (SELECT COUNT(DISTINCT session_id) FROM file WHERE kind = 'session') AS sessions
-FROM file
-"""
-
-_ORPHANS: Final = """
-SELECT a.path FROM file a WHERE a.kind = 'agent' AND NOT a.gone AND NOT EXISTS (
-    SELECT 1 FROM file s WHERE s.kind = 'session' AND s.session_id = a.session_id AND NOT s.gone)
-ORDER BY a.mtime_ns DESC, a.path
-"""
 
 _ADDED: Final = """
     (SELECT COALESCE(SUM(a.tokens), 0) FROM addition a WHERE a.file_id = f.file_id
@@ -228,23 +220,17 @@ SELECT f.file_id, f.session_id, f.path, f.project, f.gone,
     s.client_version, s.custom_title, s.ai_title,
     COALESCE((SELECT t.title FROM leaf_title t WHERE t.leaf_uuid = s.leaf_uuid
         ORDER BY t.file_id DESC LIMIT 1), s.summary_title), s.first_prompt, s.last_prompt, s.model,
-    b.at, b.post_tokens,
-    (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
+    b.at, b.post_tokens, (SELECT COUNT(*) FROM boundary n WHERE n.file_id = f.file_id),
     IIF(answered > COALESCE(cut, -1), r.model, NULL),
     IIF(answered > COALESCE(cut, -1), r.context_tokens, NULL),
-    COALESCE(r.last_output_tokens, r.output_tokens),
-    r.model,
+    COALESCE(r.last_output_tokens, r.output_tokens), r.model,
     COALESCE(
         (SELECT NULLIF(w.model, r.model) AS other FROM window_seen w
-            WHERE w.session_id = f.session_id AND w.at > r.at
-            ORDER BY w.at DESC, other LIMIT 1),
+            WHERE w.session_id = f.session_id AND w.at > r.at ORDER BY w.at DESC, other LIMIT 1),
         IIF(s.model_offset > answered, s.model, NULL)),
     (SELECT peak_tokens FROM model_use u
         WHERE u.file_id = f.file_id AND u.model = r.model AND u.sidechain = 0),
-    IIF(refused > COALESCE(answered, -1), e.kind, NULL),
-    IIF(refused > COALESCE(answered, -1), e.detail, NULL),
-    IIF(refused > COALESCE(answered, -1), e.prompt_tokens, NULL),
-    IIF(refused > COALESCE(answered, -1), e.limit_tokens, NULL),
+    e.kind, e.detail, e.prompt_tokens, e.limit_tokens,
     IIF(EXISTS (SELECT 1 FROM api_error l WHERE l.file_id = f.file_id),
         (SELECT MAX(limit_tokens) FROM api_error l WHERE l.file_id = f.file_id
             AND l.offset > COALESCE((SELECT MAX(x.offset) FROM response x
@@ -299,6 +285,7 @@ LEFT JOIN session s USING (file_id)
 LEFT JOIN boundary b ON b.file_id = f.file_id AND b.offset = f.cut
 LEFT JOIN response r ON r.file_id = f.file_id AND r.offset = f.answered
 LEFT JOIN api_error e ON e.file_id = f.file_id AND e.offset = f.refused
+    AND refused > COALESCE(answered, -1)
 LEFT JOIN live v ON v.session_id = f.session_id
 LEFT JOIN compaction_left t ON t.file_id = f.file_id AND t.offset = f.cut
 LEFT JOIN status_snapshot n ON v.session_id IS NOT NULL AND (n.part_id, n.offset) = (
@@ -314,22 +301,16 @@ LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
     (SELECT MAX(x.offset) FROM context_report x WHERE x.file_id = f.file_id)
 """
 
-_WITHOUT_FILE: Final = """
-SELECT v.session_id, v.status, v.name, v.tmux, v.cwd, v.client_version, v.started_at
-FROM live v WHERE {where} AND NOT EXISTS (
-    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
-"""
+_WITHOUT_FILE: Final = """NOT EXISTS (
+    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)"""
 
 _NEWEST_SESSIONS: Final = f"""
-SELECT session_id FROM (
-SELECT f.session_id,
-    COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
-FROM file f LEFT JOIN session s USING (file_id)
-WHERE f.kind = 'session' AND {_HAS_CONTENT} AND {_NEWEST_FILE}
+SELECT f.session_id, COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
+    FROM file f LEFT JOIN session s USING (file_id)
+    WHERE f.kind = 'session' AND {_HAS_CONTENT} AND {_NEWEST_FILE}
 UNION ALL
-SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE NOT EXISTS (
-    SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)
-) ORDER BY active_at DESC, session_id
+SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE {_WITHOUT_FILE}
+ORDER BY active_at DESC, session_id
 """
 
 # A session that is in two folders (/cd moved it) has its boundaries twice.
