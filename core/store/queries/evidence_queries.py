@@ -1,4 +1,4 @@
-"""What the whole store shows about windows and triggers, and how far forecasts were off."""
+"""What the whole store shows about windows and triggers, and how far off forecasts were."""
 
 from __future__ import annotations
 
@@ -47,39 +47,48 @@ class WindowRow(msgspec.Struct, frozen=True):
     is_measured: int = 0  # 1 if the module inside the client reported it, 0 for the status line
 
 
+class EvidenceRows(msgspec.Struct, frozen=True):
+    """The rows that evidence is based on."""
+
+    reported_windows: tuple[WindowRow, ...] = ()
+    large_models: tuple[LargeModelRow, ...] = ()
+    auto_compactions: tuple[AutoCompactionRow, ...] = ()
+    settings: tuple[SettingsFileRecord, ...] = ()
+    environments: dict[str, dict[str, str]] = {}
+    agent_windows: dict[tuple[str, str | None], int] = {}
+
+
 MAX_COMPACTIONS: Final = 200
-"""Automatic compactions that are looked at: months of a heavy user, and what an older client
-did tells nothing of this one."""
+"""Newest automatic compactions that are used: months of a heavy user; what an older client did says
+nothing about this one."""
 
 
-def automatic_compactions(db: sqlite3.Connection) -> list[AutoCompactionRow]:
-    return fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
-
-
-def large_models(db: sqlite3.Connection, above: int) -> list[LargeModelRow]:
-    return fetch_records(LargeModelRow, db, _LARGE_MODELS, [above])
-
-
-def client_windows(db: sqlite3.Connection) -> list[WindowRow]:
-    return fetch_records(WindowRow, db, _CLIENT_WINDOWS, [])
-
-
-def client_environments(db: sqlite3.Connection) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
+def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
+    environments: dict[str, dict[str, str]] = {}
     for session_id, name, value in db.execute(
         "SELECT session_id, name, value FROM client_environment"
     ):
-        found.setdefault(session_id, {})[name] = value
-    return found
-
-
-def agent_auto_compact_windows(db: sqlite3.Connection) -> dict[tuple[str, str | None], int]:
-    rows = db.execute(
+        environments.setdefault(session_id, {})[name] = value
+    definitions = db.execute(
         "SELECT name, project, MIN(auto_compact_window) FROM definition"
         " WHERE kind = 'agent' AND gone = 0 AND auto_compact_window IS NOT NULL"
         " GROUP BY name, project"
     )
-    return {(row[0], row[1]): row[2] for row in rows}
+    return EvidenceRows(
+        reported_windows=tuple(client_windows(db)),
+        large_models=tuple(fetch_records(LargeModelRow, db, _LARGE_MODELS, [SMALL_WINDOW])),
+        auto_compactions=tuple(
+            fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
+        ),
+        settings=tuple(config_queries.settings_files(db)),
+        environments=environments,
+        agent_windows={(name, project): window for name, project, window in definitions},
+    )
+
+
+def client_windows(db: sqlite3.Connection) -> list[WindowRow]:
+    """List the windows that the client reported, by session and model the newest."""
+    return fetch_records(WindowRow, db, _CLIENT_WINDOWS)
 
 
 _AUTO_COMPACTIONS: Final = """
@@ -125,13 +134,11 @@ ORDER BY w.at
 def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | None:
     """Read the newest calibration; None if there is none, or one of another version."""
     row = db.execute("SELECT errors FROM forecast_calibration").fetchone()
-    if row is None:
-        return None
     try:
-        found = msgspec.json.decode(row[0], type=ForecastCalibration)
+        calibration = msgspec.json.decode(row[0], type=ForecastCalibration) if row else None
     except msgspec.DecodeError:
         return None
-    return found if len(found.errors) == len(DISTANCES) else None
+    return calibration if calibration and len(calibration.errors) == len(DISTANCES) else None
 
 
 def calibrated_answers(db: sqlite3.Connection) -> int | None:
@@ -146,26 +153,4 @@ def save_forecast_calibration(
     db.execute(
         "INSERT OR REPLACE INTO forecast_calibration VALUES (1, ?, ?)",
         [answers, msgspec.json.encode(calibration).decode()],
-    )
-
-
-class EvidenceRows(msgspec.Struct, frozen=True):
-    """The rows that evidence is based on."""
-
-    reported_windows: tuple[WindowRow, ...] = ()
-    large_models: tuple[LargeModelRow, ...] = ()
-    auto_compactions: tuple[AutoCompactionRow, ...] = ()
-    settings: tuple[SettingsFileRecord, ...] = ()
-    environments: dict[str, dict[str, str]] = {}
-    agent_windows: dict[tuple[str, str | None], int] = {}
-
-
-def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
-    return EvidenceRows(
-        reported_windows=tuple(client_windows(db)),
-        large_models=tuple(large_models(db, SMALL_WINDOW)),
-        auto_compactions=tuple(automatic_compactions(db)),
-        settings=tuple(config_queries.settings_files(db)),
-        environments=client_environments(db),
-        agent_windows=agent_auto_compact_windows(db),
     )
