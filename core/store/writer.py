@@ -16,6 +16,7 @@ from .inserts import (
     DELETE_OLD_ADDITIONS,
     insert_bad_lines,
     insert_records,
+    insert_sql,
     insert_transcript_records,
 )
 from .transcript_records import (
@@ -131,10 +132,7 @@ class Writer:
             yield
 
     def files(self) -> dict[str, tuple[SourceFile, TailState]]:
-        """Every transcript that the store knows, by path, with how far it was read.
-
-        Without `TailState.places`.
-        """
+        """Return every stored transcript by path, and how far it was read, without `places`."""
         rows = self.connection.execute(
             "SELECT path, kind, project, session_id, agent_id,"
             f" device, inode, offset, anchor, IIF(gone, {GONE_SIZE}, size), mtime_ns, ctime_ns"
@@ -142,7 +140,7 @@ class Writer:
         )
         return {
             row[0]: (
-                SourceFile(row[0], FileKind(row[1]), row[2], row[3], row[4]),
+                SourceFile(row[0], FileKind(row[1]), *row[2:5]),
                 TailState(_unsigned(row[5]), _unsigned(row[6]), *row[7:]),
             )
             for row in rows
@@ -156,10 +154,7 @@ class Writer:
     def append(
         self, source: SourceFile, before: TailState, after: TailState, facts: TranscriptRecords
     ) -> None:
-        """Add what was read from `before.offset` to `after.offset`.
-
-        Raises StaleTailError where the store stands elsewhere than `before`.
-        """
+        """Add what was read from `before.offset` to `after.offset`; may raise StaleTailError."""
         with self.transaction():
             file_id = self._advance(source, before, after, facts)
             self._insert(file_id, facts)
@@ -179,8 +174,8 @@ class Writer:
     def rename(self, before: SourceFile, tail: TailState, after: SourceFile) -> TailState:
         """Move a transcript's rows to its new path; return its state, which is out of date.
 
-        Some facts depend on the file's folder, so the file must be read again. The row says so
-        too, because the process may exit first. Raises StaleTailError if another ctxtop was faster.
+        Some facts depend on the file's folder, so the file must be read again. The row records
+        that, because the process may exit first. May raise StaleTailError.
         """
         with self.transaction():
             file_id = self._find_file(before, tail)
@@ -215,11 +210,10 @@ class Writer:
 
     def read_registry_state(self) -> tuple[frozenset[str], bool] | None:
         """Return what `save_registry_state` saved last; None if it never did."""
-        exists = self.connection.execute(
-            "SELECT value FROM about WHERE key = 'registry'"
-        ).fetchone()
-        rows = self.connection.execute("SELECT session_id FROM left_open")
-        return None if exists is None else (frozenset(row[0] for row in rows), exists[0] == "1")
+        run = self.connection.execute
+        exists = run("SELECT value FROM about WHERE key = 'registry'").fetchone()
+        stale_ids = frozenset(row[0] for row in run("SELECT session_id FROM left_open"))
+        return None if exists is None else (stale_ids, exists[0] == "1")
 
     def save_registry_state(self, stale_ids: Iterable[str], *, exists: bool) -> None:
         """Replace the sessions whose registry entries were left behind; `exists`: a registry is."""
@@ -231,27 +225,23 @@ class Writer:
 
     def save_changed_sessions(self, changes: Mapping[str, int]) -> None:
         """Replace when ctxtop last changed or made each session, in ms since 1970."""
-        with self.transaction():
-            self._replace("changed_session", list(changes.items()))
+        self._replace("changed_session", [*changes.items()])
 
     def read_changed_sessions(self) -> dict[str, int]:
         return dict(self.connection.execute("SELECT session_id, at FROM changed_session"))
 
     def save_environment(self, session_id: str, variables: Mapping[str, str]) -> None:
-        with self.transaction():
-            self.connection.execute(
-                "DELETE FROM client_environment WHERE session_id = ?", [session_id]
-            )
-            self.connection.executemany(
-                "INSERT INTO client_environment VALUES (?, ?, ?)",
-                [(session_id, *item) for item in variables.items()],
-            )
+        rows = [(session_id, *item) for item in variables.items()]
+        self._replace("client_environment", rows, "session_id = ?", session_id)
 
-    def _replace(self, table: str, rows: Sequence[tuple[object, ...]]) -> None:
-        self.connection.execute(f"DELETE FROM {table}")
-        if rows:
-            places = ", ".join("?" * len(rows[0]))
-            self.connection.executemany(f"INSERT INTO {table} VALUES ({places})", rows)
+    def _replace(
+        self, table: str, rows: Sequence[tuple[object, ...]], where: str = "1", *values: object
+    ) -> None:
+        with self.transaction():
+            self.connection.execute(f"DELETE FROM {table} WHERE {where}", values)
+            for row in rows:
+                places = ", ".join("?" * len(row))
+                self.connection.execute(f"INSERT INTO {table} VALUES ({places})", row)
 
     def save_windows(self, windows: Iterable[WindowRecord]) -> None:
         """Keep the newest window that the client reported, by session and model."""
@@ -286,7 +276,8 @@ class Writer:
         """Keep the newest problem of a place, for the status line and doctor."""
         with self.transaction():
             self.connection.execute(
-                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)", [where, _now(), what, fix]
+                "INSERT OR REPLACE INTO trouble VALUES (?, ?, ?, ?)",
+                [where, time.time_ns() // 1_000_000, what, fix],
             )
             self.connection.execute(
                 "DELETE FROM trouble WHERE place NOT IN"
@@ -305,22 +296,18 @@ class Writer:
         row = self.connection.execute(
             "SELECT file_id, offset, anchor FROM file WHERE path = ?", [source.path]
         ).fetchone()
-        stands = (row[1], row[2]) if row else (0, "")
-        if stands != (before.offset, before.anchor):
+        file_id, offset, anchor = row or (None, 0, "")
+        if (offset, anchor) != (before.offset, before.anchor):
             raise StaleTailError(source.path)
-        return int(row[0]) if row else None
+        return file_id
 
     def _advance(
         self, source: SourceFile, before: TailState, after: TailState, facts: TranscriptRecords
     ) -> int:
         file_id = self._find_file(source, before)
         if file_id is None:
-            row = self.connection.execute(
-                "INSERT INTO file (path, kind, project, session_id, agent_id)"
-                " VALUES (?, ?, ?, ?, ?) RETURNING file_id",
-                [*astuple(source)],
-            )
-            file_id = int(row.fetchone()[0])
+            sql = f"{insert_sql('file', SourceFile, how='')} RETURNING file_id"
+            file_id = int(self.connection.execute(sql, astuple(source)).fetchone()[0])
         elif before.offset == 0:
             # An old agent's file names its session in its first line, which may be another now.
             self.connection.execute(
@@ -352,7 +339,7 @@ def _inode(path: Path) -> int | None:
 
 
 def _scaled_tokens(text: str, chars: int, counted: int) -> int:
-    # Of a text that was cut the rest counts as what is kept.
+    # The part that was cut off a text counts like the part that was kept.
     return round(counted * max(1.0, chars / len(text))) if text else 0
 
 
@@ -363,7 +350,3 @@ def _signed(number: int) -> int:
 
 def _unsigned(number: int) -> int:
     return number + (1 << 64) if number < 0 else number
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
