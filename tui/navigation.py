@@ -44,9 +44,8 @@ def _agents_page(app: NavigationApp) -> Page:
 
 def _summaries_page(app: NavigationApp) -> Page:
     from .screens.summaries.summaries_screen import SummariesScreen
-    from .screens.summaries.summary_source import SummarySource
 
-    return SummariesScreen(SummarySource(app.places.store), app.current_session)
+    return SummariesScreen(app.places.store, app.current_session)
 
 
 def _compact_page(app: NavigationApp) -> Page | None:
@@ -250,8 +249,7 @@ class NavigationApp(Dashboard):
         confirm(self, title, what, action_label, on_yes)
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
-        from .screens.summaries.summary_report import SummaryDetails
-        from .screens.summaries.summary_screen import SummaryScreen
+        from .screens.summaries.summary_screen import SummaryDetails, SummaryScreen
 
         self.push_screen(SummaryScreen(row, SummaryDetails(title), crumbs=(title,)))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.navigation import ROUTES
 from ctxtop.tui.screens.page import Page
 from ctxtop.tui.screens.settings.policy_table import AREA_KEY_PREFIX
-from ctxtop.tui.screens.summaries.summary_day_list import SummaryList
+from ctxtop.tui.screens.summaries.summary_list import SummaryList
 from ctxtop.tui.widgets.header_footer import Crumbs, KeyLine
 from ctxtop.tui.widgets.row_list import RowList, Rows
 from rich.cells import cell_len

@@ -13,6 +13,7 @@ from ctxtop.tui.screens.summaries.comparison_screens import (
 )
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
+from ctxtop.tui.text.summary_text import summary_name
 from ctxtop.tui.widgets.controls import Chips
 from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
 from textual.widgets import Input, Static
@@ -52,7 +53,7 @@ async def listed(it: Opened) -> None:
             bool(it.lines)  # What is in sight is asked for when it is drawn.
             and screen._listing is not None
             and not screen.rows._asked
-            and screen._rulings.is_idle
+            and screen._verdicts.is_idle
         )
 
     # The list is answered first; then what it asks for of its rows and of the marked one.
@@ -64,7 +65,8 @@ async def listed(it: Opened) -> None:
 def shown(it: Opened) -> list[str]:
     """Who said the summaries that were read, in the order of the list."""
     rows = page(it).rows
-    return [rows._heads[each].name for each in rows.ids if each in rows._heads]
+    previews = rows._previews
+    return [summary_name(previews[each].row) for each in rows.ids if each in previews]
 
 
 async def search(it: Opened, words: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from ctxtop.core.compliance.findings import ComplianceVerdict
 from ctxtop.core.store.queries.query_rows import SummaryRow
 from ctxtop.core.summaries.summary_search import DAY_MS, parse_summary_query
-from ctxtop.tui.screens.summaries.summary_report import (
+from ctxtop.tui.screens.summaries.summary_list import (
     day_line,
     day_name,
     lay_out_days,
@@ -100,7 +100,5 @@ def test_a_snippet_begins_near_the_first_hit_and_marks_all_of_them() -> None:
 
 
 def test_what_was_not_counted_is_counted() -> None:
-    assert (
-        make_preview(row("one two", estimated_tokens=None), parse_summary_query("", NOW)).tokens
-        == 2
-    )
+    preview = make_preview(row("one two", estimated_tokens=None), parse_summary_query("", NOW))
+    assert preview.row.estimated_tokens == 2

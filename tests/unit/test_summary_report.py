@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from ctxtop.core.store.queries.query_rows import SummaryRow
 from ctxtop.core.summaries.summary_search import PlanSummary
-from ctxtop.tui.screens.summaries.summary_report import (
+from ctxtop.tui.screens.summaries.summary_screen import (
     SummaryDetails,
     summary_fact_lines,
     summary_report,

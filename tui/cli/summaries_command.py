@@ -10,8 +10,10 @@ import click
 import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...collectors.claude_code.written_summaries import PlanSummaryReader
+from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
-from ...core.store.readers.summary_reader import read_summary_rows
+from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
 from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff
 from ...core.summaries.summary_search import PlanSummary, SummaryCriteria
 from ...core.transcript.sanitize import one_line
@@ -84,17 +86,15 @@ def read_summaries(
     found: StoreSnapshot, words: str, session_id: str | None = None
 ) -> ListedSummaries:
     """Find what is searched for, as the dashboard's page does, and read it whole."""
-    from ..screens.summaries.summary_source import SummarySource
-
     sessions = found.sessions()
     projects = {each.session_id: each.project for each in sessions}
     wanted = SummaryCriteria(query=words, session_id=session_id)
-    source = SummarySource(found.places.store)
-    listing = source.list(found.db, wanted, projects, found.now_ms)
+    plans = PlanSummaryReader(state_folder(found.places.store)).read()
+    matches = find_summaries(found.db, plans, wanted, projects, found.now_ms)
     return ListedSummaries(
-        rows=tuple(read_summary_rows(found.db, listing.plans, listing.found.ids)),
-        plans=listing.plans,
-        filter_errors=listing.found.search.problems,
+        rows=tuple(read_summary_rows(found.db, plans, matches.ids)),
+        plans=plans,
+        filter_errors=matches.search.problems,
         session_titles={
             each.session_id: f"{one_line(each.title)} · {one_line(each.project)}"
             for each in sessions
@@ -215,7 +215,7 @@ def _difference_lines(found: TextDiff) -> list[str]:
 
 
 def _coverage_lines(row: SummaryRow, found: ReplacedContent) -> list[str]:
-    from ..screens.summaries.comparison_text import COVERAGE_SIGNS, coverage_headline
+    from ..text.summary_text import COVERAGE_SIGNS, coverage_headline
 
     lines = coverage_headline(row, found)
     for tally in found.tallies:

@@ -27,15 +27,13 @@ from ..keymap import bind, bind_hidden
 from ..text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS
 from ..text.formats import NOTHING, fit_left
 from ..text.gauge import LEVEL_MARK, TRIGGER_MARK
-from ..text.summary_text import KIND_SIGNS
+from ..text.summary_text import COVERAGE_SIGNS, KIND_NAMES, KIND_SIGNS
 from ..theme import THEMES
 from ..widgets.text_pane import Reader
 from ..widgets.timeline_picture import COMPACTION_SIGN, CURSOR_SIGN, MARK_MEANINGS, MARK_SIGNS
 from .agents.agent_tree import AGENT_SIGNS
 from .compact.compact_panes import BOX_OFF, BOX_ON, BOX_SOME, DEPENDENT_SIGN, PROTECTED_SIGN
 from .fleet.session_table import PINNED_SIGN, SELECTED_SIGN, SESSION_SIGNS
-from .summaries.comparison_text import COVERAGE_SIGNS
-from .summaries.summary_report import kind_name
 
 if TYPE_CHECKING:
     from ..dashboard import Dashboard
@@ -71,8 +69,8 @@ _SIGNS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "agents": tuple((AGENT_SIGNS[each][0], _AGENT_MEANINGS[each]) for each in _AGENT_MEANINGS),
     "verdicts": tuple((VERDICT_SIGNS[each], VERDICT_NAMES[each]) for each in VERDICT_NAMES),
     "summaries": (
-        *((KIND_SIGNS[kind], kind_name(kind)) for kind in KIND_SIGNS),
-        *((COVERAGE_SIGNS[each], _COVERAGE_MEANINGS[each]) for each in COVERAGE_SIGNS),
+        *((KIND_SIGNS[kind], KIND_NAMES[kind]) for kind in KIND_SIGNS),
+        *((COVERAGE_SIGNS[each], _COVERAGE_MEANINGS[each]) for each in _COVERAGE_MEANINGS),
     ),
     "a session's timeline": (
         *((MARK_SIGNS[each][0], MARK_MEANINGS[each]) for each in MARK_MEANINGS),

@@ -11,10 +11,11 @@ from textual.content import Content
 
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.transcript.sanitize import one_line
-from .formats import age, fit_left, fit_right, tokens
+from .formats import age, fit_left, fit_right, plural, tokens
 
 if TYPE_CHECKING:
     from ...core.store.queries.query_rows import SummaryRow
+    from ...core.summaries.summary_comparison import ReplacedContent
 
 
 SIZE_CELLS: Final = 24
@@ -32,6 +33,12 @@ KIND_STYLES: Final = {
     AGENT_KIND: "$accent",
     BOUNDARY_KIND: "$level-notice",
     PLAN_KIND: "$secondary",
+}
+
+KIND_NAMES: Final = {
+    AGENT_KIND: "what an agent returned",
+    BOUNDARY_KIND: "what a compaction kept",
+    PLAN_KIND: "a plan, made in plan mode or by ctxtop",
 }
 
 BEGINNING_CHARS: Final = 4_000
@@ -82,6 +89,35 @@ def summary_beginning(text: str) -> str:
         and line not in {"Summary:", "Analysis:"}
     ]
     return " · ".join(told[:3]) if told else " ".join(text[:BEGINNING_CHARS].split())
+
+
+COVERAGE_SIGNS: Final = {"summary": "✓", "stays": "•", "lost": "✗"}  # by `ItemFate`
+
+
+def coverage_headline(row: SummaryRow, found: ReplacedContent) -> list[str]:
+    """Return two lines: the sizes before and after, and how much was kept and lost."""
+    before = f"{plural(found.messages, 'message')}, {plural(found.tool_uses, 'tool use')}"
+    if found.context_tokens:
+        before += f", {tokens(found.context_tokens)} tokens in context"
+    size = plural(row.lines, "line")
+    if row.estimated_tokens is not None:
+        size += f", ≈{tokens(row.estimated_tokens)} tokens"
+    named, stays, lost = (
+        sum(getattr(tally, fate) for tally in found.tallies)
+        for fate in ("summary", "stays", "lost")
+    )
+    kept = f"names {named:,} of {named + stays + lost:,} things"
+    if stays:
+        kept += f" · {stays:,} more stand in the messages that stayed"
+    return [f"{before} → {size}", f"{kept} · leaves out {lost:,}{_last_message_note(row, found)}"]
+
+
+def _last_message_note(row: SummaryRow, found: ReplacedContent) -> str:
+    if row.kind != AGENT_KIND or not found.last_words:
+        return ""
+    if found.last_words.strip() == row.text.strip():
+        return " · the result is its last message, word for word"
+    return " · the result is not its last message"
 
 
 MIN_FENCE: Final = 3  # backticks (CommonMark 4.5)

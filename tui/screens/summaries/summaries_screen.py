@@ -2,105 +2,113 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import astuple, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....collectors.claude_code.written_summaries import PlanSummaryReader
 from ....core.compliance.findings import ComplianceVerdict
 from ....core.model.problem import Problem
 from ....core.model.session import Session
+from ....core.store.database import state_folder
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
-from ....core.summaries.summary_search import PlanSummary
+from ....core.store.readers.summary_reader import (
+    find_summaries,
+    read_summary_rows,
+    summary_agent_types,
+)
+from ....core.summaries.summary_search import (
+    SUMMARY_KINDS,
+    PlanSummary,
+    SummaryCriteria,
+    SummaryMatches,
+    start_of_day,
+)
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...widgets.controls import Chips
+from ...widgets.controls import Chips, FilterChip
 from ...widgets.filter_bar import FilterBar
 from ...widgets.text_pane import TextPane
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import FilteredPage
-from .summary_day_list import SummaryList
-from .summary_day_list import SummaryLookups as KnownRow
-from .summary_report import SummaryDetails, SummaryPreview, SummaryReport
-from .summary_screen import SummaryReader
-from .summary_source import (
-    FilterOptions,
-    SummaryFilters,
-    SummaryResults,
-    SummarySource,
+from .summary_list import SummaryList, SummaryPreview, make_preview
+from .summary_screen import (
+    SummaryDetails,
+    SummaryReader,
+    SummaryReport,
+    SummaryScreen,
     VerdictCache,
-    filter_chips,
-    filter_options,
-    filters_of_chips,
-    no_summaries_message,
-    read_previews,
-    read_summary,
-    read_summary_report,
-    summary_query,
+    list_export_choices,
+    show_export,
+    single_export_choice,
+    summary_report,
+    with_token_count,
 )
-
-SUMMARY_KEYS: Final = (
-    Binding(
-        "slash",
-        "filter",
-        "Search",
-        key_display="/",
-        tooltip="search: words, phrases, -not, project: type: kind: since:",
-        id="filter",
-    ),
-    Binding(
-        "f",
-        "chips",
-        "Filter",
-        tooltip="filter by kind, project, agent, time, session",
-        id="filters",
-    ),
-    Binding("n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text", id="next"),
-    Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before", id="before"),
-    Binding(
-        "equals_sign",
-        "compare",
-        "Compare",
-        key_display="=",
-        tooltip="compare the two that are marked",
-        id="compare",
-    ),
-    Binding(
-        "d",
-        "replaced",
-        "Replaced",
-        tooltip="what it stands for, and what it leaves out",
-        id="replaced",
-    ),
-    Binding("y", "copy", "Copy", show=False, tooltip="copy the text", id="copy"),
-    Binding("x", "export", "Export", show=False, tooltip="export as Markdown", id="export"),
-    Binding("z", "zoom", "Zoom", show=False, tooltip="this pane alone, or both again", id="zoom"),
-    Binding("1", "pane('list')", "List", show=False, tooltip="the list", id="pane_1"),
-    Binding("2", "pane('text')", "Text", show=False, tooltip="the text", id="pane_2"),
-    Binding(
-        "escape",
-        "back",
-        "Back",
-        key_display="Esc",
-        tooltip="back: zoom, search, filters, marks, then leave",
-        id="back",
-    ),
-)
-
 
 CRUMB: Final = "summaries"
-
 SEARCH_PLACEHOLDER: Final = 'words "a phrase" -not project: type: kind: since:7d'
-
 COMPARED_COUNT: Final = 2  # summaries that are compared
+
+ANY_VALUE: Final = "all"
+PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}  # days before today that are shown too
+_KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFilters:
+    """What is chosen in each filter, in the order of their chips; None for all."""
+
+    kind: str | None = None
+    project: str | None = None
+    agent_type: str | None = None
+    period: str | None = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """A filter's name, its values, and the labels of these."""
+
+    name: str
+    values: tuple[str, ...]
+    labels: tuple[str, ...]
+
+    def chip(self, chosen: str | None) -> FilterChip:
+        """Make the filter's chip; a chosen value that is no longer offered stays."""
+        labels = (ANY_VALUE, *self.labels)
+        if chosen is None:
+            return FilterChip(self.name, labels)
+        if chosen in self.values:
+            return FilterChip(self.name, labels, self.values.index(chosen) + 1)
+        return FilterChip(self.name, (*labels, chosen), len(labels))
+
+    def value(self, chip: FilterChip) -> str | None:
+        place = chip.chosen - 1
+        return self.values[place] if 0 <= place < len(self.values) else None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryResults:
+    """All matches, the plans among them, and the agent types of the whole store."""
+
+    criteria: SummaryCriteria
+    matches: SummaryMatches
+    plans: tuple[PlanSummary, ...]
+    types: tuple[str, ...]
 
 
 class SummariesScreen(FilteredPage, ZoomableScreen):
@@ -110,38 +118,70 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     ZOOMED_PANES = "#list-pane, #reader"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (16, "-tall")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [*SUMMARY_KEYS]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind(
+            "slash",
+            "filter",
+            "Search",
+            "search: words, phrases, -not, project: type: kind: since:",
+            "filter",
+            key_display="/",
+        ),
+        bind("f", "chips", "Filter", "filter by kind, project, agent, time, session", "filters"),
+        bind_hidden("n", "hit(1)", "Next hit", "the next hit in the text", "next"),
+        bind_hidden("N", "hit(-1)", "Hit before", "the hit before", "before"),
+        bind(
+            "equals_sign",
+            "compare",
+            "Compare",
+            "compare the two that are marked",
+            "compare",
+            key_display="=",
+        ),
+        bind("d", "replaced", "Replaced", "what it stands for, and what it leaves out", "replaced"),
+        bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
+        bind_hidden("x", "export", "Export", "export as Markdown", "export"),
+        bind_hidden("z", "zoom", "Zoom", "this pane alone, or both again", "zoom"),
+        bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
+        bind_hidden("2", "pane('text')", "Text", "the text", "pane_2"),
+        bind(
+            "escape",
+            "back",
+            "Back",
+            "back: zoom, search, filters, marks, then leave",
+            "back",
+            key_display="Esc",
+        ),
+    ]
 
     words: reactive[str] = reactive("", init=False)
 
-    def __init__(self, source: SummarySource, marked: Session | None) -> None:
+    def __init__(self, store: Path, marked: Session | None) -> None:
         super().__init__(CRUMB)
-        self._source: Final = source
+        self._plan_reader: Final = PlanSummaryReader(state_folder(store))
         self._marked: Final = marked
         self._chosen = SummaryFilters()
-        self._offered = FilterOptions()
+        self._options: tuple[FilterOptions, ...] = ()
         self._listing: SummaryResults | None = None
         self._sessions: dict[str, Session] = {}
-        self._rulings: Final = VerdictCache(self.look_up, self._show_rulings)
+        self._verdicts: Final = VerdictCache(self, self._show_verdicts)
         self._seen: object = None
-        self._mark: tuple[int, ...] = ()
+        self._fingerprint: tuple[int, ...] = ()
         self._row: SummaryRow | None = None
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out filters, list and text."""
         with Horizontal(id="top"):
             yield Chips(id="chips")
             yield Static(id="count", markup=False)
         yield Static(id="notes", markup=False)
         with Horizontal(id="both"):
             with Vertical(id="list-pane"):
-                yield SummaryList(KnownRow(self._where, self._verdict), id="list")
+                yield SummaryList(self._session_label, self._verdict, id="list")
                 yield Static(id="empty", markup=False)
             yield SummaryReader(id="reader", pane_id="text")
         yield FilterBar(SEARCH_PLACEHOLDER)
 
     def on_mount(self) -> None:
-        """Ask for all of them."""
         self.query_one("#list-pane").border_title = "¹ Summaries"
         self.query_one("#reader").border_title = "² Text"
         self.query_one("#notes").display = False
@@ -150,12 +190,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     @property
     def rows(self) -> SummaryList:
-        """The list."""
         return self.query_one(SummaryList)
 
     @property
     def reader(self) -> SummaryReader:
-        """The text beside it."""
+        """The text beside the list."""
         return self.query_one(SummaryReader)
 
     @property
@@ -163,120 +202,144 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         """What ctxtop wrote itself."""
         return self._listing.plans if self._listing else ()
 
-    # What the feed says.
+    # The list.
 
     def show_view(self, view: FleetView) -> None:
-        """Ask again where there are other summaries; what was searched and read stays."""
-        before = self._sessions
-        self._sessions = {each.session_id: each for each in view.sessions}
-        named = {each.session_id: (each.title, each.project) for each in before.values()}
+        """List again if there are other summaries; the search and the cursor stay."""
+        before, self._sessions = self._sessions, {each.session_id: each for each in view.sessions}
         if view.summaries is not self._seen or self._listing is None:
             self._seen = view.summaries
-            self.ask(summaries_fingerprint, self._look_again)
-        elif named != {each.session_id: (each.title, each.project) for each in view.sessions}:
+            self.ask(summaries_fingerprint, self._list_if_changed)
+        elif _names(before) != _names(self._sessions):
             self.rows.redraw()
 
-    def _look_again(self, mark: tuple[int, int, int]) -> None:
-        """List them again where some came or went; that some were counted changes no list."""
-        came = mark[:2]
-        if came != self._mark or self._listing is None:
-            self._mark = came
-            self._rulings.invalidate()
-            self._ask_list()
+    def _list_if_changed(self, fingerprint: tuple[int, int, int]) -> None:
+        """List again if summaries came or went; new token counts change no list."""
+        if fingerprint[:2] != self._fingerprint or self._listing is None:
+            self._fingerprint = fingerprint[:2]
+            self._verdicts.invalidate()
+            self.draw()
 
-    def _ask_list(self) -> None:
-        now_ms = self.app.now_ms()
-        asked = summary_query(self.words, self._chosen, now_ms)
-        projects = {each.session_id: each.project for each in self._sessions.values()}
-        self.look_up(
-            lambda db: self._source.list(db, asked, projects, now_ms),
-            self._take_list,
-            replaces="summaries list",
+    def draw(self) -> None:
+        """Search for the words and by the filters."""
+        now_ms, plan_reader, chosen = self.app.now_ms(), self._plan_reader, self._chosen
+        period = chosen.period
+        criteria = SummaryCriteria(
+            query=self.words,
+            kind=chosen.kind,
+            agent_type=chosen.agent_type,
+            project=chosen.project,
+            since=None if period is None else start_of_day(now_ms, PERIODS[period]),
+            session_id=chosen.session_id,
         )
+        projects = {each.session_id: each.project for each in self._sessions.values()}
+
+        def search(db: sqlite3.Connection) -> SummaryResults:
+            plans = plan_reader.read()
+            matches = find_summaries(db, plans, criteria, projects, now_ms)
+            return SummaryResults(criteria, matches, plans, tuple(summary_agent_types(db)))
+
+        self.look_up(search, self._take_list, replaces="summaries list")
 
     def _take_list(self, listing: SummaryResults | Problem) -> None:
-        from .summary_source import SummaryResults
-
         if not isinstance(listing, SummaryResults):
             self.show_problem(str(listing))
             return
         before, self._listing = self._listing, listing
-        if before is None or before.query.query != listing.query.query:
+        if before is None or before.criteria.query != listing.criteria.query:
             self.rows.clear_previews()
-        self.rows.show(listing.found.places, self.app.now_ms())
+        self.rows.show(listing.matches.places, self.app.now_ms())
         self._draw_chips()
         self._draw_count(listing)
-        if not listing.found.places:
+        if not listing.matches.places:
             self._row = None
             self.reader.show(None, None, self.app.now_ms())
         elif self.rows.summary_id is not None:
             self._ask_text(self.rows.summary_id)
 
     def _draw_chips(self) -> None:
+        projects = Counter(each.project for each in self._sessions.values())
+        names = tuple(name for name, _ in projects.most_common())
         types = self._listing.types if self._listing else ()
-        self._offered = filter_options(tuple(self._sessions.values()), types, self._marked)
-        self.query_one(Chips).show(filter_chips(self._chosen, self._offered))
+        marked = [self._marked] if self._marked else []
+        labels = tuple(_KIND_LABELS[kind] for kind in SUMMARY_KINDS)
+        titles = tuple(f"“{one_line(session.title)}”" for session in marked)
+        self._options = (
+            FilterOptions("kind", SUMMARY_KINDS, labels),
+            FilterOptions("project", names, tuple(map(one_line, names))),
+            FilterOptions("agent", types, tuple(map(one_line, types))),
+            FilterOptions("time", tuple(PERIODS), tuple(PERIODS)),
+            FilterOptions("session", tuple(session.session_id for session in marked), titles),
+        )
+        chosen = zip(self._options, astuple(self._chosen), strict=True)
+        self.query_one(Chips).show([options.chip(value) for options, value in chosen])
 
     def _draw_count(self, listing: SummaryResults) -> None:
-        count = len(listing.found.places)
-        more = "more than " if listing.found.is_cut else ""
+        matches = listing.matches
+        count, problems = len(matches.places), matches.search.problems
+        more = "more than " if matches.is_cut else ""
         marked = f" · {len(self.rows.selected)} marked" if self.rows.selected else ""
         self.query_one("#count", Static).update(f"{more}{count:,}{marked}")
         notes = self.query_one("#notes", Static)
-        notes.display = bool(listing.found.search.problems)
-        notes.update(one_line(" · ".join(listing.found.search.problems)))
+        notes.display = bool(problems)
+        notes.update(one_line(" · ".join(problems)))
         self.query_one("#list-pane").border_subtitle = (
             Content(f"/{one_line(self.words)}") if self.words else ""
         )
-        filtered = self._chosen != SummaryFilters()
-        self.show_problem(no_summaries_message(self.words, filtered=filtered))
+        self.show_problem(self._empty_text())
         self.set_class(not count, "-empty")
+
+    def _empty_text(self) -> str:
+        if self.words:
+            return f"Nothing has “{one_line(self.words)}” here; Esc shows all."
+        if self._chosen != SummaryFilters():
+            return "Nothing here by these filters; Esc shows all."
+        return (
+            "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
+            " and what `ctxtop compact --strategy summarise` writes appear here."
+        )
 
     def show_problem(self, words: str) -> None:
         """Show a message in place of the list."""
         self.query_one("#empty", Static).update(words)
 
-    # What the list asks for.
-
     @on(SummaryList.PreviewsMissing)
-    def _fill_rows(self, event: SummaryList.PreviewsMissing) -> None:
-        self._read_heads(event.ids)
-
-    def _read_heads(self, ids: list[int]) -> None:
+    def _read_previews(self, event: SummaryList.PreviewsMissing) -> None:
         if self._listing is None:
             return
-        plans, search = self._listing.plans, self._listing.found.search
+        plans, search, ids = self._listing.plans, self._listing.matches.search, event.ids
         self.ask(
-            lambda db: read_previews(db, plans, ids, search), partial(self._take_heads, search)
+            lambda db: [make_preview(row, search) for row in read_summary_rows(db, plans, ids)],
+            partial(self._take_previews, search),
         )
 
-    def _take_heads(self, search: object, heads: list[SummaryPreview]) -> None:
-        if self._listing is None or search != self._listing.found.search:
-            # Another word was searched for meanwhile.
+    def _take_previews(self, search: object, previews: list[SummaryPreview]) -> None:
+        if self._listing is None or search != self._listing.matches.search:
+            # The search has changed meanwhile.
             return
-        self.rows.add_previews(heads)
-        agents = {each.session_id for each in heads if each.agent_id}
-        self._rulings.request(agents, tuple(self._sessions.values()), self.app.feed.policies)
+        self.rows.add_previews(previews)
+        sessions = {each.row.session_id for each in previews if each.row.agent_id}
+        self._verdicts.request(sessions, tuple(self._sessions.values()))
 
-    def _show_rulings(self) -> None:
+    def _show_verdicts(self) -> None:
         self.rows.redraw()
         if self._row is not None:
-            self.reader.show_facts(self._known(self._row), self.app.now_ms())
+            self.reader.show_facts(self._details(self._row), self.app.now_ms())
 
-    def _where(self, session_id: str) -> str:
+    def _session_label(self, session_id: str) -> str:
         session = self._sessions.get(session_id)
         if session is None:
             return session_id[:8]
         return f"{one_line(session.title)} · {one_line(session.project)}"
 
     def _verdict(self, session_id: str, agent_id: str | None) -> ComplianceVerdict | None:
-        ruling = self._rulings.get(session_id, agent_id)
-        return ruling.verdict if ruling else None
+        found = self._verdicts.get(session_id, agent_id)
+        return found.verdict if found else None
 
-    def _known(self, row: SummaryRow) -> SummaryDetails:
-        ruling = self._rulings.get(row.session_id, row.agent_id)
+    def _details(self, row: SummaryRow) -> SummaryDetails:
+        verdict = self._verdicts.get(row.session_id, row.agent_id)
         plan = next((each for each in self.plans if each.row.summary_id == row.summary_id), None)
-        return SummaryDetails(self._where(row.session_id), ruling, plan)
+        return SummaryDetails(self._session_label(row.session_id), verdict, plan)
 
     # The text.
 
@@ -291,19 +354,20 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def _ask_text(self, summary_id: int) -> None:
         plans, width = self.plans, self.reader.room
-        search = self._listing.found.search if self._listing else None
-        self.ask(
-            lambda db: read_summary_report(db, plans, summary_id, search, width),
-            self._take_text,
-            replaces="summaries text",
-        )
+        search = self._listing.matches.search if self._listing else None
+
+        def read(db: sqlite3.Connection) -> SummaryReport | None:
+            rows = read_summary_rows(db, plans, [summary_id])
+            return summary_report(rows[0], search, width) if rows else None
+
+        self.ask(read, self._take_text, replaces="summaries text")
 
     def _take_text(self, report: SummaryReport | None) -> None:
         self._row = report.row if report else None
-        known = self._known(report.row) if report else None
-        self.reader.show(report, known, self.app.now_ms())
+        details = self._details(report.row) if report else None
+        self.reader.show(report, details, self.app.now_ms())
 
-    # What a person does.
+    # Actions.
 
     @on(SummaryList.Opened)
     def _open(self, event: SummaryList.Opened) -> None:
@@ -313,41 +377,33 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._with_rows([event.summary_id], self._open_row)
 
     def _open_row(self, rows: list[SummaryRow]) -> None:
-        from .summary_screen import SummaryScreen
-
+        search = self._listing.matches.search if self._listing else None
         for row in rows:
-            search = self._listing.found.search if self._listing else None
-            known = self._known(row)
+            details, plans = self._details(row), self.plans
             self.app.push_screen(
-                SummaryScreen(row, known, crumbs=(CRUMB,), search=search, plans=self.plans)
+                SummaryScreen(row, details, crumbs=(CRUMB,), search=search, plans=plans)
             )
 
-    def _with_rows(self, ids: list[int], take: Callable[[list[SummaryRow]], Any]) -> None:
+    def _with_rows(self, ids: Sequence[int], take: Callable[[list[SummaryRow]], Any]) -> None:
+        """Read complete summaries; those that are gone are left out."""
         plans = self.plans
-
-        def whole(rows: list[SummaryRow | None]) -> None:
-            take([row for row in rows if row is not None])
-
-        self.ask(lambda db: [read_summary(db, plans, each) for each in ids], whole)
+        self.ask(lambda db: list(map(with_token_count, read_summary_rows(db, plans, ids))), take)
 
     def focus_list(self) -> None:
-        """Go to the list."""
         self.rows.focus()
 
-    def draw(self) -> None:
-        """Search for the words."""
-        self._ask_list()
-
     def action_chips(self) -> None:
-        """Go to the filters."""
         self.query_one(Chips).focus()
 
     @on(Chips.Changed)
     def _filter(self, event: Chips.Changed) -> None:
-        chosen = filters_of_chips(event.chips, self._offered)
+        chips = zip(self._options, event.chips, strict=True)
+        self._set_filters(SummaryFilters(*(options.value(chip) for options, chip in chips)))
+
+    def _set_filters(self, chosen: SummaryFilters) -> None:
         if chosen != self._chosen:
             self._chosen = chosen
-            self._ask_list()
+            self.draw()
 
     @on(Chips.Done)
     def _leave_chips(self) -> None:
@@ -360,58 +416,51 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to compare where two are marked."""
+        """Offer to compare if two are marked."""
         if action == "compare" and self.is_mounted:
             return len(self.rows.selected) == COMPARED_COUNT
         return True
 
     def action_hit(self, by: int) -> None:
-        """Go to another hit in the text."""
         self.reader.go_to_hit(by)
 
     def action_compare(self) -> None:
-        """Show the two that are marked beside each other."""
+        """Show the two that are marked side by side."""
         from .comparison_screens import CompareScreen
 
         def compare(rows: list[SummaryRow]) -> None:
             if len(rows) == COMPARED_COUNT:
                 # The older one first: what differs reads as what came later.
-                one, other = sorted(rows, key=lambda row: (row.at or 0, row.summary_id))
-                known = self._known(one), self._known(other)
-                self.app.push_screen(CompareScreen((one, other), known, crumbs=(CRUMB,)))
+                left, right = sorted(rows, key=lambda row: (row.at or 0, row.summary_id))
+                known = self._details(left), self._details(right)
+                self.app.push_screen(CompareScreen((left, right), known, crumbs=(CRUMB,)))
 
         self._with_rows(list(self.rows.selected), compare)
 
     def action_replaced(self) -> None:
-        """Show what the summary with the cursor stands for."""
+        """Show what the summary with the cursor replaced."""
         from .comparison_screens import CoverageScreen
 
         row = self._row
         if row is not None:
             self.app.push_screen(
-                CoverageScreen(row, self._known(row), plans=self.plans, crumbs=(CRUMB,))
+                CoverageScreen(row, self._details(row), plans=self.plans, crumbs=(CRUMB,))
             )
 
     def action_copy(self) -> None:
-        """Copy the text of the summary with the cursor."""
         if self._row is not None:
             self.app.copy(self._row.text, "the whole summary")
 
     def action_export(self) -> None:
         """Ask what to export, and where to."""
-        from ..dialogs import ExportScreen
-        from .summary_report import EXPORT_NAME, list_export_choices, single_export_choice
-
         if self._listing is None or self._row is None:
             return
-        where = {each: self._where(each) for each in self._sessions}
-        many = list_export_choices(
-            tuple(self.rows.selected), self.rows.ids, self.plans, where, self.app.places.store
-        )
-        one = single_export_choice(self._row, where)
-        # Who has marked some means those.
-        choices = (many[0], one, *many[1:]) if self.rows.selected else (one, *many)
-        self.app.push_screen(ExportScreen(EXPORT_NAME, choices, EXPORT_NAME, self.app.now_ms()))
+        labels = {session_id: self._session_label(session_id) for session_id in self._sessions}
+        selected, store = tuple(self.rows.selected), self.app.places.store
+        many = list_export_choices(selected, self.rows.ids, self.plans, labels, store)
+        single = single_export_choice(self._row, labels)
+        # The marked ones come first if there are any.
+        show_export(self, (many[0], single, *many[1:]) if selected else (single, *many))
 
     def action_zoom(self) -> None:
         """Zoom the focused pane to the whole screen, or restore the layout."""
@@ -438,9 +487,12 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             self.words = ""
             self.query_one(FilterBar).display = False
         elif self._chosen != SummaryFilters():
-            self._chosen = SummaryFilters()
-            self._ask_list()
+            self._set_filters(SummaryFilters())
         elif self.rows.selected:
             self.rows.clear_selection()
         else:
             self.action_leave()
+
+
+def _names(sessions: dict[str, Session]) -> dict[str, tuple[str, str]]:
+    return {key: (session.title, session.project) for key, session in sessions.items()}

@@ -1,29 +1,233 @@
-"""A summary to read: its facts, its text with search hits, and the page that shows it alone."""
+"""A summary to read: its facts, its text with search hits, its page, and its export."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+from msgspec.structs import replace
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ....core.measure.tokens import tokens_or_estimate
 from ....core.model.problem import Problem
+from ....core.model.session import Session
 from ....core.store.queries.query_rows import SummaryRow
+from ....core.store.readers.summary_reader import read_summary_rows
 from ....core.summaries.summary_search import PlanSummary, SummaryQuery
-from ...text.summary_text import summary_name
+from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
+from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
+from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
+from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
+from ...text.text_lines import WrappedText, expand_tabs, wrap_text
 from ...widgets.text_pane import TextPane
-from ..page import ReadingScreen
-from .summary_report import SummaryDetails, SummaryReport, summary_fact_lines, summary_report
-from .summary_source import AgentKey, read_rulings
+from ..dialogs import ExportChoice, ExportScreen
+from ..page import Page, ReadingScreen
 
 if TYPE_CHECKING:
     from ....core.compliance.run_verdict import RunVerdict
+    from ....core.policy.resolve import Policies
+
+
+HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for, wherever it is
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDetails:
+    """What is known of a summary beside its text."""
+
+    session_label: str  # its session's title and project
+    verdict: RunVerdict | None = None
+    plan: PlanSummary | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryReport:
+    """A summary to read, wrapped; its passages are the search hits."""
+
+    row: SummaryRow
+    wrapped: WrappedText
+
+    @property
+    def hits(self) -> int:
+        return len(self.wrapped.passages)
+
+
+def summary_report(row: SummaryRow, search: SummaryQuery | None, width: int) -> SummaryReport:
+    """Wrap a summary's text with the search hits marked, and count its tokens."""
+    text = expand_tabs(row.text)
+    hits = search.hits(text) if search else []
+    return SummaryReport(with_token_count(row), wrap_text(text, width, hits, HIT_STYLE))
+
+
+def with_token_count(row: SummaryRow) -> SummaryRow:
+    """Add a token estimate if none is stored."""
+    return replace(row, estimated_tokens=tokens_or_estimate(row.estimated_tokens, row.text))
+
+
+def summary_fact_lines(
+    row: SummaryRow, known: SummaryDetails, width: int, now_ms: int
+) -> list[Content]:
+    """Return the name, session, time, size, verdict and receipt of a summary.
+
+    Facts that are not known are left out.
+    """
+    style = KIND_STYLES.get(row.kind, "$foreground")
+    lines = [
+        Content.assemble(
+            (f"{KIND_SIGNS.get(row.kind, '?')} ", style),
+            (shorten_middle(one_line(summary_name(row)), width - 2), f"bold {style}"),
+        ),
+        Content.styled(shorten_middle(known.session_label, width), "$foreground"),
+        Content.styled(_time_and_size(row, width, now_ms), "$quiet"),
+    ]
+    found = known.verdict
+    if found is not None and VERDICT_SIGNS[found.verdict].strip():
+        codes = ", ".join(violation.code.value for violation in found.violations)
+        reason = codes or VERDICT_MEANINGS[found.verdict]
+        line = f"{VERDICT_SIGNS[found.verdict]} {VERDICT_NAMES[found.verdict]}: {reason}"
+        color = "$level-warning" if found.failed else "$level-calm"
+        lines.append(Content.styled(shorten_middle(line, width), color))
+    if known.plan is not None:
+        plan = known.plan
+        line = (
+            f"receipt {plan.receipt_id} · {tokens(plan.before_tokens)} →"
+            f" ≈{tokens(plan.after_tokens)} tokens{' · taken back' if plan.undone else ''}"
+        )
+        room = width - len(line) - 3
+        about = f" · {shorten_middle(plan.description, room)}" if room > 0 else ""
+        lines.append(Content.styled(line + about, "$quiet"))
+    return lines
+
+
+def _time_and_size(row: SummaryRow, width: int, now_ms: int) -> str:
+    """Return the longest form that fits, at least the size: numbers are never cut."""
+    size = f"{plural(row.lines, 'line')} · ≈{tokens(row.estimated_tokens)} tokens"
+    forms = [f"{date_time_and_age(row.at, now_ms)} · {size}"]
+    if row.at is not None:
+        forms.append(f"{duration(now_ms - row.at)} ago · {size}")
+    return next((form for form in forms if len(form) <= width), size)
+
+
+EXPORT_NAME: Final = "summaries"
+EXPORT_BATCH: Final = 200  # summaries that are held at once while many are written
+
+
+def show_export(page: Page, choices: Sequence[ExportChoice]) -> None:
+    """Ask which of the choices to export, and where to."""
+    page.app.push_screen(ExportScreen(EXPORT_NAME, choices, EXPORT_NAME, page.app.now_ms()))
+
+
+def single_export_choice(row: SummaryRow, session_labels: Mapping[str, str]) -> ExportChoice:
+    """Offer the one in sight; `session_labels` names sessions."""
+    return ExportChoice("this one", "1 summary", partial(summaries_markdown, [row], session_labels))
+
+
+def list_export_choices(
+    selected: Sequence[int],
+    shown: Sequence[int],
+    plans: tuple[PlanSummary, ...],
+    session_labels: Mapping[str, str],
+    store: Path,
+) -> tuple[ExportChoice, ...]:
+    """Offer the marked ones, and all that the filters show, if there are any."""
+    offered = (
+        (f"the {len(selected):,} marked", selected, 1),
+        (f"all {len(shown):,} shown", shown, 2),
+    )
+    return tuple(
+        ExportChoice(
+            label,
+            "1 summary" if len(ids) == 1 else f"{len(ids):,} summaries",
+            partial(_markdown_of_many, store, plans, ids, session_labels),
+        )
+        for label, ids, least in offered
+        if len(ids) >= least
+    )
+
+
+def _markdown_of_many(
+    store: Path, plans: tuple[PlanSummary, ...], ids: Sequence[int], labels: Mapping[str, str]
+) -> Iterator[str]:
+    from ....core.store.database import open_reader
+
+    def rows() -> Iterator[SummaryRow]:
+        with closing(open_reader(store)) as db:
+            for start in range(0, len(ids), EXPORT_BATCH):
+                yield from read_summary_rows(db, plans, ids[start : start + EXPORT_BATCH])
+
+    yield from summaries_markdown(rows(), labels)
+
+
+AgentKey = tuple[str, str]  # a session's id and an agent's
+
+if TYPE_CHECKING:
+    VerdictsByAgent = dict[AgentKey, RunVerdict | None]
+
+
+def read_verdicts(
+    db: sqlite3.Connection,
+    sessions: Sequence[Session],
+    session_ids: Iterable[str],
+    policies: Policies,
+) -> VerdictsByAgent:
+    """Judge the agents of some sessions."""
+    from ....core.store.readers.fleet_reader import read_agents
+
+    known = {session.session_id for session in sessions}
+    ids = [session_id for session_id in session_ids if session_id in known]
+    agents = read_agents(db, sessions, ids, policies) if ids else ()
+    return {(agent.session_id, agent.agent_id): agent.compliance for agent in agents}
+
+
+class VerdictCache:
+    """The verdicts on agents that a page has asked for."""
+
+    def __init__(self, page: Page, on_change: Callable[[], None]) -> None:
+        self._page: Final = page
+        self._on_change: Final = on_change
+        self._verdicts: VerdictsByAgent = {}
+        self._asked: set[str] = set()
+        self._pending = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._pending
+
+    def get(self, session_id: str, agent_id: str | None) -> RunVerdict | None:
+        """Return the verdict on an agent, None if it is not known yet."""
+        return self._verdicts.get((session_id, agent_id)) if agent_id else None
+
+    def invalidate(self) -> None:
+        """Ask again for sessions that come into sight; known verdicts stay until then."""
+        self._asked.clear()
+
+    def request(self, session_ids: set[str], sessions: Sequence[Session]) -> None:
+        """Ask for the sessions that were not asked for yet."""
+        new = session_ids - self._asked
+        if not new:
+            return
+        self._asked |= new
+        self._pending += 1
+        policies = self._page.app.feed.policies
+        self._page.look_up(lambda db: read_verdicts(db, sessions, new, policies), self._take)
+
+    def _take(self, found: VerdictsByAgent | Problem) -> None:
+        self._pending -= 1
+        if isinstance(found, dict):
+            self._verdicts |= found
+            self._on_change()
 
 
 class SummaryReader(Vertical):
@@ -32,25 +236,18 @@ class SummaryReader(Vertical):
     def __init__(self, *, id: str, pane_id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
         self._pane_id = pane_id
-        self._report: SummaryReport | None = None
+        self.report: SummaryReport | None = None
         self._known: SummaryDetails | None = None
         self._now_ms = 0
-        self._at = -1
+        self._at = -1  # the hit that a person went to
 
     def compose(self) -> ComposeResult:
-        """Lay out the facts above the text."""
         yield Static(classes="facts", markup=False)
         yield TextPane(id=self._pane_id)
 
     @property
     def text(self) -> TextPane:
-        """The text, which takes the focus."""
         return self.query_one(TextPane)
-
-    @property
-    def report(self) -> SummaryReport | None:
-        """What is shown."""
-        return self._report
 
     @property
     def room(self) -> int:
@@ -58,48 +255,45 @@ class SummaryReader(Vertical):
         return max(1, self.text.line_width - 1)
 
     def show(self, report: SummaryReport | None, known: SummaryDetails | None, now_ms: int) -> None:
-        """Show a summary; the same one again keeps its place."""
-        before = self._report.row.summary_id if self._report else None
+        """Show a summary; if it is the same one the scroll position stays."""
+        before = self.report.row.summary_id if self.report else None
         same = report is not None and report.row.summary_id == before
-        self._report, self._known, self._now_ms = report, known, now_ms
+        self.report = report
         self._at = min(self._at, report.hits - 1) if same and report else -1
         lines = report.wrapped.lines if report else ()
         current = report.wrapped.passages[self._at] if report and self._at >= 0 else None
         self.text.show(lines, top=None if same else 0, current=current)
         if report and report.hits and not same:
-            # What was searched for is in sight at once.
+            # The first hit is in sight at once.
             self.text.go_to_line(report.wrapped.passages[0].line)
         self.show_facts(known, now_ms)
 
     def show_facts(self, known: SummaryDetails | None, now_ms: int) -> None:
         """Redraw the facts when more is known or time has passed."""
         self._known, self._now_ms = known, now_ms
-        facts = self.query_one(".facts", Static)
-        if self._report is None or known is None:
+        facts, report = self.query_one(".facts", Static), self.report
+        if report is None or known is None:
             facts.update("")
             return
-        lines = summary_fact_lines(self._report.row, known, max(1, self.size.width - 2), now_ms)
-        if found := self._hits_line():
-            lines.append(found)
+        lines = summary_fact_lines(report.row, known, max(1, self.size.width - 2), now_ms)
+        if report.hits:
+            at = f"{self._at + 1} of " if self._at >= 0 else ""
+            hits = f"{at}{report.hits:,} hit{'' if report.hits == 1 else 's'}"
+            lines.append(Content.styled(f"{hits} · n next, N before", "$level-notice"))
         facts.update(Content("\n").join(lines))
 
     def go_to_hit(self, by: int) -> None:
-        """Go to the next hit, or the one before; after the last comes the first."""
-        if self._report is None or not self._report.hits:
+        """Go to the next hit, or the previous one; after the last comes the first."""
+        if self.report is None or not self.report.hits:
             return
-        self._at = (self._at + by) % self._report.hits if self._at >= 0 or by > 0 else -1
-        self._at = self._at if self._at >= 0 else self._report.hits - 1
-        self.text.go_to(self._report.wrapped.passages[self._at])
+        self._at = next_place(self._at, by, self.report.hits)
+        self.text.go_to(self.report.wrapped.passages[self._at])
         self.show_facts(self._known, self._now_ms)
 
-    def _hits_line(self) -> Content | None:
-        report = self._report
-        if report is None or not report.hits:
-            return None
-        hits = report.hits
-        at = f"{self._at + 1} of {hits:,}" if self._at >= 0 else f"{hits:,}"
-        said = f"{at} hit{'' if hits == 1 else 's'} · n next, N before"
-        return Content.styled(said, "$level-notice")
+
+def next_place(place: int, by: int, count: int) -> int:
+    """Return the index `by` further on, round the ends; -1 is before the first."""
+    return (place + by) % count if place >= 0 or by > 0 else count - 1
 
 
 class SummaryScreen(ReadingScreen):
@@ -107,18 +301,10 @@ class SummaryScreen(ReadingScreen):
 
     CSS_PATH = "summaries.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "n", "hit(1)", "Next hit", show=False, tooltip="the next hit in the text", id="next"
-        ),
-        Binding("N", "hit(-1)", "Hit before", show=False, tooltip="the hit before", id="before"),
-        Binding(
-            "d",
-            "replaced",
-            "Replaced",
-            tooltip="what it stands for, and what it leaves out",
-            id="replaced",
-        ),
-        Binding("x", "export", "Export", tooltip="export as Markdown", id="export"),
+        bind_hidden("n", "hit(1)", "Next hit", "the next hit in the text", "next"),
+        bind_hidden("N", "hit(-1)", "Hit before", "the hit before", "before"),
+        bind("d", "replaced", "Replaced", "what it stands for, and what it leaves out", "replaced"),
+        bind("x", "export", "Export", "export as Markdown", "export"),
     ]
 
     def __init__(
@@ -138,24 +324,19 @@ class SummaryScreen(ReadingScreen):
         self._above: Final = tuple(crumbs)
         self._search: Final = search
         self._plans: Final = plans
+        self._verdicts: Final = VerdictCache(self, self._show_verdict)
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the facts above the text."""
         yield SummaryReader(id="whole", pane_id="page")
 
     def on_mount(self) -> None:
         """Focus the text, and look up whether the result of an agent complies."""
         super().on_mount()
-        view = self.app.view
-        if view is None or self._row.agent_id is None or self._known.ruling is not None:
-            return
-        sessions, policies = view.sessions, self.app.feed.policies
-        ids = [self._row.session_id]
-        self.look_up(lambda db: read_rulings(db, sessions, ids, policies), self._take_rulings)
+        if self.app.view and self._row.agent_id and self._known.verdict is None:
+            self._verdicts.request({self._row.session_id}, self.app.view.sessions)
 
     @property
     def reader(self) -> SummaryReader:
-        """The text with its facts."""
         return self.query_one(SummaryReader)
 
     @on(TextPane.Resized)
@@ -167,18 +348,16 @@ class SummaryScreen(ReadingScreen):
         if isinstance(report, SummaryReport):
             self.reader.show(report, self._known, self.app.now_ms())
 
-    def _take_rulings(self, found: dict[AgentKey, RunVerdict | None] | Problem) -> None:
-        if isinstance(found, dict) and self._row.agent_id is not None:
-            ruling = found.get((self._row.session_id, self._row.agent_id))
-            self._known = SummaryDetails(self._known.session_label, ruling, self._known.plan)
-            self.reader.show_facts(self._known, self.app.now_ms())
+    def _show_verdict(self) -> None:
+        known = self._known
+        verdict = self._verdicts.get(self._row.session_id, self._row.agent_id)
+        self._known = SummaryDetails(known.session_label, verdict, known.plan)
+        self.reader.show_facts(self._known, self.app.now_ms())
 
     def action_hit(self, by: int) -> None:
-        """Go to another hit in the text."""
         self.reader.go_to_hit(by)
 
     def action_replaced(self) -> None:
-        """Show what it stands for."""
         from .comparison_screens import CoverageScreen
 
         self.app.push_screen(
@@ -186,9 +365,5 @@ class SummaryScreen(ReadingScreen):
         )
 
     def action_export(self) -> None:
-        """Ask where to export it to."""
-        from ..dialogs import ExportScreen
-        from .summary_report import EXPORT_NAME, single_export_choice
-
-        choice = single_export_choice(self._row, {self._row.session_id: self._known.session_label})
-        self.app.push_screen(ExportScreen(EXPORT_NAME, (choice,), EXPORT_NAME, self.app.now_ms()))
+        labels = {self._row.session_id: self._known.session_label}
+        show_export(self, (single_export_choice(self._row, labels),))
