@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 from ctxtop.tui.screens.dialogs import ConfirmScreen, ExportScreen
-from ctxtop.tui.screens.summaries.comparison_screens import (
-    CompareScreen,
-    CoverageScreen,
-)
+from ctxtop.tui.screens.summaries.compare_screen import CompareScreen
+from ctxtop.tui.screens.summaries.coverage_screen import CoverageScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
 from ctxtop.tui.text.summary_text import summary_name

@@ -172,6 +172,11 @@ class TextPane(ScrollView, can_focus=True):
         super().notify_style_update()
 
 
+def next_place(place: int, by: int, count: int) -> int:
+    """Return the index `by` further on, round the ends; -1 is before the first."""
+    return (place + by) % count if place >= 0 or by > 0 else count - 1
+
+
 class Pager(VerticalScroll, inherit_bindings=False):
     """Scrolls by a line, by a page, or to an end."""
 

@@ -45,6 +45,7 @@ from ...widgets.filter_bar import FilterBar
 from ...widgets.text_pane import TextPane
 from ..fleet.fleet_actions import ZoomableScreen
 from ..page import FilteredPage
+from .coverage_screen import CoverageScreen
 from .summary_list import SummaryList, SummaryPreview, make_preview
 from .summary_screen import (
     SummaryDetails,
@@ -426,7 +427,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def action_compare(self) -> None:
         """Show the two that are marked side by side."""
-        from .comparison_screens import CompareScreen
+        from .compare_screen import CompareScreen
 
         def compare(rows: list[SummaryRow]) -> None:
             if len(rows) == COMPARED_COUNT:
@@ -439,13 +440,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def action_replaced(self) -> None:
         """Show what the summary with the cursor replaced."""
-        from .comparison_screens import CoverageScreen
-
-        row = self._row
-        if row is not None:
-            self.app.push_screen(
-                CoverageScreen(row, self._details(row), plans=self.plans, crumbs=(CRUMB,))
-            )
+        if self._row is not None:
+            self.app.push_screen(CoverageScreen(self._row, plans=self.plans, crumbs=(CRUMB,)))
 
     def action_copy(self) -> None:
         if self._row is not None:

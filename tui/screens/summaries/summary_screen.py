@@ -31,9 +31,10 @@ from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIG
 from ...text.formats import date_time_and_age, duration, plural, shorten_middle, tokens
 from ...text.summary_text import KIND_SIGNS, KIND_STYLES, summaries_markdown, summary_name
 from ...text.text_lines import WrappedText, expand_tabs, wrap_text
-from ...widgets.text_pane import TextPane
+from ...widgets.text_pane import TextPane, next_place
 from ..dialogs import ExportChoice, ExportScreen
 from ..page import Page, ReadingScreen
+from .coverage_screen import CoverageScreen
 
 if TYPE_CHECKING:
     from ....core.compliance.run_verdict import RunVerdict
@@ -291,11 +292,6 @@ class SummaryReader(Vertical):
         self.show_facts(self._known, self._now_ms)
 
 
-def next_place(place: int, by: int, count: int) -> int:
-    """Return the index `by` further on, round the ends; -1 is before the first."""
-    return (place + by) % count if place >= 0 or by > 0 else count - 1
-
-
 class SummaryScreen(ReadingScreen):
     """Shows one summary; `search` is what was searched for when it was opened."""
 
@@ -358,11 +354,7 @@ class SummaryScreen(ReadingScreen):
         self.reader.go_to_hit(by)
 
     def action_replaced(self) -> None:
-        from .comparison_screens import CoverageScreen
-
-        self.app.push_screen(
-            CoverageScreen(self._row, self._known, plans=self._plans, crumbs=self._above)
-        )
+        self.app.push_screen(CoverageScreen(self._row, plans=self._plans, crumbs=self._above))
 
     def action_export(self) -> None:
         labels = {self._row.session_id: self._known.session_label}
