@@ -1,14 +1,15 @@
-"""Reads the policy from options, the environment, the user's file and projects' files.
-
-And previews what trusting a project's file would change.
-"""
+"""Reads the policy from options, the environment, the user's file and trusted projects' files."""
 
 from __future__ import annotations
 
+import hashlib
+import math
 import os
+import stat
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -28,7 +29,6 @@ from ..core.policy.resolve import (
 )
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
 from .places import PolicySources
-from .trust_file import TrustFile, TrustFileError, check_project_file, content_sha256
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"
 
@@ -36,13 +36,152 @@ VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
 """Begins a variable's name; the key follows, with two underscores for each dot."""
 
 SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}
-"""Variables with a name of their own: what a person says of a terminal, not of a project."""
+"""Variables with a name of their own: for settings of a terminal, not of a project."""
 
-MAX_POLICY_BYTES: Final = 64 * 1024  # bytes; every key said ten times makes less
+MAX_POLICY_BYTES: Final = 64 * 1024  # bytes; every key set ten times makes less
 REFRESH_INTERVAL_S: Final = 10.0
-"""Between two looks at a file: as often as the whole tree is looked at."""
+"""Between two checks of a file: as often as the whole tree is scanned."""
 
-FileStamp = tuple[int, int, int]  # size, time and inode: how to tell that a file did not change
+FileStamp = tuple[int, int, int]  # size, mtime and inode: the same while a file did not change
+
+
+def _file_stamp(status: os.stat_result) -> FileStamp:
+    return (status.st_size, status.st_mtime_ns, status.st_ino)
+
+
+TRUST_FILE_VERSION: Final = 1  # of the file's format; a file of another version trusts nothing
+MAX_TRUST_BYTES: Final = 4 << 20  # bytes; ten thousand projects make less
+
+
+class TrustedProject(msgspec.Struct, frozen=True):
+    """One project's file as the user saw it."""
+
+    sha256: str
+    at: int  # in ms since 1970
+
+
+class _TrustFileContent(msgspec.Struct, frozen=True):
+    form: int
+    projects: dict[str, TrustedProject] = {}
+
+
+class TrustFileError(Exception):
+    """The file cannot be used: what is wrong with it, and what to do."""
+
+
+class TrustFile:
+    """The projects whose policy files the user trusts, by folder and by the file's content.
+
+    Read again when it changes; a file that others could have written trusts nothing.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path: Final = path
+        self._stamp: FileStamp | None = None
+        self.projects: Mapping[str, TrustedProject] = {}  # by folder without links
+        self.problem = ""
+        """Why the file is not read; empty if it is, or if it does not exist."""
+
+    @classmethod
+    def load(cls, path: Path | None) -> TrustFile:
+        """Read the file; raises TrustFileError if it cannot be used."""
+        file = cls(path)
+        file.refresh()
+        if file.problem:
+            raise TrustFileError(file.problem)
+        return file
+
+    def refresh(self) -> bool:
+        """Read the file if it changed, and return whether other projects are trusted now."""
+        before, self.problem = self.projects, ""
+        try:
+            self._read()
+        except FileNotFoundError:
+            self._stamp, self.projects = None, {}
+        except (OSError, TrustFileError) as error:
+            self._stamp, self.projects = None, {}
+            self.problem = str(error)
+        return self.projects != before
+
+    def state(self, folder: str, sha256: str) -> ProjectTrust:
+        """Return whether the user trusts a folder's file with this content."""
+        trusted = self.projects.get(os.path.realpath(folder))
+        if trusted is None:
+            return ProjectTrust.UNTRUSTED
+        return ProjectTrust.TRUSTED if trusted.sha256 == sha256 else ProjectTrust.CHANGED
+
+    def trust(self, folder: str, sha256: str) -> None:
+        """Remember that the user trusts this content; raises OSError or TrustFileError."""
+        with self._editing() as projects:
+            now_ms = time.time_ns() // 1_000_000
+            projects[os.path.realpath(folder)] = TrustedProject(sha256, now_ms)
+
+    def revoke(self, folder: str) -> bool:
+        """Forget a folder, and return whether it was trusted; raises as `trust` does."""
+        with self._editing() as projects:
+            return projects.pop(os.path.realpath(folder), None) is not None
+
+    @contextmanager
+    def _editing(self) -> Iterator[dict[str, TrustedProject]]:
+        from ..core.files.file_operations import file_lock, write_file_atomically  # hooks only read
+
+        if self.path is None:
+            raise TrustFileError("this run has no place for what you trust")
+        with file_lock(self.path.with_name(f"{self.path.name}.lock"), math.inf):
+            self.refresh()
+            if self.problem:
+                raise TrustFileError(self.problem)
+            projects = dict(self.projects)
+            yield projects
+            write_file_atomically(
+                self.path, msgspec.json.encode(_TrustFileContent(TRUST_FILE_VERSION, projects))
+            )
+            self.refresh()
+
+    def _read(self) -> None:
+        if self.path is None:
+            return
+        with open_regular(self.path) as file:
+            status = os.fstat(file.fileno())
+            _check_owner(status, self.path)
+            if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise TrustFileError(
+                    f"{self.path}: others can write it: chmod 600 it, or remove it"
+                )
+            if _file_stamp(status) == self._stamp:
+                return
+            data = file.read(MAX_TRUST_BYTES + 1)
+        try:
+            content = msgspec.json.decode(data, type=_TrustFileContent)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise TrustFileError(f"{self.path}: is damaged ({error}): remove it") from error
+        if content.form != TRUST_FILE_VERSION:
+            raise TrustFileError(f"{self.path}: is of another ctxtop: remove it")
+        self._stamp, self.projects = _file_stamp(status), content.projects
+
+
+def content_sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def own_uid() -> int:
+    return os.geteuid()
+
+
+def _check_owner(status: os.stat_result, path: Path) -> None:
+    if status.st_uid != own_uid():
+        raise TrustFileError(f"{path}: belongs to another user (uid {status.st_uid})")
+
+
+def check_project_file(status: os.stat_result, path: Path) -> None:
+    """Raise TrustFileError if another user may have written a project's file.
+
+    Group write is allowed, as many systems give each user a group of their own; a change of a
+    trusted file is noticed anyway.
+    """
+    _check_owner(status, path)
+    if status.st_mode & stat.S_IWOTH:
+        raise TrustFileError(f"{path}: everybody can write it")
 
 
 class _PolicyFile:
@@ -54,8 +193,7 @@ class _PolicyFile:
         self._stamp: FileStamp | None = None
         self.values: tuple[RawValue, ...] = ()
         self.notices: tuple[PolicyNotice, ...] = ()
-        self.sha256 = ""
-        """Of what was read."""
+        self.sha256 = ""  # of what was read
 
     def refresh(self) -> bool:
         """Read the file again if it changed; return whether what it sets or its notices changed.
@@ -64,61 +202,50 @@ class _PolicyFile:
         """
         before = self.values, self.notices, self.sha256
         try:
-            mark = _file_stamp(self._path)
-            if mark == self._stamp:
+            stamp = _file_stamp(self._path.lstat())
+            if stamp == self._stamp:
                 return False
-            self._stamp, self.values, self.notices = mark, (), ()
+            self._stamp, self.values, self.notices = stamp, (), ()
             self.values = self._read()
         except (FileNotFoundError, NotADirectoryError):
             self._stamp, self.values, self.notices = None, (), ()
         except TrustFileError as error:
-            self._stamp, self.values = None, ()
-            self.notices = (
-                self._notice(_problem_text(error), "it is not obeyed: remove it or own it"),
+            # The notice names the place already.
+            self._fail(
+                sanitize_title(str(error).rpartition(": ")[2]),
+                "it is not obeyed: remove it or own it",
             )
         except OSError as error:
-            # It may become readable without a change of its own.
-            self._stamp, self.values = None, ()
-            what = f"cannot be read ({error.strerror or error})"
-            self.notices = (self._notice(what, "mend it or remove it"),)
+            self._fail(f"cannot be read ({error.strerror or error})", "mend it or remove it")
         except (ValueError, RecursionError) as error:
             what = f"is not TOML ({sanitize_title(str(error))})"
             self.notices = (self._notice(what, "mend it; until then it says nothing"),)
         return before != (self.values, self.notices, self.sha256)
 
     def _read(self) -> tuple[RawValue, ...]:
-        data = read_project_policy(self._path) if self._is_project else read_policy_file(self._path)
+        is_project = self._origin is PolicyOrigin.PROJECT_FILE
+        data = read_project_policy(self._path) if is_project else _read_policy(self._path)
         self.sha256 = content_sha256(data)
-        return parse_policy(data, self._path, self._origin)
+        return _parse_policy(data, self._path, self._origin)
 
-    @property
-    def _is_project(self) -> bool:
-        return self._origin is PolicyOrigin.PROJECT_FILE
+    def _fail(self, what: str, fix: str) -> None:
+        # It may become readable without a change of its own.
+        self._stamp, self.values, self.notices = None, (), (self._notice(what, fix),)
 
     def _notice(self, what: str, fix: str) -> PolicyNotice:
         return PolicyNotice("", sanitize_path(str(self._path)), self._origin, what, fix)
 
 
-def read_policy_file(path: Path) -> bytes:
-    """Read a policy's file; raises OSError where it cannot be read or is too large."""
+def _read_policy(path: Path) -> bytes:
     with open_regular(path) as file:
         return _read_limited(file, path)
 
 
 def read_project_policy(path: Path) -> bytes:
-    """Read a project's file; raises TrustFileError too where another user may have written it."""
+    """Read a project's file; raises TrustFileError too if another user may have written it."""
     with open_regular(path) as file:
         check_project_file(os.fstat(file.fileno()), path)
         return _read_limited(file, path)
-
-
-def parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[RawValue, ...]:
-    """List what a file says; raises ValueError or RecursionError where it is not TOML."""
-    where = sanitize_path(str(path))
-    return tuple(
-        RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
-        for key, value in flatten_tables(tomllib.loads(data.decode())).items()
-    )
 
 
 def _read_limited(file: BinaryIO, path: Path) -> bytes:
@@ -128,13 +255,26 @@ def _read_limited(file: BinaryIO, path: Path) -> bytes:
     return data
 
 
-def _problem_text(error: TrustFileError) -> str:
-    # The place stands in the notice already.
-    return sanitize_title(str(error).rpartition(": ")[2])
+def _parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[RawValue, ...]:
+    """List what a file sets; raises ValueError or RecursionError if it is not TOML."""
+    where = sanitize_path(str(path))
+    return tuple(
+        RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
+        for key, value in flatten_tables(tomllib.loads(data.decode())).items()
+    )
+
+
+def _sanitize_value(value: object) -> object:
+    """Sanitize every text in a TOML value; other types, such as dates, become text."""
+    if isinstance(value, dict):
+        return {sanitize_title(str(name)): _sanitize_value(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_sanitize_value(item) for item in value]
+    return value if isinstance(value, (bool, int, float)) else sanitize_title(str(value))
 
 
 class PolicyFiles:
-    """The policies of all projects. One thread looks; any may read `policies`."""
+    """The policies of all projects. One thread refreshes; any may read `policies`."""
 
     def __init__(self, sources: PolicySources | None = None) -> None:
         self._sources: Final = sources or PolicySources()
@@ -143,22 +283,25 @@ class PolicyFiles:
             *_from_environment(self._sources.environ.items()),
         )
         user = self._sources.user_file
-        # The user's own file may be a link, as keepers of dotfiles make them.
+        # The user's own file may be a link, as dotfile managers make them.
         self._user: Final = (
             _PolicyFile(Path(os.path.realpath(user)), PolicyOrigin.USER_FILE) if user else None
         )
         self._projects: Final[dict[str, _PolicyFile]] = {}
         self._trust: Final = TrustFile(self._sources.trust_file)
-        self._looked: Final[dict[str, float]] = {}
+        self._checked_at: Final[dict[str, float]] = {}
         self.policies = Policies(resolve_policy(self._fixed_values))
         self.refresh(())
 
     def refresh(self, folders: Iterable[str]) -> bool:
-        """Look at the user's file and at those of projects' folders; say whether any changed.
+        """Read the user's file and those of projects' folders; return whether any changed.
 
-        Never raises: what is wrong with a file is a notice.
+        Never raises: a problem with a file is a notice.
         """
-        is_new = self._refresh_own() if self._is_due("") else False
+        is_new = False
+        if self._is_due(""):
+            is_new = self._user.refresh() if self._user else False
+            is_new = self._trust.refresh() or is_new
         changed: list[str] = []
         for folder in folders:
             if not Path(folder).is_absolute() or not self._is_due(folder):
@@ -180,52 +323,43 @@ class PolicyFiles:
             file = self._projects[folder]
             if file.values or file.notices:
                 trust = self._trust.state(folder, file.sha256)
-                said = ProjectFile(sanitize_path(folder), file.values, trust)
-                found = resolve_project_policy(self.user_values, said)
-                shown[folder], acting[folder] = found.shown, found.acting
-        # Taken over at once: another thread reads it meanwhile.
+                project = ProjectFile(sanitize_path(folder), file.values, trust)
+                resolved = resolve_project_policy(self.user_values, project)
+                shown[folder], acting[folder] = resolved.shown, resolved.acting
+        # Replaced in one step: another thread reads it meanwhile.
         self.policies = Policies(common, shown, acting)
         return True
 
-    def _refresh_own(self) -> bool:
-        is_new = self._user.refresh() if self._user else False
-        return self._trust.refresh() or is_new
-
     def refresh_soon(self) -> None:
         """Make the next refresh check every file, however recent its last check. Thread-safe."""
-        self._looked.clear()
+        self._checked_at.clear()
 
     @property
     def notices(self) -> tuple[PolicyNotice, ...]:
-        """Everything that was said and does not hold, each once."""
+        """Everything that was set and has no effect, each once."""
         files = (self._user, *self._projects.values())
         unread = [notice for file in files if file for notice in file.notices]
         if self._trust.problem:
             where, _, what = sanitize_path(self._trust.problem).partition(": ")
-            remedy = "until then no project is trusted"
-            unread.append(PolicyNotice("", where, PolicyOrigin.USER_FILE, what, remedy))
-        said = [notice for policy in self.policies.all for notice in policy.notices]
-        return tuple(dict.fromkeys((*unread, *said)))
+            fix = "until then no project is trusted"
+            unread.append(PolicyNotice("", where, PolicyOrigin.USER_FILE, what, fix))
+        invalid = [notice for policy in self.policies.all for notice in policy.notices]
+        return tuple(dict.fromkeys((*unread, *invalid)))
 
     @property
     def user_values(self) -> tuple[RawValue, ...]:
-        """What the person says: by options, the environment and the user's own file."""
+        """What the user sets: by options, the environment and the user's own file."""
         return (*self._fixed_values, *(self._user.values if self._user else ()))
 
     def _is_due(self, place: str) -> bool:
         now = time.monotonic()
-        if now - self._looked.get(place, -REFRESH_INTERVAL_S) < REFRESH_INTERVAL_S:
+        if now - self._checked_at.get(place, -REFRESH_INTERVAL_S) < REFRESH_INTERVAL_S:
             return False
-        self._looked[place] = now
+        self._checked_at[place] = now
         return True
 
 
-def _file_stamp(path: Path) -> FileStamp:
-    status = path.lstat()
-    return (status.st_size, status.st_mtime_ns, status.st_ino)
-
-
-def _from_command_line(said: Iterable[tuple[str, str]]) -> list[RawValue]:
+def _from_command_line(options: Iterable[tuple[str, str]]) -> list[RawValue]:
     return [
         RawValue(
             sanitize_title(key),
@@ -233,39 +367,27 @@ def _from_command_line(said: Iterable[tuple[str, str]]) -> list[RawValue]:
             PolicyOrigin.COMMAND_LINE,
             "--preset" if key == "preset" else "--set",
         )
-        for key, value in said
+        for key, value in options
     ]
 
 
 def _from_environment(variables: Iterable[tuple[str, str]]) -> list[RawValue]:
     return [
         RawValue(
-            SHORT_VARIABLES.get(name) or sanitize_title(_variable_key(name)),
+            SHORT_VARIABLES.get(name)
+            or sanitize_title(name.removeprefix(VARIABLE_PREFIX).lower().replace("__", ".")),
             sanitize_title(value),
             PolicyOrigin.ENVIRONMENT,
             sanitize_title(name),
         )
         for name, value in sorted(variables)
-        # An empty variable is one that was taken back.
+        # An empty variable counts as unset.
         if (name.startswith(VARIABLE_PREFIX) or name in SHORT_VARIABLES) and value
     ]
 
 
-def _variable_key(variable: str) -> str:
-    return variable.removeprefix(VARIABLE_PREFIX).lower().replace("__", ".")
-
-
-def _sanitize_value(value: object) -> object:
-    """Sanitize every text in a TOML value; other types, such as dates, become text."""
-    if isinstance(value, dict):
-        return {sanitize_title(str(name)): _sanitize_value(each) for name, each in value.items()}
-    if isinstance(value, list):
-        return [_sanitize_value(each) for each in value]
-    return value if isinstance(value, (bool, int, float)) else sanitize_title(str(value))
-
-
 class TrustPreview(msgspec.Struct, frozen=True):
-    """A project's file as it was read, and what begins to count once it is trusted."""
+    """A project's file, and what takes effect once it is trusted."""
 
     folder: str  # without links
     path: Path
@@ -277,7 +399,7 @@ class TrustPreview(msgspec.Struct, frozen=True):
 
 
 class TrustedFolder(msgspec.Struct, frozen=True):
-    """A folder that the person trusted, and how its file stands now."""
+    """A folder that the user trusted, and the state of its file now."""
 
     folder: str
     at: int  # in ms since 1970
@@ -285,49 +407,43 @@ class TrustedFolder(msgspec.Struct, frozen=True):
 
 
 def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
-    """Read a folder's file; raises TrustFileError where there is none that could be trusted."""
+    """Read a folder's file; raises TrustFileError if there is none that could be trusted."""
     real = Path(os.path.realpath(folder))
     path = real / PROJECT_POLICY_NAME
     data = _read_existing(path)
     try:
-        given = parse_policy(data, path, PolicyOrigin.PROJECT_FILE)
+        values = _parse_policy(data, path, PolicyOrigin.PROJECT_FILE)
         text = data.decode()
     except (ValueError, RecursionError) as error:
         raise TrustFileError(f"{path} is not TOML ({error}): mend it first") from error
-    found = TrustFile(sources.trust_file)
-    found.refresh()
-    if found.problem:
-        raise TrustFileError(found.problem)
-    person = PolicyFiles(sources).user_values
-    file = ProjectFile(str(real), given, ProjectTrust.TRUSTED)
+    trusted = TrustFile.load(sources.trust_file)
+    user_values = PolicyFiles(sources).user_values
+    file = ProjectFile(str(real), values, ProjectTrust.TRUSTED)
     sha256 = content_sha256(data)
     return TrustPreview(
         folder=str(real),
         path=path,
         text=text,
         sha256=sha256,
-        trust=found.state(str(real), sha256),
-        changes=tuple(changes_if_trusted(person, file)),
-        still_ignored=resolve_project_policy(person, file).shown.ignored,
+        trust=trusted.state(str(real), sha256),
+        changes=tuple(changes_if_trusted(user_values, file)),
+        still_ignored=resolve_project_policy(user_values, file).shown.ignored,
     )
 
 
 def list_trusted(trust_file: Path | None) -> list[TrustedFolder]:
-    """List what is trusted, by folder; raises TrustFileError where nobody can say."""
-    found = TrustFile(trust_file)
-    found.refresh()
-    if found.problem:
-        raise TrustFileError(found.problem)
+    """List what is trusted, by folder; raises TrustFileError if the file cannot be used."""
+    trusted = TrustFile.load(trust_file)
     return [
-        TrustedFolder(folder, each.at, _trust_state(found, folder))
-        for folder, each in sorted(found.projects.items())
+        TrustedFolder(folder, project.at, _trust_state(trusted, folder))
+        for folder, project in sorted(trusted.projects.items())
     ]
 
 
-def _trust_state(found: TrustFile, folder: str) -> str:
+def _trust_state(trusted: TrustFile, folder: str) -> str:
     path = Path(folder, PROJECT_POLICY_NAME)
     try:
-        return found.state(folder, content_sha256(read_project_policy(path))).value
+        return trusted.state(folder, content_sha256(read_project_policy(path))).value
     except (FileNotFoundError, NotADirectoryError):
         return "gone"
     except TrustFileError as error:

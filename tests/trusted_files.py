@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ctxtop.collectors import places
-from ctxtop.collectors.policy_files import PROJECT_POLICY_NAME, read_project_policy
-from ctxtop.collectors.trust_file import TrustFile, content_sha256
+from ctxtop.collectors.policy_files import (
+    PROJECT_POLICY_NAME,
+    TrustFile,
+    content_sha256,
+    read_project_policy,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path

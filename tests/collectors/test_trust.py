@@ -7,16 +7,17 @@ import stat
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors import policy_files, trust_file
+from ctxtop.collectors import policy_files
 from ctxtop.collectors.places import PolicySources
 from ctxtop.collectors.places import trust_file_path as own_trust_file
 from ctxtop.collectors.policy_files import (
     PROJECT_POLICY_NAME,
     PolicyFiles,
+    TrustFile,
+    TrustFileError,
     list_trusted,
     preview_trust,
 )
-from ctxtop.collectors.trust_file import TrustFile, TrustFileError
 from ctxtop.core.policy.policy import ProjectTrust
 
 from ..trusted_files import trust, write_trusted
@@ -89,7 +90,7 @@ def test_a_folder_is_the_same_by_a_link_to_it(
 def test_a_file_of_another_user_is_not_obeyed(
     files: PolicyFiles, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trust_file, "own_uid", lambda: os.getuid() + 1)
+    monkeypatch.setattr(policy_files, "own_uid", lambda: os.getuid() + 1)
     files.refresh([str(project)])
     assert files.policies.for_project(str(project)).thresholds[0].at == 0.7
     (notice,) = files.notices
@@ -136,9 +137,9 @@ def test_a_list_of_another_user_or_by_a_link_trusts_nothing(
     files: PolicyFiles, project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trust(project)
-    monkeypatch.setattr(trust_file, "check_project_file", lambda *_: None)
+    monkeypatch.setattr(policy_files, "check_project_file", lambda *_: None)
     with monkeypatch.context() as other:
-        other.setattr(trust_file, "own_uid", lambda: os.getuid() + 1)
+        other.setattr(policy_files, "own_uid", lambda: os.getuid() + 1)
         assert mode(files, project) == "suggest"
     path = own_trust_file()
     path.rename(tmp_path / "elsewhere.json")

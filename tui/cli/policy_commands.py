@@ -170,7 +170,7 @@ def trust(
     Shows the file of DIR (default: the current folder) and what it would begin to do, and asks.
     A file that changes must be trusted again.
     """
-    from ...collectors.trust_file import TrustFileError
+    from ...collectors.policy_files import TrustFileError
 
     if lists and (revoke or folder):
         raise click.UsageError("--list takes no DIR and no --revoke", context)
@@ -190,8 +190,7 @@ def trust(
 
 
 def _trust_folder(context: click.Context, places: Places, folder: Path, yes: bool) -> int:  # noqa: FBT001 -- the option
-    from ...collectors.policy_files import preview_trust
-    from ...collectors.trust_file import TrustFile
+    from ...collectors.policy_files import TrustFile, preview_trust
     from ...core.policy.policy import ProjectTrust
 
     found = preview_trust(places.policy, folder)
@@ -275,7 +274,7 @@ def _print_trusted(context: click.Context, places: Places) -> int:
 
 
 def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
-    from ...collectors.trust_file import TrustFile
+    from ...collectors.policy_files import TrustFile
 
     real = folder.resolve()
     if not TrustFile(places.policy.trust_file).revoke(str(real)):

@@ -19,8 +19,13 @@ from ....collectors.policy_editing import (
     PolicyFileChange,
     plan_value_change,
 )
-from ....collectors.policy_files import PROJECT_POLICY_NAME, PolicyFiles
-from ....collectors.trust_file import TrustFile, TrustFileError, content_sha256
+from ....collectors.policy_files import (
+    PROJECT_POLICY_NAME,
+    PolicyFiles,
+    TrustFile,
+    TrustFileError,
+    content_sha256,
+)
 from ....core.model.filter_language import fields_filter
 from ....core.policy.policy import (
     IgnoredValue,
