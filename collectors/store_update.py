@@ -10,8 +10,7 @@ import msgspec
 from ..core.model.problem import Problem
 from ..core.store.database import StoreError, explain_error, is_caused_by_corruption, move_aside
 from ..core.store.writer import OtherFolderError, Writer
-from .claude_code.collector_thread import Collector
-from .claude_code.scan_progress import ScanProgress, StoredChange
+from .claude_code.collector_thread import Collector, ScanProgress, StoredChange
 from .places import PlaceError, Places
 from .policy_files import PolicyFiles
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from ctxtop.collectors.claude_code.scan_progress import StoredChange
+    from ctxtop.collectors.claude_code.collector_thread import StoredChange
     from ctxtop.core.store.transcript_records import SourceFile, TailState, TranscriptRecords
 
 OTHER: Final = "22222222-2222-4333-8444-555555555555"

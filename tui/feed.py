@@ -26,7 +26,7 @@ from .messages import (
 if TYPE_CHECKING:
     import sqlite3
 
-    from ..collectors.claude_code.scan_progress import ScanProgress, StoredChange
+    from ..collectors.claude_code.collector_thread import ScanProgress, StoredChange
     from ..collectors.places import Places
     from ..collectors.policy_files import PolicyFiles
     from ..core.model.agent import Agent

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.widget import Widget
 
 if TYPE_CHECKING:
-    from ..collectors.claude_code.scan_progress import ScanProgress
+    from ..collectors.claude_code.collector_thread import ScanProgress
     from ..core.model.agent import Agent
     from ..core.model.problem import Problem
     from ..core.model.session import Session

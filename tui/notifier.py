@@ -21,7 +21,7 @@ from .notifications import EventSeverity, Notification, NotificationKind, Notifi
 if TYPE_CHECKING:
     from textual.notifications import SeverityLevel
 
-    from ..collectors.claude_code.scan_progress import ScanProgress
+    from ..collectors.claude_code.collector_thread import ScanProgress
     from ..core.model.problem import Problem
     from ..core.store.warning_log import ContextWarning
     from .dashboard import Dashboard

@@ -1,4 +1,4 @@
-"""The one thread that reads: everything once, then what changes, into the store."""
+"""The collector's thread: reads everything once, then what changes, into the store."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import math
 import time
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
+from msgspec.structs import replace
 
 from ...core.files.safe_open import open_regular
 from ...core.model.problem import Problem, ProblemReporter, unreadable_problem
@@ -31,24 +32,56 @@ from .discover import (
 from .own_files import LogReader, ReceiptFollower
 from .post_scan_jobs import PostScanJobs
 from .registry import newest_by_session, read_client_environment, read_session_registry
-from .scan_progress import CollectorListener, ReadQueue, ReadTask, ScanProgress, StoredChange
 from .tail import SETTLE_S, TailChange, slim_tail_state
 
 if TYPE_CHECKING:
-    from .reader_pool import ReaderPool, TaskAnswer
-    from .reader_process import IndexedBlock
+    from .reader_pool import ReaderPool, ReadQueue, TaskAnswer
+    from .reader_process import IndexedBlock, ReadTask
 
 
 COMMIT_BYTES: Final = 64 * 1024 * 1024
 COMMIT_S: Final = 0.25
-"""A transaction ends after either: rows come in fast batches, and the screen sees them soon."""
+"""A transaction ends after either: batches are fast to store, and the screen sees them soon."""
 
-HEAD_BYTES: Final = 64 * 1024  # where the first line of an old agent's file names its session
-NS_PER_S: Final = 1_000_000_000
+HEAD_BYTES: Final = 64 * 1024  # holds the first line of an old agent's file, with its session
+
+
+class ScanProgress(msgspec.Struct, frozen=True):
+    """How much of a scan is done."""
+
+    files_read: int
+    files_total: int
+    bytes_read: int
+    bytes_total: int
+
+
+class StoredChange(msgspec.Struct, frozen=True):
+    """The sessions with new rows."""
+
+    session_ids: frozenset[str]
+    lag_s: float | None = None  # from the last write of a file that grew to the commit
+
+
+class CollectorListener(Protocol):
+    """Is called in the collector's thread, which must not wait."""
+
+    def on_progress(self, progress: ScanProgress) -> None: ...
+
+    def on_change(self, change: StoredChange) -> None: ...
+
+    def on_scan_finished(self) -> None: ...
+
+    def on_problem(self, problem: Problem) -> None:
+        """Something could not be read or stored."""
+
+    def on_resolved(self, where: str) -> None: ...
+
+    def on_notice(self, notice: Problem) -> None:
+        """Something happened that needs no action."""
 
 
 class _CommitBatch(msgspec.Struct):
-    """What waits for the next commit."""
+    """The changes of the next commit."""
 
     tails: dict[str, tuple[SourceFile, TailState]] = {}
     touched: set[str] = set()
@@ -58,13 +91,12 @@ class _CommitBatch(msgspec.Struct):
     bytes: int = 0
     began: float = msgspec.field(default_factory=time.monotonic)
 
-    @property
     def is_full(self) -> bool:
         return self.bytes >= COMMIT_BYTES or time.monotonic() - self.began >= COMMIT_S
 
 
 class Collector:
-    """Brings the store up to date with Claude Code's folder; it belongs to one thread."""
+    """Brings the store up to date with Claude Code's folder; used by one thread."""
 
     def __init__(
         self,
@@ -79,107 +111,103 @@ class Collector:
         self._known = writer.files()
         self._metas = writer.agent_meta_times()
         self._open_sessions: list[LiveSession] | None = None
-        self._stale_entries: tuple[frozenset[str], bool] | None = writer.read_registry_state()
-        """Of the registry: entries that were left behind, and whether there is one."""
+        self._registry_state: tuple[frozenset[str], bool] | None = writer.read_registry_state()
+        """The registry's stale entries, and whether there is a registry."""
         self._receipts: Final = ReceiptFollower(writer)
         self._processes: set[tuple[str, int, str | None]] = set()
         self._problems: dict[str, Problem | None] = dict.fromkeys(writer.problem_places())
-        tell = ProblemReporter(self.report, self._resolve, listener.on_notice)
-        self._config_reader: Final = ClientConfigReader(folder, writer, tell)
-        self.post_scan_jobs: Final = PostScanJobs(
-            folder, writer, tell, self._report_change, policy_files
-        )
-        # What an earlier run told of is over, unless the first scan finds it again.
+        # Problems of an earlier run are resolved unless the first scan finds them again.
         self._unconfirmed_problems: set[str] = set(self._problems)
+        reporter = ProblemReporter(self.report, self._resolve, listener.on_notice)
+        self._config_reader: Final = ClientConfigReader(folder, writer, reporter)
+        self.post_scan_jobs: Final = PostScanJobs(
+            folder, writer, reporter, self._report_change, policy_files
+        )
         self._unterminated: Final[set[str]] = set()
         self.logs: Final = LogReader(writer, self.report, self._resolve)
 
     def scan(self) -> None:
-        """Look at everything once: newest first, only what changed is read."""
-        finding = find_files(self.folder)
-        over = self._unconfirmed_problems - {trouble.where for trouble in finding.problems}
-        for place in over:
+        """Read everything that changed, newest first."""
+        listing = find_files(self.folder)
+        problems = {problem.where for problem in listing.problems}
+        for place in self._unconfirmed_problems - problems:
             self._resolve(place)
-        self._unconfirmed_problems = {trouble.where for trouble in finding.problems}
+        self._unconfirmed_problems = problems
         self.read_sidecars()
-        self.index_listing(finding)
+        self.index_listing(listing)
         if self._unterminated:
             time.sleep(SETTLE_S)
             self.index_unterminated()
-        self._mark_missing(finding)
-        # What the client is set up with tells where its levels and its trigger lie.
-        self._read_config_within(SCAN_BUDGET_S)
+        self._mark_missing(listing)
+        # Warnings depend on the client's settings.
+        self.read_config(SCAN_BUDGET_S)
         self.post_scan_jobs.evaluate_all_warnings()
         self.listener.on_scan_finished()
 
     def scan_and_count_tokens(self) -> None:
-        """Look at everything once, and count the texts that nobody has counted."""
         self.scan()
         self.post_scan_jobs.count_tokens()
 
     def scan_and_report_compactions(self) -> None:
-        """Look at everything once, and tell of every compaction that nobody has told of."""
         self.scan()
         self.post_scan_jobs.report_compactions(math.inf)
 
     def scan_and_measure_saves(self) -> None:
-        """Look at everything once, and measure every save that nobody has measured."""
         self.scan()
         self.post_scan_jobs.measure_saves(math.inf)
 
     def scan_below(self, path: Path) -> None:
-        """Look again at one folder of the tree."""
+        """Read what changed in one folder of the tree."""
         self.index_listing(find_files(self.folder, path))
         self.post_scan_jobs.evaluate_new_warnings()
 
     def is_known(self, relative: str) -> bool:
-        """Whether a path below projects/ is a transcript that was read before."""
+        """Return whether a path below projects/ is a transcript that was read before."""
         return relative in self._known
 
     def index_listing(self, listing: FolderListing) -> None:
-        """Read what a look into the folder found."""
-        for trouble in listing.problems:
-            self.report(trouble)
+        for problem in listing.problems:
+            self.report(problem)
         self._store_agent_metas(listing.metas)
         waiting = [found for found in listing.transcripts if self._has_changed(found)]
         if waiting:
             self._index_all(waiting)
 
     def index_paths(self, paths: Iterable[Path]) -> None:
-        """Read known transcripts that are said to have grown."""
+        """Read known transcripts that may have grown."""
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
         if waiting:
             self._index_all(waiting)
         self.post_scan_jobs.evaluate_new_warnings()
 
     def index_unterminated(self) -> None:
-        """Read again the files whose last line had no line end, and was too new to count."""
+        """Read the files again whose last line had no line end and was too new to count."""
         paths = [self.folder.projects / relative for relative in self._unterminated]
         self._unterminated.clear()
         if paths:
             self.index_paths(paths)
 
     def read_sidecars(self) -> None:
-        """Read the registry, our own receipts, and the logs of hooks and status line."""
+        """Read the registry, ctxtop's receipts, and the logs of hooks and status line."""
         registry = read_session_registry(self.folder)
         live = newest_by_session(registry)
         touched = self._receipts.read()
-        if (registry.stale_ids, registry.exists) != self._stale_entries:
+        state = (registry.stale_ids, registry.exists)
+        if state != self._registry_state:
             self.writer.save_registry_state(registry.stale_ids, exists=registry.exists)
-            touched |= registry.stale_ids ^ (
-                self._stale_entries[0] if self._stale_entries else frozenset()
-            )
-            self._stale_entries = (registry.stale_ids, registry.exists)
+            before = self._registry_state[0] if self._registry_state else frozenset()
+            touched |= registry.stale_ids ^ before
+            self._registry_state = state
         if live != self._open_sessions:
             self.writer.save_open_sessions(live)
             self._read_environments(live)
             touched |= {session.session_id for session in (*live, *(self._open_sessions or ()))}
             self._open_sessions = live
-        told = self.logs.read()
-        self.post_scan_jobs.update_status_lines(told)
-        touched |= told
+        logged = self.logs.read()
+        self.post_scan_jobs.update_status_lines(logged)
+        touched |= logged
         if touched:
-            self.listener.on_change(StoredChange(frozenset(touched)))
+            self._report_change(frozenset(touched))
 
     def _read_environments(self, live: list[LiveSession]) -> None:
         running = {(each.session_id, each.pid, each.process_start): each for each in live}
@@ -189,13 +217,10 @@ class Collector:
                 self.writer.save_environment(process[0], variables)
         self._processes = set(running)
 
-    def read_config(self) -> None:
-        """Look at settings, definitions and the save flow, as far as there is time."""
-        self._read_config_within(TICK_BUDGET_S)
-
-    def _read_config_within(self, within_s: float) -> None:
+    def read_config(self, budget_s: float = TICK_BUDGET_S) -> None:
+        """Read settings, definitions and the save flow, for about `budget_s` seconds."""
         before = self.writer.connection.total_changes
-        self._config_reader.refresh(within_s)
+        self._config_reader.refresh(budget_s)
         if self.writer.connection.total_changes != before:
             self._report_change(frozenset())
 
@@ -220,31 +245,32 @@ class Collector:
         if changed:
             self.writer.save_agent_metas(changed)
             self._metas |= {meta.path: meta.mtime_ns for meta in changed}
-            self.listener.on_change(StoredChange(frozenset(meta.session_id for meta in changed)))
+            self._report_change(frozenset(meta.session_id for meta in changed))
 
     def _index_all(self, waiting: list[FoundFile]) -> None:
-        """Read files in the order given; processes that help read the largest ones meanwhile."""
-        from .reader_pool import (
-            open_reader_pool,  # with all that it needs, only where there is work
+        """Read files in this order, while reader processes read the largest ones."""
+        from .reader_pool import (  # with all that it needs, only where there is work
+            ReadQueue,
+            open_reader_pool,
         )
 
         self._follow_moves(waiting)
-        known = {
+        offsets = {
             found.relative: self._known[found.relative][1].offset
             for found in waiting
             if found.relative in self._known
         }
-        work = ReadQueue(waiting, known)
-        self._progress(work)
-        with open_reader_pool(work.total_bytes) as readers:
-            while work.has_waiting or readers.is_busy:
+        queue = ReadQueue(waiting, offsets)
+        self._report_progress(queue)
+        with open_reader_pool(queue.total_bytes) as readers:
+            while queue.has_waiting or readers.is_busy:
                 batch = _CommitBatch()
                 with self.writer.transaction():
-                    while (work.has_waiting or readers.is_busy) and not batch.is_full:
-                        self._index_next(work, readers, batch)
+                    while (queue.has_waiting or readers.is_busy) and not batch.is_full():
+                        self._index_next(queue, readers, batch)
                 self._report_batch(batch)
-                work.done_bytes += batch.bytes
-                self._progress(work)
+                queue.done_bytes += batch.bytes
+                self._report_progress(queue)
 
     def _follow_moves(self, waiting: list[FoundFile]) -> None:
         """Move the rows of files that the client moved: into a worktree, or by /cd."""
@@ -256,9 +282,8 @@ class Collector:
             before, tail = by_inode.get(found.inode, (None, None))
             if before is None or tail is None or not is_moved(before, found):
                 continue
-            after = msgspec.structs.replace(
-                before, path=found.relative, project=found.relative.partition("/")[0]
-            )
+            project = found.relative.partition("/")[0]
+            after = replace(before, path=found.relative, project=project)
             try:
                 stale = self.writer.rename(before, tail, after)
             except StaleTailError:
@@ -268,8 +293,8 @@ class Collector:
             self._known[after.path] = after, stale
             self._resolve(before.path)
 
-    def _index_next(self, work: ReadQueue, readers: ReaderPool, batch: _CommitBatch) -> None:
-        while readers.wants_more and (found := work.take_largest()):
+    def _index_next(self, queue: ReadQueue, readers: ReaderPool, batch: _CommitBatch) -> None:
+        while readers.wants_more and (found := queue.take_largest()):
             try:
                 task = self._task(found)
             except OSError:
@@ -278,10 +303,9 @@ class Collector:
                 readers.submit(task)
             else:
                 self._index_file(found, batch)
-        answered = readers.next_answer()
-        if answered:
-            self._store_answer(answered, batch)
-        elif found := work.take_first():
+        if answer := readers.next_answer():
+            self._store_answer(answer, batch)
+        elif found := queue.take_first():
             self._index_file(found, batch)
         else:
             readers.wait()
@@ -291,7 +315,7 @@ class Collector:
         self._known |= batch.tails
         self.post_scan_jobs.add_read_sessions(batch.touched)
         if batch.touched:
-            lag = (time.time_ns() - batch.newest_ns) / NS_PER_S if batch.newest_ns else None
+            lag = (time.time_ns() - batch.newest_ns) / 1e9 if batch.newest_ns else None
             self.listener.on_change(StoredChange(frozenset(batch.touched), lag))
         for paths, what, outcome in (
             (batch.rewritten, "was rewritten", "it was read again whole"),
@@ -301,17 +325,17 @@ class Collector:
                 more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
                 self.listener.on_notice(Problem(paths[0] + more, what, outcome))
 
-    def _store_answer(self, answered: TaskAnswer, batch: _CommitBatch) -> None:
-        task, reading = answered.task, answered.block
-        if reading is None:
+    def _store_answer(self, answer: TaskAnswer, batch: _CommitBatch) -> None:
+        task, block = answer
+        if block is None:
             self._index_file(task.found, batch)
             return
         try:
-            self._store(task, reading, batch)
+            self._store(task, block, batch)
         except StaleTailError:
             self._reload_known(batch)
         else:
-            task.before = reading.after
+            task.before = block.after
             self._resolve(task.found.relative)
 
     def _index_file(self, found: FoundFile, batch: _CommitBatch) -> None:
@@ -327,7 +351,7 @@ class Collector:
             self._resolve(found.relative)
 
     def _reload_known(self, batch: _CommitBatch) -> None:
-        """Load what a faster ctxtop has stored; it is what we would have stored."""
+        """Load what a faster ctxtop has stored: the same as this one would have."""
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: FoundFile, batch: _CommitBatch) -> None:
@@ -335,23 +359,28 @@ class Collector:
 
         task = self._task(found, batch)
         while task:
-            reading = index_next_block(found.path, task.source, task.before)
-            if reading.change is TailChange.REWRITTEN:
+            block = index_next_block(found.path, task.source, task.before)
+            if block.change is TailChange.REWRITTEN:
                 task = self._restart(task, batch)
                 continue
-            self._store(task, reading, batch)
-            if not reading.has_more:
+            self._store(task, block, batch)
+            if not block.has_more:
                 return
-            task.before = reading.after
+            task.before = block.after
 
     def _task(self, found: FoundFile, batch: _CommitBatch | None = None) -> ReadTask | None:
-        """Return the task that reads on in a file; None if it is not a transcript (yet)."""
-        stands = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
-        source, before = stands or (None, TailState())
+        """Return the task that continues a file; None if it is not a transcript (yet)."""
+        from .reader_process import ReadTask
+
+        known = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
+        source, before = known or (None, TailState())
         if source is None or before.offset == 0:
-            source = self._describe(found)
+            source = classify_path(found.relative)
+            if source and not source.session_id:
+                session_id = _read_session_id(found)
+                source = replace(source, session_id=session_id) if session_id else None
         else:
-            before = msgspec.structs.replace(before, places=self.writer.read_places(source.path))
+            before = replace(before, places=self.writer.read_places(source.path))
         return ReadTask(found, source, before) if source else None
 
     def _restart(self, task: ReadTask, batch: _CommitBatch) -> ReadTask | None:
@@ -362,26 +391,19 @@ class Collector:
         batch.touched.add(task.source.session_id)
         return self._task(task.found, batch)
 
-    def _store(self, task: ReadTask, reading: IndexedBlock, batch: _CommitBatch) -> None:
+    def _store(self, task: ReadTask, block: IndexedBlock, batch: _CommitBatch) -> None:
         source, before = task.source, task.before
-        is_new_or_back = before.offset == 0 or before.size == GONE_SIZE
-        if reading.change is TailChange.GROWN or is_new_or_back:
-            self.writer.append(source, before, reading.after, reading.facts)
+        has_grown = block.change is TailChange.GROWN
+        if has_grown or before.offset == 0 or before.size == GONE_SIZE:
+            self.writer.append(source, before, block.after, block.facts)
             batch.touched.add(source.session_id)
-            # A file that is only back, or elsewhere, says nothing of how late we are.
-            if before.offset and reading.change is TailChange.GROWN:
-                batch.newest_ns = max(batch.newest_ns, reading.after.mtime_ns)
-        if reading.unterminated:
+            # The lag is unknown for a file that is new, back, or moved.
+            if before.offset and has_grown:
+                batch.newest_ns = max(batch.newest_ns, block.after.mtime_ns)
+        if block.unterminated:
             self._unterminated.add(source.path)
-        batch.bytes += reading.after.offset - before.offset
-        batch.tails[source.path] = (source, slim_tail_state(reading.after, task.found))
-
-    def _describe(self, found: FoundFile) -> SourceFile | None:
-        source = classify_path(found.relative)
-        if source is None or source.session_id:
-            return source
-        session_id = _read_session_id(found)
-        return msgspec.structs.replace(source, session_id=session_id) if session_id else None
+        batch.bytes += block.after.offset - before.offset
+        batch.tails[source.path] = (source, slim_tail_state(block.after, task.found))
 
     def _has_changed(self, found: FoundFile) -> bool:
         known = self._known.get(found.relative)
@@ -406,13 +428,13 @@ class Collector:
             return None
         return make_found_file(str(self.folder.projects), relative, status)
 
-    def _mark_missing(self, finding: FolderListing) -> None:
-        present = {found.relative for found in finding.transcripts}
+    def _mark_missing(self, listing: FolderListing) -> None:
+        present = {found.relative for found in listing.transcripts}
         batch = _CommitBatch()
         with self.writer.transaction():
             # Not a difference of sets, which would copy up to 100,000 names.
             for relative in self._known:
-                if relative not in present and not finding.is_below_unreadable(relative):
+                if relative not in present and not listing.is_below_unreadable(relative):
                     self._mark_gone(relative, batch)
         self._report_batch(batch)
 
@@ -423,7 +445,7 @@ class Collector:
         self._resolve(relative)
         self.writer.mark_gone(relative)
         batch.gone.append(relative)
-        batch.tails[relative] = (known[0], msgspec.structs.replace(known[1], size=GONE_SIZE))
+        batch.tails[relative] = (known[0], replace(known[1], size=GONE_SIZE))
         batch.touched.add(known[0].session_id)
 
     def report(self, problem: Problem) -> None:
@@ -440,16 +462,16 @@ class Collector:
             self.writer.resolve_problem(place)
             self.listener.on_resolved(place)
 
-    def _progress(self, work: ReadQueue) -> None:
+    def _report_progress(self, queue: ReadQueue) -> None:
         self.listener.on_progress(
-            ScanProgress(work.taken_count, work.file_count, work.done_bytes, work.total_bytes)
+            ScanProgress(queue.taken_count, queue.file_count, queue.done_bytes, queue.total_bytes)
         )
 
 
 def _read_session_id(found: FoundFile) -> str | None:
-    """Find the session of an old agent's file in its first line, or name it after the file.
+    """Return the session in an old agent's first line, or else the file's name.
 
-    None while that line is being written. Raises OSError where it cannot be read.
+    None while that line is being written. Raises OSError if it cannot be read.
     """
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
 

@@ -6,44 +6,80 @@ import os
 import select
 import subprocess
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from ...core.host import python_command
-from .reader_process import FRAME_LENGTH, IndexedBlock, ReadJob, pack_frame, unpack_answer
-
-if TYPE_CHECKING:
-    from .scan_progress import ReadTask
-
+from .discover import FoundFile
+from .reader_process import FRAME_LENGTH, IndexedBlock, ReadTask, pack_frame, unpack_answer
 
 MIN_POOL_BYTES: Final = 24 * 1024 * 1024
-"""From here on a second process reads more than its start costs (60 ms)."""
+"""From this size on a second process saves more than its start costs (60 ms)."""
 
 MAX_READERS: Final = 3  # one process stores what they read, and more would wait for it
 MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
-"""Of files that a process is told of before it has answered: it never waits for the next."""
+"""Of files sent to a process before it has answered: enough that it never waits for the next."""
 
 MAX_QUEUED_TASKS: Final = 64
-"""As many of them fit into a pipe: we would wait for a process that waits for us."""
+"""As many as fit into a pipe: with more, we would wait for a process that waits for us."""
 
 READER_TIMEOUT_S: Final = 20.0
-"""A process that says nothing for so long (it answers every megabyte) is given up."""
+"""A process without an answer for this long (it answers every megabyte) is dropped."""
 
-_PIPE_BYTES: Final = 1024 * 1024  # what a process can answer before somebody listens
+_PIPE_BYTES: Final = 1024 * 1024  # of answers that a process can write before they are read
+
+TaskAnswer = tuple[ReadTask, IndexedBlock | None]
+"""An answer to a task; without a block the collector reads the file itself."""
 
 
-class TaskAnswer(msgspec.Struct, frozen=True):
-    """The next answer to a task; without a reading the file is for the collector to look at."""
+class ReadQueue:
+    """Files that wait to be read: from the first on, or the largest before all others."""
 
-    task: ReadTask
-    block: IndexedBlock | None
+    def __init__(self, waiting: list[FoundFile], offsets: Mapping[str, int]) -> None:
+        """Queue `waiting`; `offsets` has the bytes already read of a file, by its relative path."""
+
+        def left(found: FoundFile) -> int:
+            offset = offsets.get(found.relative, 0)
+            # A file that has shrunk is read from its start.
+            return found.size - offset if found.size >= offset else found.size
+
+        self.file_count: Final = len(waiting)
+        self.total_bytes: Final = sum(map(left, waiting))
+        self.done_bytes = 0
+        self._first = deque(waiting)
+        self._by_size = deque(sorted(waiting, key=left)[::-1])
+        self._taken: set[str] = set()
+
+    @property
+    def taken_count(self) -> int:
+        return len(self._taken)
+
+    @property
+    def has_waiting(self) -> bool:
+        return self.taken_count < self.file_count
+
+    def take_first(self) -> FoundFile | None:
+        """Return the next file in the order given; None if none is left."""
+        return self._take(self._first)
+
+    def take_largest(self) -> FoundFile | None:
+        """Return the file with the most bytes left to read; None if none is left."""
+        return self._take(self._by_size)
+
+    def _take(self, files: deque[FoundFile]) -> FoundFile | None:
+        while files:
+            found = files.popleft()
+            if found.relative not in self._taken:
+                self._taken.add(found.relative)
+                return found
+        return None
 
 
 class _Reader(msgspec.Struct):
-    """One process, what it was asked, and what it has said so far."""
+    """One process, its unfinished tasks, and the bytes received so far."""
 
     process: subprocess.Popen[bytes]
     tasks: dict[int, ReadTask] = {}
@@ -56,8 +92,7 @@ class _Reader(msgspec.Struct):
 
     @property
     def output(self) -> int:
-        stream = self.process.stdout
-        return stream.fileno() if stream else -1
+        return self.process.stdout.fileno() if self.process.stdout else -1
 
 
 class ReaderPool:
@@ -70,26 +105,23 @@ class ReaderPool:
 
     @property
     def is_busy(self) -> bool:
-        """Whether an answer is queued or still expected."""
         return bool(self._answers) or any(reader.tasks for reader in self._readers)
 
     @property
     def wants_more(self) -> bool:
-        """Whether a process has little left to read; `submit` needs one that has."""
+        """Whether a process has little left to read, as `submit` requires."""
         return any(reader.wants_more for reader in self._readers)
 
     def submit(self, task: ReadTask) -> None:
         """Send a task to the process with the fewest bytes queued."""
         ready = (reader for reader in self._readers if reader.wants_more)
-        reader = min(ready, key=lambda each: each.queued_bytes)
+        reader = min(ready, key=lambda reader: reader.queued_bytes)
         self._number += 1
         reader.tasks[self._number] = task
         reader.queued_bytes += task.found.size
-        job = ReadJob(self._number, str(task.found.path), task.source, task.before)
         try:
-            stream = reader.process.stdin
-            if stream:
-                stream.write(pack_frame(job))
+            if stream := reader.process.stdin:
+                stream.write(pack_frame((self._number, task)))
                 stream.flush()
         except OSError:
             self._drop_reader(reader)
@@ -106,7 +138,6 @@ class ReaderPool:
             self._poll(READER_TIMEOUT_S)
 
     def close(self) -> None:
-        """End every process."""
         for reader in self._readers:
             _stop_process(reader.process)
         self._readers = []
@@ -118,11 +149,11 @@ class ReaderPool:
         poll = select.poll()
         for output in waiting:
             poll.register(output, select.POLLIN)
-        # A pipe whose process has ended speaks too: it has nothing more to say.
-        speaking = poll.poll(timeout_s * 1000)
-        for output, _ in speaking:
+        # The pipe of a process that has ended is ready, too.
+        ready = poll.poll(timeout_s * 1000)
+        for output, _ in ready:
             self._receive(waiting[output])
-        if timeout_s and not speaking:
+        if timeout_s and not ready:
             for reader in waiting.values():
                 self._drop_reader(reader)
 
@@ -134,21 +165,21 @@ class ReaderPool:
         if not data:
             self._drop_reader(reader)
             return
-        heard = reader.received
-        heard += data
+        received = reader.received
+        received += data
         start = 0
-        while len(heard) - start >= FRAME_LENGTH.size:
-            end = start + FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(heard, start)[0]
-            if len(heard) < end:
+        while len(received) - start >= FRAME_LENGTH.size:
+            end = start + FRAME_LENGTH.size + FRAME_LENGTH.unpack_from(received, start)[0]
+            if len(received) < end:
                 break
             try:
-                self._take_frame(reader, bytes(heard[start + FRAME_LENGTH.size : end]))
+                self._take_frame(reader, bytes(received[start + FRAME_LENGTH.size : end]))
             except (msgspec.DecodeError, KeyError):
-                # No answer to what it was asked: the collector reads its files itself.
+                # Not an answer to its tasks: the collector reads the files itself.
                 self._drop_reader(reader)
                 return
             start = end
-        del heard[:start]
+        del received[:start]
 
     def _take_frame(self, reader: _Reader, frame: bytes) -> None:
         answer = unpack_answer(frame)
@@ -156,18 +187,18 @@ class ReaderPool:
         if answer.is_last:
             del reader.tasks[answer.number]
             reader.queued_bytes -= task.found.size
-        self._answers.append(TaskAnswer(task, answer.reading))
+        self._answers.append((task, answer.block))
 
     def _drop_reader(self, reader: _Reader) -> None:
         """Stop a reader that failed, and return its unanswered tasks with no block."""
         self._readers.remove(reader)
-        self._answers += [TaskAnswer(task, None) for task in reader.tasks.values()]
+        self._answers += [(task, None) for task in reader.tasks.values()]
         _stop_process(reader.process)
 
 
 @contextmanager
 def open_reader_pool(size: int) -> Iterator[ReaderPool]:
-    """Start as many processes as help to read `size` bytes, none where they would not."""
+    """Start as many processes as speed up reading `size` bytes, perhaps none."""
     readers = ReaderPool(_start_readers(size))
     try:
         yield readers
@@ -176,7 +207,7 @@ def open_reader_pool(size: int) -> Iterator[ReaderPool]:
 
 
 def _start_readers(size: int) -> list[_Reader]:
-    # Where several pipes cannot be waited for at once (Windows) the collector reads alone.
+    # Without a way to wait for several pipes at once (Windows) the collector reads alone.
     if size < MIN_POOL_BYTES or not hasattr(select, "poll"):
         return []
     started = []
@@ -207,6 +238,6 @@ def _stop_process(process: subprocess.Popen[bytes]) -> None:
     process.wait()
     for stream in (process.stdin, process.stdout):
         if stream:
-            # What was meant for a process that is no more cannot be written.
+            # Buffered data for a process that has ended cannot be written.
             with suppress(OSError):
                 stream.close()

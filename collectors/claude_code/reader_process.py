@@ -1,4 +1,4 @@
-"""Indexes the next block of a file; run as a process, does so for the collector while that stores.
+"""Indexes the next block of a file; run as a process, does so while the collector stores.
 
 The process gets each file in one frame on its standard input, answers with a frame for each
 block, and ends when its input ends. A frame is its length in four bytes and msgpack.
@@ -15,17 +15,14 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from ...core.store.transcript_records import (
-    SourceFile,
-    TailState,
-    TranscriptRecords,
-)
+from ...core.store.transcript_records import SourceFile, TailState, TranscriptRecords
+from .discover import FoundFile
 from .tail import TailChange, read_tail
 from .transcripts.line_indexer import index_block
 
 
 class IndexedBlock(msgspec.Struct, frozen=True, array_like=True):
-    """What the next block of a file says, and where reading stands after it."""
+    """The records of a file's next block, and how far the file is read with it."""
 
     change: TailChange
     after: TailState
@@ -35,7 +32,7 @@ class IndexedBlock(msgspec.Struct, frozen=True, array_like=True):
 
 
 def index_next_block(path: Path, source: SourceFile, before: TailState) -> IndexedBlock:
-    """Read on from `before`; raises OSError where the file cannot be read."""
+    """Read on from `before`; raises OSError if the file cannot be read."""
     read = read_tail(path, before)
     facts = index_block(source, read.block)
     if read.bad_lines:
@@ -47,74 +44,68 @@ def index_next_block(path: Path, source: SourceFile, before: TailState) -> Index
 FRAME_LENGTH: Final = struct.Struct("<I")
 
 NICENESS: Final = 5
-"""How much nicer than the dashboard: a person's keys come before old transcripts."""
+"""How much nicer than the dashboard: keys come before old transcripts."""
 
 
-class ReadJob(msgspec.Struct, frozen=True, array_like=True):
-    """A file to be read from where it was left."""
+class ReadTask(msgspec.Struct, array_like=True):
+    """A file to read from where reading stopped; `before` follows the answers."""
 
-    number: int
-    path: str
+    found: FoundFile
     source: SourceFile
     before: TailState
 
 
 class ReadAnswer(msgspec.Struct, frozen=True, array_like=True):
-    """What one block of a job's file says; None where somebody else has to look at the file."""
+    """One block of a task's file; None leaves the file to the collector."""
 
     number: int
-    reading: IndexedBlock | None
+    block: IndexedBlock | None
 
     @property
     def is_last(self) -> bool:
-        return self.reading is None or not self.reading.has_more
+        return self.block is None or not self.block.has_more
 
 
 _encode: Final = msgspec.msgpack.Encoder().encode
-_job_decoder: Final = msgspec.msgpack.Decoder(ReadJob)
+_job_decoder: Final = msgspec.msgpack.Decoder(tuple[int, ReadTask])
 _answer_decoder: Final = msgspec.msgpack.Decoder(ReadAnswer)
 
 
-def pack_frame(message: ReadJob | ReadAnswer) -> bytes:
-    """Make a frame of a message."""
+def pack_frame(message: tuple[int, ReadTask] | ReadAnswer) -> bytes:
     data = _encode(message)
     return FRAME_LENGTH.pack(len(data)) + data
 
 
 def unpack_answer(frame: bytes | memoryview) -> ReadAnswer:
-    """Read an answer from a frame without its length."""
+    """Decode an answer from a frame without its length."""
     return _answer_decoder.decode(frame)
 
 
 def serve_jobs(jobs: BinaryIO, answers: BinaryIO) -> None:
-    """Answer every job until there are no more."""
+    """Answer every numbered task until there are no more."""
     while head := jobs.read(FRAME_LENGTH.size):
-        job = _job_decoder.decode(jobs.read(FRAME_LENGTH.unpack(head)[0]))
-        path, before = Path(job.path), job.before
+        number, task = _job_decoder.decode(jobs.read(FRAME_LENGTH.unpack(head)[0]))
         while True:
-            reading = _index_unless_rewritten(path, job.source, before)
-            answer = ReadAnswer(job.number, reading)
+            answer = ReadAnswer(number, _index_unless_rewritten(task))
             answers.write(pack_frame(answer))
             answers.flush()
-            if reading is None or answer.is_last:
+            if answer.block is None or answer.is_last:
                 break
-            before = reading.after
+            task.before = answer.block.after
 
 
-def _index_unless_rewritten(
-    path: Path, source: SourceFile, before: TailState
-) -> IndexedBlock | None:
+def _index_unless_rewritten(task: ReadTask) -> IndexedBlock | None:
     try:
-        reading = index_next_block(path, source, before)
+        block = index_next_block(task.found.path, task.source, task.before)
     except OSError:
-        # The collector meets the same, and tells of it.
+        # The collector meets the same error, and reports it.
         return None
-    return None if reading.change is TailChange.REWRITTEN else reading
+    return None if block.change is TailChange.REWRITTEN else block
 
 
 if __name__ == "__main__":
     if hasattr(os, "nice"):
         os.nice(NICENESS)
-    # It holds no cycles and ends soon: looking for some takes a tenth of its time.
+    # Its objects hold no cycles: searching for them takes a tenth of its time.
     gc.disable()
     serve_jobs(sys.stdin.buffer, sys.stdout.buffer)

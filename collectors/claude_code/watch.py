@@ -15,9 +15,8 @@ from ...core.model.problem import Problem
 from ...core.store.database import explain_error, is_caused_by_corruption, is_transient
 from ...core.store.writer import StoreReplacedError, Writer
 from ..policy_files import PolicyFiles
-from .collector_thread import Collector
+from .collector_thread import Collector, CollectorListener
 from .discover import ClaudeFolder, needs_polling
-from .scan_progress import CollectorListener
 
 if TYPE_CHECKING:
     from watchfiles.main import FileChange

@@ -133,7 +133,7 @@ def test_two_processes_read_what_one_would(
     take = Collector._store_answer
 
     def count(self: Collector, answer: reader_pool.TaskAnswer, batch: Any) -> None:  # noqa: ANN401
-        answered.append(answer.block is not None)
+        answered.append(answer[1] is not None)
         take(self, answer, batch)
 
     monkeypatch.setattr(Collector, "_store_answer", count)
@@ -273,7 +273,7 @@ def test_a_file_that_changes_while_a_process_reads_it(
 
     def count(self: Collector, answer: reader_pool.TaskAnswer, batch: Any) -> None:  # noqa: ANN401
         nonlocal seen
-        if answer.task.found.path == largest:
+        if answer[0].found.path == largest:
             seen += 1
             if seen == moment:
                 happens(largest)

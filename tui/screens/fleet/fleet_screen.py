@@ -35,7 +35,7 @@ from .session_arrangement import ArrangedSessions, SessionArrangement, arrange_s
 from .session_filter import completion_choices
 
 if TYPE_CHECKING:
-    from ....collectors.claude_code.scan_progress import ScanProgress
+    from ....collectors.claude_code.collector_thread import ScanProgress
     from ....core.measure.composition import Composition
     from ....core.model.problem import Problem
 

@@ -27,7 +27,7 @@ from ...ui_state import CycleEnum
 from ..history.receipt_history import MODE_NAMES
 
 if TYPE_CHECKING:
-    from ....collectors.claude_code.scan_progress import ScanProgress
+    from ....collectors.claude_code.collector_thread import ScanProgress
     from ....core.model.problem import Problem
 
 
