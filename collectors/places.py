@@ -17,39 +17,32 @@ if TYPE_CHECKING:
 
 
 def claude_config_dir(environ: Mapping[str, str], home: Path) -> Path:
-    """Name the folder as the client does (reference: claude-code-formats 1.1)."""
+    """Return the client's own folder (reference: claude-code-formats 1.1)."""
     chosen = environ.get("CLAUDE_CONFIG_DIR")
     return Path(chosen).expanduser() if chosen else home / ".claude"
 
 
-USER_POLICY_NAME = "config.toml"
-
-
 def user_policy_path() -> Path:
-    """Name the user's file (requirements 002-108: XDG, and what other systems have for it)."""
+    """Return the user's file (requirements 002-108: XDG, or its equivalent)."""
     from platformdirs import user_config_path
 
-    return user_config_path("ctxtop") / USER_POLICY_NAME
-
-
-TRUST_FILE_NAME = "trusted-projects.json"
+    return user_config_path("ctxtop") / "config.toml"
 
 
 def trust_file_path() -> Path:
-    """Name the file that remembers which projects' policy files the user trusts."""
+    """Return the file that remembers which projects' policy files the user trusts."""
     from platformdirs import user_state_path
 
-    return user_state_path("ctxtop") / TRUST_FILE_NAME
+    return user_state_path("ctxtop") / "trusted-projects.json"
 
 
 class PolicySources(msgspec.Struct, frozen=True):
-    """The places of one run beside the projects' own files."""
+    """Where one run reads its policy, besides the projects' own files."""
 
-    command_line: tuple[tuple[str, str], ...] = ()
-    """Keys and values, in the order in which they stood."""
+    command_line: tuple[tuple[str, str], ...] = ()  # keys and values, in order
     environ: Mapping[str, str] = {}
     user_file: Path | None = None
-    trust_file: Path | None = None  # what the person trusts; None trusts no project
+    trust_file: Path | None = None  # what the user trusts; None trusts no project
 
 
 CONFIG_VARIABLE: Final = "CTXTOP_CONFIG_DIR"
@@ -57,25 +50,23 @@ STORE_VARIABLE: Final = "CTXTOP_DB"
 
 
 class PlaceError(Exception):
-    """A place that cannot be used; the message says what, where and what to do."""
+    """A place that cannot be used; the message says what is wrong, where, and what to do."""
 
 
 class Places(msgspec.Struct, frozen=True):
-    """What one run of ctxtop reads, and where it keeps what it read."""
+    """What one run of ctxtop reads, and where it stores that."""
 
     config_dir: Path
     store: Path
-    is_explicit: bool  # a person named the folder for this run; else it is the client's default
+    is_explicit: bool  # the user named the folder for this run; else it is the client's default
     policy: PolicySources = PolicySources()
 
     @property
     def exists(self) -> bool:
-        """Claude Code's folder is there."""
         return self.config_dir.is_dir()
 
     @property
     def folder(self) -> ClaudeFolder:
-        """The folder with its links resolved."""
         from .claude_code.discover import ClaudeFolder  # with msgspec, after the first frame
 
         return ClaudeFolder(self.config_dir.resolve())
@@ -86,9 +77,7 @@ def find_places(
 ) -> Places:
     """Resolve the options, then the environment, then the defaults.
 
-    `policy` is what the command line says of it.
-
-    Raises PlaceError where a named folder is not one.
+    `policy` holds the command line's keys and values. Raises PlaceError if a path is unusable.
     """
     named = config or _path_variable(CONFIG_VARIABLE)
     chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
@@ -104,8 +93,8 @@ def find_places(
 
 
 def default_store(config: Path) -> Path:
-    """Name the store of one Claude Code folder: two folders never share one."""
-    # The plugin's answers load this module, and seldom come here.
+    """Return the store of one Claude Code folder: two folders never share one."""
+    # The plugin's answers load this module, and seldom call this.
     import hashlib
 
     from platformdirs import user_state_path

@@ -55,7 +55,7 @@ def open_session(
     policy: Policy,
     automatic_reason: str | None = None,
 ) -> SessionAccess:
-    """Open a session for an action; `automatic_reason` is recorded where nobody was asked."""
+    """Open a session for an action; `automatic_reason` is recorded if no user asked for it."""
     target = session_target(folder, store, session, automatic_reason)
     return SessionAccess(
         session, policy, store, target, _Client(folder, store, session, automatic_reason)
@@ -63,7 +63,7 @@ def open_session(
 
 
 def open_session_at(places: Places, session: Session) -> SessionAccess:
-    """Open a session for an action, under the policy that its files hold now."""
+    """Open a session for an action, under its current policy."""
     files = PolicyFiles(places.policy)
     root = session.project_root
     files.refresh([root] if root else [])
@@ -74,7 +74,7 @@ def open_session_at(places: Places, session: Session) -> SessionAccess:
 def session_target(
     folder: ClaudeFolder, store: Path, session: Session, automatic_reason: str | None = None
 ) -> CompactionTarget:
-    """Return what a plan for a session changes."""
+    """Return a session as the target of a compaction plan."""
     return compaction_target(
         folder,
         store,
@@ -104,9 +104,8 @@ class _Client(msgspec.Struct, frozen=True):
     def compact(self, via: Via, instructions: str) -> ClientCompactResult:
         from .client_compact import client_compaction
 
-        wrong = instruction_problem(instructions)
-        if wrong:
-            raise NotCompactedError(CompactFailure.NOTHING, wrong)
+        if problem := instruction_problem(instructions):
+            raise NotCompactedError(CompactFailure.NOTHING, problem)
         return client_compaction.ask_to_compact(self._target(), via, instructions)
 
     def compact_closed(self) -> ClientCompactResult:
@@ -141,14 +140,14 @@ class _Client(msgspec.Struct, frozen=True):
 
 
 def resume_folder(session: Session) -> str | None:
-    """Return the folder in which the client finds a session again; None where nobody knows.
+    """Return the folder in which the client finds a session again; None if it is unknown.
 
-    The client keeps a transcript under the name of the folder that the session works in: a
-    worktree, or where /cd went. Once that is gone, the session resumes where it began (seen with
-    2.1.329: "the worktree … no longer exists; continuing in the current directory").
+    The client names a transcript's folder after the session's working folder: a worktree, or
+    where /cd went. Once that is gone, the session resumes where it began (seen with 2.1.329:
+    "the worktree … no longer exists; continuing in the current directory").
     """
-    named = session.path.partition("/")[0]
-    works_in = find_launch_folder(session.cwd, named) if session.cwd else None
+    project = session.path.partition("/")[0]
+    works_in = find_launch_folder(session.cwd, project) if session.cwd else None
     folders = [folder for folder in (works_in, session.project_root, session.cwd) if folder]
     return next((folder for folder in folders if Path(folder).is_dir()), next(iter(folders), None))
 
@@ -157,7 +156,7 @@ def run_folder(session: Session) -> str | None:
     """Return the folder in which ctxtop may start the client for a session, if it is trusted.
 
     That is where the session began, or a worktree of the same repository that it moved into: the
-    client finds it only there. None where nobody knows where it began.
+    client finds it only there. None if it is unknown where the session began.
     """
     began, resumed = session.project_root, resume_folder(session)
     if began is None or resumed is None or resumed == began:
@@ -176,19 +175,16 @@ def compaction_target(
     *,
     automatic: str | None = None,
 ) -> CompactionTarget:
-    """Return a transcript's target; `automatic` says why nobody was asked."""
+    """Return a transcript as a target; `automatic` is why it is compacted without a user."""
 
-    def held_by(asked: str) -> str | None:
-        live = (
-            each
-            for each in read_session_registry(folder).clients
-            if each.session_id == asked.lower()
-        )
-        return next((f"process {each.pid}" for each in live), None)
+    def find_holder(name: str) -> str | None:
+        clients = read_session_registry(folder).clients
+        pids = (client.pid for client in clients if client.session_id == name.lower())
+        return next((f"process {pid}" for pid in pids), None)
 
-    def is_closed(asked: str) -> bool:
-        path = transcript.with_name(f"{asked}.jsonl")
-        return read_session_registry(folder).is_closed(asked.lower(), last_version(path))
+    def is_closed(name: str) -> bool:
+        path = transcript.with_name(f"{name}.jsonl")
+        return read_session_registry(folder).is_closed(name.lower(), last_version(path))
 
     return CompactionTarget(
         session_id=session_id,
@@ -196,16 +192,16 @@ def compaction_target(
         cwd=cwd,
         state_folder=state_folder(store),
         read_entries=read_entries,
-        find_holder=held_by,
+        find_holder=find_holder,
         is_known_closed=is_closed,
         automatic_reason=automatic,
     )
 
 
 def claim_run(store: Path, session_id: str) -> None:
-    """Note a run before it begins; raises ClientRunError where there were too many within an hour.
+    """Record a run before it begins; raises ClientRunError after too many within an hour.
 
-    A run that cannot be noted is none that may begin.
+    A run that cannot be recorded must not begin.
     """
     try:
         with closing(Writer(store)) as writer:
@@ -220,10 +216,10 @@ TURN_TIMEOUT_S: Final = 600.0  # a turn may run tools; one that takes longer is 
 
 
 class RunLocation(msgspec.Struct, frozen=True):
-    """Where the client is run for a session, and where that is noted."""
+    """Where the client is run for a session, and where that is recorded."""
 
     project_root: str | None  # where the session began
-    config_dir: Path | None  # none where it is the client's own default
+    config_dir: Path | None  # None for the client's default
     store: Path
 
 
@@ -234,13 +230,13 @@ def resume_fork(
     retry: RecoveryRetry,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ResumeResult:
-    """Send a prompt to the fork, again after a while where it was not answered (002-98).
+    """Send a prompt to the fork, and again after a delay if it was not answered (002-98).
 
-    However many attempts the policy allows, no more are made than `claim_run` does.
+    `claim_run` limits the attempts, however many the policy allows.
     """
-    found = ResumeResult(prompt, answered=False, output="", attempts=0)
+    result = ResumeResult(prompt, answered=False, output="", attempts=0)
     if receipt.new_session_id is None:
-        return replace(found, output="there is no fork")
+        return replace(result, output="there is no fork")
     try:
         prepared = prepare_run(location.project_root, location.config_dir)
         for attempt in range(retry.max_attempts):
@@ -248,7 +244,7 @@ def resume_fork(
             claim_run(location.store, receipt.session_id)
             size = Path(receipt.target).stat().st_size
             ran = prepared.run(prompt, receipt.new_session_id, TURN_TIMEOUT_S)
-            found = ResumeResult(
+            result = ResumeResult(
                 prompt,
                 answered=_is_answered(Path(receipt.target), size),
                 output=ran.output,
@@ -256,14 +252,14 @@ def resume_fork(
                 command=ran.command,
                 folder=ran.folder,
             )
-            if found.answered:
+            if result.answered:
                 break
     except ClientRunError as error:
-        return replace(found, output=str(error))
-    return found
+        return replace(result, output=str(error))
+    return result
 
 
 def _is_answered(transcript: Path, size: int) -> bool:
-    new = (each for each in read_entries(transcript) if each.offset >= size)
-    answers = [each for each in new if each.role is Role.ASSISTANT]
+    entries = read_entries(transcript)
+    answers = [each for each in entries if each.offset >= size and each.role is Role.ASSISTANT]
     return bool(answers) and not answers[-1].hidden

@@ -1,51 +1,66 @@
-"""Bringing the store up to date, and making a damaged one again."""
+"""Keeps the store up to date, with one scan or continuously, and rebuilds a damaged one."""
 
 from __future__ import annotations
 
+import math
 import sqlite3
-from collections.abc import Callable
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Event
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ..core.model.problem import Problem
-from ..core.store.database import StoreError, explain_error, is_caused_by_corruption, move_aside
-from ..core.store.writer import OtherFolderError, Writer
-from .claude_code.collector_thread import Collector, ScanProgress, StoredChange
+from ..core.store.database import (
+    StoreError,
+    explain_error,
+    is_caused_by_corruption,
+    is_transient,
+    move_aside,
+)
+from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
+from .claude_code.collector_thread import (
+    Collector,
+    CollectorListener,
+    ScanProgress,
+    StoredChange,
+)
+from .claude_code.discover import ClaudeFolder, needs_polling
 from .places import PlaceError, Places
 from .policy_files import PolicyFiles
 
+if TYPE_CHECKING:
+    from watchfiles.main import FileChange
+
 
 class ScanOutcome(msgspec.Struct):
-    """What one scan met; it is the collector's listener."""
+    """The problems and notices of one scan, which it hears as the collector's listener."""
 
     problems: list[Problem] = []
     notices: list[str] = []
 
-    def on_progress(self, progress: ScanProgress) -> None:
-        """Nothing: a command is silent until it is done."""
+    def on_progress(self, progress: ScanProgress) -> None: ...
 
-    def on_change(self, change: StoredChange) -> None:
-        """Nothing: the command reads when all is stored."""
+    def on_change(self, change: StoredChange) -> None: ...
 
-    def on_scan_finished(self) -> None:
-        """Nothing: scan() returns."""
+    def on_scan_finished(self) -> None: ...
+
+    def on_resolved(self, where: str) -> None: ...
 
     def on_problem(self, problem: Problem) -> None:
-        """Keep it for the end."""
         self.problems.append(problem)
 
     def on_notice(self, notice: Problem) -> None:
-        """Keep it for the end."""
         self.notices.append(str(notice))
-
-    def on_resolved(self, where: str) -> None:
-        """Nothing: what has ended is not told."""
 
 
 def rebuild_store(places: Places, damage: str) -> str:
-    """Move a damaged store aside, read everything anew, and say so in one sentence.
+    """Move a damaged store aside, scan everything again, and describe that in one sentence.
 
-    Raises StoreError or PlaceError where the new one cannot be made.
+    Raises StoreError or PlaceError if the new store cannot be made.
     """
     aside = move_aside(places.store)
     if places.exists:
@@ -54,9 +69,9 @@ def rebuild_store(places: Places, damage: str) -> str:
 
 
 def open_writer(places: Places) -> tuple[Writer, list[str]]:
-    """Open the store of these places for writing; the notices say what was set aside.
+    """Open the store of these places for writing; the notices name what was moved aside.
 
-    Raises StoreError, or PlaceError where the store is another folder's.
+    Raises StoreError, or PlaceError if the store is another folder's.
     """
     writer = Writer(places.store)
     try:
@@ -72,9 +87,9 @@ def open_writer(places: Places) -> tuple[Writer, list[str]]:
 def update_store(
     places: Places, scan: Callable[[Collector], object] = Collector.scan
 ) -> ScanOutcome:
-    """Scan once, or look in another way.
+    """Scan once, with the given method of the collector.
 
-    Raises PlaceError where there is nothing to scan, StoreError where it fails.
+    Raises PlaceError if there is nothing to scan, StoreError if the store fails.
     """
     if not places.exists:
         raise PlaceError(
@@ -84,7 +99,7 @@ def update_store(
     outcome = ScanOutcome()
     writer, notices = open_writer(places)
     outcome.notices += notices
-    # What a command's own words change is for its eyes, not for the log that all share.
+    # A command's own options change what it shows, not the log that all share.
     files = PolicyFiles(msgspec.structs.replace(places.policy, command_line=()))
     try:
         try:
@@ -96,8 +111,211 @@ def update_store(
             writer.claim_folder(places.folder.root)
             scan(Collector(places.folder, writer, outcome, files))
     except sqlite3.Error as error:
-        what, remedy = explain_error(error)
-        raise StoreError(f"store {places.store}: {what}; {remedy}") from error
+        what, fix = explain_error(error)
+        raise StoreError(f"store {places.store}: {what}; {fix}") from error
     finally:
         writer.close()
     return outcome
+
+
+DEBOUNCE_MS: Final = 200  # the longest that changes are collected while more keep coming
+QUIET_MS: Final = 30
+"""A pause this long ends the collecting; the watcher wakes that often, also without changes."""
+
+TICK_MS: Final = 500  # without changes the watcher returns this often, for periodic checks
+POLL_MS: Final = 300
+"""Where the system does not report changes, every file is checked this often."""
+
+RECONCILE_S: Final = 10.0
+"""Between two scans of the whole tree: the system reports the first file of a new nested folder
+only half of the time (reference: exemplars 3.1)."""
+
+SIDECARS_S: Final = 2.0
+"""Between two reads of the registry and the logs: a process that dies removes nothing."""
+
+RETRY_S: Final = 2.0  # between two tries while the store is locked or the disk is full
+CALIBRATE_AFTER_S: Final = 10.0
+"""After the first scan: until then the user looks at the screen for the first time."""
+
+LONG_AGO: Final = -math.inf  # before any time of a monotonic clock
+
+
+def scan_and_watch(
+    folder: ClaudeFolder,
+    writer: Writer,
+    listener: CollectorListener,
+    stop: Event,
+    policy_files: PolicyFiles | None = None,
+    automation_allowed: Event | None = None,
+) -> None:
+    """Scan, then follow changes until `stop` is set; retry after a passing problem.
+
+    Sessions are compacted and recovered automatically only while `automation_allowed` is set.
+    Raises sqlite3.Error if the store stays unusable.
+    """
+    place = str(writer.path)
+    is_waiting = False
+    while not stop.is_set():
+        try:
+            watch = _FolderWatch(
+                Collector(folder, writer, listener, policy_files), stop, automation_allowed
+            )
+            watch.scan()
+            watch.run_jobs()
+            if is_waiting:
+                is_waiting = False
+                listener.on_resolved(place)
+            writer.reduce_cache()
+            watch.run()
+        except StoreReplacedError:
+            writer.reopen()
+            writer.claim_folder(folder.root)
+        except Exception as error:
+            if is_caused_by_corruption(error, writer.path):
+                listener.on_notice(Problem("store", writer.rebuild(), "nothing is lost"))
+                writer.claim_folder(folder.root)
+            elif isinstance(error, sqlite3.Error) and is_transient(error):
+                what, fix = explain_error(error)
+                is_waiting = True
+                listener.on_problem(Problem(place, what, f"{fix}; ctxtop tries again"))
+                stop.wait(RETRY_S)
+            else:
+                raise
+
+
+class _FolderWatch:
+    """Follows the changes of one folder with one collector."""
+
+    def __init__(
+        self, collector: Collector, stop: Event, automation_allowed: Event | None = None
+    ) -> None:
+        self.collector: Final = collector
+        self.folder: Final = collector.folder
+        self.stop: Final = stop
+        self.automation_allowed: Final = automation_allowed
+        self.began: Final = time.monotonic()
+        self.polling = needs_polling(self.folder.projects)
+        self.scanned_at = LONG_AGO
+        self.sidecars_at = LONG_AGO
+
+    def run(self) -> None:
+        while not self.stop.is_set():
+            places = self._watched_folders()
+            if places:
+                self._follow(places)
+            else:
+                self.stop.wait(TICK_MS / 1000)
+                self.scan()
+
+    def scan(self) -> None:
+        self.collector.scan()
+        self.scanned_at = self.sidecars_at = time.monotonic()
+
+    def run_jobs(self) -> None:
+        self.collector.post_scan_jobs.count_tokens()
+        self.collector.post_scan_jobs.report_compactions()
+        self.collector.post_scan_jobs.measure_saves()
+
+    def _watched_folders(self) -> dict[Path, int]:
+        """Return the folders that exist, with their inodes: a new folder must be watched anew."""
+        places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
+        return {path: inode for path in places if (inode := _folder_inode(path)) is not None}
+
+    def _follow(self, places: dict[Path, int]) -> None:
+        # The first check finds changes between the scan and the watcher's start.
+        self.scanned_at = LONG_AGO
+        try:
+            for changes in self._changes(places):
+                self._index_changes(changes)
+                self._run_periodic_checks()
+                self.run_jobs()
+                if self.automation_allowed is not None and self.automation_allowed.is_set():
+                    self.collector.post_scan_jobs.run_automation()
+                if time.monotonic() - self.began >= CALIBRATE_AFTER_S:
+                    self.collector.post_scan_jobs.calibrate()
+                if self._watched_folders() != places:
+                    return
+        except FileNotFoundError:
+            # A folder was removed while the watcher started.
+            return
+        except (OSError, RuntimeError) as error:
+            place = str(self.folder.projects)
+            if self.polling:
+                what = f"cannot be polled ({error})"
+                self.collector.report(Problem(place, what, "ctxtop looks again by itself"))
+                self.stop.wait(RETRY_S)
+                self.scan()
+                return
+            self.polling = True
+            self.collector.report(
+                Problem(
+                    place,
+                    f"the system does not tell of changes ({error})",
+                    "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once",
+                )
+            )
+
+    def _changes(self, places: dict[Path, int]) -> Iterator[set[FileChange]]:
+        from watchfiles import watch  # takes 60 ms, after the first paint
+
+        return watch(
+            *places,
+            watch_filter=None,
+            debounce=DEBOUNCE_MS,
+            step=QUIET_MS,
+            stop_event=self.stop,
+            rust_timeout=TICK_MS,
+            yield_on_timeout=True,
+            raise_interrupt=False,
+            # None leaves the choice to watchfiles, which polls on WSL.
+            force_polling=True if self.polling else None,
+            poll_delay_ms=POLL_MS,
+            ignore_permission_denied=True,
+        )
+
+    def _index_changes(self, changes: set[FileChange]) -> None:
+        grown: set[Path] = set()
+        unknown: set[Path] = set()  # folders
+        for _, name in changes:
+            path = Path(name)
+            if not path.is_relative_to(self.folder.projects):
+                self.sidecars_at = LONG_AGO
+            elif self.collector.is_known(self.folder.relative(path)):
+                grown.add(path)
+            elif _is_folder(path):
+                unknown.add(path)
+            else:
+                unknown.add(path.parent)
+        if grown:
+            self.collector.index_paths(grown)
+        for path in sorted(unknown):
+            is_inside_another = not unknown.isdisjoint(path.parents)
+            if not is_inside_another and path.is_relative_to(self.folder.projects):
+                self.collector.scan_below(path)
+
+    def _run_periodic_checks(self) -> None:
+        self.collector.writer.check_usable()
+        self.collector.index_unterminated()
+        now = time.monotonic()
+        if now - self.scanned_at >= RECONCILE_S:
+            self.scan()
+        elif now - self.sidecars_at >= SIDECARS_S:
+            self.collector.read_sidecars()
+            self.collector.read_config()
+            self.sidecars_at = now
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:
+        # Before Python 3.14 an inaccessible folder raises.
+        return False
+
+
+def _folder_inode(path: Path) -> int | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino if stat.S_ISDIR(status.st_mode) else None

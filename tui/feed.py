@@ -178,10 +178,9 @@ class Feed:
         # All that is heavy to import comes here, after the first paint.
         import sqlite3
 
-        from ..collectors.claude_code.watch import scan_and_watch
         from ..collectors.places import PlaceError
         from ..collectors.policy_files import PolicyFiles
-        from ..collectors.store_update import open_writer
+        from ..collectors.store_update import open_writer, scan_and_watch
         from ..core.model.problem import Problem
         from ..core.store.database import StoreError, explain_error
 

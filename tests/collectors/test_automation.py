@@ -14,11 +14,11 @@ import psutil
 import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.post_scan_jobs import make_automation
-from ctxtop.collectors.claude_code.watch import scan_and_watch
 from ctxtop.collectors.client_compact import client_compaction as ask_module
 from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.collectors.policy_files import PolicyFiles
 from ctxtop.collectors.session_target import compaction_target
+from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.actions import automatic_actions, session_compaction
 from ctxtop.core.actions.automatic_actions import ActionResult, AutomaticAction
 from ctxtop.core.actions.automation import (

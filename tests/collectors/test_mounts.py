@@ -7,7 +7,8 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code import discover, watch
+from ctxtop.collectors import store_update
+from ctxtop.collectors.claude_code import discover
 from ctxtop.collectors.claude_code.discover import file_system_type, needs_polling
 
 if TYPE_CHECKING:
@@ -67,9 +68,11 @@ def test_without_a_table_nothing_is_known(tmp_path: Path, monkeypatch: pytest.Mo
 def test_a_silent_folder_is_polled(
     collector: Collector, monkeypatch: pytest.MonkeyPatch, *, silent: bool
 ) -> None:
-    monkeypatch.setattr(watch, "needs_polling", lambda place: silent and place.name == "projects")
+    monkeypatch.setattr(
+        store_update, "needs_polling", lambda place: silent and place.name == "projects"
+    )
 
-    assert watch._FolderWatch(collector, Event()).polling is silent
+    assert store_update._FolderWatch(collector, Event()).polling is silent
 
 
 def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
@@ -82,9 +85,9 @@ def test_a_mount_that_fails_while_it_is_polled_is_looked_at_again(
             stop.set()
         raise OSError(116, "Stale file handle")
 
-    monkeypatch.setattr(watch, "RETRY_S", 0.01)
-    monkeypatch.setattr(watch, "needs_polling", lambda _: True)
-    watching = watch._FolderWatch(collector, stop)
+    monkeypatch.setattr(store_update, "RETRY_S", 0.01)
+    monkeypatch.setattr(store_update, "needs_polling", lambda _: True)
+    watching = store_update._FolderWatch(collector, stop)
     monkeypatch.setattr(watching, "_changes", fail)
     watching.run()
 

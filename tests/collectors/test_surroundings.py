@@ -10,10 +10,11 @@ from threading import Event
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.collectors.claude_code import watch
+from ctxtop.collectors import store_update
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.config import config_files
 from ctxtop.collectors.claude_code.config.config_reader import ClientConfigReader
+from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.model.problem import ProblemReporter
 from ctxtop.core.store.config_records import ConfigScope
 
@@ -305,11 +306,11 @@ def test_the_watcher_keeps_up_with_them(
     store: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watch, "SIDECARS_S", 0.0)
+    monkeypatch.setattr(store_update, "SIDECARS_S", 0.0)
     stop, seen = Event(), list[bool]()
 
-    def told(self: Collector) -> None:
-        looked(self)
+    def told(self: Collector, *budget_s: float) -> None:
+        looked(self, *budget_s)
         seen.append(bool(settings_of(store)))
         put(claude.root / "settings.json", {"model": "opus"})
         if seen[-1]:
@@ -317,7 +318,7 @@ def test_the_watcher_keeps_up_with_them(
 
     looked = Collector.read_config
     monkeypatch.setattr(Collector, "read_config", told)
-    monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
-    watch.scan_and_watch(claude, writer, recorder, stop)
+    monkeypatch.setattr(store_update, "RECONCILE_S", 3600.0)
+    scan_and_watch(claude, writer, recorder, stop)
 
     assert seen == [False, True]

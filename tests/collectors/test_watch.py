@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import watchfiles
-from ctxtop.collectors.claude_code import watch
+from ctxtop.collectors import store_update
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
-from ctxtop.collectors.claude_code.watch import scan_and_watch
+from ctxtop.collectors.store_update import scan_and_watch
 from ctxtop.core.store import database
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.transcript_records import LogKind
@@ -91,17 +91,17 @@ def watching(claude: ClaudeFolder, store: Path, recorder: Recorder) -> Iterator[
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look again soon, and wait little for a lock."""
-    monkeypatch.setattr(watch, "RETRY_S", 0.1)
-    monkeypatch.setattr(watch, "RECONCILE_S", 1.0)
-    monkeypatch.setattr(watch, "TICK_MS", 100)
+    monkeypatch.setattr(store_update, "RETRY_S", 0.1)
+    monkeypatch.setattr(store_update, "RECONCILE_S", 1.0)
+    monkeypatch.setattr(store_update, "TICK_MS", 100)
     monkeypatch.setattr(database, "BUSY_TIMEOUT_S", 0.1)
 
 
 @pytest.fixture
 def never_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave only what the system tells of."""
-    monkeypatch.setattr(watch, "SIDECARS_S", 3600.0)
-    monkeypatch.setattr(watch, "RECONCILE_S", 3600.0)
+    monkeypatch.setattr(store_update, "SIDECARS_S", 3600.0)
+    monkeypatch.setattr(store_update, "RECONCILE_S", 3600.0)
 
 
 _probes = count()

@@ -65,7 +65,7 @@ async def test_a_store_that_another_program_holds(
     untold: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ctxtop.core.store.database.BUSY_TIMEOUT_S", 0.05)
-    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RETRY_S", 0.05)
+    monkeypatch.setattr("ctxtop.collectors.store_update.RETRY_S", 0.05)
     async with opened(untold, ROOMY) as it:
         with sqlite3.connect(untold.places.store, isolation_level=None) as other:
             other.execute("BEGIN IMMEDIATE")
@@ -90,7 +90,7 @@ async def test_leaving_while_another_program_holds_the_store(untold: Stage) -> N
 
 
 async def test_a_full_disk_is_waited_for(untold: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RETRY_S", 0.05)
+    monkeypatch.setattr("ctxtop.collectors.store_update.RETRY_S", 0.05)
     real = Writer.append
 
     def full(*_: Any) -> None:  # noqa: ANN401 -- whatever append takes
@@ -188,7 +188,7 @@ async def test_a_folder_that_cannot_be_read(untold: Stage, monkeypatch: pytest.M
         return real(path)
 
     monkeypatch.setattr(os, "scandir", scandir)
-    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RECONCILE_S", 0.2)
+    monkeypatch.setattr("ctxtop.collectors.store_update.RECONCILE_S", 0.2)
     async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)", "check its permissions")
         assert 0 < len(it.titles()) < 19
@@ -210,7 +210,7 @@ async def test_a_transcript_that_cannot_be_read(
         return real(path, *more, **named)
 
     monkeypatch.setattr(os, "open", opener)
-    monkeypatch.setattr("ctxtop.collectors.claude_code.watch.RECONCILE_S", 0.2)
+    monkeypatch.setattr("ctxtop.collectors.store_update.RECONCILE_S", 0.2)
     async with opened(untold, ROOMY) as it:
         await is_told(it, "cannot be read (Permission denied)")
         # The registry alone tells of it.

@@ -1,28 +1,26 @@
-"""What a summary replaced, what a compaction lost, and which results the client cleared."""
+"""Summaries that ctxtop wrote, what a summary replaced, and which results the client cleared."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec.structs import replace
 
-from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES
+from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES, Operation, Severity
+from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
+from ....core.compaction.rewritten_lines import decode_appended_lines
 from ....core.measure.compaction_report import (
     ClearedMessage,
     RetainedAndLost,
     find_retained_and_lost,
 )
+from ....core.measure.tokens import estimate_tokens
 from ....core.store.queries import context_queries
-from ....core.store.queries.context_queries import find_transcript
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
-from ....core.summaries.summary_comparison import (
-    ReplacedContent,
-    compare_agent_result,
-    compare_boundary_summary,
-    compare_plan_summary,
-)
+from ....core.summaries import summary_comparison
+from ....core.summaries.summary_comparison import ReplacedContent
 from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
 from ....core.transcript.conversation import (
     CLEARED_RESULT_TEXT,
@@ -38,20 +36,22 @@ from ....core.transcript.line_decoder import (
     UnexpectedShapeError,
     decode_blocks,
     decode_line,
+    decode_string,
 )
 from ....core.transcript.raw_lines import LINE_PADDING
-from ....core.transcript.sanitize import sanitize_text
+from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
 if TYPE_CHECKING:
     import sqlite3
 
 
-PROGRESS_LINES: Final = 2_000  # lines after which is told how far the reading has come
-BOUNDARY_KIND: Final = "boundary"
+PROGRESS_LINES: Final = 2_000  # lines between two reports of how much is read
+
+ReportProgress = Callable[[str], None]
 
 
 class NotReadableError(Exception):
-    """Nothing can be said of what a summary stands for; the message says why."""
+    """It is unknown what a summary replaced; the message says why."""
 
 
 def read_replaced(
@@ -59,26 +59,31 @@ def read_replaced(
     projects: Path,
     row: SummaryRow,
     plans: Sequence[PlanSummary],
-    report_progress: Callable[[str], None] = lambda _: None,
+    report_progress: ReportProgress = lambda _: None,
 ) -> ReplacedContent:
-    """Read what a summary stands for from its transcript, and report how far the reading is.
+    """Read what a summary replaced from its transcript, and report the progress.
 
-    Raises NotReadableError where there is no transcript, or none that can be read.
+    Raises NotReadableError if the transcript is missing or cannot be read.
     """
     if row.kind == PLAN_KIND:
-        found = _replaced_by_plan(row, plans, report_progress)
-    elif row.kind == BOUNDARY_KIND:
-        found = _replaced_by_boundary(db, projects, row, report_progress)
+        replaced = _replaced_by_plan(row, plans, report_progress)
+    elif row.kind == "boundary":
+        replaced = _replaced_by_boundary(db, projects, row, report_progress)
     else:
-        found = _replaced_by_result(db, projects, row, report_progress)
-    return _sanitized(found)
+        place = context_queries.find_transcript(db, row.session_id, row.agent_id)
+        if row.agent_id is None or place is None:
+            raise NotReadableError(
+                "this agent has no transcript of its own: nothing says what it read"
+            )
+        entries = _read_entries(projects / place[1], report_progress)
+        report_progress("looking for what the result keeps …")
+        replaced = summary_comparison.compare_agent_result(entries, row.text)
+    return _sanitized(replaced)
 
 
 def _replaced_by_plan(
-    row: SummaryRow, plans: Sequence[PlanSummary], report_progress: Callable[[str], None]
+    row: SummaryRow, plans: Sequence[PlanSummary], report_progress: ReportProgress
 ) -> ReplacedContent:
-    from pathlib import Path
-
     if row.summary_id > 0:
         raise NotReadableError("a plan that was made in plan mode replaces nothing: it is new")
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
@@ -86,11 +91,12 @@ def _replaced_by_plan(
         raise NotReadableError("its receipt is gone: nothing says what it was made of")
     entries = _read_entries(Path(plan.transcript), report_progress, plan.base_bytes)
     report_progress("looking for what the text keeps …")
-    return compare_plan_summary([*without_sidechains(entries)], plan.kept_uuids, row.text)
+    own = [*without_sidechains(entries)]
+    return summary_comparison.compare_plan_summary(own, plan.kept_uuids, row.text)
 
 
 def _replaced_by_boundary(
-    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
+    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: ReportProgress
 ) -> ReplacedContent:
     place = context_queries.summary_location(db, row.summary_id)
     if place is None:
@@ -99,25 +105,14 @@ def _replaced_by_boundary(
     entries = _read_entries(projects / path, report_progress, offset)
     report_progress("looking for what the summary keeps …")
     own = [*without_sidechains(entries)] if kind == "session" else entries
-    found = compare_boundary_summary(own, offset, row.text)
-    if found is None:
+    replaced = summary_comparison.compare_boundary_summary(own, offset, row.text)
+    if replaced is None:
         raise NotReadableError("no boundary stands before it in its transcript")
-    return found
-
-
-def _replaced_by_result(
-    db: sqlite3.Connection, projects: Path, row: SummaryRow, report_progress: Callable[[str], None]
-) -> ReplacedContent:
-    place = context_queries.find_transcript(db, row.session_id, row.agent_id)
-    if row.agent_id is None or place is None:
-        raise NotReadableError("this agent has no transcript of its own: nothing says what it read")
-    entries = _read_entries(projects / place[1], report_progress)
-    report_progress("looking for what the result keeps …")
-    return compare_agent_result(entries, row.text)
+    return replaced
 
 
 def _read_entries(
-    path: Path, report_progress: Callable[[str], None], until: int | None = None
+    path: Path, report_progress: ReportProgress, until: int | None = None
 ) -> list[Entry]:
     try:
         size = path.stat().st_size
@@ -138,19 +133,19 @@ def _read_entries(
     return entries
 
 
-def _sanitized(found: ReplacedContent) -> ReplacedContent:
+def _sanitized(replaced: ReplacedContent) -> ReplacedContent:
     """Strip terminal control characters from every text."""
     turns = tuple(
         turn
         if (text := sanitize_text(turn.text)) == turn.text
-        # Its passages are places of the text as it was.
+        # Quoted passages are positions in the original text.
         else replace(turn, text=text, quoted=())
-        for turn in found.turns
+        for turn in replaced.turns
     )
-    things = tuple(replace(thing, text=sanitize_text(thing.text)) for thing in found.things)
+    things = tuple(replace(thing, text=sanitize_text(thing.text)) for thing in replaced.things)
     changed: dict[str, Any] = {"turns": turns, "things": things}
-    last = found.last_words
-    return replace(found, last_words=last and sanitize_text(last), **changed)
+    last = replaced.last_words
+    return replace(replaced, last_words=last and sanitize_text(last), **changed)
 
 
 _BLOB_START: Final = b'{"type":"api-request-blob"'
@@ -158,10 +153,10 @@ _CLEARED_BYTES: Final = CLEARED_RESULT_TEXT.encode()
 
 
 def read_cleared_messages(path: Path) -> list[ClearedMessage]:
-    """Find the messages of requests whose tool results were cleared, in the file's order.
+    """List the messages of requests whose tool results were cleared, in the file's order.
 
-    Client 2.1.329 writes a message that was changed for a request as `api-request-blob`.
-    Raises OSError where the file cannot be read.
+    Client 2.1.329 writes a message that it changed for a request as `api-request-blob`.
+    Raises OSError if the file cannot be read.
     """
     found = []
     for offset, _, data in iter_lines(path):
@@ -182,13 +177,103 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
 def read_retained_and_lost(
     db: sqlite3.Connection, projects: Path, row: CompactionRow
 ) -> RetainedAndLost | None:
-    """Divide what stood before a compaction; None where the transcript holds it no more.
+    """Divide what was in context before a compaction; None if it is no longer in the transcript.
 
-    Raises OSError where the transcript cannot be read.
+    Raises OSError if the transcript cannot be read.
     """
-    found = find_transcript(db, row.session_id, row.agent_id)
-    if found is None:
+    place = context_queries.find_transcript(db, row.session_id, row.agent_id)
+    if place is None:
         return None
-    entries = iter_entries(projects / found[1])
+    entries = iter_entries(projects / place[1])
     own = entries if row.agent_id is not None else without_sidechains(entries)
     return find_retained_and_lost(own, row.uuid)
+
+
+MAX_OPERATIONS: Final = 1 << 16
+"""Ids reserved for one receipt: no plan with a summary has more than a few operations."""
+
+
+class PlanSummaryReader:
+    """Reads the summaries and handoffs that ctxtop wrote from receipts; used by one thread."""
+
+    def __init__(self, state: Path) -> None:
+        """Read from `state`, the folder of copies, receipts and locks."""
+        self._receipts: Final = ReceiptStore(state)
+        self._stamp: list[tuple[str, int, int]] = []
+        self._summaries: tuple[PlanSummary, ...] = ()
+
+    def read(self) -> tuple[PlanSummary, ...]:
+        """List the texts, newest first, without receipts that cannot be read."""
+        stamp = self._stamp_receipts()
+        if stamp != self._stamp:
+            self._summaries = tuple(_plan_summaries(self._receipts.all())) if stamp else ()
+            self._stamp = stamp
+        return self._summaries
+
+    def _stamp_receipts(self) -> list[tuple[str, int, int]]:
+        try:
+            found = [(path.name, path.lstat()) for path in self._receipts.folder.glob("*.json")]
+        except OSError:
+            return []
+        return sorted((name, stat.st_mtime_ns, stat.st_size) for name, stat in found)
+
+
+def _plan_summaries(receipts: list[CompactionReceipt]) -> Iterator[PlanSummary]:
+    for receipt in receipts:
+        if receipt.now is None:
+            # It was not applied.
+            continue
+        try:
+            first_id = int(receipt.receipt_id, 16) * MAX_OPERATIONS
+        except ValueError:
+            continue
+        for number, operation in enumerate(receipt.plan.operations[:MAX_OPERATIONS]):
+            if summary := _summary_text(operation):
+                yield _to_plan_summary(receipt, number, *summary, -(first_id + number + 1))
+
+
+def _to_plan_summary(
+    receipt: CompactionReceipt, number: int, uuid: str, text: str, summary_id: int
+) -> PlanSummary:
+    text = sanitize_text(text)
+    operation = receipt.plan.operations[number]
+    row = SummaryRow(
+        summary_id=summary_id,
+        kind=PLAN_KIND,
+        session_id=receipt.new_session_id or receipt.session_id,
+        agent_id=None,
+        agent_type=None,
+        description=operation.strategy,
+        at=receipt.at,
+        lines=text.count("\n") + 1,
+        estimated_tokens=estimate_tokens(text),
+        text=text,
+    )
+    lines = decode_appended_lines(operation)
+    boundaries = (line.compact_metadata for line in lines if line.compact_metadata)
+    kept = (each.preserved_messages.uuids for each in boundaries if each.preserved_messages)
+    return PlanSummary(
+        row=row,
+        uuid=uuid,
+        receipt_id=receipt.receipt_id,
+        operation_number=number,
+        strategy=operation.strategy,
+        undone=bool(receipt.now and number in receipt.now.undone),
+        transcript=receipt.transcript,
+        base_bytes=receipt.plan.base_bytes,
+        before_tokens=receipt.plan.before_tokens,
+        after_tokens=receipt.plan.after_tokens,
+        kept_uuids=next((uuids for uuids in kept if uuids is not None), ()),
+        description=sanitize_title(operation.what),
+    )
+
+
+def _summary_text(operation: Operation) -> tuple[str, str] | None:
+    """Return the uuid and the text of the line that summarizes the conversation, if any."""
+    for line in decode_appended_lines(operation):
+        is_handoff = operation.level is Severity.CUT and line.forked_from is not None
+        if line.type != "user" or not (line.is_compact_summary or is_handoff):
+            continue
+        if line.message and (text := decode_string(line.message.content)):
+            return line.uuid or "", text
+    return None
