@@ -75,10 +75,7 @@ class Places(msgspec.Struct, frozen=True):
 def find_places(
     config: Path | None, store: Path | None, policy: Sequence[tuple[str, str]] = ()
 ) -> Places:
-    """Resolve the options, then the environment, then the defaults.
-
-    `policy` holds the command line's keys and values. Raises PlaceError if a path is unusable.
-    """
+    """Resolve the options, then the environment, then the defaults; raises PlaceError."""
     named = config or _path_variable(CONFIG_VARIABLE)
     chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
     if named and not chosen.is_dir():

@@ -28,12 +28,8 @@ from .install.settings_file import (
 )
 
 TomlTable = MutableMapping[str, object]  # a table of a file that is kept with its comments
-MAX_KEPT_CHANGES: Final = 20
-"""Earlier contents that are kept: what a person takes back is the last few changes."""
-
-MAX_HISTORY_BYTES: Final = 4 << 20
-"""Bytes of the file of earlier contents; twenty of the largest policies make less."""
-
+MAX_KEPT_CHANGES: Final = 20  # earlier contents; people undo the last few changes
+MAX_HISTORY_BYTES: Final = 4 << 20  # twenty of the largest policies make less
 CONTEXT_LINES: Final = 2  # lines around a change that are shown
 
 
@@ -118,10 +114,7 @@ class PolicyChangeHistory:
         return next(reversed(self.all()), None)
 
     def plan_undo(self, applied: AppliedPolicyChange, roots: Sequence[Path]) -> PolicyFileChange:
-        """Work out the file as it was before.
-
-        Raises NotSafeError where somebody changed it since, OSError where it cannot be read.
-        """
+        """Plan the file as it was; raises NotSafeError if it changed since, or OSError."""
         file = read_settings_file(Path(applied.path), roots)
         if _sha256(file.data or b"") != applied.after_sha256:
             raise NotSafeError(f"{applied.path} was changed since: edit it by hand")

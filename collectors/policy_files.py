@@ -32,16 +32,10 @@ from .places import PolicySources
 
 PROJECT_POLICY_NAME: Final = ".ctxtop.toml"
 
-VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"
-"""Begins a variable's name; the key follows, with two underscores for each dot."""
-
-SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}
-"""Variables with a name of their own: for settings of a terminal, not of a project."""
-
+VARIABLE_PREFIX: Final = "CTXTOP_POLICY_"  # then the key, with `__` for each dot
+SHORT_VARIABLES: Final = {"CTXTOP_ASCII": "ui.ascii"}  # of the terminal, not the project
 MAX_POLICY_BYTES: Final = 64 * 1024  # bytes; every key set ten times makes less
-REFRESH_INTERVAL_S: Final = 10.0
-"""Between two checks of a file: as often as the whole tree is scanned."""
-
+REFRESH_INTERVAL_S: Final = 10.0  # as often as the whole tree is scanned
 FileStamp = tuple[int, int, int]  # size, mtime and inode: the same while a file did not change
 
 
@@ -79,8 +73,7 @@ class TrustFile:
         self.path: Final = path
         self._stamp: FileStamp | None = None
         self.projects: Mapping[str, TrustedProject] = {}  # by folder without links
-        self.problem = ""
-        """Why the file is not read; empty if it is, or if it does not exist."""
+        self.problem = ""  # why the file is not read; empty if it is missing
 
     @classmethod
     def load(cls, path: Path | None) -> TrustFile:

@@ -199,10 +199,7 @@ def compaction_target(
 
 
 def claim_run(store: Path, session_id: str) -> None:
-    """Record a run before it begins; raises ClientRunError after too many within an hour.
-
-    A run that cannot be recorded must not begin.
-    """
+    """Record a run before it begins; raises ClientRunError if it may not, or cannot be recorded."""
     try:
         with closing(Writer(store)) as writer:
             why = claim_client_run(writer.connection, session_id, time.time_ns() // 1_000_000)
@@ -230,10 +227,7 @@ def resume_fork(
     retry: RecoveryRetry,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ResumeResult:
-    """Send a prompt to the fork, and again after a delay if it was not answered (002-98).
-
-    `claim_run` limits the attempts, however many the policy allows.
-    """
+    """Send a prompt to the fork until it is answered, as `claim_run` and `retry` allow (002-98)."""
     result = ResumeResult(prompt, answered=False, output="", attempts=0)
     if receipt.new_session_id is None:
         return replace(result, output="there is no fork")

@@ -69,10 +69,7 @@ def rebuild_store(places: Places, damage: str) -> str:
 
 
 def open_writer(places: Places) -> tuple[Writer, list[str]]:
-    """Open the store of these places for writing; the notices name what was moved aside.
-
-    Raises StoreError, or PlaceError if the store is another folder's.
-    """
+    """Open the store, with notices of what was moved aside; raises StoreError or PlaceError."""
     writer = Writer(places.store)
     try:
         writer.claim_folder(places.folder.root)
@@ -87,10 +84,7 @@ def open_writer(places: Places) -> tuple[Writer, list[str]]:
 def update_store(
     places: Places, scan: Callable[[Collector], object] = Collector.scan
 ) -> ScanOutcome:
-    """Scan once, with the given method of the collector.
-
-    Raises PlaceError if there is nothing to scan, StoreError if the store fails.
-    """
+    """Scan once with a method of the collector; raises PlaceError or StoreError."""
     if not places.exists:
         raise PlaceError(
             f"no Claude Code folder at {places.config_dir}: name it with --config-dir,"
@@ -119,24 +113,16 @@ def update_store(
 
 
 DEBOUNCE_MS: Final = 200  # the longest that changes are collected while more keep coming
-QUIET_MS: Final = 30
-"""A pause this long ends the collecting; the watcher wakes that often, also without changes."""
-
+QUIET_MS: Final = 30  # a pause that ends it; the watcher wakes that often
 TICK_MS: Final = 500  # without changes the watcher returns this often, for periodic checks
-POLL_MS: Final = 300
-"""Where the system does not report changes, every file is checked this often."""
-
+POLL_MS: Final = 300  # between checks of all files where nothing reports changes
 RECONCILE_S: Final = 10.0
 """Between two scans of the whole tree: the system reports the first file of a new nested folder
 only half of the time (reference: exemplars 3.1)."""
 
-SIDECARS_S: Final = 2.0
-"""Between two reads of the registry and the logs: a process that dies removes nothing."""
-
+SIDECARS_S: Final = 2.0  # between reads of the registry and the logs
 RETRY_S: Final = 2.0  # between two tries while the store is locked or the disk is full
-CALIBRATE_AFTER_S: Final = 10.0
-"""After the first scan: until then the user looks at the screen for the first time."""
-
+CALIBRATE_AFTER_S: Final = 10.0  # after the first scan, which the user waits for
 LONG_AGO: Final = -math.inf  # before any time of a monotonic clock
 
 

@@ -1,4 +1,4 @@
-"""What agents' own files say now, before anything is stored: type, outcome, last message."""
+"""Reads agents' own files before they are stored: type, outcome, last answer."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
 from ...core.transcript.conversation import AGENT_RESUMED_MS
 from ...core.transcript.line_decoder import (
     NotJsonError,
-    TranscriptLine,
     UnexpectedShapeError,
     decode_line,
     decode_string,
@@ -29,7 +28,6 @@ from ...core.transcript.sanitize import sanitize_text
 from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
 from .transcripts.agent_results import (
     STARTED_STATUSES,
-    ReturnRecords,
     read_notification,
     read_returns,
 )
@@ -40,11 +38,9 @@ from .transcripts.transcript_ends import (
     read_tail_lines,
 )
 
-MAX_OTHER_SESSIONS: Final = 12
-"""Other sessions of the project whose agents are looked at, the newest; the store has the rest."""
-
+MAX_OTHER_SESSIONS: Final = 12  # the newest whose agents are read; the store has the others
 MAX_AGENTS: Final = 40  # agents whose files are read, the newest: a millisecond each
-MAX_AGENT_TEXT_CHARS: Final = 20_000  # of an agent's last words: more is never given
+MAX_AGENT_TEXT_CHARS: Final = 20_000  # of an agent's last answer: more is never injected
 
 
 class _AgentFile(msgspec.Struct, frozen=True):
@@ -60,8 +56,8 @@ class _AgentEnd(msgspec.Struct, frozen=True):
 def read_project_agents(session: Path, end_lines: Iterable[bytes]) -> list[EarlierResult]:
     """Read the newest agents of a session and of the newest other sessions beside it.
 
-    `session` is its transcript, `returns` the lines of its end, which may tell how agents
-    ended. What cannot be read is left out: it is in the way of nobody.
+    `session` is its transcript, `end_lines` the last lines of it, which may say how agents
+    ended. Files that cannot be read are left out.
     """
     own = session.with_suffix("")
     return _read_agents([*_agent_files(own), *_files_of_other_sessions(own)], own, end_lines)
@@ -74,21 +70,17 @@ def read_session_agents(session: Path, end_lines: Iterable[bytes]) -> list[Earli
 
 
 def _read_agents(
-    files: list[_AgentFile], own: Path, returns: Iterable[bytes]
+    files: list[_AgentFile], own: Path, end_lines: Iterable[bytes]
 ) -> list[EarlierResult]:
-    told = _read_ends(returns)
-    return [
-        past
-        for file in files[:MAX_AGENTS]
-        if (past := _to_past_agent(file, told, own.name.lower()))
-    ]
+    ends, current = _read_ends(end_lines), own.name.lower()
+    agents = (_read_agent(file, ends, current) for file in files[:MAX_AGENTS])
+    return [agent for agent in agents if agent]
 
 
 def _files_of_other_sessions(own: Path) -> list[_AgentFile]:
-    folders = [each for each in _list_folder(own.parent) if each.path.name != own.name]
-    # A session's folder changes when it gets another folder, not another agent: the folder
-    # of its agents does.
-    agents = [_stat_folder(each.path / "subagents") for each in folders if not each.path.suffix]
+    folders = [each.path for each in _list_folder(own.parent) if each.path.name != own.name]
+    # A new agent changes the mtime of subagents/, not that of its session's folder.
+    agents = [_stat(path / "subagents") for path in folders if not path.suffix]
     newest = sorted((each for each in agents if each), key=_newest_first)[:MAX_OTHER_SESSIONS]
     return sorted(
         (file for each in newest for file in _agent_files(each.path.parent)), key=_newest_first
@@ -97,32 +89,29 @@ def _files_of_other_sessions(own: Path) -> list[_AgentFile]:
 
 def _agent_files(session: Path) -> list[_AgentFile]:
     found = [
-        each
-        for each in _list_folder(session / "subagents")
-        if each.path.name.startswith(AGENT_PREFIX) and each.path.suffix == TRANSCRIPT_SUFFIX
+        file
+        for file in _list_folder(session / "subagents")
+        if file.path.name.startswith(AGENT_PREFIX) and file.path.suffix == TRANSCRIPT_SUFFIX
     ]
     return sorted(found, key=_newest_first)
 
 
-def _to_past_agent(
-    file: _AgentFile, told: dict[str, _AgentEnd], current: str
-) -> EarlierResult | None:
+def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> EarlierResult | None:
     session = file.path.parent.parent
     agent_id = file.path.stem.removeprefix(AGENT_PREFIX)
-    meta_path = file.path.with_name(f"{AGENT_PREFIX}{agent_id}{META_SUFFIX}")
-    relative = f"{session.parent.name}/{session.name}/subagents/{meta_path.name}"
+    name = f"{AGENT_PREFIX}{agent_id}{META_SUFFIX}"
+    relative = f"{session.parent.name}/{session.name}/subagents/{name}"
     try:
         meta = read_agent_meta(FoundFile(str(session.parent.parent), relative, 0, 0, 0))
         text, at = last_answer_text(read_tail_lines(file.path))
-        asked = first_prompt_text(read_head_lines(file.path))
+        prompt = first_prompt_text(read_head_lines(file.path))
     except OSError:
         return None
     if meta is None:
         return None
-    # A teammate's messages name it by its name alone.
-    told_of = told.get(agent_id) or told.get(meta.name or "")
-    end = told_of if session.name.lower() == current else None
-    if end is None:
+    # A teammate's messages refer to it only by its name.
+    end = ends.get(agent_id) or ends.get(meta.name or "")
+    if end is None or session.name.lower() != current:
         outcome = RunOutcome.FINISHED if meta.finished else RunOutcome.RUNNING
     elif (at or 0) > (end.at or at or 0) + AGENT_RESUMED_MS:
         outcome = RunOutcome.RUNNING
@@ -138,33 +127,31 @@ def _to_past_agent(
         outcome=outcome,
         parent_agent_id=meta.parent_agent_id,
         at=at,
-        tags=find_tags(text) | find_tags(asked),
+        tags=find_tags(text) | find_tags(prompt),
         description=meta.description,
         changed_at=file.mtime_ns // 1_000_000,
     )
 
 
 def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
-    """Read how agents ended, by what came back of them; the last word counts."""
+    """Read how agents ended from what they returned; the last return counts."""
     ends: dict[str, _AgentEnd] = {}
     marks = (b'"toolUseResult"', TASK_NOTIFICATION.encode(), TEAMMATE_TAG.encode())
     for data in lines:
         if not any(mark in data for mark in marks):
             continue
         try:
-            returns = _read_returns(decode_line(data))
+            line = decode_line(data)
+            if line.type == "queue-operation":
+                returns = read_notification(0, line, decode_string(line.content))
+            else:
+                returns = read_returns(0, line)
         except (NotJsonError, UnexpectedShapeError):
             continue
         for record in returns:
             if isinstance(record, AgentReturnRecord) and record.status not in STARTED_STATUSES:
                 ends[record.agent_id] = _AgentEnd(outcome_of_status(record.status), record.at)
     return ends
-
-
-def _read_returns(line: TranscriptLine) -> ReturnRecords:
-    if line.type == "queue-operation":
-        return read_notification(0, line, decode_string(line.content))
-    return read_returns(0, line)
 
 
 def _list_folder(folder: Path) -> list[_AgentFile]:
@@ -179,12 +166,11 @@ def _list_folder(folder: Path) -> list[_AgentFile]:
         return []
 
 
-def _stat_folder(path: Path) -> _AgentFile | None:
+def _stat(path: Path) -> _AgentFile | None:
     try:
-        status = path.lstat()
+        return _AgentFile(path, path.lstat().st_mtime_ns)
     except OSError:
         return None
-    return _AgentFile(path, status.st_mtime_ns)
 
 
 def _newest_first(file: _AgentFile) -> int:

@@ -30,24 +30,15 @@ from ...core.store.token_samples import (
 from ...core.store.writer import Writer
 from ...core.transcript.entry_decoder import iter_entries
 
-CALIBRATION_BUDGET_S: Final = 0.03
-"""Of one turn of learning: what changes meanwhile waits that long and no longer."""
-
-SAVE_INTERVAL_S: Final = 2.0
-"""Between two times that what a file taught is stored: the screen hears of each."""
-
-FILE_LIST_INTERVAL_S: Final = 10.0
-"""Between two looks for files to learn from: each reads the list of all files."""
-
-FILES_AT_ONCE: Final = 20
-"""How many are listed at one look: whether an older one is worth reading changes meanwhile."""
-
+CALIBRATION_BUDGET_S: Final = 0.03  # of one run; changes wait that long
+SAVE_INTERVAL_S: Final = 2.0  # between two saves; each notifies the screen
+FILE_LIST_INTERVAL_S: Final = 10.0  # between two queries for files; each lists all files
+FILES_AT_ONCE: Final = 20  # listed at once; later ones may be up to date by their turn
 MAX_NEW_BYTES: Final = 64 * 1024 * 1024
 """Of files that nothing was learnt from before, in one run; the rest is for the next run.
 Client 2.1.329 writes up to 0.15 MB a step, so the samples of a model are in about 40 MB."""
 
-MAX_STEP_CHARS: Final = 400_000
-"""Characters that one step may have added: counting as many takes 0.05 s."""
+MAX_STEP_CHARS: Final = 400_000  # characters added by one step; counting them takes 0.05 s
 
 
 class TokenCalibrationJob:
@@ -62,8 +53,7 @@ class TokenCalibrationJob:
     ) -> None:
         self._projects: Final = projects
         self._writer: Final = writer
-        self._report_session: Final = report_session
-        """Hears which session was learnt from."""
+        self._report_session: Final = report_session  # with the session that was learnt from
         self._growth: Final = SampleWriter(writer, count)
         self._waiting: list[UnlearnedTranscript] = []
         self._file: _CalibrationFile | None = None
@@ -130,8 +120,7 @@ class _CalibrationFile:
 
     def __init__(self, path: Path, source: UnlearnedTranscript) -> None:
         self.source = source
-        self.samples: list[LearnedStep] = []
-        """What is still to be stored."""
+        self.samples: list[LearnedStep] = []  # not stored yet
         self.save_at = time.monotonic() + SAVE_INTERVAL_S
         self.is_new: Final = source.examined_to == 0
         self.is_over = False
@@ -163,11 +152,8 @@ def _is_short(step: GrowthStep) -> bool:
     )
 
 
-FORECAST_CHECK_INTERVAL_S: Final = 600.0
-"""Between two looks at whether there is enough that is new: each reads 30 sessions, 10 ms."""
-
-MIN_NEW_ANSWERS: Final = 100
-"""After so many more or fewer the errors are measured again: a tenth of what a prior holds."""
+FORECAST_CHECK_INTERVAL_S: Final = 600.0  # each check reads 30 sessions, 10 ms
+MIN_NEW_ANSWERS: Final = 100  # before measuring again: a tenth of what a prior holds
 
 
 class ForecastCalibrationJob:

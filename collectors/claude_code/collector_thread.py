@@ -469,10 +469,7 @@ class Collector:
 
 
 def _read_session_id(found: FoundFile) -> str | None:
-    """Return the session in an old agent's first line, or else the file's name.
-
-    None while that line is being written. Raises OSError if it cannot be read.
-    """
+    """Return the session in the first line, or the file's name; None while it is written."""
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
 
     with open_regular(found.path) as file:

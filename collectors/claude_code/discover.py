@@ -60,8 +60,7 @@ META_SUFFIX: Final = ".meta.json"
 AGENT_PREFIX: Final = "agent-"
 JOURNAL_NAME: Final = "journal.jsonl"
 
-MAX_FOLDER_LEVELS: Final = 8
-"""Levels below projects/; the client nests to 5, a loop of mounts would not end."""
+MAX_FOLDER_LEVELS: Final = 8  # below projects/; the client nests to 5, mounts may loop
 
 
 class FoundFile(msgspec.Struct, frozen=True, gc=False):
@@ -143,10 +142,7 @@ def find_files(folder: ClaudeFolder, below: Path | None = None) -> FolderListing
 
 
 def classify_path(relative: str) -> SourceFile | None:
-    """Return what a path below projects/ records; None if it is not a transcript.
-
-    An agent's file in the old layout does not name its session; only its lines do.
-    """
+    """Return a transcript's kind and ids, without a session for an agent in the old layout."""
     parts = relative.split("/")
     name = parts[-1]
     if not name.endswith(TRANSCRIPT_SUFFIX):
@@ -264,10 +260,7 @@ class _AgentMetaFile(msgspec.Struct, rename="camel"):
 
 
 def read_agent_meta(found: FoundFile) -> AgentMeta | None:
-    """Read one file; None while the client is still writing it.
-
-    Raises OSError where it cannot be read.
-    """
+    """Read one file; None while the client is still writing it. Raises OSError."""
     parts = found.relative.split("/")
     with open_regular(found.path) as file:
         data = file.read(MAX_META_BYTES)

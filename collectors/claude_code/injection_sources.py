@@ -40,28 +40,28 @@ _TASK_MARKERS: Final = (
     *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),
     b"Task #",
 )
-"""How the client writes the call of such a tool, and its answer."""
+"""In the lines of calls of these tools, and of their results."""
 
 
 class SessionTasks(msgspec.Struct, frozen=True):
-    """What is to be done in a session."""
+    """A session's open tasks and its newest plan."""
 
     open: tuple[OpenTask, ...] = ()
-    plan: str = ""  # the newest one
+    plan: str = ""
 
 
 def read_tasks(path: Path, start: int = 0) -> SessionTasks:
-    """Follow the tasks of a session from a line's byte offset on; raises OSError."""
+    """Read the tasks of a session from a line's byte offset on; raises OSError."""
     todos, plan = TodoList(), ""
     calls: dict[str, NamedToolCall] = {}
     for offset, number, data in iter_lines(path, start):
         if not any(mark in data for mark in _TASK_MARKERS):
             continue
         entry = decode_entry(offset, data, calls, number)
-        for piece in entry.parts if entry and not entry.sidechain else ():
-            if piece.name == PLAN_TOOL and piece.kind is PartKind.TOOL_INPUT:
-                plan = str(parse_tool_input(piece).get("plan") or plan)
-            todos.add_part(piece, number)
+        for part in entry.parts if entry and not entry.sidechain else ():
+            if part.name == PLAN_TOOL and part.kind is PartKind.TOOL_INPUT:
+                plan = str(parse_tool_input(part).get("plan") or plan)
+            todos.add_part(part, number)
     return SessionTasks(
         tuple(
             OpenTask(
@@ -77,43 +77,41 @@ def read_tasks(path: Path, start: int = 0) -> SessionTasks:
 
 
 RETURNS_BYTES: Final = 4 * TAIL_BYTES
-"""Of a session's end in which agents' ends are looked for; the rest is in the store or told by
-the agents' own files."""
+"""Of a session's end in which agents' returns are read; the store or the agents' own files have
+the others."""
 
-MAX_TASKS_BYTES: Final = 32 * 1024 * 1024
-"""A longer transcript is not searched for tasks: their lines may be anywhere in it."""
+MAX_TASKS_BYTES: Final = 32 * 1024 * 1024  # in longer transcripts tasks may be anywhere
 
 
 class InjectionRequest(msgspec.Struct, frozen=True):
-    """Which agent starts, and where."""
+    """The agent that starts, and its session."""
 
-    transcript: Path  # of its session; it need not be there
+    transcript: Path  # of its session; may be missing
     agent_type: str
     agent_id: str | None = None
-    prompt: str | None = None  # its task; the client does not tell it to a starting agent's hook
-    project_root: Path | None = None
-    """Where its session began: the definitions of its project stand there."""
+    prompt: str | None = None  # its task; the client does not give it to a starting agent's hook
+    project_root: Path | None = None  # where its session began, with the project's definitions
 
 
 def gather_injection_sources(
     request: InjectionRequest, db: sqlite3.Connection | None, limits: InjectionLimits
 ) -> tuple[StartingAgent, list[EarlierResult]]:
-    """Return the starting agent and all earlier results that could help it.
-
-    What the files say takes precedence over the store. Raises sqlite3.Error if the store cannot
-    be queried.
-    """
-    session, project = request.transcript.stem.lower(), request.transcript.parent.name
-    pasts = {past.key: past for past in _stored_agents(db, project, request.agent_type, limits)}
-    end = _read_tail_or_nothing(request.transcript, RETURNS_BYTES)
-    for past in read_project_agents(request.transcript, end):
-        pasts[past.key] = _merge_agents(past, pasts.get(past.key))
+    """Return the agent and earlier results that could help it; raises sqlite3.Error."""
+    transcript = request.transcript
+    session, project = transcript.stem.lower(), transcript.parent.name
+    results = {each.key: each for each in _stored_agents(db, project, request.agent_type, limits)}
+    try:
+        end_lines = read_tail_lines(transcript, RETURNS_BYTES)
+    except OSError:
+        end_lines = []
+    for result in read_project_agents(transcript, end_lines):
+        results[result.key] = _merge_agents(result, results.get(result.key))
     running = {
-        past.agent_id
-        for past in pasts.values()
-        if past.session_id == session and past.outcome is RunOutcome.RUNNING
+        result.agent_id
+        for result in results.values()
+        if result.session_id == session and result.outcome is RunOutcome.RUNNING
     }
-    tasks = _read_tasks_or_none(request.transcript)
+    tasks = _read_tasks_if_small(transcript)
     return (
         StartingAgent(
             session_id=session,
@@ -121,11 +119,11 @@ def gather_injection_sources(
             agent_type=request.agent_type,
             agent_id=request.agent_id,
             possible_parents=frozenset({None, *running}),
-            tags=_tags(request, end),
+            tags=_tags(request, end_lines),
             tasks=tasks.open,
             plan=tasks.plan,
         ),
-        list(pasts.values()),
+        list(results.values()),
     )
 
 
@@ -137,36 +135,33 @@ def _stored_agents(
     rows = results_of_project(db, project)
     if limits.all_projects:
         rows += results_of_type(db, agent_type)
-    # The newest comes first: an earlier return of the same agent is not its result any more.
+    # The newest comes first: an earlier return of the same agent is outdated.
     return [make_earlier_result(row) for row in reversed(rows)]
 
 
 def _merge_agents(file: EarlierResult, stored: EarlierResult | None) -> EarlierResult:
-    """Believe the file, but what came back of the run for how it ended."""
+    """Prefer the file, except for the outcome, which the stored return may know better."""
     if stored is None or stored.outcome is RunOutcome.RUNNING or (file.at or 0) > (stored.at or 0):
         return file
-    # Of one that was killed its own file says no more than that it is over.
-    told = (
-        RunOutcome.FAILED
-        if RunOutcome.FAILED in {file.outcome, stored.outcome}
-        else RunOutcome.FINISHED
-    )
-    return replace(file if file.text else stored, outcome=told)
+    # The file of an agent that was killed only shows that it is over.
+    has_failed = RunOutcome.FAILED in {file.outcome, stored.outcome}
+    outcome = RunOutcome.FAILED if has_failed else RunOutcome.FINISHED
+    return replace(file if file.text else stored, outcome=outcome)
 
 
-def _tags(asked: InjectionRequest, end: list[bytes]) -> frozenset[str]:
-    """Read the tags of the agent's definition, of its task, and of the person's last prompt."""
-    folders = [asked.transcript.parent.parent.parent / "agents"]
-    if asked.project_root is not None:
-        own = (asked.project_root / ".claude" / "agents").resolve()
-        # A link out of the project could name any file of the disk.
-        folders += [own] if own.is_relative_to(asked.project_root.resolve()) else []
-    name = asked.agent_type
-    plain = name and not set(name) & set("/\\\0") and not name.startswith(".")
-    found = find_tags(asked.prompt or "") | find_tags(last_prompt_text(end))
-    for folder in folders if plain else ():
-        found |= find_tags(_read_front_matter(folder / f"{name}.md"))
-    return found
+def _tags(request: InjectionRequest, end_lines: list[bytes]) -> frozenset[str]:
+    """Find tags in the agent's definition, in its task, and in the user's last prompt."""
+    folders = [request.transcript.parent.parent.parent / "agents"]
+    if request.project_root is not None:
+        own = (request.project_root / ".claude" / "agents").resolve()
+        # A link out of the project could point to any file of the disk.
+        folders += [own] if own.is_relative_to(request.project_root.resolve()) else []
+    name = request.agent_type
+    is_file_name = name and not set(name) & set("/\\\0") and not name.startswith(".")
+    tags = find_tags(request.prompt or "") | find_tags(last_prompt_text(end_lines))
+    for folder in folders if is_file_name else ():
+        tags |= find_tags(_read_front_matter(folder / f"{name}.md"))
+    return tags
 
 
 def _read_front_matter(definition: Path) -> str:
@@ -174,18 +169,11 @@ def _read_front_matter(definition: Path) -> str:
         text = b"\n".join(read_head_lines(definition)).decode("utf-8", "replace")
     except OSError:
         return ""
-    # The front matter alone: what follows is about anything.
+    # Without the body, which may be about anything.
     return text.split("\n---", 1)[0] if text.startswith("---") else ""
 
 
-def _read_tail_or_nothing(transcript: Path, size: int) -> list[bytes]:
-    try:
-        return read_tail_lines(transcript, size)
-    except OSError:
-        return []
-
-
-def _read_tasks_or_none(transcript: Path) -> SessionTasks:
+def _read_tasks_if_small(transcript: Path) -> SessionTasks:
     try:
         if transcript.suffix != TRANSCRIPT_SUFFIX or transcript.stat().st_size > MAX_TASKS_BYTES:
             return SessionTasks()

@@ -68,16 +68,12 @@ class ReceiptFollower:
         return touched
 
 
-MAX_FIRST_LINE_BYTES: Final = 64 * 1024
-"""Holds the first line, which identifies a file under any name."""
-
+MAX_FIRST_LINE_BYTES: Final = 64 * 1024  # of the first line, which identifies a file
 WRITER_GRACE_S: Final = 3600.0
 """How long a writer may still append to a renamed file: six times a hook's longest life
 (reference: claude-code-formats 4.1)."""
 
-KEEP_ROTATED_S: Final = 14 * 24 * 3600.0
-"""Parts that were read are kept this long: a rebuilt store reads them again."""
-
+KEEP_ROTATED_S: Final = 14 * 24 * 3600.0  # a rebuilt store reads rotated files again
 MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # of one log at the most; the oldest go first
 _ROTATED_SUFFIX: Final = re.compile(r"\.\d{20}-\d+")
 
@@ -258,8 +254,7 @@ def _session_ids_in(records: LogRecords) -> set[str]:
     return {each.session_id for listed in lists for each in listed if each.session_id}
 
 
-STATUS_LINE_ACTIVE_MS: Final = 24 * 3600 * 1000
-"""A session whose status line was not requested for this long is not shown to anyone."""
+STATUS_LINE_ACTIVE_MS: Final = 24 * 3600 * 1000  # then nobody sees the status line any more
 
 
 class StatusLineFiles:

@@ -240,43 +240,15 @@ def _to_measurement(offset: int, data: bytes, read_at: int) -> MeasurementRecord
     )
 
 
-HOOK_EVENTS: Final = frozenset(
-    {
-        "ConfigChange",
-        "CwdChanged",
-        "DirectoryAdded",
-        "Elicitation",
-        "ElicitationResult",
-        "FileChanged",
-        "InstructionsLoaded",
-        "MessageDisplay",
-        "Notification",
-        "PermissionDenied",
-        "PermissionRequest",
-        "PostCompact",
-        "PostModelSwitch",
-        "PostToolBatch",
-        "PostToolUse",
-        "PostToolUseFailure",
-        "PreCompact",
-        "PreModelSwitch",
-        "PreToolUse",
-        "SessionEnd",
-        "SessionStart",
-        "Setup",
-        "Stop",
-        "StopFailure",
-        "SubagentStart",
-        "SubagentStop",
-        "TaskCompleted",
-        "TaskCreated",
-        "TeammateIdle",
-        "UserPromptExpansion",
-        "UserPromptSubmit",
-        "WorktreeCreate",
-        "WorktreeRemove",
-    }
+_EVENT_NAMES: Final = (
+    "ConfigChange CwdChanged DirectoryAdded Elicitation ElicitationResult FileChanged "
+    "InstructionsLoaded MessageDisplay Notification PermissionDenied PermissionRequest "
+    "PostCompact PostModelSwitch PostToolBatch PostToolUse PostToolUseFailure PreCompact "
+    "PreModelSwitch PreToolUse SessionEnd SessionStart Setup Stop StopFailure SubagentStart "
+    "SubagentStop TaskCompleted TaskCreated TeammateIdle UserPromptExpansion UserPromptSubmit "
+    "WorktreeCreate WorktreeRemove"
 )
+HOOK_EVENTS: Final = frozenset(_EVENT_NAMES.split())
 """The 33 events of 2.1.329 (reference: claude-code-formats 4.4)."""
 
 MAX_HOOK_COUNT: Final = 1 << 40  # fits a column

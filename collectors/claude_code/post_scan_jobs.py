@@ -35,15 +35,10 @@ if TYPE_CHECKING:
 
 PendingT = TypeVar("PendingT", PendingReports, UnmeasuredSave)
 
-MAX_QUERIED_SESSIONS: Final = 400
-"""Sessions of one query, which may name them twice; SQLite takes at least 999 values."""
-
-MAX_HEAD_ENTRIES: Final = 500
-"""A session's first answer follows some ten lines; a file with more before it is not a session."""
-
+MAX_QUERIED_SESSIONS: Final = 400  # a query may name them twice; SQLite takes 999 values
+MAX_HEAD_ENTRIES: Final = 500  # a session has some ten lines before its first answer
 REPORT_BUDGET_S: Final = 0.25
-MEASURE_BUDGET_S: Final = 0.1
-"""Time between two checks for changes: after it no further file is begun."""
+MEASURE_BUDGET_S: Final = 0.1  # no file is begun after it, so that changes are read
 
 
 def _query_filter(session_ids: Iterable[str] | None) -> set[str] | None:

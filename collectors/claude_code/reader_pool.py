@@ -16,23 +16,14 @@ from ...core.host import python_command
 from .discover import FoundFile
 from .reader_process import FRAME_LENGTH, IndexedBlock, ReadTask, pack_frame, unpack_answer
 
-MIN_POOL_BYTES: Final = 24 * 1024 * 1024
-"""From this size on a second process saves more than its start costs (60 ms)."""
-
+MIN_POOL_BYTES: Final = 24 * 1024 * 1024  # less is read within a process's start (60 ms)
 MAX_READERS: Final = 3  # one process stores what they read, and more would wait for it
-MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024
-"""Of files sent to a process before it has answered: enough that it never waits for the next."""
-
-MAX_QUEUED_TASKS: Final = 64
-"""As many as fit into a pipe: with more, we would wait for a process that waits for us."""
-
-READER_TIMEOUT_S: Final = 20.0
-"""A process without an answer for this long (it answers every megabyte) is dropped."""
-
+MAX_QUEUED_BYTES: Final = 16 * 1024 * 1024  # per process: it never waits for the next file
+MAX_QUEUED_TASKS: Final = 64  # fit into a pipe; with more, both ends could wait
+READER_TIMEOUT_S: Final = 20.0  # without an answer; there is one every megabyte
 _PIPE_BYTES: Final = 1024 * 1024  # of answers that a process can write before they are read
 
-TaskAnswer = tuple[ReadTask, IndexedBlock | None]
-"""An answer to a task; without a block the collector reads the file itself."""
+TaskAnswer = tuple[ReadTask, IndexedBlock | None]  # no block: the collector reads the file
 
 
 class ReadQueue:

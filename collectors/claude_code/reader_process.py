@@ -43,8 +43,7 @@ def index_next_block(path: Path, source: SourceFile, before: TailState) -> Index
 
 FRAME_LENGTH: Final = struct.Struct("<I")
 
-NICENESS: Final = 5
-"""How much nicer than the dashboard: keys come before old transcripts."""
+NICENESS: Final = 5  # keys come before old transcripts
 
 
 class ReadTask(msgspec.Struct, array_like=True):

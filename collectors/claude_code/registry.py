@@ -21,67 +21,57 @@ if TYPE_CHECKING:
     from .discover import ClaudeFolder
 
 
-_VARIABLE_NAMES: Final = frozenset(AUTO_COMPACT_VARIABLES)
-
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
-"""What the option takes; anything else is a word of a prompt."""
+"""A value of the option; anything else is a word of a prompt."""
 
 
 def read_client_environment(session: LiveSession) -> dict[str, str] | None:
-    """Read these variables of a session's process; None where the system does not show them.
+    """Read the auto-compact variables of a session's process; None if they are not accessible.
 
-    What the command line says of compaction is among them, by its option's name. An environment
-    and a command line hold secrets and prompts: nothing but these is looked at.
+    The option on its command line is among them, by its name. An environment and a command line
+    hold secrets and prompts: nothing else of them is kept.
     """
     import psutil  # takes 30 ms, and the dashboard's first paint comes before
 
     try:
         process = psutil.Process(session.pid)
-        found, words = process.environ(), process.cmdline()
+        environment, words = process.environ(), process.cmdline()
     except (psutil.Error, OSError):
         return None
     variables = {
-        name: sanitize_title(value) for name, value in found.items() if name in _VARIABLE_NAMES
+        name: sanitize_title(value)
+        for name, value in environment.items()
+        if name in AUTO_COMPACT_VARIABLES
     }
     option = autocompact_option(words)
     return variables if option is None else variables | {AUTO_COMPACT_OPTION: option}
 
 
 def autocompact_option(words: Sequence[str]) -> str | None:
-    """Find the value of the client's `--autocompact` on its command line; the last one counts."""
-    found = None
+    """Return the value of `--autocompact` on the client's command line; the last one counts."""
+    value = None
     for place, word in enumerate(words):
         if word == "--":
             break
         if word == AUTO_COMPACT_OPTION and place + 1 < len(words):
-            found = words[place + 1]
+            value = words[place + 1]
         elif word.startswith(f"{AUTO_COMPACT_OPTION}="):
-            found = word.partition("=")[2]
-    return None if found is None or not _AUTOCOMPACT_VALUE.fullmatch(found) else found.lower()
+            value = word.partition("=")[2]
+    return value.lower() if value and _AUTOCOMPACT_VALUE.fullmatch(value) else None
 
 
-MAX_ENTRY_BYTES: Final = 64 * 1024
-"""Bytes; the client writes about 600. A larger file is none of its entries."""
-
-START_SLACK_S: Final = 120.0
-"""A process that began later than its entry by more than this has only inherited the number."""
-
+MAX_ENTRY_BYTES: Final = 64 * 1024  # the client writes about 600
+START_SLACK_S: Final = 120.0  # a process that began later only reuses the number
 ZONE_STEP_S: Final = 900.0
-MAX_ZONE_DIFFERENCE_S: Final = 26 * 3600.0
-"""Time zones differ by whole quarters of an hour, at the most by these."""
-
-DATE_SLACK_S: Final = 2.0  # a date has whole seconds, and each side rounds in its own way
+MAX_ZONE_DIFFERENCE_S: Final = 26 * 3600.0  # zones differ by quarters of an hour, up to this
+DATE_SLACK_S: Final = 2.0  # dates have whole seconds, and each side rounds differently
 _PS_DATE_FORMAT: Final = "%a %b %d %H:%M:%S %Y"  # as `ps -o lstart` writes it
 UnixMs = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]  # milliseconds since 1970
-_PROC_START_FIELD: Final = 22
-"""Of /proc/PID/stat: the start in clock ticks (reference: claude-code-formats 1.4)."""
+_PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-formats 1.4)
 
 
-_STATUS_ALIASES: Final = {"shell": "idle"}
-"""What the client calls an idle prompt beside which a background shell runs (seen in 2.1.329)."""
-
-_DEAD_STATES: Final = frozenset("ZX")
-"""States of /proc/PID/stat: ended, and nobody has buried it yet (a container without init)."""
+_STATUS_ALIASES: Final = {"shell": "idle"}  # idle with a background shell (2.1.329)
+_DEAD_STATES: Final = frozenset("ZX")  # of /proc/PID/stat: ended, not reaped yet
 
 
 class _RegistryEntry(msgspec.Struct, rename="camel"):
@@ -102,44 +92,36 @@ class _RegistryEntry(msgspec.Struct, rename="camel"):
 
 
 class SessionRegistry(NamedTuple):
-    """What the registry says of sessions; all ids are in lower case."""
+    """The sessions in the registry; all ids are in lower case."""
 
     clients: tuple[LiveSession, ...]
-    """One entry for each process that is alive, in no order; two may have one session open."""
+    """One entry for each live process, in no order; two may have one session open."""
     stale_ids: frozenset[str]
-    """Sessions of entries whose process is not alive, or not on this machine: nobody removed
-    them."""
-    exists: bool  # the folder is there: clients write into it
+    """Sessions of leftover entries: their process is not alive, or not on this machine."""
+    exists: bool  # the folder exists: clients write into it
 
     def is_closed(self, session_id: str, client_version: str | None) -> bool:
-        """Report whether the registry would name a session if a client had it open."""
-        named = session_id in self.stale_ids or any(
-            each.session_id == session_id for each in self.clients
+        """Return whether the session is closed for sure: an open one would have an entry."""
+        is_named = session_id in self.stale_ids or any(
+            client.session_id == session_id for client in self.clients
         )
-        return self.exists and not named and has_registry_entry(client_version)
+        return self.exists and not is_named and has_registry_entry(client_version)
 
 
 def list_open_sessions(folder: ClaudeFolder) -> list[LiveSession]:
-    """List the open sessions, each once; an entry whose process has ended is left out.
-
-    Only *.json is opened: a *.key beside it is a secret.
-    """
+    """List the open sessions, each once."""
     return newest_by_session(read_session_registry(folder))
 
 
-def newest_by_session(found: SessionRegistry) -> list[LiveSession]:
-    """List the open sessions; of one that two clients have open the newest word counts."""
-    live: dict[str, LiveSession] = {}
-    for session in found.clients:
-        other = live.get(session.session_id)
-        if other is None or _last_update(session) >= _last_update(other):
-            live[session.session_id] = session
-    return list(live.values())
+def newest_by_session(registry: SessionRegistry) -> list[LiveSession]:
+    """List the open sessions; the newest entry of one that two clients have open counts."""
+    clients = sorted(registry.clients, key=lambda each: each.updated_at or each.started_at or 0)
+    return list({client.session_id: client for client in clients}.values())
 
 
 def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
-    """Read every entry of the registry."""
-    clients, left = [], set()
+    """Read every entry. Only *.json is opened: a *.key beside it is a secret."""
+    clients, stale_ids = [], set()
     for path in sorted(folder.sessions.glob("*.json")):
         entry = _read_entry(path)
         if entry is None:
@@ -148,35 +130,31 @@ def read_session_registry(folder: ClaudeFolder) -> SessionRegistry:
         if _is_alive(entry):
             clients.append(session)
         else:
-            left.add(session.session_id)
-    return SessionRegistry(tuple(clients), frozenset(left), folder.sessions.is_dir())
+            stale_ids.add(session.session_id)
+    return SessionRegistry(tuple(clients), frozenset(stale_ids), folder.sessions.is_dir())
 
 
 def _to_live_session(entry: _RegistryEntry) -> LiveSession:
+    status = entry.status or "idle"
+
+    def title(text: str | None) -> str | None:
+        return sanitize_title(text) if text else None
+
     return LiveSession(
         session_id=sanitize_title(entry.session_id).lower(),
         pid=entry.pid,
-        status=_STATUS_ALIASES.get(entry.status or "idle")
-        or sanitize_title(entry.status or "idle"),
-        tmux=_optional_title(entry.tmux),
-        name=_optional_title(entry.name) if entry.name_source == "user" else None,
+        status=_STATUS_ALIASES.get(status) or sanitize_title(status),
+        tmux=title(entry.tmux),
+        name=title(entry.name) if entry.name_source == "user" else None,
         updated_at=entry.updated_at,
-        waiting_for=_optional_title(entry.waiting_for),
-        kind=_optional_title(entry.kind),
-        entrypoint=_optional_title(entry.entrypoint),
+        waiting_for=title(entry.waiting_for),
+        kind=title(entry.kind),
+        entrypoint=title(entry.entrypoint),
         cwd=sanitize_text(entry.cwd) if entry.cwd else None,
-        client_version=_optional_title(entry.version),
+        client_version=title(entry.version),
         started_at=entry.started_at,
-        process_start=_optional_title(entry.proc_start),
+        process_start=title(entry.proc_start),
     )
-
-
-def _optional_title(text: str | None) -> str | None:
-    return sanitize_title(text) if text else None
-
-
-def _last_update(session: LiveSession) -> int:
-    return session.updated_at or session.started_at or 0
 
 
 def _read_entry(path: Path) -> _RegistryEntry | None:
@@ -184,7 +162,7 @@ def _read_entry(path: Path) -> _RegistryEntry | None:
         with open_regular(path) as file:
             entry = msgspec.json.decode(file.read(MAX_ENTRY_BYTES), type=_RegistryEntry)
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        # The client replaces and removes entries at any moment; the next look finds it.
+        # The client replaces and removes entries at any moment; the next read finds it.
         return None
     return entry if entry.session_id else None
 
@@ -193,7 +171,7 @@ def _is_alive(entry: _RegistryEntry) -> bool:
     import psutil  # takes 30 ms, and the dashboard's first paint comes before
 
     if entry.proc_start and sys.platform == "linux":
-        return _linux_start_time(entry.pid) == entry.proc_start
+        return linux_stat_field(entry.pid, _PROC_START_FIELD) == entry.proc_start
     try:
         process = psutil.Process(entry.pid)
         began = process.create_time()
@@ -207,7 +185,7 @@ def _is_alive(entry: _RegistryEntry) -> bool:
 
 
 def _matches_start_date(written: str | None, began: float) -> bool:
-    """Compare with a date in the zone that the client had (macOS); another form says nothing."""
+    """Compare with a date in the client's time zone (macOS); any other format matches."""
     try:
         moment = datetime.strptime(written or "", _PS_DATE_FORMAT).replace(tzinfo=UTC).timestamp()
     except ValueError:
@@ -217,10 +195,6 @@ def _matches_start_date(written: str | None, began: float) -> bool:
         apart <= MAX_ZONE_DIFFERENCE_S
         and min(apart % ZONE_STEP_S, -apart % ZONE_STEP_S) <= DATE_SLACK_S
     )
-
-
-def _linux_start_time(pid: int) -> str | None:
-    return linux_stat_field(pid, _PROC_START_FIELD)
 
 
 def linux_stat_field(pid: int, number: int) -> str | None:

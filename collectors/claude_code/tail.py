@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from .discover import FoundFile
 
 
-BLOCK_BYTES: Final = 1024 * 1024
-"""Read at once: a block stays in the processor's cache while its lines are looked at."""
+BLOCK_BYTES: Final = 1024 * 1024  # read at once; stays in the processor's cache
 
 
-ANCHOR_BYTES: Final = 4096
-"""Bytes before the offset that are hashed: a removed line shifts all that follows it."""
-
+ANCHOR_BYTES: Final = 4096  # hashed before the offset: a removed line shifts them
 SAMPLE_COUNT: Final = 32
 SAMPLE_BYTES: Final = 512
 """Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
@@ -68,8 +65,7 @@ class TailRead(msgspec.Struct, frozen=True):
     block: LineBlock = LineBlock()
     bad_lines: tuple[BadLine, ...] = ()
     has_more: bool = False  # true while the file holds further whole lines
-    unterminated: bool = False
-    """A whole line without its line end stands at the end, and may still be written to."""
+    unterminated: bool = False  # it ends in a whole line without a line end
 
 
 def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:

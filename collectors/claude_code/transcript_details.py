@@ -148,8 +148,7 @@ class _SplitConversation:
         begins_late: bool,
     ) -> None:
         self.entries: Final = entries
-        self.is_partial: Final = begins_late
-        """Its first entries are not the session's."""
+        self.is_partial: Final = begins_late  # does not begin with the session
         self.thoughts: Final = thoughts
         self._now: Final = now
         self.answer: Final = self._find_answer(sent)
@@ -199,10 +198,7 @@ def _content_from_request(
     agent_id: str | None,
     session_id: str,
 ) -> ContextContent | None:
-    """Return the content of the request behind the last measured answer.
-
-    None if the request is unknown or any of its parts is missing.
-    """
+    """Return the content of the request behind the last answer, if all its parts are known."""
     if context.answer is None:
         return None
     answered = context.answer.message_id
@@ -271,10 +267,7 @@ def read_tool_calls(
     answer: TimelineAnswerRow,
     agent_id: str | None = None,
 ) -> tuple[str, ...]:
-    """Name the tools that an answer called, each by what it was about.
-
-    Raises TranscriptUnavailableError where the transcript is not there.
-    """
+    """Describe an answer's tool calls; raises TranscriptUnavailableError."""
     path = _transcript_path(db, projects, session_id, agent_id)
     try:
         lines = takewhile(
@@ -300,10 +293,7 @@ def read_line_text(
     number: int,
     agent_id: str | None = None,
 ) -> str:
-    """Read the start of what a line of a transcript, counted from 1, puts into the context.
-
-    Raises TranscriptUnavailableError where it is not there.
-    """
+    """Read the start of line `number`, from 1; raises TranscriptUnavailableError."""
     path = _transcript_path(db, projects, session_id, agent_id)
     try:
         found = next((line for line in iter_lines(path) if line[1] == number), None)

@@ -73,7 +73,7 @@ def test_a_number_that_another_process_took_over_is_not_open(claude: ClaudeFolde
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_on_linux_the_start_in_ticks_decides(claude: ClaudeFolder) -> None:
-    own = registry._linux_start_time(os.getpid())
+    own = registry.linux_stat_field(os.getpid(), 22)
     assert own is not None
     assert own.isdecimal()
 

@@ -29,36 +29,19 @@ from .config_files import (
 )
 
 MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
-_SETTING_NAMES: Final = (
-    "model",
-    "autoCompactEnabled",
-    "autoCompactWindow",
-    "precomputeCompactionEnabled",
-    "idleCompaction",
-    "disableAllHooks",
-    "allowManagedHooksOnly",
-    "cleanupPeriodDays",
-    "outputStyle",
+_SETTINGS: Final = (
+    "model autoCompactEnabled autoCompactWindow precomputeCompactionEnabled idleCompaction "
+    "disableAllHooks allowManagedHooksOnly cleanupPeriodDays outputStyle"
 )
-
 _VARIABLES: Final = (
-    "ANTHROPIC_DEFAULT_HAIKU_MODEL",
-    "ANTHROPIC_DEFAULT_OPUS_MODEL",
-    "ANTHROPIC_DEFAULT_SONNET_MODEL",
-    "ANTHROPIC_MODEL",
-    "ANTHROPIC_SMALL_FAST_MODEL",
-    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
-    "CLAUDE_CODE_AUTO_COMPACT_WINDOW",
-    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE",
-    "CLAUDE_CODE_DISABLE_1M_CONTEXT",
-    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP",
-    "CLAUDE_CODE_MAX_CONTEXT_TOKENS",
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS",
-    "CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS",
-    "CLAUDE_CODE_SKIP_PROMPT_HISTORY",
-    "CLAUDE_CODE_SUBAGENT_MODEL",
-    "DISABLE_AUTO_COMPACT",
-    "DISABLE_COMPACT",
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL "
+    "ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL "
+    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_AUTO_COMPACT_WINDOW "
+    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE CLAUDE_CODE_DISABLE_1M_CONTEXT "
+    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP CLAUDE_CODE_MAX_CONTEXT_TOKENS "
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS "
+    "CLAUDE_CODE_SKIP_PROMPT_HISTORY CLAUDE_CODE_SUBAGENT_MODEL DISABLE_AUTO_COMPACT "
+    "DISABLE_COMPACT"
 )
 """Switches of the context (claude-code-formats 3.5, 4.1); any other variable may be a secret."""
 
@@ -102,8 +85,8 @@ def mask_secrets(command: str) -> str:
 
 def _setting_values(settings: dict[str, Any]) -> dict[str, SettingValue]:
     env, line = as_object(settings.get("env")), as_object(settings.get("statusLine"))
-    values: dict[str, object] = {key: settings.get(key) for key in _SETTING_NAMES}
-    values |= {f"env.{name}": env.get(name) for name in _VARIABLES}
+    values: dict[str, object] = {key: settings.get(key) for key in _SETTINGS.split()}
+    values |= {f"env.{name}": env.get(name) for name in _VARIABLES.split()}
     values |= {"statusLine.type": line.get("type"), "statusLine.command": _handler_command(line)}
     for model, chosen in list(as_object(settings.get("modelSettings")).items())[:MAX_JSON_ITEMS]:
         window = as_object(chosen).get("autoCompactWindow")

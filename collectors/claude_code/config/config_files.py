@@ -31,12 +31,8 @@ if TYPE_CHECKING:
 
 MAX_JSON_ITEMS: Final = 100  # of a list or an object; the longest that were seen have about 30
 MAX_JSON_DEPTH: Final = 8  # levels of an object that is kept whole
-MAX_JSON_CHARS: Final = 8 * 1024
-"""Characters of such an object as JSON; a log line of claude-memory has about 600."""
-
-_MAX_SECONDS: Final = 1e11
-"""Below this a time is in seconds (the year 5138), above it in milliseconds (1973)."""
-
+MAX_JSON_CHARS: Final = 8 * 1024  # of such an object; a log line of claude-memory has about 600
+_MAX_SECONDS: Final = 1e11  # smaller times are in seconds (to 5138), others in ms (from 1973)
 _MAX_MS: Final = 1 << 53
 
 
@@ -196,10 +192,7 @@ def find_unlinked_folder(path: Path) -> ConfigPath | None:
 
 
 def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
-    """Find an entry of a folder; a link out of `root`, a path without links, is a problem.
-
-    None if the entry or the folder is missing. Raises OSError if it is not accessible.
-    """
+    """Find an entry, None without one; raises OSError. A link out of `root` is a problem."""
     if not parent.is_folder:
         return None
     real = parent.real / name
@@ -213,10 +206,7 @@ def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
 def list_children(
     parent: ConfigPath, root: Path, at_most: int = MAX_FOLDER_ENTRIES
 ) -> list[ConfigPath]:
-    """List a folder's entries by name.
-
-    Raises OSError if it is not accessible, or holds more than `at_most`.
-    """
+    """List a folder's entries by name; raises OSError, also for more than `at_most`."""
     if not parent.is_folder:
         return []
     found = []
@@ -282,10 +272,7 @@ RecordT = TypeVar("RecordT", SettingsFileRecord, DefinitionRecord, SaveFileRecor
 def add_content(
     record: RecordT, found: ConfigPath, largest: int, read: Callable[[bytes], dict[str, Any]]
 ) -> RecordT:
-    """Add the fields that `read` finds in a file, or the problem that it has.
-
-    `read` may raise InvalidJsonError. Raises OSError if the file cannot be read now.
-    """
+    """Add the fields of `read`, which may raise InvalidJsonError, or a problem; raises OSError."""
     if record.problem:
         return record
     try:
@@ -307,10 +294,7 @@ class FileFollower(Generic[RecordT]):
         save: Callable[[Writer, list[RecordT]], None] | None = None,
         fix: str | None = None,
     ) -> None:
-        """Save with `save_records`, or with `save`.
-
-        The problems of files are reported with `fix`; without one they are only stored.
-        """
+        """Save with `save_records`, or with `save`; problems are reported only with a `fix`."""
         self._writer: Final = writer
         self._problems: Final = problems
         self._table: Final = table

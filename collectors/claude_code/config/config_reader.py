@@ -54,9 +54,7 @@ if TYPE_CHECKING:
 
 
 SCAN_BUDGET_S: Final = 1.0
-TICK_BUDGET_S: Final = 0.02
-"""Time for one refresh, enough for a hundred projects; the others follow in the next one."""
-
+TICK_BUDGET_S: Final = 0.02  # enough for a hundred projects; the next refresh continues
 SETTINGS_FILE: Final = "settings.json"
 LOCAL_SETTINGS_FILE: Final = "settings.local.json"
 MANAGED_SETTINGS_FILE: Final = "managed-settings.json"

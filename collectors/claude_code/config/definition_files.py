@@ -36,9 +36,7 @@ from .config_files import (
     resolve_folder,
 )
 
-MAX_FRONT_MATTER_CHARS: Final = 64 * 1024
-"""Characters of front matter; descriptions with examples make about 5,000."""
-
+MAX_FRONT_MATTER_CHARS: Final = 64 * 1024  # descriptions with examples make about 5,000
 MAX_YAML_DEPTH: Final = 10  # levels of its lists and objects; hooks make six
 _FRONT_MATTER: Final = re.compile(
     r"\A---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)", re.DOTALL | re.MULTILINE
@@ -150,15 +148,9 @@ def _quoted(value: str) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-MAX_DEFINITION_BYTES: Final = 512 * 1024
-"""Bytes; a skill of more would fill a quarter of a window by itself."""
-
-MAX_DEFINITIONS: Final = 1000
-"""Definitions in one folder; the largest public collections have about 600."""
-
-MAX_AGENT_FOLDER_DEPTH: Final = 5
-"""Folder levels below agents/; the client nests them by subject."""
-
+MAX_DEFINITION_BYTES: Final = 512 * 1024  # a larger skill would fill a quarter of a window
+MAX_DEFINITIONS: Final = 1000  # in a folder; the largest public collections have about 600
+MAX_AGENT_FOLDER_DEPTH: Final = 5  # levels below agents/; the client nests by subject
 SKILL_FILE: Final = "SKILL.md"
 
 
@@ -180,10 +172,7 @@ def find_definitions(kind: DefinitionKind, top: ConfigPath, root: Path) -> Itera
 
 
 def read_definition(found: ConfigPath, home: DefinitionFolder) -> DefinitionRecord:
-    """Read one definition; one with a problem keeps the name of its path.
-
-    Raises OSError if it cannot be read now.
-    """
+    """Read a definition; with a problem it keeps the name of its path. Raises OSError."""
     record = DefinitionRecord(
         path=str(found.path),
         folder=str(home.folder),
@@ -255,10 +244,7 @@ def _identity(found: ConfigPath) -> tuple[int, int]:
 
 
 def _name_of_path(found: ConfigPath, kind: DefinitionKind) -> str:
-    """Return a definition's name by its path: a skill is named after its folder.
-
-    Reference: claude-code-formats 6.3.
-    """
+    """Return a definition's name by its path (claude-code-formats 6.3)."""
     if kind is DefinitionKind.AGENT:
         return found.path.stem
     return (found.path.parent if found.path.name == SKILL_FILE else found.path).name
@@ -302,10 +288,7 @@ PLUGIN_LIST_FILES: Final = ("installed_plugins.json", "installed_plugins_v2.json
 
 
 def read_plugin_list(found: ConfigPath) -> list[PluginRecord]:
-    """Read a list of installed plugins, of version 1 or 2.
-
-    Raises InvalidJsonError if it is not JSON, OSError if it cannot be read.
-    """
+    """Read a list of plugins, of version 1 or 2; raises InvalidJsonError or OSError."""
     content = as_object(decode_json(read_config_file(found, MAX_PLUGIN_LIST_BYTES)))
     installed: dict[tuple[str, str, str], PluginRecord] = {}
     for plugin_id, entries in as_object(content.get("plugins")).items():
@@ -358,10 +341,7 @@ def read_skill_plugin(manifest: ConfigPath) -> list[PluginRecord]:
 
 
 def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, ...] | None:
-    """Return the skills of an agent's definition: the project's, the user's, then the plugins'.
-
-    None if no usable definition exists. Raises OSError if a folder is not accessible.
-    """
+    """Return the skills of an agent's definition, None without a usable one; raises OSError."""
     user = resolve_folder(config)
     agents = list(_project_agents(project, user))
     if user:

@@ -62,12 +62,8 @@ if TYPE_CHECKING:
     from ....core.model.problem import ProblemReporter
 
 
-MAX_LOG_FILES: Final = 500
-"""Files of one project; claude-memory keeps 14 days of about five categories."""
-
-MAX_LOG_BYTES: Final = 64 * 1024 * 1024
-"""Of one project's logs; a busy day writes some hundred kilobytes, and each line is a row."""
-
+MAX_LOG_FILES: Final = 500  # of one project; claude-memory keeps 14 days of five categories
+MAX_LOG_BYTES: Final = 64 * 1024 * 1024  # of one project; a busy day writes some 100 kB
 _BAD_LINE_EVENT: Final = "bad line"
 
 
@@ -86,10 +82,7 @@ def find_save_logs(top: ConfigPath, root: Path) -> Iterator[tuple[str, ConfigPat
 def read_save_log(
     writer: Writer, log: SaveLogFile, found: ConfigPath, before: TailState
 ) -> TailState:
-    """Store the events that were appended to a log, each once; return how far it is read.
-
-    Raises StaleTailError if another ctxtop read it first, OSError if it cannot be read.
-    """
+    """Store what was appended to a log; raises StaleTailError after another ctxtop, or OSError."""
     while True:
         read = read_tail(found.real, before)
         if read.change is TailChange.REWRITTEN:
@@ -124,9 +117,7 @@ def _to_save_event(offset: int, line: bytes) -> SaveEventRecord:
     )
 
 
-MEMORY_PLUGIN_NAME: Final = "claude-memory"
-"""In the plugin's id, whatever marketplace it comes from."""
-
+MEMORY_PLUGIN_NAME: Final = "claude-memory"  # in plugin ids, from any marketplace
 MAX_PLUGIN_FILE_BYTES: Final = 512 * 1024  # bytes; the largest of these files has about 70 KB
 _TRIAGE_FILE_TAG: Final = b"triage_data_file"
 _SKILL_PATH: Final = ("skills", "memory-management", "SKILL.md")
@@ -210,8 +201,7 @@ def _mentions_triage_file(found: ConfigPath | None) -> bool | None:
         return None
 
 
-MAX_STAGING_FILES: Final = 100
-"""Of one staging folder: one file of each kind, and a context file for each category."""
+MAX_STAGING_FILES: Final = 100  # of one folder: one a kind, one context a category
 
 
 class SaveFollower:
@@ -235,10 +225,7 @@ class SaveFollower:
         self._follow_files(staging, [found] if found else [])
 
     def follow_project(self, cwd: str, root: Path, claude: ConfigPath | None) -> None:
-        """Follow one project's files; `root` is its folder without links, `claude` its .claude.
-
-        Raises OSError if they are not accessible.
-        """
+        """Follow a project's files; `root` is its folder without links. Raises OSError."""
         memory = find_child(claude, "memory", root) if claude else None
         path = Path(cwd, ".claude", "memory", ".staging")
         inside = StagingFolder(path, StagingLocation.PROJECT, cwd)

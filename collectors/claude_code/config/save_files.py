@@ -43,8 +43,7 @@ _MANAGED_FOLDERS: Final = {
     "darwin": Path("/Library/Application Support/ClaudeCode"),
     "win32": Path(r"C:\Program Files\ClaudeCode"),
 }
-_DARWIN_USER_TEMP: Final = 65537
-"""_CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.h>, which Python has no name for."""
+_DARWIN_USER_TEMP: Final = 65537  # _CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.h>
 
 
 class SystemFolders(msgspec.Struct, frozen=True):
@@ -94,16 +93,10 @@ def _mac_temp_folder() -> Path | None:
         return None
 
 
-MAX_SAVE_FILE_BYTES: Final = 256 * 1024
-"""Bytes; a result has at most 10 KB (R004-02), triage data about 4 KB."""
-
+MAX_SAVE_FILE_BYTES: Final = 256 * 1024  # results have up to 10 KB (R004-02), triage data 4
 RESULT_FILE: Final = "last-save-result.json"
-STOP_FLAG_FILE: Final = ".stop_hook_active"
-"""In the project's .claude/ itself, not in the staging folder."""
-
-STAGING_PREFIX: Final = ".claude-memory-staging-"
-"""Prefix of the names of staging folders outside a project (R004-01)."""
-
+STOP_FLAG_FILE: Final = ".stop_hook_active"  # in .claude/ itself, not in the staging folder
+STAGING_PREFIX: Final = ".claude-memory-staging-"  # outside projects (R004-01)
 HASH_CHARS: Final = 12  # of the sha256 that follows it
 _KIND_BY_NAME: Final = {
     RESULT_FILE: SaveFileKind.RESULT,
@@ -125,10 +118,7 @@ class StagingFolder(msgspec.Struct, frozen=True):
 
 
 def list_staging_folders(machine: SystemFolders, project: str, real: Path) -> list[StagingFolder]:
-    """List one project's staging folders outside of it, oldest generation first.
-
-    `real` is the project's folder without links.
-    """
+    """List a project's outer staging folders, oldest first; `real` is its path without links."""
     plain = _path_hash(str(real))
     of_user = _path_hash(f"{machine.user_id}:{real}")
     return [
@@ -163,10 +153,7 @@ def save_file_kind(name: str) -> SaveFileKind | None:
 
 
 def read_save_file(found: ConfigPath, staging: StagingFolder, user_id: int) -> SaveFileRecord:
-    """Read a file of a known kind, or the problem that it has.
-
-    Raises OSError if it cannot be read now.
-    """
+    """Read a file of a known kind, or the problem that it has; raises OSError."""
     kind = save_file_kind(found.path.name) or SaveFileKind.CONTEXT
     record = SaveFileRecord(
         path=str(found.path),

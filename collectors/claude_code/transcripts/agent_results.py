@@ -179,10 +179,7 @@ def read_notification(offset: int, line: TranscriptLine, text: str) -> ReturnRec
 
 
 def read_failed_calls(offset: int, line: TranscriptLine) -> list[AgentReturnRecord]:
-    """Read the failed tool calls of a line, each named by its own id.
-
-    Only the store knows which of them were meant to start an agent.
-    """
+    """Read the failed tool calls of a line; the store knows which were to start an agent."""
     return [
         AgentReturnRecord(
             offset=offset,

@@ -47,8 +47,7 @@ REQUEST_PART_HEAD: Final = re.compile(
 )
 """The head of a line that holds a part of a request: nothing behind its hash is looked at."""
 
-REQUEST_TYPE: Final = b"api-request"
-"""The type of a request's line, with which those of its parts begin."""
+REQUEST_TYPE: Final = b"api-request"  # of a request's line; those of its parts begin with it
 
 
 class _RequestParams(msgspec.Struct):
@@ -105,10 +104,7 @@ def pack_keys(keys: Iterable[int]) -> bytes:
 
 
 def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any] | None:
-    """Read a part's line again; None where another text stands there now.
-
-    Raises OSError where the file cannot be read.
-    """
+    """Read a part's line again; None if the file changed there. Raises OSError."""
     with open_regular(path) as file:
         file.seek(offset)
         data = file.read(min(length, MAX_LINE_BYTES))
@@ -211,17 +207,13 @@ _WHITESPACE: Final = re.compile(r"\s+")
 
 _REMINDER_END: Final = "</system-reminder>"
 
-_REMINDER_START: Final = "<system-reminder>"
-"""How what the client adds by itself begins; it is also written into the result before it."""
+_REMINDER_START: Final = "<system-reminder>"  # the client may also add it to the result before it
 
 
 def reread_messages(
     path: Path, keys: Sequence[int], places: Mapping[int, RequestPartRecord], before: int
 ) -> list[SentJson] | None:
-    """Read a request's messages again; None where one of them stands there no more.
-
-    Raises OSError where the file cannot be read.
-    """
+    """Read a request's messages again; None if one is gone. Raises OSError."""
     spoken = find_sent_messages(path, set(keys) - places.keys(), before)
     messages: list[SentJson] = []
     for key in keys:
@@ -238,10 +230,7 @@ def reread_messages(
 
 
 def reread_shape(path: Path, place: RequestPartRecord | None) -> PromptSnapshot | None:
-    """Read a request's system prompt and tools again.
-
-    Raises OSError where the file cannot be read.
-    """
+    """Read a request's system prompt and tools again; raises OSError."""
     kept = reread_part(path, place.offset, place.length, place.part) if place else None
     shape = kept.get("shape") if kept else None
     if not isinstance(shape, dict):

@@ -67,9 +67,7 @@ def read_microcompaction(offset: int, line: TranscriptLine) -> records.Microcomp
     )
 
 
-MAX_STOP_BLOCK_CHARS: Final = 16 * 1024
-"""Of a hook's message that is kept; inline triage data has about 4 KB."""
-
+MAX_STOP_BLOCK_CHARS: Final = 16 * 1024  # of a message; inline triage data has about 4 KB
 MAX_NAMED_COMMANDS: Final = 50  # hooks of one Stop event that are named
 NOTE_ATTACHMENTS: Final = frozenset({"hook_success", "hook_additional_context"})
 """Attachments with the output of a hook that ran at a prompt."""
@@ -230,9 +228,7 @@ _REPORT_ROW: Final = re.compile(
 )
 _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 
-REPORT_HEADING: Final = "## Context Usage"
-"""How the report begins that an interactive client gives the model (client 2.1.329)."""
-
+REPORT_HEADING: Final = "## Context Usage"  # begins the report for the model (2.1.329)
 _MAX_TOKENS: Final = 10**9  # tokens; a report of more is invalid
 
 
@@ -253,10 +249,7 @@ _context_usage_decoder: Final = msgspec.json.Decoder(_ContextUsage, strict=False
 
 
 def read_context_report(offset: int, line: TranscriptLine) -> records.ContextReportRecord | None:
-    """Read what `/context` reported in a local command's line; None for another command.
-
-    Raises NotJsonError as `decode_string` does.
-    """
+    """Read the output of `/context`, None of another command; raises NotJsonError."""
     report = parse_context_usage(line.context_usage)
     return _to_record(offset, line, report or parse_context_text(decode_string(line.content)))
 
@@ -264,10 +257,7 @@ def read_context_report(offset: int, line: TranscriptLine) -> records.ContextRep
 def read_repeated_context_report(
     offset: int, line: TranscriptLine
 ) -> records.ContextReportRecord | None:
-    """Read the line that repeats to the model what `/context` printed on the screen.
-
-    None for any other line; raises NotJsonError as `decode_blocks` does.
-    """
+    """Read the line that repeats `/context` to the model, if it is one; raises NotJsonError."""
     blocks = message_blocks(line)
     text = next((block.text for block in blocks if block.type == "text" and block.text), "")
     report = parse_context_text(text) if text.startswith(REPORT_HEADING) else None

@@ -33,11 +33,8 @@ from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
 
-MAX_TOOLS_CHARS: Final = 9 * 1_000
-"""Of the names of one answer's tool calls, nine characters each: a thousand; 60 were seen."""
-
-MAX_COMMANDS_CHARS: Final = 16 * 1024
-"""Of the JSON that names the Stop hooks of a turn: 50 commands of a title's length."""
+MAX_TOOLS_CHARS: Final = 9 * 1_000  # a thousand tool calls of one answer; 60 were seen
+MAX_COMMANDS_CHARS: Final = 16 * 1024  # 50 commands of a title's length, as JSON
 
 
 def _sanitize_tools(names: str) -> str:
@@ -49,46 +46,31 @@ def _sanitize_tools(names: str) -> str:
     return kept[: kept.rfind(",") + 1]
 
 
-FIELD_SANITIZERS: Final[dict[str, Callable[[str], str]]] = {
+_SANITIZED_FIELDS: Final[tuple[tuple[Callable[[str], str], str], ...]] = (
     # Ids: the same id is cut in the same way wherever it is written.
-    "agent_id": sanitize.sanitize_id,
-    "forked_from": sanitize.sanitize_id,
-    "leaf_uuid": sanitize.sanitize_id,
-    "line": sanitize.sanitize_id,
-    "message_id": sanitize.sanitize_id,
-    "session_id": sanitize.sanitize_id,
-    "tool_use_id": sanitize.sanitize_id,
-    "uuid": sanitize.sanitize_id,
+    (
+        sanitize.sanitize_id,
+        "agent_id forked_from leaf_uuid line message_id session_id tool_use_id uuid",
+    ),
     # One word of a few.
-    "client_version": sanitize.sanitize_word,
-    "kind": sanitize.sanitize_word,
-    "status": sanitize.sanitize_word,
-    "trigger": sanitize.sanitize_word,
+    (sanitize.sanitize_word, "client_version kind status trigger"),
     # Names: of models, types of agents, tools, skills.
-    "agent_type": sanitize.sanitize_name,
-    "asked_model": sanitize.sanitize_name,
-    "model": sanitize.sanitize_name,
-    "name": sanitize.sanitize_name,
-    "query_source": sanitize.sanitize_name,
-    "skill": sanitize.sanitize_name,
+    (sanitize.sanitize_name, "agent_type asked_model model name query_source skill"),
     # One line.
-    "ai_title": sanitize.sanitize_title,
-    "custom_title": sanitize.sanitize_title,
-    "description": sanitize.sanitize_title,
-    "detail": sanitize.sanitize_title,
-    "first_prompt": sanitize.sanitize_title,
-    "last_prompt": sanitize.sanitize_title,
-    "reason": sanitize.sanitize_title,
-    "summary_title": sanitize.sanitize_title,
-    "title": sanitize.sanitize_title,
-    # More than one.
-    "began_in": sanitize.sanitize_path,
-    "cwd": sanitize.sanitize_path,
-    "launched_in": sanitize.sanitize_path,
-    "text": sanitize.sanitize_text,
-    "tools": _sanitize_tools,
+    (
+        sanitize.sanitize_title,
+        "ai_title custom_title summary_title title description detail reason",
+    ),
+    (sanitize.sanitize_title, "first_prompt last_prompt"),
+    (sanitize.sanitize_path, "began_in cwd launched_in"),
+    (sanitize.sanitize_text, "text"),
+    (_sanitize_tools, "tools"),
     # JSON of titles, each of which was sanitized before.
-    "commands": lambda text: text if len(text) <= MAX_COMMANDS_CHARS else "[]",
+    (lambda text: text if len(text) <= MAX_COMMANDS_CHARS else "[]", "commands"),
+)
+
+FIELD_SANITIZERS: Final = {
+    name: limit for limit, names in _SANITIZED_FIELDS for name in names.split()
 }
 """By a field's name, which means the same in every kind of record."""
 
@@ -155,10 +137,8 @@ class FactBuilder:
         self.times: list[str] = []
         self.cwd = self.version = ""
         self.leaf_uuid: str | None = None  # uuid of the newest line of the conversation
-        self.session: dict[str, Any] = {}
-        """Further fields of the session's record."""
-        self.leaf_titles: dict[str, str] = {}
-        """Titles that summaries give, by the last line of the conversation that they name."""
+        self.session: dict[str, Any] = {}  # further fields of its record
+        self.leaf_titles: dict[str, str] = {}  # by the last line of the named conversation
         self.answers: Final = MergedAnswers()
         self.failed_calls: list[records.AgentReturnRecord] = []
         self.uncounted: Final = UncountedLines(at_file_start=at_file_start)

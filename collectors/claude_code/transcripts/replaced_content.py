@@ -61,10 +61,7 @@ def read_replaced(
     plans: Sequence[PlanSummary],
     report_progress: ReportProgress = lambda _: None,
 ) -> ReplacedContent:
-    """Read what a summary replaced from its transcript, and report the progress.
-
-    Raises NotReadableError if the transcript is missing or cannot be read.
-    """
+    """Read what a summary replaced from its transcript; raises NotReadableError."""
     if row.kind == PLAN_KIND:
         replaced = _replaced_by_plan(row, plans, report_progress)
     elif row.kind == "boundary":
@@ -177,10 +174,7 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
 def read_retained_and_lost(
     db: sqlite3.Connection, projects: Path, row: CompactionRow
 ) -> RetainedAndLost | None:
-    """Divide what was in context before a compaction; None if it is no longer in the transcript.
-
-    Raises OSError if the transcript cannot be read.
-    """
+    """Divide the context before a compaction, if the transcript has it; raises OSError."""
     place = context_queries.find_transcript(db, row.session_id, row.agent_id)
     if place is None:
         return None
@@ -189,8 +183,7 @@ def read_retained_and_lost(
     return find_retained_and_lost(own, row.uuid)
 
 
-MAX_OPERATIONS: Final = 1 << 16
-"""Ids reserved for one receipt: no plan with a summary has more than a few operations."""
+MAX_OPERATIONS: Final = 1 << 16  # ids reserved for one receipt; plans have far fewer
 
 
 class PlanSummaryReader:

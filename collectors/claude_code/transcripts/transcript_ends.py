@@ -18,8 +18,7 @@ from ....core.transcript.line_decoder import NotJsonError, TranscriptLine, Unexp
 from ....core.transcript.line_types import glance
 from ....core.transcript.raw_lines import complete_line_length
 
-MAX_PROJECT_NAME_CHARS: Final = 200
-"""Characters; of a longer path the client keeps a hash, which says nothing of folders above it."""
+MAX_PROJECT_NAME_CHARS: Final = 200  # a longer path becomes a hash
 
 
 def starts_session(line: TranscriptLine) -> bool:
@@ -34,10 +33,7 @@ def starts_session(line: TranscriptLine) -> bool:
 
 
 def find_launch_folder(cwd: str, project: str) -> str | None:
-    """Return `cwd` or the nearest folder above it that the client named `project` after.
-
-    None where the client named it after another folder, or the path was too long for a name.
-    """
+    """Return `cwd` or the nearest folder above it that the client named `project` after."""
     path = PurePosixPath(cwd)
     if not path.is_absolute() or len(project) > MAX_PROJECT_NAME_CHARS:
         return None
@@ -58,8 +54,7 @@ def _project_name(folder: str) -> str:
 
 
 HEAD_BYTES: Final = 64 * 1024  # an agent's first prompt is in the first line
-TAIL_BYTES: Final = 512 * 1024
-"""After an agent's last answer the client (2.1.329) writes up to 100 kB about the request."""
+TAIL_BYTES: Final = 512 * 1024  # the client (2.1.329) writes 100 kB after the last answer
 
 
 def read_head_lines(path: Path) -> list[bytes]:
@@ -103,10 +98,7 @@ def _decode_entries(lines: Iterable[bytes]) -> list[Entry]:
 
 
 def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
-    """Return the text of the last answer that has any, and its time in ms (R000-06).
-
-    An empty text and None if there is none.
-    """
+    """Return the text of the last answer with any, or "", and its time in ms (R000-06)."""
     answers = [
         entry
         for entry in _decode_entries(line for line in lines if b'"assistant"' in line)
@@ -141,8 +133,7 @@ def _texts(entry: Entry, kind: PartKind) -> str:
     return "\n".join(text for text in texts if text.strip())
 
 
-RECENT_BYTES: Final = 6 * 1024 * 1024
-"""Read in 0.2 s; a segment of the recorded sessions has at most 4 MB."""
+RECENT_BYTES: Final = 6 * 1024 * 1024  # read in 0.2 s; recorded segments have up to 4 MB
 
 
 def read_recent_entries(path: Path, most: int = RECENT_BYTES) -> list[Entry]:
@@ -155,10 +146,7 @@ def read_recent_entries(path: Path, most: int = RECENT_BYTES) -> list[Entry]:
 
 
 def find_recent_start(path: Path, most: int, end: int | None = None) -> int:
-    """Find the first line in the `most` bytes before `end`, or before the file's end.
-
-    Raises OSError.
-    """
+    """Find the first line in the `most` bytes before `end` or the end; raises OSError."""
     with open_regular(path) as file:
         start = max(0, (file.seek(0, 2) if end is None else end) - most)
         file.seek(start)

@@ -194,17 +194,7 @@ def _prompt_key_of(message: RawMessage) -> int | None:
 
 
 DESCRIPTIVE_FIELDS: Final = (
-    "command",
-    "file_path",
-    "notebook_path",
-    "pattern",
-    "url",
-    "query",
-    "description",
-    "skill",
-    "subject",
-    "path",
-    "prompt",
+    "command file_path notebook_path pattern url query description skill subject path prompt"
 )
 """Fields of a tool's input that distinguish its calls, the most specific first
 (inputs of 2.1.329's own tools)."""
@@ -281,7 +271,7 @@ def _call_detail(raw: Raw | UnsetType) -> str:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     # For an unknown tool its first text is the best guess.
-    values = (*(fields.get(name) for name in DESCRIPTIVE_FIELDS), *fields.values())
+    values = (*(fields.get(name) for name in DESCRIPTIVE_FIELDS.split()), *fields.values())
     return next((value for value in values if isinstance(value, str) and value), "")
 
 
