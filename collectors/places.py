@@ -37,8 +37,6 @@ def trust_file_path() -> Path:
 
 
 class PolicySources(msgspec.Struct, frozen=True):
-    """Where one run reads its policy, besides the projects' own files."""
-
     command_line: tuple[tuple[str, str], ...] = ()  # keys and values, in order
     environ: Mapping[str, str] = {}
     user_file: Path | None = None
@@ -54,8 +52,6 @@ class PlaceError(Exception):
 
 
 class Places(msgspec.Struct, frozen=True):
-    """What one run of ctxtop reads, and where it stores that."""
-
     config_dir: Path
     store: Path
     is_explicit: bool  # the user named the folder for this run; else it is the client's default

@@ -34,15 +34,12 @@ CONTEXT_LINES: Final = 2  # lines around a change that are shown
 
 
 class PolicyFileChange(msgspec.Struct, frozen=True):
-    """What a file would say."""
-
     file: SettingsFile
     key: str
     after: bytes
 
     @property
     def is_empty(self) -> bool:
-        """The file says so already."""
         return self.after == (self.file.data or b"")
 
 
@@ -110,7 +107,6 @@ class PolicyChangeHistory:
             raise
 
     def last(self) -> AppliedPolicyChange | None:
-        """Return the newest change that was not undone; None if there is none."""
         return next(reversed(self.all()), None)
 
     def plan_undo(self, applied: AppliedPolicyChange, roots: Sequence[Path]) -> PolicyFileChange:

@@ -48,8 +48,6 @@ MAX_TRUST_BYTES: Final = 4 << 20  # bytes; ten thousand projects make less
 
 
 class TrustedProject(msgspec.Struct, frozen=True):
-    """One project's file as the user saw it."""
-
     sha256: str
     at: int  # in ms since 1970
 
@@ -59,8 +57,7 @@ class _TrustFileContent(msgspec.Struct, frozen=True):
     projects: dict[str, TrustedProject] = {}
 
 
-class TrustFileError(Exception):
-    """The file cannot be used: what is wrong with it, and what to do."""
+class TrustFileError(Exception): ...
 
 
 class TrustFile:
@@ -77,7 +74,6 @@ class TrustFile:
 
     @classmethod
     def load(cls, path: Path | None) -> TrustFile:
-        """Read the file; raises TrustFileError if it cannot be used."""
         file = cls(path)
         file.refresh()
         if file.problem:
@@ -97,7 +93,6 @@ class TrustFile:
         return self.projects != before
 
     def state(self, folder: str, sha256: str) -> ProjectTrust:
-        """Return whether the user trusts a folder's file with this content."""
         trusted = self.projects.get(os.path.realpath(folder))
         if trusted is None:
             return ProjectTrust.UNTRUSTED
@@ -178,8 +173,6 @@ def check_project_file(status: os.stat_result, path: Path) -> None:
 
 
 class _PolicyFile:
-    """A policy's file, read again when it changed."""
-
     def __init__(self, path: Path, origin: PolicyOrigin) -> None:
         self._path: Final = path
         self._origin: Final = origin
@@ -392,8 +385,6 @@ class TrustPreview(msgspec.Struct, frozen=True):
 
 
 class TrustedFolder(msgspec.Struct, frozen=True):
-    """A folder that the user trusted, and the state of its file now."""
-
     folder: str
     at: int  # in ms since 1970
     state: str  # trusted, changed, gone, or why it cannot be read

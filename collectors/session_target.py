@@ -74,7 +74,6 @@ def open_session_at(places: Places, session: Session) -> SessionAccess:
 def session_target(
     folder: ClaudeFolder, store: Path, session: Session, automatic_reason: str | None = None
 ) -> CompactionTarget:
-    """Return a session as the target of a compaction plan."""
     return compaction_target(
         folder,
         store,
@@ -88,14 +87,11 @@ def session_target(
 def receipt_target(
     folder: ClaudeFolder, store: Path, receipt: CompactionReceipt
 ) -> CompactionTarget:
-    """Return the session that a receipt wrote."""
     written = receipt.new_session_id or receipt.session_id
     return compaction_target(folder, store, written, Path(receipt.target), None)
 
 
 class _Client(msgspec.Struct, frozen=True):
-    """A session's client; implements `SessionClient`."""
-
     folder: ClaudeFolder
     store: Path
     session: Session
@@ -213,8 +209,6 @@ TURN_TIMEOUT_S: Final = 600.0  # a turn may run tools; one that takes longer is 
 
 
 class RunLocation(msgspec.Struct, frozen=True):
-    """Where the client is run for a session, and where that is recorded."""
-
     project_root: str | None  # where the session began
     config_dir: Path | None  # None for the client's default
     store: Path

@@ -37,8 +37,6 @@ if TYPE_CHECKING:
 
 
 class ScanOutcome(msgspec.Struct):
-    """The problems and notices of one scan, which it hears as the collector's listener."""
-
     problems: list[Problem] = []
     notices: list[str] = []
 
@@ -170,8 +168,6 @@ def scan_and_watch(
 
 
 class _FolderWatch:
-    """Follows the changes of one folder with one collector."""
-
     def __init__(
         self, collector: Collector, stop: Event, automation_allowed: Event | None = None
     ) -> None:

@@ -134,7 +134,6 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
 
 
 def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
-    """Read how agents ended from what they returned; the last return counts."""
     ends: dict[str, _AgentEnd] = {}
     marks = (b'"toolUseResult"', TASK_NOTIFICATION.encode(), TEAMMATE_TAG.encode())
     for data in lines:

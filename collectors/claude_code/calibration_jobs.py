@@ -116,8 +116,6 @@ class TokenCalibrationJob:
 
 
 class _CalibrationFile:
-    """A file that is learnt from, and how far that has come."""
-
     def __init__(self, path: Path, source: UnlearnedTranscript) -> None:
         self.source = source
         self.samples: list[LearnedStep] = []  # not stored yet

@@ -56,8 +56,6 @@ class ScanProgress(msgspec.Struct, frozen=True):
 
 
 class StoredChange(msgspec.Struct, frozen=True):
-    """The sessions with new rows."""
-
     session_ids: frozenset[str]
     lag_s: float | None = None  # from the last write of a file that grew to the commit
 
@@ -71,18 +69,14 @@ class CollectorListener(Protocol):
 
     def on_scan_finished(self) -> None: ...
 
-    def on_problem(self, problem: Problem) -> None:
-        """Something could not be read or stored."""
+    def on_problem(self, problem: Problem) -> None: ...
 
     def on_resolved(self, where: str) -> None: ...
 
-    def on_notice(self, notice: Problem) -> None:
-        """Something happened that needs no action."""
+    def on_notice(self, notice: Problem) -> None: ...
 
 
 class _CommitBatch(msgspec.Struct):
-    """The changes of the next commit."""
-
     tails: dict[str, tuple[SourceFile, TailState]] = {}
     touched: set[str] = set()
     rewritten: list[str] = []
@@ -157,12 +151,10 @@ class Collector:
         self.post_scan_jobs.measure_saves(math.inf)
 
     def scan_below(self, path: Path) -> None:
-        """Read what changed in one folder of the tree."""
         self.index_listing(find_files(self.folder, path))
         self.post_scan_jobs.evaluate_new_warnings()
 
     def is_known(self, relative: str) -> bool:
-        """Return whether a path below projects/ is a transcript that was read before."""
         return relative in self._known
 
     def index_listing(self, listing: FolderListing) -> None:
@@ -174,7 +166,6 @@ class Collector:
             self._index_all(waiting)
 
     def index_paths(self, paths: Iterable[Path]) -> None:
-        """Read known transcripts that may have grown."""
         waiting = [found for path in sorted(paths) if (found := self._stat(path))]
         if waiting:
             self._index_all(waiting)

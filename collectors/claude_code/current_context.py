@@ -53,8 +53,6 @@ from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
 
 
 class LatestAnswer(msgspec.Struct, frozen=True):
-    """The last answer at the end of a transcript."""
-
     tokens: int | None = None  # its input side; None if none came since the last compaction
     model: str | None = None
     client_version: str | None = None

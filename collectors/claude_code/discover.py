@@ -50,7 +50,6 @@ def file_system_type(place: Path) -> str | None:
 
 
 def needs_polling(place: Path) -> bool:
-    """Whether a folder's file system may not report changes, so that it must be polled."""
     kind = file_system_type(place)
     return kind is not None and _SILENT_FILE_SYSTEMS.fullmatch(kind) is not None
 
@@ -64,8 +63,6 @@ MAX_FOLDER_LEVELS: Final = 8  # below projects/; the client nests to 5, mounts m
 
 
 class FoundFile(msgspec.Struct, frozen=True, gc=False):
-    """A file below projects/ and what the folder says of it."""
-
     projects: str
     relative: str
     size: int
@@ -88,7 +85,6 @@ class FolderListing(msgspec.Struct, frozen=True):
     problems: list[Problem] = []
 
     def is_below_unreadable(self, relative: str) -> bool:
-        """Return whether a path lies below one that could not be looked at."""
         return any(PurePath(relative).is_relative_to(place) for place in self.unreadable)
 
 
@@ -99,12 +95,10 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def projects(self) -> Path:
-        """Where the transcripts are."""
         return (self.root / "projects").resolve()
 
     @cached_property
     def sessions(self) -> Path:
-        """The registry of running sessions."""
         return (self.root / "sessions").resolve()
 
     def relative(self, path: Path) -> str:
@@ -113,7 +107,6 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
 
 
 def make_found_file(projects: str, relative: str, status: os.stat_result) -> FoundFile:
-    """Describe a file below projects/ by its `stat` result."""
     return FoundFile(
         projects,
         relative,

@@ -44,14 +44,11 @@ _TASK_MARKERS: Final = (
 
 
 class SessionTasks(msgspec.Struct, frozen=True):
-    """A session's open tasks and its newest plan."""
-
     open: tuple[OpenTask, ...] = ()
     plan: str = ""
 
 
 def read_tasks(path: Path, start: int = 0) -> SessionTasks:
-    """Read the tasks of a session from a line's byte offset on; raises OSError."""
     todos, plan = TodoList(), ""
     calls: dict[str, NamedToolCall] = {}
     for offset, number, data in iter_lines(path, start):
@@ -84,8 +81,6 @@ MAX_TASKS_BYTES: Final = 32 * 1024 * 1024  # in longer transcripts tasks may be 
 
 
 class InjectionRequest(msgspec.Struct, frozen=True):
-    """The agent that starts, and its session."""
-
     transcript: Path  # of its session; may be missing
     agent_type: str
     agent_id: str | None = None

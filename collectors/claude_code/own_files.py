@@ -46,7 +46,6 @@ class ReceiptFollower:
         self._written_at: int | None = None  # mtime of the folder of receipts, in ns
 
     def read(self) -> set[str]:
-        """Read the receipts if any are new; return the sessions that changed."""
         folder = self._state / "receipts"
         try:
             written_at = folder.stat().st_mtime_ns
@@ -79,8 +78,6 @@ _ROTATED_SUFFIX: Final = re.compile(r"\.\d{20}-\d+")
 
 
 class LogFile(msgspec.Struct, frozen=True):
-    """A file of a log, as its folder lists it."""
-
     path: Path
     is_rotated: bool
     size: int
@@ -88,7 +85,6 @@ class LogFile(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, int, int]:
-        """A key that changes when there is more to read."""
         return (self.path.name, self.size, self.mtime_ns)
 
 
@@ -127,7 +123,6 @@ def first_line_hash(file: BinaryIO) -> str | None:
 
 
 def removable_log_files(parts: Iterable[LogFile], now_s: float) -> list[LogFile]:
-    """Choose which rotated files to remove, of those that were read to the end."""
     removable: list[LogFile] = []
     newer = 0
     for part in sorted(parts, key=lambda part: part.path.name, reverse=True):
@@ -158,7 +153,6 @@ class LogReader:
         }
 
     def read(self) -> set[str]:
-        """Read what was appended; return the sessions that it concerns."""
         touched: set[str] = set()
         for log in LogKind:
             try:

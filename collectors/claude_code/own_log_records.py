@@ -52,8 +52,7 @@ class LogLine(msgspec.Struct):
     garbage: str | None = None
 
 
-class BadRecordError(ValueError):
-    """A line that is not a record; the message says why."""
+class BadRecordError(ValueError): ...
 
 
 _line_decoder: Final = msgspec.json.Decoder(LogLine)

@@ -106,7 +106,6 @@ class PostCompactionEstimates:
 
 
 def _entries_until_answer(entries: Iterable[Entry], before: int) -> list[Entry]:
-    """List the entries up to the first answer with its usage; empty if there is none."""
     head: list[Entry] = []
     for entry in entries:
         if entry.offset >= before or len(head) >= MAX_HEAD_ENTRIES:
@@ -204,7 +203,6 @@ class CompactionReportJob:
 
 
 def _sanitized(report: CompactionReport) -> CompactionReport:
-    """Strip terminal control characters from every text of a report."""
     return msgspec.convert(map_texts(sanitize_text, msgspec.to_builtins(report)), type(report))
 
 
@@ -306,8 +304,6 @@ def make_automation(
     runners: ActionRunners,
     now: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
 ) -> Automation:
-    """Return the automation of the folder's sessions, which does what their policies allow."""
-
     def open_idle_session(session: Session, policy: Policy, reason: str) -> SessionAccess:
         from ..session_target import open_session  # with all that acting needs
 
@@ -346,7 +342,6 @@ class PostScanJobs:
         self._estimator: Estimator | None = None
 
     def add_read_sessions(self, sessions: set[str]) -> None:
-        """Queue sessions with newly read lines for evaluation."""
         self._pending_evaluation |= sessions
 
     def evaluate_all_warnings(self) -> None:

@@ -109,7 +109,6 @@ class SessionRegistry(NamedTuple):
 
 
 def list_open_sessions(folder: ClaudeFolder) -> list[LiveSession]:
-    """List the open sessions, each once."""
     return newest_by_session(read_session_registry(folder))
 
 

@@ -81,7 +81,6 @@ def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> 
 
 
 def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
-    """Read as read_tail does, from a file that is open."""
     status = os.fstat(file.fileno())
     file.seek(before.offset)
     # One byte more than there is: what came meanwhile is seen by the next read.
@@ -247,7 +246,6 @@ def _read_long_line(
 def _read_unterminated_long_line(
     file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, length: int
 ) -> TailRead:
-    """Read a long last line that has no line end."""
     data = b""
     if length <= MAX_LINE_BYTES and before.offset + length == status.st_size:
         file.seek(before.offset)

@@ -243,7 +243,6 @@ def _content_from_transcript(context: _SplitConversation, counter: PartCounter) 
 
 
 def _estimate_overhead(context: _SplitConversation, counter: PartCounter) -> int:
-    """Return the first request's tokens beyond its messages: system prompt and tools."""
     if context.is_partial:
         return 0
     first = next(

@@ -58,7 +58,6 @@ _SECRET_PATTERNS: Final = (
 
 
 def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) -> SettingsFileRecord:
-    """Read one file, or the problem that it has; raises OSError if it cannot be read now."""
     record = SettingsFileRecord(
         path=str(found.path),
         folder=str(found.path.parent),
@@ -130,7 +129,6 @@ def _read_hook(
 
 
 def _handler_command(handler: dict[str, Any]) -> str:
-    """Return what a handler runs: a command, an address, a tool of a server, or a prompt."""
     parts = [handler.get(name) for name in ("command", "url", "server", "tool", "prompt")]
     args = " ".join(arg for arg in as_list(handler.get("args")) if isinstance(arg, str))
     shown = " ".join(part for part in (*parts, args) if isinstance(part, str) and part)

@@ -41,7 +41,6 @@ class InvalidJsonError(ValueError):
 
 
 def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
-    """Decode bytes; raises InvalidJsonError."""
     try:
         return msgspec.json.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except UnicodeDecodeError as error:
@@ -53,7 +52,6 @@ def decode_json(data: bytes) -> Any:  # noqa: ANN401 -- any JSON
 
 
 def decode_object(data: bytes) -> dict[str, Any]:
-    """Decode a JSON object; raises InvalidJsonError."""
     value = decode_json(data)
     if not isinstance(value, dict):
         raise InvalidJsonError("is not a JSON object")
@@ -61,7 +59,6 @@ def decode_object(data: bytes) -> dict[str, Any]:
 
 
 def as_object(value: object) -> dict[str, Any]:
-    """Return a dict as it is; {} for anything else."""
     return value if isinstance(value, dict) else {}
 
 
@@ -85,7 +82,6 @@ def as_int(value: object) -> int | None:
 
 
 def as_float(value: object) -> float | None:
-    """Return a number as a float; None for anything else, including a bool."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:
@@ -95,7 +91,6 @@ def as_float(value: object) -> float | None:
 
 
 def as_bool(value: object) -> bool | None:
-    """Return a bool as it is; None for anything else."""
     return value if isinstance(value, bool) else None
 
 
@@ -148,8 +143,7 @@ MAX_FOLDER_ENTRIES: Final = 10_000
 to its root, and a repository may hold any number of files."""
 
 
-class FileTooLargeError(OSError):
-    """A file is larger than the limit for its kind."""
+class FileTooLargeError(OSError): ...
 
 
 class ConfigPath(msgspec.Struct, frozen=True):
@@ -356,5 +350,4 @@ class FileFollower(Generic[RecordT]):
         return record
 
     def forget(self, folder: Path) -> None:
-        """Mark a folder's files as gone."""
         mark_gone(self._writer, self._table, self._known.pop(str(folder), {}))

@@ -91,8 +91,7 @@ def split_front_matter(text: str) -> FrontMatter:
         return FrontMatter(body, problem=str(error))
 
 
-class _FrontMatterError(Exception):
-    """Front matter that is not read; the message says why."""
+class _FrontMatterError(Exception): ...
 
 
 class _YamlSyntaxError(_FrontMatterError):
@@ -155,8 +154,6 @@ SKILL_FILE: Final = "SKILL.md"
 
 
 class DefinitionFolder(msgspec.Struct, frozen=True):
-    """A folder of definitions, and who they are for."""
-
     folder: Path
     kind: DefinitionKind
     scope: ConfigScope
@@ -165,7 +162,6 @@ class DefinitionFolder(msgspec.Struct, frozen=True):
 
 
 def find_definitions(kind: DefinitionKind, top: ConfigPath, root: Path) -> Iterator[ConfigPath]:
-    """List the definitions in a folder; raises OSError if it is not accessible."""
     if kind is DefinitionKind.AGENT:
         return _AgentSearch(root, {_identity(top)}).below(top, MAX_AGENT_FOLDER_DEPTH)
     return _find_skills(top, root)
@@ -321,7 +317,6 @@ MAX_MANIFEST_BYTES: Final = 64 * 1024  # bytes of a manifest; it has about 400
 
 
 def find_skill_plugins(skills: ConfigPath, root: Path) -> list[ConfigPath]:
-    """List the manifests of plugins among the skills; raises OSError if they are not accessible."""
     manifests = []
     for folder in list_children(skills, root):
         inner = find_child(folder, ".claude-plugin", root)
@@ -332,7 +327,6 @@ def find_skill_plugins(skills: ConfigPath, root: Path) -> list[ConfigPath]:
 
 
 def read_skill_plugin(manifest: ConfigPath) -> list[PluginRecord]:
-    """Read the plugin of a manifest; raises as `read_plugin_list` does."""
     content = as_object(decode_json(read_config_file(manifest, MAX_MANIFEST_BYTES)))
     folder = manifest.path.parent.parent
     name = as_title(content.get("name")) or folder.name

@@ -68,7 +68,6 @@ _BAD_LINE_EVENT: Final = "bad line"
 
 
 def find_save_logs(top: ConfigPath, root: Path) -> Iterator[tuple[str, ConfigPath]]:
-    """List a project's logs with their category; raises OSError if they are not accessible."""
     left = MAX_FOLDER_ENTRIES
     for category in list_children(top, root, left):
         if category.is_folder:
@@ -145,7 +144,6 @@ class MemoryPluginFollower:
         folder: ConfigPath | None,
         root: Path,
     ) -> None:
-        """Store an installation if it changed; raises OSError if it is not accessible."""
         path = str(place)
         known = self._known.get(path)
         files = [
@@ -169,7 +167,6 @@ class MemoryPluginFollower:
         self._known[path] = record
 
     def keep_only(self, places: Iterable[str]) -> None:
-        """Forget all other installations."""
         removed = self._known.keys() - set(places)
         if removed:
             delete_memory_plugins(self._writer, removed)
@@ -253,7 +250,6 @@ class SaveFollower:
     def _list_files(
         self, staging: StagingFolder, found: ConfigPath | None, root: Path
     ) -> list[ConfigPath]:
-        """List a folder's files of known kinds; empty if it is missing or refused."""
         place = str(staging.path)
         known = self._places.get(place)
         if found is None:

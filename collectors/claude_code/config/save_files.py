@@ -47,8 +47,6 @@ _DARWIN_USER_TEMP: Final = 65537  # _CS_DARWIN_USER_TEMP_DIR of macOS's <unistd.
 
 
 class SystemFolders(msgspec.Struct, frozen=True):
-    """Folders that belong to the machine or its user, not to a project."""
-
     managed_folder: Path  # the administrator's settings (claude-code-formats 1.6)
     staging_roots: tuple[tuple[StagingLocation, Path], ...]
     """Where versions of claude-memory made their staging folders (R004-01)."""
@@ -56,7 +54,6 @@ class SystemFolders(msgspec.Struct, frozen=True):
 
 
 def find_system_folders(environ: Mapping[str, str], home: Path) -> SystemFolders:
-    """Return the folders of this machine and this user."""
     user_id = os.geteuid() if hasattr(os, "geteuid") else 0
     tmp = Path("/tmp").resolve()  # noqa: S108 -- read only, and owner and mode are checked
     cache = _absolute_path(environ.get("XDG_CACHE_HOME")) or home / ".cache"
@@ -110,8 +107,6 @@ _KIND_BY_NAME: Final = {
 
 
 class StagingFolder(msgspec.Struct, frozen=True):
-    """A folder that may hold one project's files."""
-
     path: Path
     generation: StagingLocation
     project: str | None
@@ -146,7 +141,6 @@ def check_staging_folder(
 
 
 def save_file_kind(name: str) -> SaveFileKind | None:
-    """Return the kind of a save file by its name; None if such files are not tracked."""
     if name.startswith("context-") and name.endswith(".txt"):
         return SaveFileKind.CONTEXT
     return _KIND_BY_NAME.get(name)

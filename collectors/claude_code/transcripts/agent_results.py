@@ -74,7 +74,6 @@ _UINT64_MASK: Final = (1 << 64) - 1
 def make_summary(
     offset: int, uuid: str, kind: str, line: TranscriptLine, text: str, agent_id: str | None = None
 ) -> SummaryRecord:
-    """Measure a text as it was written, and keep it sanitized."""
     stripped = text.strip("\n")
     return SummaryRecord(
         offset=offset,
@@ -103,7 +102,6 @@ def read_plan(offset: int, line: TranscriptLine, tool: RawBlock) -> SummaryRecor
 
 
 def read_launch(offset: int, line: TranscriptLine, tool: RawBlock) -> LaunchRecord | None:
-    """Read a tool call that starts an agent; None for any other call."""
     if tool.name not in AGENT_TOOLS or tool.id is None:
         return None
     call = decode_optional(tool.input, AgentInput) or AgentInput()
@@ -195,7 +193,6 @@ def read_failed_calls(offset: int, line: TranscriptLine) -> list[AgentReturnReco
 
 
 def read_workflow_result(offset: int, line: TranscriptLine) -> ReturnRecords:
-    """Read an agent's result or failure from a line of a workflow's journal.jsonl."""
     if line.type not in {"result", "failed"} or not line.agent_id:
         return ()
     agent_id = sanitize_title(line.agent_id)

@@ -98,7 +98,6 @@ def read_request_line(offset: int, data: bytes | memoryview) -> RequestRecord | 
 
 
 def pack_keys(keys: Iterable[int]) -> bytes:
-    """Put keys side by side as the store keeps them."""
     listed = list(keys)
     return struct.pack(f">{len(listed)}q", *listed)
 

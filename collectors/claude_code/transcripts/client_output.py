@@ -53,7 +53,6 @@ def read_boundary(offset: int, line: TranscriptLine) -> records.BoundaryRecord:
 
 
 def read_microcompaction(offset: int, line: TranscriptLine) -> records.MicrocompactionRecord:
-    """Read what the client cleared without a compaction."""
     metadata = line.microcompact_metadata or MicrocompactMetadata()
     return records.MicrocompactionRecord(
         offset=offset,
@@ -81,7 +80,6 @@ _MEMORY_NOTE: Final = re.compile(
 
 
 def read_stop_block(offset: int, line: TranscriptLine) -> records.StopBlockRecord | None:
-    """Read why a Stop hook kept the session running; None for any other line."""
     blocks = message_blocks(line)
     text = (blocks[0].text or "") if blocks else ""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
@@ -97,7 +95,6 @@ def read_stop_block(offset: int, line: TranscriptLine) -> records.StopBlockRecor
 
 
 def read_stop_hooks(offset: int, line: TranscriptLine) -> records.StopHookRecord:
-    """Read the client's summary of its Stop hooks."""
     infos = decode_value(line.hook_infos)
     errors = decode_value(line.hook_errors)
     count = decode_value(line.hook_count)
@@ -145,7 +142,6 @@ SKILL_BODY_PREFIX: Final = "Base directory for this skill:"
 def read_agent_meta_line(
     offset: int, line: TranscriptLine
 ) -> records.StopFeedbackRecord | records.GivenSkillRecord | None:
-    """Read that an agent was blocked, or which skill it was given, from its own file."""
     for block in message_blocks(line):
         text = block.text or ""
         if prefix := AGENT_HOOK_FEEDBACK.match(text):
@@ -280,7 +276,6 @@ def _to_record(
 
 
 def parse_context_text(text: str) -> ContextReport | None:
-    """Read the Markdown that `/context` printed; None for any other text."""
     head = _REPORT_HEAD.search(text)
     if not head:
         return None
@@ -365,7 +360,6 @@ PROMPT_TOO_LONG: Final = "too_long"  # kind of a refusal: the prompt is larger t
 
 
 def read_refusal(offset: int, line: TranscriptLine) -> records.ApiErrorRecord | None:
-    """Read an API error's line; None for other synthetic answers."""
     if not line.is_api_error_message:
         return None
     message = " ".join(block.text or "" for block in message_blocks(line) if block.type == "text")

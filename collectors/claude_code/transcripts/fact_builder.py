@@ -128,8 +128,6 @@ _FIELDS: Final[dict[type[msgspec.Struct], str]] = {
 
 
 class FactBuilder:
-    """The records of one run of lines of one file."""
-
     def __init__(self, source: SourceFile, *, at_file_start: bool) -> None:
         self.source: Final = source
         self.is_agent: Final = source.kind is FileKind.AGENT
@@ -158,7 +156,6 @@ class FactBuilder:
                 self._records[_FIELDS[type(record)]].append(record)
 
     def add_bad_line(self, offset: int, line: bytes, reason: str) -> None:
-        """Count a line that could not be read; of the first ones record where and why."""
         self._bad_lines += 1
         if len(self._bad) < MAX_BAD_LINES_PER_FILE:
             self._bad.append(BadLine(offset, len(line), reason))
@@ -222,7 +219,6 @@ class FactBuilder:
             )
 
     def add_fork(self, line: TranscriptLine) -> None:
-        """Record the first session that this one is said to be forked from."""
         parent = line.forked_from.session_id if line.forked_from else None
         if not parent and line.type == "derived-from":
             sources = decode_list(line.sessions, SourceSession)

@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 
 def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record the agents that an answer starts, its plan, and an agent's reply."""
     blocks = message_blocks(line)
     for block in blocks:
         if block.type == "tool_use":
@@ -48,7 +47,6 @@ def _index_answer(builder: FactBuilder, offset: int, line: TranscriptLine) -> No
 
 
 def _index_user_line(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record a summary, what an agent returned, or a person's prompt."""
     builder.add_fork(line)
     if line.is_compact_summary:
         builder.add(agent_results.read_compaction_summary(offset, line))
@@ -149,7 +147,6 @@ def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> Non
 
 
 def _index_progress(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record what an agent did, from its parent's file."""
     step = turn_tracking.read_agent_step(offset, line)
     if step:
         builder.add(step)
@@ -159,7 +156,6 @@ def _index_progress(builder: FactBuilder, offset: int, line: TranscriptLine) -> 
 
 
 def _index_queue_operation(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record an agent's return that waits in the queue."""
     returns = agent_results.read_notification(offset, line, decode_string(line.content))
     builder.add(*returns)
     if not returns:
@@ -175,7 +171,6 @@ def _index_workflow_line(builder: FactBuilder, offset: int, line: TranscriptLine
 
 
 def _index_cost(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record the client's running total of the session's cost; an agent's file has none."""
     if line.total_cost is not None:
         builder.session |= {"cost_usd": line.total_cost, "cost_offset": offset}
 

@@ -50,8 +50,7 @@ PROGRESS_LINES: Final = 2_000  # lines between two reports of how much is read
 ReportProgress = Callable[[str], None]
 
 
-class NotReadableError(Exception):
-    """It is unknown what a summary replaced; the message says why."""
+class NotReadableError(Exception): ...
 
 
 def read_replaced(
@@ -131,7 +130,6 @@ def _read_entries(
 
 
 def _sanitized(replaced: ReplacedContent) -> ReplacedContent:
-    """Strip terminal control characters from every text."""
     turns = tuple(
         turn
         if (text := sanitize_text(turn.text)) == turn.text

@@ -58,13 +58,11 @@ TAIL_BYTES: Final = 512 * 1024  # the client (2.1.329) writes 100 kB after the l
 
 
 def read_head_lines(path: Path) -> list[bytes]:
-    """Read the complete lines at a file's beginning; raises OSError."""
     with open_regular(path) as file:
         return _complete_lines(file.read(HEAD_BYTES))
 
 
 def read_tail_lines(path: Path, size: int = TAIL_BYTES) -> list[bytes]:
-    """Read the complete lines at a file's end; raises OSError."""
     with open_regular(path) as file:
         start = max(0, os.fstat(file.fileno()).st_size - size)
         file.seek(start)
@@ -91,7 +89,6 @@ def last_version(path: Path) -> str | None:
 
 
 def _decode_entries(lines: Iterable[bytes]) -> list[Entry]:
-    """Decode some lines of a file, at unknown offsets."""
     calls: dict[str, NamedToolCall] = {}
     read = (decode_entry(0, line, calls, number) for number, line in enumerate(lines, 1))
     return [entry for entry in read if entry is not None]
@@ -114,12 +111,10 @@ def last_answer_text(lines: Iterable[bytes]) -> tuple[str, int | None]:
 
 
 def first_prompt_text(lines: Iterable[bytes]) -> str:
-    """Return the prompt that began a conversation; empty if there is none."""
     return next(_prompt_texts(_decode_entries(line for line in lines if b'"user"' in line)), "")
 
 
 def last_prompt_text(lines: Iterable[bytes]) -> str:
-    """Return the newest prompt of the user in a session's lines; empty if there is none."""
     entries = _decode_entries(line for line in lines if b'"user"' in line)
     return next(_prompt_texts(entry for entry in reversed(entries) if not entry.sidechain), "")
 

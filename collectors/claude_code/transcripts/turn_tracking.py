@@ -69,8 +69,6 @@ class MergedAnswer(msgspec.Struct, gc=False):
 
 
 class MergedAnswers:
-    """The answers of one run of lines, in the order in which they begin."""
-
     def __init__(self) -> None:
         self._by_message: dict[str, MergedAnswer] = {}
         self._superseded: list[tuple[str, str | None, bool, RawUsage]] = []
@@ -78,7 +76,6 @@ class MergedAnswers:
     def add(
         self, offset: int, line: LineGlance, message: MessageGlance, *, sidechain: bool, tools: str
     ) -> None:
-        """Merge a line into its answer; a line without usage is ignored."""
         usage = message.usage
         if usage is None:
             return
@@ -125,7 +122,6 @@ TOOL_ID_CHARS: Final = 8  # the end of a tool call's id, which differs within on
 
 
 def read_sidechain_line(offset: int, line: TranscriptLine) -> SidechainLineRecord | None:
-    """Read an agent's line in a session's file; None where it has no uuid."""
     if not line.uuid:
         return None
     message = line.message or RawMessage()
@@ -225,7 +221,6 @@ class TurnTracker:
                 self._open.setdefault(block.id, (offset, line))
 
     def add_results(self, message: MessageGlance) -> None:
-        """Close the calls that a user message has results for."""
         for block in message.content if type(message.content) is list else ():
             call_id = block.tool_use_id if type(block) is BlockGlance else None
             if call_id:
@@ -234,7 +229,6 @@ class TurnTracker:
                     self._ended[call_id] = None
 
     def open_calls(self) -> tuple[OpenCallRecord, ...]:
-        """Return the calls that have no result among these lines."""
         calls = (_read_call(call_id, *place) for call_id, place in self._open.items())
         return tuple(call for call in calls if call is not None)
 
@@ -243,7 +237,6 @@ class TurnTracker:
         return tuple(self._ended)
 
     def session_fields(self) -> dict[str, Any]:
-        """Return the turn's fields of the session record; empty if no line set a turn."""
         if self._turn is None:
             return {}
         turn, offset, timestamp = self._turn
@@ -287,7 +280,6 @@ class UncountedLines:
         self._records: list[AdditionRecord] = []
 
     def add(self, offset: int, line: memoryview) -> None:
-        """Add a line that the next request may include."""
         self._lines.append((offset, line, None))
 
     def add_answer(self, offset: int, line: memoryview | None, message_id: str | None) -> None:
@@ -308,13 +300,11 @@ class UncountedLines:
         self._lines.append((offset, line, message_id))
 
     def measure_at_boundary(self) -> None:
-        """Measure the lines before a boundary and start over after it."""
         self._measure()
         # The store ignores a boundary that is appended again.
         self._message_id, self._from_file_start = None, False
 
     def to_records(self) -> tuple[AdditionRecord, ...]:
-        """Measure the remaining lines, and return all that were measured."""
         self._measure()
         return tuple(self._records)
 
