@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.claude_code.written_summaries import PlanSummaryReader
+from ...collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows

@@ -18,7 +18,7 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....collectors.claude_code.written_summaries import PlanSummaryReader
+from ....collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
 from ....core.compliance.findings import ComplianceVerdict
 from ....core.model.problem import Problem
 from ....core.model.session import Session
