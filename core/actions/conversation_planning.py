@@ -26,14 +26,16 @@ from ..compaction.plan import (
     make_plan,
 )
 from ..compaction.strategies.summary_and_cut import (
+    Conversation,
+    newest_entry,
     plan_cut,
     plan_revert,
     plan_rollover,
+    read_common_fields,
     sent_prompts,
     summarise_by_rules,
     summarise_with_model,
 )
-from ..compaction.summary_boundary import Conversation, newest_entry, read_common_fields
 from ..compaction.transcript_planning import refusals_after_reading, refusals_before_planning
 from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part

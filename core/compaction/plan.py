@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum, StrEnum
 from typing import Any, Final
@@ -12,21 +13,18 @@ import msgspec
 from ..measure.models import CACHE_WRITE_1H_FACTOR, CACHE_WRITE_5M_FACTOR, cache_read_factor
 from ..measure.window import OUTPUT_RESERVE, TRIGGER_BUFFER
 
-PLAN_ID_CHARS: Final = 12
-"""Of a hash in hex: enough to tell the plans of one machine apart, short enough to type."""
-
 
 class Severity(IntEnum):
     """How much a change takes from the model, least first (compaction 7.4)."""
 
     FILE_ONLY = 0  # bytes that the model never sees
     LOSSLESS = 1  # what the model can read elsewhere in the same context
-    SUPERSEDED = 2  # what something newer says in its place
-    MASKED = 3  # old results, of which a digest stays
-    INPUTS = 4  # what tools were called with
+    SUPERSEDED = 2  # what something newer replaces
+    MASKED = 3  # old results; a digest stays
+    INPUTS = 4  # inputs of tool calls
     REASONING = 5  # thinking
     PROSE = 6  # the model's words, and long pastes
-    SUMMARY = 7  # a summary stands in the place of what was
+    SUMMARY = 7  # a summary replaces older messages
     CUT = 8  # turns are gone
 
 
@@ -41,7 +39,7 @@ class ReplaceValue(msgspec.Struct, frozen=True, tag="replace", tag_field="do"):
 
 
 class RemoveLine(msgspec.Struct, frozen=True, tag="remove", tag_field="do"):
-    """Leave out a line with its line end; its children are hung elsewhere by `ReplaceValue`."""
+    """Remove a line with its line end; a `ReplaceValue` gives its children another parent."""
 
     line: int  # counted from 1
     offset: int  # byte at which the line begins
@@ -56,59 +54,57 @@ Edit = ReplaceValue | RemoveLine | AppendLine
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One change that is carried out and taken back as a whole."""
+    """One change that is applied and undone as a whole."""
 
     strategy: str
     level: Severity
-    line: int | None
-    """The line that it is about, counted from 1; None where it is about no single one."""
+    line: int | None  # counted from 1; None if it is about no single line
     kind: str  # of what is changed: a `PartKind`, or a line's type
     what: str  # for a person: the tool and its path or command, clean text of one line
     why: str  # for a person: the reason, one line
     tokens_saved: int
     """Of the context; 0 for what the model never sees. Estimated as `core.measure.tokens` does."""
-    bytes_saved: int  # of the file; below 0 where it grows
+    bytes_saved: int  # of the file; negative if it grows
     edits: tuple[Edit, ...]
 
 
 class Refusal(msgspec.Struct, frozen=True):
     """A check that failed."""
 
-    check: str  # its code, the same for ever: `live`, `futile`, `V7`
-    why: str  # what was found, one line
+    check: str  # its code, which never changes: `live`, `futile`, `V7`
+    why: str  # one line
     what_to_do: str  # one line
 
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
-    """Tokens that no strategy touches, by the reason."""
+    """Tokens that no strategy touches for one reason."""
 
     why: str
     tokens: int  # estimated
 
 
 class CompactionPlan(msgspec.Struct, frozen=True):
-    """What would be done to one transcript; with `refused` it must not be done."""
+    """What would be done to one transcript; a plan with refusals must not be applied."""
 
     plan_id: str
     session_id: str
     base_sha256: str  # of the file's first `base_bytes` bytes, in hex
     base_bytes: int
-    before_tokens: int  # of the context as it is projected now
+    before_tokens: int  # of the context as it is now
     after_tokens: int
     bytes_before: int
     bytes_after: int
     harm: Severity  # the highest level of its operations
     break_even_requests: float | None
-    """Requests after which a warm cache has paid for it (compaction 1.6); None where never."""
+    """Requests after which a warm cache has paid for it (compaction 1.6); None for never."""
     operations: tuple[Operation, ...]
     refused: tuple[Refusal, ...] = ()
     break_even_requests_1h: float | None = None
-    """The same for a cache that is kept for an hour: what is written to it costs more."""
+    """The same for a cache that is kept for an hour: writing to it costs more."""
     protected: tuple[ProtectedTokens, ...] = ()  # the largest first
 
     @property
     def only_appends(self) -> bool:
-        """Nothing of the file is rewritten."""
         return all(isinstance(edit, AppendLine) for edit in edits_of(self.operations))
 
     @property
@@ -117,21 +113,21 @@ class CompactionPlan(msgspec.Struct, frozen=True):
 
     @property
     def bytes_saved(self) -> int:
-        """Negative where the file grows."""
+        """Negative if the file grows."""
         return self.bytes_before - self.bytes_after
 
     @property
     def saved_share(self) -> float:
-        """Of the context's tokens."""
+        """Share of the context's tokens."""
         return self.tokens_saved / self.before_tokens if self.before_tokens else 0.0
 
 
 def edits_of(operations: Iterable[Operation]) -> Iterator[Edit]:
-    return (edit for each in operations for edit in each.edits)
+    return (edit for operation in operations for edit in operation.edits)
 
 
 def changed_lines(operations: Iterable[Operation]) -> set[int]:
-    """Return the lines that operations change or remove; what is appended is none of them."""
+    """Return the lines that operations change or remove."""
     return {edit.line for edit in edits_of(operations) if not isinstance(edit, AppendLine)}
 
 
@@ -147,39 +143,34 @@ def make_plan(
     refused: Iterable[Refusal] = (),
     protected: Iterable[ProtectedTokens] = (),
 ) -> CompactionPlan:
-    """Put operations together; sums, harm, break-even and id follow from them.
+    """Make a plan; sums, harm, break-even and id follow from the operations.
 
-    `unmoved_tokens` stand before the first change of the context, and stay in the cache of `model`.
+    `unmoved_tokens` come before the first change of the context, and stay in the cache of `model`.
     """
-    done = tuple(operations)
-    saved = sum(each.tokens_saved for each in done)
+    operations = tuple(operations)
+    saved = sum(each.tokens_saved for each in operations)
     requests_5m, requests_1h = (
         requests_to_break_even(before_tokens, unmoved_tokens, saved, factor, model)
         for factor in (CACHE_WRITE_5M_FACTOR, CACHE_WRITE_1H_FACTOR)
     )
+    # The same plan for the same file has the same id; 12 digits tell one machine's plans apart.
+    digest = hashlib.sha256(base_sha256.encode() + msgspec.json.encode(operations))
     return CompactionPlan(
-        plan_id=compute_plan_id(base_sha256, done),
+        plan_id=digest.hexdigest()[:12],
         session_id=session_id,
         base_sha256=base_sha256,
         base_bytes=base_bytes,
         before_tokens=before_tokens,
         after_tokens=before_tokens - saved,
         bytes_before=base_bytes,
-        bytes_after=base_bytes - sum(each.bytes_saved for each in done),
-        harm=max((each.level for each in done), default=Severity.FILE_ONLY),
+        bytes_after=base_bytes - sum(each.bytes_saved for each in operations),
+        harm=max((each.level for each in operations), default=Severity.FILE_ONLY),
         break_even_requests=requests_5m,
-        operations=done,
+        operations=operations,
         refused=tuple(refused),
         break_even_requests_1h=requests_1h,
         protected=tuple(protected),
     )
-
-
-def compute_plan_id(base_sha256: str, operations: tuple[Operation, ...]) -> str:
-    """Return the id of a file's plan; the same plan has the same id."""
-    digest = hashlib.sha256(base_sha256.encode())
-    digest.update(msgspec.json.encode(operations))
-    return digest.hexdigest()[:PLAN_ID_CHARS]
 
 
 def plan_to_dict(plan: CompactionPlan) -> dict[str, Any]:
@@ -197,7 +188,7 @@ class RefusalKind(StrEnum):
 
     NOTHING = "nothing"  # there is nothing to do
     LIVE = "live"  # the session is, or may be, at work
-    UNSAFE = "unsafe"  # it cannot be shown that it does no harm
+    UNSAFE = "unsafe"  # nobody can show that it does no harm
     UNVERIFIED = "unverified"  # it was tried, a check failed, and everything is as it was
 
 
@@ -221,9 +212,12 @@ def refusal_error(
 DEFAULT_TARGET_SHARE: Final = 0.5
 """Share of the effective window (compaction.md 7.5; oh-my-opencode has the same)."""
 
-DEFAULT_PROTECTED_TURNS: Final = 10  # newest turns with tools that stay (compaction.md 7.5)
+DEFAULT_PROTECTED_TURNS: Final = 10
+"""Newest turns with tools that stay (compaction.md 7.5). JetBrains keeps 10; the regret falls
+from 6.2 to 0.6 % between 5 and 10."""
+
 DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS
-"""Levels up to here are balanced, beyond them they are asked for (compaction.md 7.4)."""
+"""More severe levels are used only on request (compaction.md 7.4)."""
 
 
 def effective_window(window_tokens: int) -> int:
@@ -243,11 +237,11 @@ def requests_to_break_even(
     write_factor: float,
     model: str | None = None,
 ) -> float | None:
-    """Return the requests after which a change costs no more than none; None where it never does.
+    """Return the requests after which a change costs no more than none; None for never.
 
-    `unmoved_tokens` stand before the first change and stay in the cache; `write_factor` is what a
-    token costs that is written to the cache, and read one that `model` reads from it, in tokens
-    of input. The first request after the change costs
+    `unmoved_tokens` come before the first change and stay in the cache; `write_factor` is the
+    price of a token written to the cache, and read that of one that `model` reads from it, in
+    tokens of input. The first request after the change costs
     (context - saved - unmoved) * write + unmoved * read - context * read more, and each later one
     saves read * saved.
     """
@@ -262,9 +256,8 @@ def requests_to_break_even(
 
 
 MAX_TRANSCRIPT_BYTES: Final = 200_000_000
-"""What is larger is changed only where a person says so: its copies alone take some minutes."""
+"""A larger transcript is changed only on request: copying alone takes some minutes."""
 
-NO_SIZE_LIMIT: Final = 1 << 62  # bytes that no file has
 SUMMARISE: Final = "summarise"
 CUT: Final = "cut"
 REVERT: Final = "revert"
@@ -279,15 +272,14 @@ TEMPLATES_BY_SECTIONS: Final = {
     "8": "eight_section",
     "11": "native",
 }
-"""By how many sections they have."""
 
 LAST_PROMPT: Final = "last"  # the word for the newest prompt
 
 
 class PlanOptions(msgspec.Struct, frozen=True):
-    """What was asked for; None where nothing was said."""
+    """What was requested; None for what was not named."""
 
-    strategies: tuple[str, ...] = ()  # only these; all of the levels where none is named
+    strategies: tuple[str, ...] = ()  # only these; if empty, all of the levels
     level: int | None = None  # the most severe level that may be used, 0 to 6
     target: float | None = None  # share of the effective window to stop at, 0 to 1
     keep: int | None = None  # newest turns with tools that stay; of a summary, newest messages
@@ -298,19 +290,18 @@ class PlanOptions(msgspec.Struct, frozen=True):
     budget: int | None = None  # tokens of a summary
     provider: str | None = None
     model: str | None = None
-    force: bool = False  # also a transcript that is larger than any that is changed unasked
-    in_place: bool = False  # the session itself is to be changed: refused where it is open
+    force: bool = False  # allows transcripts above MAX_TRANSCRIPT_BYTES
+    in_place: bool = False  # the session itself is to be changed: refused while it is open
     min_tail_tokens: int = 20_000
-    """That stay at the end, at least; opencode keeps 40,000 (PRUNE_PROTECT), which left too
-    little to free of a window of 200,000."""
+    """Tokens that stay at the end; opencode keeps 40,000 (PRUNE_PROTECT), which left too little
+    to free of a window of 200,000."""
     max_task_tokens: int = 40_000
-    """Of what follows the last real prompt, at most: an agent that works on one prompt for
-    hundreds of turns could never be made smaller. Results that are older than that were the
-    source of 1 % of the later edits (recorded sessions)."""
+    """The most that stays of what follows the last real prompt: an agent that works on one
+    prompt for hundreds of turns could never be made smaller. Results that are older than that
+    were the source of 1 % of the later edits (recorded sessions)."""
 
     @property
     def whole_strategy(self) -> str | None:
-        """The strategy for the whole conversation that was named."""
         return next((each for each in self.strategies if each in WHOLE_STRATEGIES), None)
 
     @property
@@ -319,10 +310,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     @property
     def min_turns(self) -> int:
-        """Newest answers with calls that stay in a plan by level.
-
-        JetBrains keeps 10; the regret falls from 6.2 to 0.6 % between 5 and 10.
-        """
+        """Newest answers with calls that stay in a plan by level."""
         if self.keep is None or self.whole_strategy is not None:
             return DEFAULT_PROTECTED_TURNS
         return self.keep
@@ -330,7 +318,7 @@ class PlanOptions(msgspec.Struct, frozen=True):
     @property
     def max_bytes(self) -> int:
         """Size of the largest transcript that is planned for."""
-        return NO_SIZE_LIMIT if self.force else MAX_TRANSCRIPT_BYTES
+        return sys.maxsize if self.force else MAX_TRANSCRIPT_BYTES
 
     def target_tokens(self, window_tokens: int) -> int | None:
         """Return the size of the context to stop at; None takes all that is allowed.
@@ -339,8 +327,8 @@ class PlanOptions(msgspec.Struct, frozen=True):
         """
         if self.target is not None:
             return target_tokens(window_tokens, self.target)
-        chose = self.level is not None or bool(self.strategies)
-        return None if chose else target_tokens(window_tokens, DEFAULT_TARGET_SHARE)
+        is_default = self.level is None and not self.strategies
+        return target_tokens(window_tokens) if is_default else None
 
 
 DEFAULT_OPTIONS: Final = PlanOptions()

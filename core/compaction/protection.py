@@ -1,4 +1,4 @@
-"""What no strategy may change, and the reason for each."""
+"""What stays of a conversation: what no strategy may change and why, and what a summary keeps."""
 
 from __future__ import annotations
 
@@ -6,11 +6,23 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
+import msgspec
 from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
-from ..transcript.conversation import Entry, PartKind, Role, last_boundary
-from ..transcript.visible_messages import is_call, retained_uuids
+from ..transcript.conversation import (
+    RESULT_KINDS,
+    ConversationMessage,
+    Entry,
+    PartKind,
+    Role,
+    drops_thinking,
+    group_messages,
+    has_prompt,
+    last_boundary,
+    only_thinks,
+)
+from ..transcript.visible_messages import is_call, is_result, retained_uuids
 from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
 
@@ -154,3 +166,115 @@ def _tokens_start(blocks: Sequence[VisibleBlock], min_tokens: int) -> int:
             return block.index + 1
         min_tokens -= block.tokens
     return 0
+
+
+def start_of_recent(messages: Sequence[ConversationMessage], least: int) -> int:
+    """Return where the newest messages begin, at least `least` of them.
+
+    A tool's call and its result always stay together (R001-01): the API refuses a result whose
+    call is gone. Calls side by side, and steps that follow each other, are kept whole by going
+    back to the first call that is needed.
+    """
+    start = len(messages) - max(0, min(least, len(messages)))
+    needs = _first_needed(messages)
+    # A message that comes to stay may need others itself, all of them before it.
+    place = len(messages)
+    while place > start:
+        place -= 1
+        start = min(start, needs[place])
+    return start
+
+
+def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
+    """Return for each message the first one that it needs: itself, or that of a call."""
+    calls: dict[str, int] = {}
+    needs: list[int] = []
+    for place, message in enumerate(messages):
+        first = place
+        for part in message.parts:
+            if part.kind is PartKind.TOOL_INPUT and part.tool_use_id:
+                calls[part.tool_use_id] = place
+            elif part.kind in RESULT_KINDS and part.tool_use_id is not None:
+                # An unknown call is in the answer before. An agent's notification answers none.
+                first = min(first, calls.get(part.tool_use_id, max(0, place - 1)))
+        needs.append(first)
+    return needs
+
+
+class RetainedTail(msgspec.Struct, frozen=True):
+    """The newest part of a conversation, and what comes before it."""
+
+    removed: tuple[Entry, ...]  # in order
+    retained: tuple[Entry, ...]  # without thinking that would be bound to what was removed
+    removed_messages: int
+    retained_messages: int
+
+    @property
+    def retained_uuids(self) -> tuple[str, ...]:
+        """The uuids that a boundary lists as preserved, in order."""
+        return tuple(entry.uuid for entry in self.retained if entry.uuid)
+
+
+def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
+    """Keep the last messages, and as many more as they need.
+
+    No result is kept without its call (R001-01), no part of an answer without its others; the
+    cut goes back to the prompt that began the turn if that is at most as many messages more,
+    else it is behind a whole group of calls and results.
+    """
+    messages = group_messages(list(visible))
+    start = _answer_start(messages, start_of_recent(messages, count))
+    if start < len(messages):
+        places = range(start, max(-1, start - count - 1), -1)
+        start = next((place for place in places if has_prompt(messages[place])), start)
+    return _split_at(messages, start)
+
+
+def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
+    """Keep the last turns, each from its prompt on; all if there are not more."""
+    messages = group_messages(list(visible))
+    starts = [place for place, message in enumerate(messages) if has_prompt(message)]
+    if not 0 < turns < len(starts):
+        return _split_at(messages, 0 if turns else len(messages))
+    return _split_at(messages, starts[-turns])
+
+
+def _answer_start(messages: Sequence[ConversationMessage], start: int) -> int:
+    """Go back to the beginning of an answer whose later lines would stay."""
+    ids = {entry.message_id for message in messages[start:] for entry in message.entries} - {None}
+    for place in range(start):
+        if any(entry.message_id in ids for entry in messages[place].entries):
+            return place
+    return start
+
+
+def _split_at(messages: Sequence[ConversationMessage], start: int) -> RetainedTail:
+    leading = _count_leading_results(messages[start].entries) if start < len(messages) else 0
+    removed = [entry for message in messages[:start] for entry in message.entries]
+    entries = [entry for message in messages[start:] for entry in message.entries]
+    retained = entries[leading:]
+    if not _retains_thinking(retained):
+        retained = [entry for entry in retained if not only_thinks(entry)]
+    away = (*removed, *entries[:leading])
+    return RetainedTail(away, tuple(retained), start, len(messages) - start)
+
+
+def _count_leading_results(entries: Sequence[Entry]) -> int:
+    """Count the entries with results of earlier calls before a prompt in the same message.
+
+    A prompt that follows a result, as after an interruption, is sent in one message with it.
+    """
+    answers = [n for n, entry in enumerate(entries, 1) if any(map(is_result, entry.parts))]
+    return answers[-1] if answers and any(map(has_prompt, entries)) else 0
+
+
+def _retains_thinking(retained: Sequence[Entry]) -> bool:
+    """Whether thinking is retained: if a call is open and the model does not bind thinking.
+
+    Models that see earlier thinking bind it to everything before it; other models need the
+    current turn's thinking while a call is open (compaction.md 2.5).
+    """
+    model = next((each.model for each in reversed(retained) if each.model), None)
+    last = next((each for each in reversed(retained) if each.type != "attachment"), None)
+    is_open = last is not None and any(map(is_result, last.parts))
+    return is_open and drops_thinking(model)

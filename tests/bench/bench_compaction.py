@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ctxtop.core.compaction.summary_boundary import newest_entry
+from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry
 from ctxtop.core.transcript.entry_decoder import read_entries
 
 from .evaluation.boundaries import compactions_of, newest_within, with_summary

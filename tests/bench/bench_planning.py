@@ -32,7 +32,7 @@ from tests.worked import Session, numbered
 
 if TYPE_CHECKING:
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
-    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 
 FIXED_BYTES: Final = 8_000_000

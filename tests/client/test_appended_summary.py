@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.core.compaction.plan import AppendLine, Operation
-from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, summarise_by_rules
-from ctxtop.core.compaction.summary_boundary import Conversation, newest_entry, read_common_fields
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    Conversation,
+    newest_entry,
+    plan_cut,
+    read_common_fields,
+    summarise_by_rules,
+)
 from ctxtop.core.summaries.summary_building import SummaryBudget, estimate_tokens
 from ctxtop.core.summaries.summary_facts import (
     EIGHT_SECTIONS,

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from ctxtop.core.compaction.plan import CompactionPlan, Operation, Refusal
     from ctxtop.core.compaction.receipts import CompactionReceipt
-    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
     from ctxtop.core.measure.token_estimate import Estimator
 

@@ -14,8 +14,7 @@ from ctxtop.core.actions.conversation_planning import plan_conversation
 from ctxtop.core.compaction.apply import apply_plan
 from ctxtop.core.compaction.plan import Operation, Severity
 from ctxtop.core.compaction.receipts import ApplyMode
-from ctxtop.core.compaction.strategies.summary_and_cut import plan_cut, plan_revert
-from ctxtop.core.compaction.summary_boundary import newest_entry
+from ctxtop.core.compaction.strategies.summary_and_cut import newest_entry, plan_cut, plan_revert
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.transcript.conversation import PartKind
 from ctxtop.core.transcript.entry_decoder import read_entries
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ctxtop.core.compaction.plan import CompactionPlan, Refusal
-    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 
 CORPUS = os.environ.get("CTXTOP_SHARED")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from ctxtop.core.actions.conversation_planning import Make
-    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     import pytest
     from ctxtop.core.compaction.plan import Operation
-    from ctxtop.core.compaction.summary_boundary import Conversation
+    from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import FileLine, TranscriptView
     from ctxtop.core.transcript.conversation import Entry
 

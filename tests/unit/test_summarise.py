@@ -6,17 +6,14 @@ import json
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.plan import AppendLine, Operation, Refusal, Severity
+from ctxtop.core.compaction.protection import retain_last_messages, retain_last_turns
 from ctxtop.core.compaction.strategies.summary_and_cut import (
-    plan_cut,
-    summarise_by_rules,
-    write_hand_off,
-)
-from ctxtop.core.compaction.summary_boundary import (
     Conversation,
     newest_entry,
+    plan_cut,
     read_common_fields,
-    retain_last_messages,
-    retain_last_turns,
+    summarise_by_rules,
+    write_hand_off,
 )
 from ctxtop.core.summaries.summary_building import (
     SummaryBudget,

@@ -8,9 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from ctxtop.core.actions.conversation_planning import KEPT_RESULT_CHARS, plan_conversation
 from ctxtop.core.compaction.plan import PlanOptions, Severity
+from ctxtop.core.compaction.protection import RetainedTail
 from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
-from ctxtop.core.compaction.strategies.summary_and_cut import facts_before_tail, summarise_by_rules
-from ctxtop.core.compaction.summary_boundary import Conversation, RetainedTail, read_common_fields
+from ctxtop.core.compaction.strategies.summary_and_cut import (
+    Conversation,
+    facts_before_tail,
+    read_common_fields,
+    summarise_by_rules,
+)
 from ctxtop.core.compaction.transcript_planning import plan_transcript
 from ctxtop.core.compaction.transcript_reading import PlanSource
 from ctxtop.core.compaction.transcript_view import shorten_part
