@@ -6,7 +6,6 @@ import shlex
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from typing import Final
 
 import msgspec
 
@@ -27,7 +26,6 @@ from ..compaction.plan import (
     Refusal,
     effective_window,
 )
-from ..compaction.receipts import CompactionReceipt
 from ..compaction.recovery.recovery_run import AttemptRefusedError
 from ..model.problem import Problem
 from ..model.session import Session
@@ -45,8 +43,6 @@ from .session_access import (
 from .session_compaction import PlanContext, apply_compaction, in_place_mode, plan_compaction
 from .session_recovery import NothingToRecoverError, SessionBusyError, run_recovery
 
-_NOTHING_TO_GAIN: Final = frozenset({"futile", "nothing", "target"})
-
 
 class AutomaticAction(msgspec.Struct, frozen=True):
     """What is to be done, and to which session."""
@@ -60,34 +56,32 @@ class AutomaticAction(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Name the session in a line."""
         return f"session {self.session.session_id[:8]}"
 
 
 class ActionResult(msgspec.Struct, frozen=True):
-    """How it ended."""
+    """How an action ended."""
 
-    outcome: str  # one line, kept with the run
+    outcome: str  # one line, stored with the run
     notice: Problem  # for a person
     left_tokens: int | None = None
-    """What it left of the context, or found where it does not pay; None where it failed."""
+    """What it left of the context, or found if it does not pay; None if it failed."""
     receipt: str | None = None
-    check: str | None = None  # which check refused it; None where it was done
-    retry_at: int = 0
-    """When to try again, in ms since 1970, unless somebody goes on with the session first."""
+    check: str | None = None  # which check refused it; None if it was done
+    retry_at: int = 0  # in ms since 1970, unless somebody resumes the session first
 
 
 def compact_automatically(act: AutomaticAction) -> ActionResult:
     """Compact as the project's policy says: by a plan of ours, or by the client.
 
-    Where the session is open only its own client may change it, whatever the policy says.
+    While the session is open only its own client may change it, whatever the policy says.
     """
     by_client = act.situation.is_open or act.access.policy.text("compact.by") == "client"
     return _run_guarded(act, _compact_with_client if by_client else _compact_with_plan)
 
 
 def recover_automatically(act: AutomaticAction) -> ActionResult:
-    """Mend a session that ended in a refusal, in a fork; a step to be confirmed is not taken."""
+    """Recover a session in a fork; a step that needs confirmation is not taken."""
     return _run_guarded(act, _recover)
 
 
@@ -99,8 +93,7 @@ def _run_guarded(
     except CompactionRefusedError as error:
         return _refused(act, error.refusals[0])
     except OSError as error:
-        why = f"{error.filename or act.session.path}: {error.strerror or error}"
-        return _failed(act, "file", why, "see to that file: it is tried again")
+        return _file_failed(act, f"{error.filename or act.session.path}: {error.strerror or error}")
     except (StoreError, sqlite3.Error) as error:
         return _failed(act, "store", str(error), "`ctxtop doctor` looks at the store")
 
@@ -114,16 +107,17 @@ def _recover(act: AutomaticAction) -> ActionResult:
         return _refused(act, error.refusal)
     receipt, chosen = recovery.receipt, recovery.choice.chosen
     if receipt is None or chosen is None:
-        whys = "; ".join(each.why for each in recovery.choice.refusals)
+        reasons = "; ".join(each.why for each in recovery.choice.refusals)
         start = act.session.session_id[:8]
-        return _failed(act, "exhausted", whys, f"`ctxtop recover {start}` says what else may help")
-    resume, ran = f"go on with: {receipt.resume_command}", ""
+        what_to_do = f"`ctxtop recover {start}` says what else may help"
+        return _failed(act, "exhausted", reasons, what_to_do)
+    resume, run_note = f"go on with: {receipt.resume_command}", ""
     if resumed is not None:
         how = "it was answered" if resumed.answered else f"not answered: {resumed.output}"
         resume = f"asked again ({how}); {resume}"
-        ran = _run_note(resumed.command, resumed.folder)
+        run_note = _run_note(resumed.command, resumed.folder)
     return ActionResult(
-        outcome=f"mended by {chosen.step} in {receipt.new_session_id}{ran}",
+        outcome=f"mended by {chosen.step} in {receipt.new_session_id}{run_note}",
         notice=Problem(f"mended {act.name} by itself", f"{chosen.step} in a fork", resume),
         receipt=receipt.receipt_id,
     )
@@ -133,12 +127,13 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     try:
         plan = _plan(act)
     except NotPlannedError as error:
-        return _failed(act, "file", str(error), "see to that file: it is tried again")
+        return _file_failed(act, str(error))
     if plan.refused:
-        done = _refused(act, plan.refused[0])
-        # What is too little now is too little until the session has grown.
-        is_over = plan.refused[0].check in _NOTHING_TO_GAIN
-        return msgspec.structs.replace(done, left_tokens=_context_tokens(act) if is_over else None)
+        result = _refused(act, plan.refused[0])
+        # What is too little now stays too little until the session has grown.
+        is_final = plan.refused[0].check in {"futile", "nothing", "target"}
+        tokens = act.session.context.tokens if is_final else None
+        return msgspec.structs.replace(result, left_tokens=tokens)
     price = check_break_even(plan.break_even_requests, act.situation)
     if not price.allowed:
         return _too_expensive(act, price)
@@ -146,8 +141,18 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     if isinstance(receipt, ActionFailure):
         if receipt.refusals:
             return _refused(act, receipt.refusals[0])
-        return _failed(act, "file", "; ".join(receipt.why), "see to that file: it is tried again")
-    return _compacted(act, plan, receipt)
+        return _file_failed(act, "; ".join(receipt.why))
+    freed, tokens = plan.tokens_saved, act.session.context.tokens
+    return ActionResult(
+        outcome=f"compacted: ≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens",
+        notice=Problem(
+            f"compacted {act.name} by itself",
+            f"≈ {round(freed / 1000)}k tokens",
+            f"undo: ctxtop undo {receipt.receipt_id}",
+        ),
+        left_tokens=max(0, (tokens or plan.before_tokens) - freed),
+        receipt=receipt.receipt_id,
+    )
 
 
 def _plan(act: AutomaticAction) -> CompactionPlan:
@@ -162,48 +167,33 @@ def _plan(act: AutomaticAction) -> CompactionPlan:
         return plan_compaction(PlanContext(act.access, db), options)
 
 
-def _compacted(
-    act: AutomaticAction, plan: CompactionPlan, receipt: CompactionReceipt
-) -> ActionResult:
-    freed = plan.tokens_saved
-    return ActionResult(
-        outcome=f"compacted: ≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens",
-        notice=Problem(
-            f"compacted {act.name} by itself",
-            f"≈ {round(freed / 1000)}k tokens",
-            f"undo: ctxtop undo {receipt.receipt_id}",
-        ),
-        left_tokens=max(0, (_context_tokens(act) or plan.before_tokens) - freed),
-        receipt=receipt.receipt_id,
-    )
-
-
 def _compact_with_client(act: AutomaticAction) -> ActionResult:
     """Compact with the client: in the session if it is open, else in a run of our own."""
-    requests = client_break_even(_context_tokens(act) or 0, model=act.session.model)
+    session, client = act.session, act.access.client
+    requests = client_break_even(session.context.tokens or 0, model=session.model)
     price = check_break_even(requests, act.situation)
     if not price.allowed:
         return _too_expensive(act, price)
-    client = act.access.client
     try:
-        outcome = _ask_open(client) if act.situation.is_open else client.compact_closed()
+        result = _ask_open(client) if act.situation.is_open else client.compact_closed()
     except NotCompactedError as error:
-        if error.failure is CompactFailure.UNSAFE:
-            install = "`ctxtop hooks install` lets it be asked"
-            return _refused(act, Refusal(error.failure, str(error), install))
-        if error.failure is CompactFailure.UNTRUSTED:
-            return _refused(act, Refusal(error.failure, str(error), "nothing was started"))
+        fixes = {
+            CompactFailure.UNSAFE: "`ctxtop hooks install` lets it be asked",
+            CompactFailure.UNTRUSTED: "nothing was started",
+        }
+        if error.failure in fixes:
+            return _refused(act, Refusal(error.failure, str(error), fixes[error.failure]))
         return _failed(act, error.failure, str(error), "it is tried again")
-    sizes = f"{outcome.pre_tokens} to {outcome.post_tokens} tokens"
+    sizes = f"{result.pre_tokens} to {result.post_tokens} tokens"
     return ActionResult(
-        outcome=f"the client compacted: {sizes}{_run_note(outcome.command, outcome.folder)}",
+        outcome=f"the client compacted: {sizes}{_run_note(result.command, result.folder)}",
         notice=Problem(f"compacted {act.name} by itself", f"by the client: {sizes}", "done"),
-        left_tokens=outcome.post_tokens or 0,
+        left_tokens=result.post_tokens or 0,
     )
 
 
 def _ask_open(client: SessionClient) -> ClientCompactResult:
-    """Ask by the plugin, or where it is not there by tmux: a run of our own it would not see."""
+    """Ask through the plugin, or else through tmux: an open client would not see a run of ours."""
     try:
         return client.compact(Via.PLUGIN, "")
     except NotCompactedError as error:
@@ -213,16 +203,24 @@ def _ask_open(client: SessionClient) -> ClientCompactResult:
 
 
 def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:
-    done = _failed(act, refusal.check, refusal.why, refusal.what_to_do)
-    # It would be refused for the same reason.
-    later = (act.situation.last_written_at or 0) + STALE_MS
-    return msgspec.structs.replace(done, retry_at=later)
+    result = _failed(act, refusal.check, refusal.why, refusal.what_to_do)
+    # Until then it would be refused for the same reason.
+    return _retry_after(act, result, STALE_MS)
 
 
 def _too_expensive(act: AutomaticAction, decision: AutomationDecision) -> ActionResult:
-    done = _failed(act, decision.check, decision.why, "it is done when the prompt cache is cold")
-    cold = (act.situation.last_written_at or 0) + CACHE_LIFETIME_MS
-    return msgspec.structs.replace(done, retry_at=cold)
+    what_to_do = "it is done when the prompt cache is cold"
+    result = _failed(act, decision.check, decision.why, what_to_do)
+    return _retry_after(act, result, CACHE_LIFETIME_MS)
+
+
+def _retry_after(act: AutomaticAction, result: ActionResult, idle_ms: int) -> ActionResult:
+    retry_at = (act.situation.last_written_at or 0) + idle_ms
+    return msgspec.structs.replace(result, retry_at=retry_at)
+
+
+def _file_failed(act: AutomaticAction, why: str) -> ActionResult:
+    return _failed(act, "file", why, "see to that file: it is tried again")
 
 
 def _failed(act: AutomaticAction, check: str, why: str, what_to_do: str) -> ActionResult:
@@ -231,9 +229,5 @@ def _failed(act: AutomaticAction, check: str, why: str, what_to_do: str) -> Acti
 
 
 def _run_note(command: tuple[str, ...], folder: str | None) -> str:
-    """Return what was run, and where, for the run's one line."""
+    """Return what was run, and where, as the end of the run's one line."""
     return f"; ran {shlex.join(command)} in {folder}" if command else ""
-
-
-def _context_tokens(act: AutomaticAction) -> int | None:
-    return act.session.context.tokens

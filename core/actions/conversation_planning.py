@@ -55,20 +55,19 @@ from ..transcript.conversation import MessagePart, PartKind
 from ..transcript.sanitize import one_line
 from .session_access import NotPlannedError, SessionAccess
 
-Make = Callable[[Conversation, TranscriptView], Operation | Refusal]
-
+MakeOperation = Callable[[Conversation, TranscriptView], Operation | Refusal]
 
 KEPT_RESULT_CHARS: Final = 1_000
-"""Of a result: a summary is told its beginning, at most 800 characters (model_summary)."""
+"""Of a result: a summary uses its beginning, at most 800 characters (model_summary)."""
 
 
 def plan_conversation(
-    source: PlanSource, make_operation: Make, options: PlanOptions = DEFAULT_OPTIONS
+    source: PlanSource, make_operation: MakeOperation, options: PlanOptions = DEFAULT_OPTIONS
 ) -> CompactionPlan:
     """Plan what `make_operation` returns for a transcript; a refusal is part of the plan.
 
-    Unlike `plan_transcript` it holds what was said and what tools were called with;
-    of their results it holds KEPT_RESULT_CHARS. Raises OSError where the file cannot be read.
+    Unlike `plan_transcript` it holds all texts and inputs in memory, and of results
+    KEPT_RESULT_CHARS. Raises OSError if the file cannot be read.
     """
     with open_transcript(source.path) as file:
         scan = file.scan()
@@ -77,13 +76,13 @@ def plan_conversation(
         refused = list(refusals_before_planning(view, scan, source.open_in))
         operations: list[Operation] = []
         if not refused:
-            made = make_operation(read_conversation(source, view), view)
-            if isinstance(made, Refusal):
-                refused.append(made)
-            elif made.level is Severity.SUMMARY and made.tokens_saved <= 0:
+            operation = make_operation(read_conversation(source, view), view)
+            if isinstance(operation, Refusal):
+                refused.append(operation)
+            elif operation.level is Severity.SUMMARY and operation.tokens_saved <= 0:
                 refused.append(_NOT_SMALLER)
             else:
-                operations.append(made)
+                operations.append(operation)
         refused += refusals_after_reading(file, scan, options.max_bytes)
     return make_plan(
         source.session_id,
@@ -104,75 +103,62 @@ _NOT_SMALLER: Final = Refusal(
 )
 
 
-class _PartTokens:
-    """Tokens of pieces whose texts are cut, as they were counted when they were whole."""
-
-    def __init__(self, view: TranscriptView) -> None:
-        self._count: Final = view.count_tokens
-        self._of_slots: Final = {
-            slot.part: slot.tokens
-            for slot in view.blocks
-            # Of a thought the context holds more than its text says.
-            if not slot.is_replaced and slot.part.kind is not PartKind.THINKING
-        }
-        self._known: Final[dict[MessagePart, int]] = {}
-
-    def shorten(self, piece: MessagePart) -> MessagePart:
-        """Cut a piece's text where a summary needs no more of it."""
-        short = shorten_part(piece, KEPT_RESULT_CHARS) if _is_tool_output(piece) else piece
-        known = self._of_slots.get(shorten_part(piece))
-        if known is not None:
-            self._known[short] = known
-        return short
-
-    def tokens_of(self, piece: MessagePart) -> int:
-        """Return the count of the uncut text if it is known, else count this one."""
-        known = self._known.get(piece)
-        if known is None:
-            known = self._known[piece] = self._count(piece)
-        return known
-
-
 def _unmoved_tokens(operations: Sequence[Operation], view: TranscriptView) -> int:
     """Add up what of the conversation stays where it was, and so in the cache.
 
-    What is appended stands in the place of all; what is removed leaves all before it as it is.
+    Appended lines replace all of it; a removed line leaves all before it as it is.
     """
     if any(isinstance(edit, AppendLine) for edit in edits_of(operations)):
         return 0
     first = min(changed_lines(operations), default=0)
-    return min((slot.tokens_before for slot in view.blocks if slot.line >= first), default=0)
+    return min((block.tokens_before for block in view.blocks if block.line >= first), default=0)
 
 
 def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
     """Read what a summary is made from; of results it holds KEPT_RESULT_CHARS. Raises OSError."""
-    counts = _PartTokens(view)
+    block_tokens = {
+        block.part: block.tokens
+        for block in view.blocks
+        # Of thinking the context holds more than its text says.
+        if not block.is_replaced and block.part.kind is not PartKind.THINKING
+    }
+    known: dict[MessagePart, int] = {}
+
+    def shorten(part: MessagePart) -> MessagePart:
+        short = shorten_part(part, KEPT_RESULT_CHARS) if _is_tool_output(part) else part
+        tokens = block_tokens.get(shorten_part(part))
+        if tokens is not None:
+            known[short] = tokens
+        return short
+
+    def count_tokens(part: MessagePart) -> int:
+        """Return the count of the uncut text if it is known, else count this one."""
+        if part not in known:
+            known[part] = view.count_tokens(part)
+        return known[part]
+
     entries = tuple(
-        replace(entry, parts=tuple(map(counts.shorten, entry.parts)), snapshot=None)
+        replace(entry, parts=tuple(map(shorten, entry.parts)), snapshot=None)
         for entry in source.read_entries(source.path)
     )
     last = newest_entry(entries)
-    said = view.decoded_line(last.line) if last else None
+    line = view.decoded_line(last.line) if last else None
     return Conversation(
         entries,
-        read_common_fields(said if isinstance(said, dict) else {}),
-        counts.tokens_of,
+        read_common_fields(line if isinstance(line, dict) else {}),
+        count_tokens,
         str(source.path),
         view.overhead_tokens,
         view.tokens - view.overhead_tokens,
     )
 
 
-def _is_tool_output(piece: MessagePart) -> bool:
+def _is_tool_output(part: MessagePart) -> bool:
     """Whether it is a tool's output or attached text: by far the most of a conversation."""
-    if piece.kind is PartKind.TOOL_RESULT:
-        # Of what failed its end counts, and of a running task what it says of its state.
-        return not piece.failed and piece.name not in OUTPUT_TOOLS
-    return piece.kind in {PartKind.ATTACHMENT, PartKind.META}
-
-
-MAX_NAMED_PROMPTS: Final = 5  # the newest, of those that can be gone back to
-PROMPT_LABEL_CHARS: Final = 30  # characters of a prompt, by which a person knows it
+    if part.kind is PartKind.TOOL_RESULT:
+        # The end of a failed result matters, and what a running task reports of its state.
+        return not part.failed and part.name not in OUTPUT_TOOLS
+    return part.kind in {PartKind.ATTACHMENT, PartKind.META}
 
 
 def whole_operation_maker(
@@ -180,7 +166,7 @@ def whole_operation_maker(
     access: SessionAccess,
     on_message: Callable[[str], None],
     on_view: Callable[[TranscriptView], None],
-) -> Make:
+) -> MakeOperation:
     """Return the function that plans the operation; `on_message` receives a model's warnings.
 
     Raises NotPlannedError if a model has to be named.
@@ -191,19 +177,20 @@ def whole_operation_maker(
         template = find_template(TEMPLATES_BY_SECTIONS.get(options.template, options.template))
     budget = settings.budget if options.budget is None else SummaryBudget(options.budget)
     keep = settings.keep_messages if options.keep is None else options.keep
-    commission = _summary_commission(options, settings, access, on_message)
+    model_options = _model_options(options, settings, access, on_message)
 
-    def make(whole: Conversation, view: TranscriptView) -> Operation | Refusal:
+    def make(conversation: Conversation, view: TranscriptView) -> Operation | Refusal:
         on_view(view)
         if options.whole_strategy == CUT:
-            return plan_cut(whole, options.keep_turns or 0)
+            return plan_cut(conversation, options.keep_turns or 0)
         if options.whole_strategy == REVERT:
             return _revert_to_prompt(view, options.to or "")
+        limits = budget, settings.selection
         if options.whole_strategy == ROLLOVER:
-            return plan_rollover(whole, view, template, budget, settings.selection)
-        if commission is None:
-            return summarise_by_rules(whole, keep, template, budget, settings.selection)
-        return summarise_with_model(whole, keep, template, commission, budget, settings.selection)
+            return plan_rollover(conversation, view, template, *limits)
+        if model_options is None:
+            return summarise_by_rules(conversation, keep, template, *limits)
+        return summarise_with_model(conversation, keep, template, model_options, *limits)
 
     return make
 
@@ -214,23 +201,20 @@ def _revert_to_prompt(view: TranscriptView, to: str) -> Operation | Refusal:
         return plan_revert(view, prompts[-1].line)
     if to.isdecimal():
         return plan_revert(view, int(to))
-    meant = {each.line for each in prompts if to and (each.entry.uuid or "").startswith(to)}
-    if len(meant) == 1:
-        return plan_revert(view, meant.pop())
-    newest = ", ".join(_prompt_label(each) for each in prompts[: -MAX_NAMED_PROMPTS - 1 : -1])
-    why = f"{len(meant)} prompts begin with {to!r}" if to else "it needs a prompt to go back to"
+    matches = {each.line for each in prompts if to and (each.entry.uuid or "").startswith(to)}
+    if len(matches) == 1:
+        return plan_revert(view, matches.pop())
+    newest = ", ".join(_prompt_label(each) for each in prompts[:-6:-1])
+    why = f"{len(matches)} prompts begin with {to!r}" if to else "it needs a prompt to go back to"
     return Refusal("no_prompt", why, f"say --to LINE: {newest}" if prompts else "there is none")
 
 
 def _prompt_label(prompt: VisibleBlock) -> str:
-    said = one_line(prompt.part.text)
-    return (
-        f"{prompt.line}"
-        f" “{said[:PROMPT_LABEL_CHARS]}{'…' if len(said) > PROMPT_LABEL_CHARS else ''}”"
-    )
+    text = one_line(prompt.part.text)
+    return f"{prompt.line} “{text[:30]}{'…' if len(text) > 30 else ''}”"
 
 
-def _summary_commission(
+def _model_options(
     options: PlanOptions,
     settings: SummarySettings,
     access: SessionAccess,
@@ -240,8 +224,8 @@ def _summary_commission(
     provider = make_provider(name, os.environ)
     if provider is None:
         return None
-    named = options.model or settings.model
-    if name is ProviderName.OPENAI and named in {CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS}:
+    model = options.model or settings.model
+    if name is ProviderName.OPENAI and model in {CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS}:
         raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
     return ModelSummaryOptions(
         provider=provider,

@@ -44,36 +44,39 @@ from .session_access import (
 )
 
 
-def _ignore(_: object) -> None:
-    """Listen to nothing."""
+def _ignore(_: object) -> None: ...
 
 
 class PlanContext(msgspec.Struct, frozen=True):
-    """The session that is planned for, and who listens meanwhile."""
+    """The session to plan for, and callbacks."""
 
     access: SessionAccess
-    db: sqlite3.Connection
-    """Tokens are estimated by what the store has measured, as long as the plan is worked on."""
-    on_message: Callable[[str], None] = _ignore
-    """Receives what a model that writes a summary has to say."""
+    db: sqlite3.Connection  # for token estimates, as long as the plan is worked on
+    on_message: Callable[[str], None] = _ignore  # receives a model's warnings
     on_view: Callable[[TranscriptView], None] = _ignore
     """Receives the transcript that a plan for the whole conversation is made from."""
     read_entries: EntryReader = iter_entries
 
 
 def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPlan:
-    """Plan what was asked for; a refusal is part of it. Raises NotPlannedError."""
+    """Plan what was requested; a refusal is part of it. Raises NotPlannedError."""
     size = _transcript_size(context)
     too_large = check_transcript_size(size, options.max_bytes)
     if too_large:
-        # To read gigabytes takes minutes, for a plan that is not carried out.
+        # Reading gigabytes takes minutes, for a plan that is not applied.
         session = context.access.session
         known = session.context.tokens or 0
         return make_plan(session.session_id, "", size, (), before_tokens=known, refused=[too_large])
-    if options.whole_strategy:
-        return _plan_whole_conversation(context, options)
-    with draft_compaction(context, options) as draft:
-        return draft.plan()
+    if options.whole_strategy is None:
+        with draft_compaction(context, options) as draft:
+            return draft.plan()
+    from .conversation_planning import plan_conversation, whole_operation_maker  # all summaries
+
+    make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
+    try:
+        return plan_conversation(_plan_source(context, options), make, options)
+    except OSError as error:
+        raise _unreadable(context, error) from error
 
 
 @contextmanager
@@ -85,19 +88,6 @@ def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[Pla
     try:
         with open_transcript(context.access.target.transcript) as file:
             yield draft_plan(_plan_source(context, options), file, options)
-    except OSError as error:
-        raise _unreadable(context, error) from error
-
-
-def _plan_whole_conversation(context: PlanContext, options: PlanOptions) -> CompactionPlan:
-    from .conversation_planning import (
-        plan_conversation,  # with all summaries
-        whole_operation_maker,
-    )
-
-    make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
-    try:
-        return plan_conversation(_plan_source(context, options), make, options)
     except OSError as error:
         raise _unreadable(context, error) from error
 
@@ -133,7 +123,7 @@ def apply_compaction(
     mode: ApplyMode,
     on_stage: ReportStage = ignore_stage,
 ) -> CompactionReceipt | ActionFailure:
-    """Carry a plan out; `on_stage` receives each stage as it begins."""
+    """Apply a plan; `on_stage` receives each stage as it begins."""
     try:
         return apply_plan(plan, mode, target, on_stage)
     except CompactionRefusedError as error:
@@ -194,9 +184,9 @@ def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
         return "it was interrupted: the next change of the session settles it"
     if not Path(receipt.target).is_file():
         return f"{receipt.target} is gone"
-    copy = BackupStore(state).path(receipt.backup) if receipt.backup else None
-    if copy is not None and not copy.is_file() and not Path(receipt.transcript).is_file():
-        return f"{copy} and {receipt.transcript} are gone"
+    backup = BackupStore(state).path(receipt.backup) if receipt.backup else None
+    if backup is not None and not backup.is_file() and not Path(receipt.transcript).is_file():
+        return f"{backup} and {receipt.transcript} are gone"
     return None
 
 
@@ -206,28 +196,28 @@ def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
     An OSError is returned as a refusal too.
     """
     try:
-        found = find_undo_obstacle(receipt, state)
+        obstacle = find_undo_obstacle(receipt, state)
     except OSError as error:
         why = f"{error.filename or receipt.target}: {error.strerror}"
         return Refusal("file", why, "make it readable again")
-    return found.refusals[0] if found else None
+    return obstacle.refusals[0] if obstacle else None
 
 
 def newest_undoable(store: Path) -> CompactionReceipt | None:
     """Return the newest receipt that is not undone, None if there is none. Raises OSError."""
-    found = ReceiptStore(state_folder(store)).all()
-    return next((each for each in found if each.state is not ReceiptState.UNDONE), None)
+    receipts = ReceiptStore(state_folder(store)).all()
+    return next((each for each in receipts if each.state is not ReceiptState.UNDONE), None)
 
 
 def read_receipt(store: Path, receipt_id: str) -> tuple[CompactionReceipt | None, str | None]:
     """Read a receipt, and what keeps it from being undone. Raises OSError."""
     state = state_folder(store)
-    found = next(iter(ReceiptStore(state).find_by_prefix(receipt_id)), None)
-    return found, undo_obstacle(found, state) if found else None
+    receipt = next(iter(ReceiptStore(state).find_by_prefix(receipt_id)), None)
+    return receipt, undo_obstacle(receipt, state) if receipt else None
 
 
 def check_all_receipts(store: Path) -> dict[str, str]:
-    """Try out of each receipt whether it can be taken back: "ok", or what stands in its way."""
+    """Dry-run the undo of each receipt; map its id to "ok" or to the check that refuses."""
     state = state_folder(store)
-    found = {each.receipt_id: try_undo(each, state) for each in ReceiptStore(state).all()}
-    return {name: "ok" if why is None else why.check for name, why in found.items()}
+    refusals = {each.receipt_id: try_undo(each, state) for each in ReceiptStore(state).all()}
+    return {name: refusal.check if refusal else "ok" for name, refusal in refusals.items()}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import msgspec
@@ -18,29 +18,25 @@ from .plan import DEFAULT_TARGET_SHARE
 IDLE_MS: Final = 120_000
 """Since the last write: the live window, in which a client may still be at work."""
 
-STALE_MS: Final = 24 * 3_600_000
-"""A session that nobody has gone on with for so long is left as it is until somebody does."""
-
+STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is left alone
 CACHE_LIFETIME_MS: Final = 3_600_000
-"""The longest that a prompt cache is kept: from then on nothing is lost by a change."""
+"""The longest that a prompt cache is kept: from then on a change loses nothing."""
 
 REARM_BELOW_SHARE: Final = 0.60
-"""Share of the policy's limit to which a context has to fall to be compacted once more, or"""
+"""A context is compacted again after it fell below this share of the policy's limit, or"""
+REARM_GROWTH_FACTOR: Final = 1.15  # grew to so many times what the last run left
 
-REARM_GROWTH_FACTOR: Final = 1.15  # how often what was left it has to hold
 MAX_BURST_RUNS: Final = 3
-"""Of one session in RUNS_WITHIN_MS; a session that needs more is not helped by another one."""
-
+"""Of one session in BURST_WINDOW_MS; another run does not help a session that needs more."""
 BURST_WINDOW_MS: Final = 300_000
+BREAKER_PAUSE_MS: Final = 1_800_000  # after that many runs
 
 MAX_RUNS_PER_HOUR: Final = 6
-"""Runs of one session, whatever a policy says of pauses: more than one each ten minutes only
+"""Runs of one session, whatever pauses a policy sets: more than one in ten minutes only
 repeats what did not help."""
-
 HOUR_MS: Final = 3_600_000
 
-BREAKER_PAUSE_MS: Final = 1_800_000  # how long nothing is done after that many runs
-MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which it must have paid for itself
+MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
 URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
 COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})
 """Actions of a policy's thresholds at which it is time to compact."""
@@ -49,10 +45,7 @@ OUTPUT_PRICE: Final = 5.0
 """Price of a token, as a multiple of one of input that is not cached (compaction.md 1.6)."""
 
 CLIENT_SUMMARY_TOKENS: Final = 8_000
-"""What a compaction of the client's writes and leaves, on the safe side."""
-
-REPORTED_CHECKS: Final = frozenset({"window", "breaker", "price"})
-"""Checks of which a person hears: the others pass by themselves, or nothing is to be done."""
+"""What the client's own compaction writes and leaves, conservatively."""
 
 
 class AutomationDecision(msgspec.Struct, frozen=True):
@@ -64,18 +57,17 @@ class AutomationDecision(msgspec.Struct, frozen=True):
 
     @property
     def is_reported(self) -> bool:
-        """Whether the user should be notified."""
-        return not self.allowed and self.check in REPORTED_CHECKS
+        """Whether to notify the user: other checks pass by themselves, or need nothing done."""
+        return not self.allowed and self.check in {"window", "breaker", "price"}
 
 
 class PastRun(msgspec.Struct, frozen=True):
     """An automatic run of the session, and what came after it; tokens of the context."""
 
-    began_at: int  # when it began, in ms since 1970
-    tokens_left: int | None = None  # what it left; None where it failed
-    min_tokens_since: int | None = None
-    """The least that an answer since then has seen; None where there was no answer."""
-    newest_tokens_since: int | None = None  # what the newest answer since then has seen
+    began_at: int  # in ms since 1970
+    tokens_left: int | None = None  # None if it failed
+    min_tokens_since: int | None = None  # that an answer since then has seen; None for no answer
+    newest_tokens_since: int | None = None  # that the newest answer since then has seen
 
 
 class AutomationInput(msgspec.Struct, frozen=True):
@@ -98,8 +90,8 @@ class AutomationInput(msgspec.Struct, frozen=True):
 def check_automation_enabled(policy: Policy) -> AutomationDecision:
     """Whether somebody who may has turned automation on (T-10).
 
-    That is the person, or the file of a project that the person trusts: `Policies.acting` has
-    no other file's words. A preset is chosen for its numbers, and turns nothing on.
+    That is the person, or the file of a project that the person trusts: `Policies.acting` reads
+    no other file. A preset is chosen for its numbers, and turns nothing on.
     """
     mode = policy.values["mode"]
     if mode.value != "auto":
@@ -116,11 +108,11 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
 def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecision:
     """Decide whether to make this session smaller now, and why (not).
 
-    What a plan of it would cost is for `pays`.
+    `check_break_even` decides on the cost of a plan.
     """
-    allowed = check_automation_enabled(policy)
-    if not allowed.allowed:
-        return allowed
+    enabled = check_automation_enabled(policy)
+    if not enabled.allowed:
+        return enabled
     return _first_denial(
         (
             _check_fill(policy, state.context),
@@ -135,9 +127,9 @@ def check_idle(state: AutomationInput) -> AutomationDecision:
     """Check that nobody is working, or may be working, in a session."""
     if state.is_run_active:
         return _deny("running", "a run is under way")
-    rests = SessionStatus.IDLE if state.is_open else SessionStatus.ENDED
-    if state.status is not rests:
-        return _deny("status", f"it is not {rests}: it is {state.status}")
+    idle_status = SessionStatus.IDLE if state.is_open else SessionStatus.ENDED
+    if state.status is not idle_status:
+        return _deny("status", f"it is not {idle_status}: it is {state.status}")
     if state.idle_ms < IDLE_MS:
         return _deny("idle", f"it was written less than {IDLE_MS // 1000} s ago")
     if state.idle_ms >= STALE_MS:
@@ -148,40 +140,38 @@ def check_idle(state: AutomationInput) -> AutomationDecision:
 def decide_recovery(
     policy: Policy, state: AutomationInput, done_at: int | None
 ) -> AutomationDecision:
-    """Decide whether to mend a session that ended in a refusal, once for each (002-08, 002-37).
+    """Decide whether to recover a session that ended in a refusal, once for each (002-08, 002-37).
 
-    `done_at` is when a recovery of it was changed last, whoever asked for it.
+    `done_at` is when its recovery was changed last, whoever asked for it.
     """
-    allowed = check_automation_enabled(policy)
-    if not allowed.allowed:
-        return allowed
+    enabled = check_automation_enabled(policy)
+    if not enabled.allowed:
+        return enabled
     if not policy.recovers:
         return _deny("module", "the module `auto-recovery` is disabled")
     if not policy.flag("recovery.auto"):
         return _deny("recovery.auto", "recovery.auto is not true")
-    resting = msgspec.structs.replace(
-        state,
-        status=SessionStatus.ENDED if state.status is SessionStatus.TOO_LONG else state.status,
-    )
-    if (
-        done_at is not None
-        and state.last_written_at is not None
-        and done_at >= state.last_written_at
-    ):
+    written = state.last_written_at
+    if done_at is not None and written is not None and done_at >= written:
         return _deny("mended", "it was tried since")
-    return _first_denial((_check_closed(state), check_idle(resting), _check_pace(policy, state)))
+    if state.is_open:
+        return _deny("open", "somebody has it open")
+    is_too_long = state.status is SessionStatus.TOO_LONG
+    ended = msgspec.structs.replace(state, status=SessionStatus.ENDED) if is_too_long else state
+    checks = (check_idle(ended), _check_pace(policy, state))
+    return _first_denial((_allow("open", "nobody has it open"), *checks))
 
 
 def automatic_target(policy: Policy, context: Context) -> int:
-    """Return the tokens that an automatic compaction aims at.
+    """Return the target of an automatic compaction, in tokens.
 
     It is a share of the window that the thresholds are for, and below the one that was reached:
     else there would be sessions that are over a threshold and never compacted.
     """
     window = context.window
     target = round(DEFAULT_TARGET_SHARE * (policy.usable_tokens(window) or window.tokens))
-    lines = _compacting_lines(policy, context)
-    lowest = min((int(each.at * window.tokens) for each in lines), default=None)
+    thresholds = _compacting_thresholds(policy, context)
+    lowest = min((int(each.at * window.tokens) for each in thresholds), default=None)
     return target if lowest is None or target < lowest else round(DEFAULT_TARGET_SHARE * lowest)
 
 
@@ -190,11 +180,12 @@ def check_break_even(requests: float | None, state: AutomationInput) -> Automati
     ratio = state.context.ratio
     if ratio is not None and ratio >= URGENT_SHARE:
         return _allow("price", "it is urgent")
-    if requests is not None and state.idle_ms >= CACHE_LIFETIME_MS:
+    if requests is None:
+        return _deny("price", "it would pay never")
+    if state.idle_ms >= CACHE_LIFETIME_MS:
         return _allow("price", "the prompt cache is cold")
-    if requests is None or requests > MAX_BREAK_EVEN_REQUESTS:
-        after = "never" if requests is None else f"only after {requests:.0f} requests"
-        return _deny("price", f"it would pay {after}")
+    if requests > MAX_BREAK_EVEN_REQUESTS:
+        return _deny("price", f"it would pay only after {requests:.0f} requests")
     return _allow("price", f"it pays after {requests:.0f} requests")
 
 
@@ -206,29 +197,18 @@ def client_break_even(tokens: int, model: str | None = None) -> float | None:
     request of `model` reads fewer tokens.
     """
     saved = cache_read_factor(model) * (tokens - CLIENT_SUMMARY_TOKENS)
-    return (
-        CLIENT_SUMMARY_TOKENS * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR) / saved
-        if saved > 0
-        else None
-    )
+    cost = CLIENT_SUMMARY_TOKENS * (OUTPUT_PRICE + CACHE_WRITE_5M_FACTOR)
+    return cost / saved if saved > 0 else None
 
 
 def breaker_ends_at(runs: Iterable[int]) -> int | None:
     """Return until when (ms) automation pauses after too many runs; None for no pause."""
-    began = sorted(runs)
+    starts = sorted(runs)
     until = None
-    for first, last in zip(began, began[MAX_BURST_RUNS - 1 :], strict=False):
+    for first, last in zip(starts, starts[MAX_BURST_RUNS - 1 :], strict=False):
         if last - first < BURST_WINDOW_MS:
             until = last + BREAKER_PAUSE_MS
     return until
-
-
-def _check_closed(state: AutomationInput) -> AutomationDecision:
-    return (
-        _deny("open", "somebody has it open")
-        if state.is_open
-        else _allow("open", "nobody has it open")
-    )
 
 
 def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
@@ -237,23 +217,21 @@ def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     least = policy.integer("compact.min_tokens") or 0
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
-    lines = _compacting_lines(policy, context)
-    if not lines:
+    thresholds = _compacting_thresholds(policy, context)
+    if not thresholds:
         return _deny("threshold", "no threshold of the policy asks for it")
-    lowest = min(lines, key=lambda each: each.at)
-    if not any(each.is_reached(context.ratio) for each in lines):
-        return _deny("threshold", f"{context.ratio:.0%} of its window is below {lowest.at:.0%}")
-    if (
-        context.window.source is ClaimSource.ASSUMED
-        or policy.effective_window(context.window) is None
-    ):
+    if not any(each.is_reached(context.ratio) for each in thresholds):
+        lowest = min(each.at for each in thresholds)
+        return _deny("threshold", f"{context.ratio:.0%} of its window is below {lowest:.0%}")
+    window = context.window
+    if window.source is ClaimSource.ASSUMED or policy.effective_window(window) is None:
         return _deny("window", "its window is not known")
     return _allow("threshold", f"{context.ratio:.0%} of its window is in use")
 
 
-def _compacting_lines(policy: Policy, context: Context) -> list[PlacedThreshold]:
-    acting = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
-    return [each for each in context.thresholds if each.name in acting]
+def _compacting_thresholds(policy: Policy, context: Context) -> list[PlacedThreshold]:
+    names = {each.name for each in policy.thresholds if each.action in COMPACTING_ACTIONS}
+    return [each for each in context.thresholds if each.name in names]
 
 
 def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision:
@@ -263,32 +241,28 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
     if last.min_tokens_since is None or last.newest_tokens_since is None:
         return _deny("armed", "nobody has gone on since the last run")
     window = state.context.window
-    if last.min_tokens_since < REARM_BELOW_SHARE * (
-        policy.effective_window(window) or window.tokens
-    ):
+    limit = policy.effective_window(window) or window.tokens
+    if last.min_tokens_since < REARM_BELOW_SHARE * limit:
         return _allow("armed", f"it fell below {REARM_BELOW_SHARE:.0%} since the last run")
     if last.newest_tokens_since >= REARM_GROWTH_FACTOR * last.tokens_left:
-        return _allow(
-            "armed",
-            f"it grew by {last.newest_tokens_since / last.tokens_left - 1:.0%} since the last run",
-        )
+        growth = last.newest_tokens_since / last.tokens_left - 1
+        return _allow("armed", f"it grew by {growth:.0%} since the last run")
     return _deny("armed", f"it grew by less than {REARM_GROWTH_FACTOR - 1:.0%} since the last run")
 
 
 def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
     if not state.runs:
         return _allow("cooldown", "there was no run")
-    cooldown_ms = (policy.integer("compact.cooldown_s") or 0) * 1000
-    began = [each.began_at for each in state.runs]
-    since = state.now_ms - began[-1]
-    if since < cooldown_ms:
-        return _deny("cooldown", f"it cools down for {-(-(cooldown_ms - since) // 1000)} s more")
-    within = [at for at in began if 0 <= state.now_ms - at < HOUR_MS]
+    starts = [run.began_at for run in state.runs]
+    left_ms = starts[-1] + (policy.integer("compact.cooldown_s") or 0) * 1000 - state.now_ms
+    if left_ms > 0:
+        return _deny("cooldown", f"it cools down for {-(-left_ms // 1000)} s more")
+    within = [at for at in starts if 0 <= state.now_ms - at < HOUR_MS]
     if len(within) >= MAX_RUNS_PER_HOUR:
         minutes = -(-(within[-MAX_RUNS_PER_HOUR] + HOUR_MS - state.now_ms) // 60_000)
         why = f"{len(within)} runs within an hour: paused for {minutes} minutes more"
         return _deny("breaker", why)
-    until = breaker_ends_at(began)
+    until = breaker_ends_at(starts)
     if until is not None and state.now_ms < until:
         minutes = -(-(until - state.now_ms) // 60_000)
         why = f"{MAX_BURST_RUNS} runs in {BURST_WINDOW_MS // 60_000} minutes"
@@ -296,13 +270,9 @@ def _check_pace(policy: Policy, state: AutomationInput) -> AutomationDecision:
     return _allow("cooldown", "the last run is long ago")
 
 
-def _first_denial(verdicts: Iterable[AutomationDecision]) -> AutomationDecision:
-    reasons: list[str] = []
-    for each in verdicts:
-        if not each.allowed:
-            return each
-        reasons.append(each.why)
-    return _allow("all", "; ".join(reasons))
+def _first_denial(decisions: Sequence[AutomationDecision]) -> AutomationDecision:
+    denial = next((each for each in decisions if not each.allowed), None)
+    return denial or _allow("all", "; ".join(each.why for each in decisions))
 
 
 def _deny(check: str, why: str) -> AutomationDecision:
