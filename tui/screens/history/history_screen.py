@@ -8,12 +8,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 
 from ....core.model.filter_language import fields_filter
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...tables import Cell, Column, total_cells
 from ...text.formats import NOTHING, age, tokens
@@ -30,76 +31,69 @@ if TYPE_CHECKING:
     from .receipt_history import HistoryEntry
 
 
-_DETAILS_FROM_CELLS: Final = 100  # cells from which on there is room for what was done and by whom
+_DETAILS_FROM_CELLS: Final = 100  # from here on there is room for what was done and by whom
 
 
 def history_columns(
     width: int, titles: Mapping[str, str], check_results: Mapping[str, str], now_ms: int
 ) -> list[ScreenColumn[HistoryEntry]]:
-    """Lay out a line; `check_results` has how receipts stand of which undoing was tried."""
+    """Lay out a line; `check_results` has the dry-run results of receipts by id."""
 
-    def title(action: HistoryEntry) -> Cell:
-        session_id = action.session_id or ""
+    def title(entry: HistoryEntry) -> Cell:
+        session_id = entry.session_id or ""
         return Cell(one_line(titles.get(session_id, (session_id or NOTHING)[:8])))
 
-    def state(action: HistoryEntry) -> Cell:
-        return Cell(one_line(check_results.get(action.receipt_id or "") or action.state))
+    def state(entry: HistoryEntry) -> Cell:
+        return Cell(one_line(check_results.get(entry.receipt_id or "") or entry.state))
 
     columns: list[ScreenColumn[HistoryEntry]] = [
-        Column("ago", lambda action: Cell(age(action.at, now_ms)), right=True, cells=7),
+        Column("ago", lambda entry: Cell(age(entry.at, now_ms)), right=True, cells=7),
         Column("session", title),
-        Column("how", lambda action: Cell(action.mode), cells=16),
+        Column("how", lambda entry: Cell(entry.mode), cells=16),
         Column("what", _what_cell),
         Column("freed", _freed_cell, right=True, cells=8),
         Column("state", state, cells=16),
     ]
     room = max(0, width - total_cells(columns, 1) + 1)
-    named = room if width < _DETAILS_FROM_CELLS else room * 2 // 5
-    columns[1] = replace(columns[1], cells=named)
-    columns[3] = replace(columns[3], cells=room - named - 1)
+    title_cells = room if width < _DETAILS_FROM_CELLS else room * 2 // 5
+    columns[1] = replace(columns[1], cells=title_cells)
+    columns[3] = replace(columns[3], cells=room - title_cells - 1)
     return columns if width >= _DETAILS_FROM_CELLS else [*columns[:3], *columns[4:]]
 
 
-def _what_cell(action: HistoryEntry) -> Cell:
-    by = "" if action.requested_by in {"you", ""} else f" (by itself: {action.requested_by})"
-    return Cell(one_line(f"{action.what}{by}"))
+def _what_cell(entry: HistoryEntry) -> Cell:
+    by = "" if entry.requested_by in {"you", ""} else f" (by itself: {entry.requested_by})"
+    return Cell(one_line(f"{entry.what}{by}"))
 
 
-def _freed_cell(action: HistoryEntry) -> Cell:
-    freed = action.freed_tokens
+def _freed_cell(entry: HistoryEntry) -> Cell:
+    freed = entry.freed_tokens
     return Cell(NOTHING if freed is None else f"≈ {tokens(freed)}")
 
 
-def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], action: HistoryEntry) -> Content:
-    """Write an action's line, quiet where it cannot be undone."""
-    style = "$foreground" if action.undo_obstacle is None else "$quiet"
-    return item_line(columns, action).stylize(style)
+def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], entry: HistoryEntry) -> Content:
+    """Render an entry, quiet if it cannot be undone."""
+    style = "$foreground" if entry.undo_obstacle is None else "$quiet"
+    return item_line(columns, entry).stylize(style)
 
 
 def filter_history(
-    actions: Iterable[HistoryEntry], titles: Mapping[str, str], words: str
+    entries: Iterable[HistoryEntry], titles: Mapping[str, str], words: str
 ) -> list[HistoryEntry]:
-    """Choose the actions of which what is shown meets the filter."""
-    is_wanted = fields_filter(words)
+    """Return the entries whose visible text matches the filter."""
+    matches = fields_filter(words)
 
-    def said(each: HistoryEntry) -> str:
-        title = titles.get(each.session_id or "", "")
-        parts = (
-            title,
-            each.session_id,
-            each.receipt_id,
-            each.mode,
-            each.what,
-            each.requested_by,
-            each.state,
-        )
-        return " ".join(part for part in parts if part).casefold()
+    def text(entry: HistoryEntry) -> str:
+        fields = (
+            titles.get(entry.session_id or ""), entry.session_id, entry.receipt_id, entry.mode,
+            entry.what, entry.requested_by, entry.state,
+        )  # fmt: skip
+        return " ".join(field for field in fields if field).casefold()
 
-    return [each for each in actions if is_wanted({"": said(each)})]
+    return [entry for entry in entries if matches({"": text(entry)})]
 
 
-REFRESH_S: Final = 2.0
-"""How often it is looked whether something was done, by this ctxtop or by another one."""
+REFRESH_S: Final = 2.0  # between two looks for new actions, of this ctxtop or another one
 
 EMPTY_TEXT: Final = (
     "Nothing was changed yet, by nobody.\nc on a session plans how to make it smaller;"
@@ -108,24 +102,16 @@ EMPTY_TEXT: Final = (
 
 
 class ReceiptsScreen(FilteredPage):
-    """Lists them, newest first; Enter shows one."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("u", "undo", "Undo", tooltip="take back the marked one", id="undo"),
-        Binding(
-            "v",
-            "check",
-            "Check",
-            tooltip="try out of each whether it can be taken back",
-            id="check",
-        ),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the receipt's id", id="copy"),
+        bind("u", "undo", "Undo", "take back the marked one", "undo"),
+        bind("v", "check", "Check", "try out of each whether it can be taken back", "check"),
+        bind_hidden("y", "copy", "Copy", "copy the receipt's id", "copy"),
     ]
 
     def __init__(self) -> None:
         super().__init__("receipts")
-        self._actions: list[HistoryEntry] = []
-        self._seen: tuple[object, ...] | None = None
+        self._entries: list[HistoryEntry] = []
+        self._signature: tuple[object, ...] | None = None
         self._check_results: dict[str, str] = {}
 
     def compose_page(self) -> Iterable[Widget]:
@@ -135,92 +121,94 @@ class ReceiptsScreen(FilteredPage):
     def on_mount(self) -> None:
         self.query_one(RowList).empty = "the receipts are being read …"
         self.query_one(Rows).focus()
-        self.set_interval(REFRESH_S, self._look)
+        self.set_interval(REFRESH_S, self._read)
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
-        self._seen = None
-        self._look()
+        self._read_again()
 
     def show_view(self, view: FleetView) -> None:
         """Redraw, because sessions may have new titles."""
         self.draw()
 
-    def _look(self) -> None:
-        store, seen = self.app.places.store, self._seen
+    def _read_again(self) -> None:
+        self._signature = None
+        self._read()
 
-        def question(
-            db: sqlite3.Connection,
-        ) -> tuple[tuple[object, ...], list[HistoryEntry]] | None:
+    def _read(self) -> None:
+        store, signature = self.app.places.store, self._signature
+
+        def query(db: sqlite3.Connection) -> tuple[tuple[object, ...], list[HistoryEntry]] | None:
             from .receipt_history import history_signature, read_history
 
             now = history_signature(db, store)
-            return None if now == seen else (now, read_history(db, store))
+            return None if now == signature else (now, read_history(db, store))
 
-        self.look_up(question, self._take)
+        self.look_up(query, self._show_entries)
 
-    def _take(self, found: tuple[tuple[object, ...], list[HistoryEntry]] | Problem | None) -> None:
-        if found is None:
+    def _show_entries(
+        self, result: tuple[tuple[object, ...], list[HistoryEntry]] | Problem | None
+    ) -> None:
+        if result is None:
             return
-        if isinstance(found, tuple):
-            self._seen, self._actions = found
+        if isinstance(result, tuple):
+            self._signature, self._entries = result
             self.query_one(RowList).empty = EMPTY_TEXT
         else:
-            self.query_one(RowList).empty = one_line(str(found))
+            self.query_one(RowList).empty = one_line(str(result))
         self.draw()
 
     @property
     def _marked(self) -> HistoryEntry | None:
         key = self.query_one(RowList).key
-        return next((each for each in self._actions if each.key == key), None)
-
-    # What a person does.
+        return next((entry for entry in self._entries if entry.key == key), None)
 
     @on(RowList.Opened)
     def _open(self) -> None:
         from .receipt_screen import ReceiptScreen
 
-        action = self._marked
-        if action is None:
+        entry = self._marked
+        if entry is None:
             return
-        if action.receipt_id is None:
-            self.app.notify(one_line(f"{action.what}; {action.undo_obstacle}"), markup=False)
+        if entry.receipt_id is None:
+            self.app.notify(one_line(f"{entry.what}; {entry.undo_obstacle}"), markup=False)
             return
-        self.app.push_screen(ReceiptScreen(action.receipt_id, self._title(action)))
+        sessions = self.app.view.sessions if self.app.view else ()
+        titles = (each.title for each in sessions if each.session_id == entry.session_id)
+        title = next(titles, (entry.session_id or "ctxtop")[:8])
+        self.app.push_screen(ReceiptScreen(entry.receipt_id, title))
 
     def action_undo(self) -> None:
         """Undo the marked action, or notify why it cannot be undone."""
-        action = self._marked
-        if action is None:
+        entry = self._marked
+        if entry is None:
             return
-        if action.receipt_id is None:
-            why = action.undo_obstacle or "there is nothing to take back"
+        if entry.receipt_id is None:
+            why = entry.undo_obstacle or "there is nothing to take back"
             self.app.notify(one_line(why), title="cannot be undone", markup=False)
             return
-        store, receipt_id = self.app.places.store, action.receipt_id
+        store, receipt_id = self.app.places.store, entry.receipt_id
 
         def read() -> CompactionReceipt | None:
             from ....core.actions.session_compaction import read_receipt
 
             return read_receipt(store, receipt_id)[0]
 
-        def take(found: CompactionReceipt | Problem | None) -> None:
+        def undo(receipt: CompactionReceipt | Problem | None) -> None:
             from ....core.compaction.receipts import CompactionReceipt
 
-            if isinstance(found, CompactionReceipt):
-                self.app.session_actions.undo(found, None, self._undone)
+            if isinstance(receipt, CompactionReceipt):
+                self.app.session_actions.undo(receipt, None, self._undone)
                 return
-            why = f"receipt {receipt_id} cannot be read any more" if found is None else str(found)
+            why = str(receipt or f"receipt {receipt_id} cannot be read any more")
             self.app.notify(one_line(why), title="cannot be undone", severity="error", markup=False)
 
-        self.work_out(read, take)
+        self.work_out(read, undo)
 
-    def _undone(self, found: UndoResult | ActionFailure | Problem) -> None:
-        del found
+    def _undone(self, _result: UndoResult | ActionFailure | Problem) -> None:
         self._check_results = {}
-        self._seen = None
         if self.is_attached:
-            self._look()
+            self._read_again()
 
     def action_check(self) -> None:
         """Dry-run the undo of every receipt and show what prevents it."""
@@ -232,46 +220,39 @@ class ReceiptsScreen(FilteredPage):
             return check_all_receipts(store)
 
         self.app.notify("each receipt is taken back into nowhere …", markup=False)
-        self.work_out(check, self._take_checks)
+        self.work_out(check, self._show_check_results)
 
-    def _take_checks(self, found: dict[str, str] | Problem) -> None:
-        if isinstance(found, dict):
-            self._check_results = found
-            bad = sum(said != "ok" for said in found.values())
-            self.app.notify(f"{len(found)} receipts were tried out, {bad} cannot be undone")
+    def _show_check_results(self, results: dict[str, str] | Problem) -> None:
+        if isinstance(results, dict):
+            self._check_results = results
+            failed = sum(result != "ok" for result in results.values())
+            self.app.notify(f"{len(results)} receipts were tried out, {failed} cannot be undone")
         else:
-            self.app.notify(one_line(str(found)), severity="error", markup=False)
+            self.app.notify(one_line(str(results)), severity="error", markup=False)
         self.draw()
 
     def action_copy(self) -> None:
-        action = self._marked
-        if action is not None:
-            name = action.receipt_id or action.session_id or action.what
+        entry = self._marked
+        if entry is not None:
+            name = entry.receipt_id or entry.session_id or entry.what
             self.app.copy(name, f"receipt {name}")
-
-    # Drawing.
-
-    def _title(self, action: HistoryEntry) -> str:
-        sessions = self.app.view.sessions if self.app.view else ()
-        known = (each.title for each in sessions if each.session_id == action.session_id)
-        return next(known, (action.session_id or "ctxtop")[:8])
 
     def draw(self) -> None:
         if not self.is_attached:
             return
         pane = self.query_one(RowList)
         sessions = self.app.view.sessions if self.app.view else ()
-        titles = {each.session_id: each.title for each in sessions}
-        shown = filter_history(self._actions, titles, self.words)
+        titles = {session.session_id: session.title for session in sessions}
+        shown = filter_history(self._entries, titles, self.words)
         if self.words and not shown:
             pane.empty = f"no receipt has the words “{self.words}”; Esc shows all"
-        elif self._seen is not None:
+        elif self._signature is not None:
             pane.empty = EMPTY_TEXT
         columns = history_columns(pane.row_width, titles, self._check_results, self.app.now_ms())
         pane.show_header(header_line(columns))
-        pane.show_rows([Row(each.key, history_line(columns, each)) for each in shown])
-        count = len(self._actions)
+        pane.show_rows([Row(entry.key, history_line(columns, entry)) for entry in shown])
+        count = len(self._entries)
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
-        freed = sum(each.freed_tokens or 0 for each in shown if each.undo_obstacle is None)
-        stands = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
-        pane.border_subtitle = Content(f"/{self.words}" if self.words else stands)
+        freed = sum(entry.freed_tokens or 0 for entry in shown if entry.undo_obstacle is None)
+        summary = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
+        pane.border_subtitle = Content(f"/{self.words}" if self.words else summary)

@@ -1,4 +1,4 @@
-"""The history of all actions, and each receipt's state, undo and checks in words."""
+"""The history of all actions, and texts for each receipt's state, undo and checks."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import sqlite3
 
     from ....collectors.client_compact.request_receipts import ClientCompactReceipt
+    from ....collectors.install.install_plan import InstallReceipt
     from ....core.store.automation_records import AutomaticRunRecord
     from ...text.plan_text import OperationChange
 
@@ -48,7 +49,6 @@ CHECK_TEXTS: Final = {
     "V23": "owner and rights kept",
     "V24": "nobody wrote meanwhile",
 }
-"""By their codes, as receipts name them."""
 
 
 def check_text(check: str) -> str:
@@ -75,41 +75,44 @@ def strategies_text(receipt: CompactionReceipt) -> str:
     return f"{len(receipt.plan.operations)}: {_strategy_names(receipt.plan.operations)}"
 
 
+def _strategy_names(operations: Iterable[Operation]) -> str:
+    return ", ".join(dict.fromkeys(each.strategy for each in operations))
+
+
 def receipt_state_text(receipt: CompactionReceipt, state: Path) -> str:
-    """Return the state of a receipt in words, without reading the content of its backup."""
-    if receipt.state in {ReceiptState.DONE, ReceiptState.PARTLY_UNDONE} and undo_obstacle(
-        receipt, state
-    ):
+    """Return the text for a receipt's state, without reading the content of its backup."""
+    is_applied = receipt.state in {ReceiptState.DONE, ReceiptState.PARTLY_UNDONE}
+    if is_applied and undo_obstacle(receipt, state):
         return "its file is gone"
     return RECEIPT_STATE_TEXTS[receipt.state]
 
 
 def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, title: str) -> str:
     """Return the text that asks to confirm an undo; `numbers` None means all operations."""
-    plan = receipt.plan
-    whole = len(plan.operations)
+    operations = receipt.plan.operations
+    total = len(operations)
     undone = receipt.now.undone if receipt.now else ()
-    left = [n for n in (range(whole) if numbers is None else numbers) if n not in undone]
-    freed = sum(plan.operations[n].tokens_saved for n in left)
-    count = f"{len(left)} of {whole}" if len(left) < whole else f"all {whole}"
+    chosen = [
+        operations[n] for n in (range(total) if numbers is None else numbers) if n not in undone
+    ]
+    freed = sum(each.tokens_saved for each in chosen)
+    count = f"{len(chosen)} of {total}" if len(chosen) < total else f"all {total}"
+    fork = receipt.new_session_id
     where = {
-        ApplyMode.FORK: (
-            f"in its fork {receipt.new_session_id}. The session and the fork both stay."
-        ),
+        ApplyMode.FORK: f"in its fork {fork}. The session and the fork both stay.",
         ApplyMode.IN_PLACE: "in the session itself. What was written since stays.",
         ApplyMode.APPEND: "at the end of the session. What was written since stays.",
     }[receipt.mode]
-    what = _strategy_names(plan.operations[n] for n in left)
     return (
         f"“{title}”: {count} operations of receipt {receipt.receipt_id} are taken back, {where}\n\n"
-        f"{what}: ≈ {tokens(freed)} tokens come back into its context."
+        f"{_strategy_names(chosen)}: ≈ {tokens(freed)} tokens come back into its context."
     )
 
 
 def read_applied_changes(
     receipt: CompactionReceipt, operation: Operation, store: Path, max_changes: int
 ) -> list[OperationChange]:
-    """Read what an operation changed when it was carried out. Raises OSError."""
+    """Read what an operation changed when it was applied. Raises OSError."""
     from ....core.store.database import state_folder
     from ...text.plan_text import read_backup_changes, read_edit_changes
 
@@ -122,7 +125,7 @@ def read_applied_changes(
 
 @dataclass(frozen=True, slots=True)
 class HistoryEntry:
-    """One of them; times in ms since 1970."""
+    """One action; times in ms since 1970."""
 
     key: str
     at: int
@@ -133,13 +136,13 @@ class HistoryEntry:
     freed_tokens: int | None
     freed_bytes: int | None
     state: str
-    receipt_id: str | None = None  # of what can be looked into, and taken back
-    undo_obstacle: str | None = None  # what keeps it from being undone; None where nothing does
+    receipt_id: str | None = None  # of an action that can be opened and undone
+    undo_obstacle: str | None = None  # what keeps it from being undone
 
 
 def read_history(db: sqlite3.Connection, store: Path) -> list[HistoryEntry]:
-    """List them. Raises OSError where a book cannot be read."""
-    return sorted(_entries(db, store), key=lambda each: -each.at)
+    """List all actions, newest first. Raises OSError if a record cannot be read."""
+    return sorted(_entries(db, store), key=lambda entry: -entry.at)
 
 
 def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]:
@@ -149,9 +152,9 @@ def history_signature(db: sqlite3.Connection, store: Path) -> tuple[object, ...]
     from ....core.store.automation_records import automatic_runs_fingerprint
     from ....core.store.database import state_folder
 
-    asked = Path(request_history_folder(str(store)))
-    places = (state_folder(store) / "receipts", asked, install_folder(store))
-    return (*map(_modified_ns, places), *automatic_runs_fingerprint(db))
+    requests = Path(request_history_folder(str(store)))
+    folders = (state_folder(store) / "receipts", requests, install_folder(store))
+    return (*map(_modified_ns, folders), *automatic_runs_fingerprint(db))
 
 
 def _modified_ns(place: Path) -> int | None:
@@ -162,53 +165,43 @@ def _modified_ns(place: Path) -> int | None:
 
 
 def _entries(db: sqlite3.Connection, store: Path) -> Iterator[HistoryEntry]:
-    from ....collectors.client_compact import request_receipts as asked
+    from ....collectors.client_compact.request_receipts import read_client_receipts
+    from ....collectors.install.install_plan import read_install_receipts
     from ....core.compaction.receipts import ReceiptStore
     from ....core.store.automation_records import read_automatic_runs, read_recoveries
     from ....core.store.database import state_folder
 
     state = state_folder(store)
-    mended = {run.receipt for run in read_recoveries(db) if run.receipt}
-    kept = ReceiptStore(state)
-    for receipt in kept.all():
-        yield _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in mended)
-    for path in kept.unreadable():
-        yield _unreadable_entry(path)
-    requests = asked.read_client_receipts(store, time.time_ns() // 1_000_000)
-    for request in requests:
-        yield _client_compact_entry(request)
+    recovered = {run.receipt for run in read_recoveries(db) if run.receipt}
+    receipts = ReceiptStore(state)
+    for receipt in receipts.all():
+        yield _receipt_entry(receipt, state, is_recovery=receipt.receipt_id in recovered)
+    yield from map(_unreadable_entry, receipts.unreadable())
+    requests = read_client_receipts(store, time.time_ns() // 1_000_000)
+    yield from map(_client_compact_entry, requests)
     for run in read_automatic_runs(db, 0):
         if run.receipt is None and not any(_belongs_to(each, run) for each in requests):
             yield _automatic_entry(run)
-    yield from _install_entries(store)
+    for path, installed in read_install_receipts(store):
+        yield _install_entry(path, installed) if installed else _unreadable_entry(path)
 
 
 def _receipt_entry(receipt: CompactionReceipt, state: Path, *, is_recovery: bool) -> HistoryEntry:
-    plan = receipt.plan
+    plan, is_done = receipt.plan, receipt.state is ReceiptState.DONE
+    count = plural(len(plan.operations), "operation")
     return HistoryEntry(
         key=f"receipt:{receipt.receipt_id}",
         at=receipt.at,
         session_id=receipt.session_id,
         mode="recover" if is_recovery else MODE_NAMES[receipt.mode],
-        what=_operations_text(receipt),
+        what=f"{count}: {_strategy_names(plan.operations)}",
         requested_by=receipt.automatic or "you",
         freed_tokens=plan.tokens_saved,
         freed_bytes=plan.bytes_saved,
-        state="stands"
-        if receipt.state is ReceiptState.DONE
-        else receipt_state_text(receipt, state),
+        state="stands" if is_done else receipt_state_text(receipt, state),
         receipt_id=receipt.receipt_id,
         undo_obstacle=undo_obstacle(receipt, state),
     )
-
-
-def _operations_text(receipt: CompactionReceipt) -> str:
-    operations = receipt.plan.operations
-    return f"{plural(len(operations), 'operation')}: {_strategy_names(operations)}"
-
-
-def _strategy_names(operations: Iterable[Operation]) -> str:
-    return ", ".join(dict.fromkeys(each.strategy for each in operations))
 
 
 def _unreadable_entry(path: Path) -> HistoryEntry:
@@ -230,12 +223,15 @@ def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
     freed = None
     if request.pre_tokens is not None and request.post_tokens is not None:
         freed = request.pre_tokens - request.post_tokens
+    what = "Claude Code was asked to compact it"
+    if request.command:
+        what = f"ran {shlex.join(request.command)} in {request.folder}"
     return HistoryEntry(
         key=f"asked:{request.request}",
         at=request.requested_at,
         session_id=request.session_id,
         mode=f"/compact, {request.via}",
-        what=request.why or _client_compact_text(request),
+        what=request.why or what,
         requested_by=request.automatic or "you",
         freed_tokens=freed,
         freed_bytes=None,
@@ -253,12 +249,6 @@ def _belongs_to(request: ClientCompactReceipt, run: AutomaticRunRecord) -> bool:
     )
 
 
-def _client_compact_text(request: ClientCompactReceipt) -> str:
-    if not request.command:
-        return "Claude Code was asked to compact it"
-    return f"ran {shlex.join(request.command)} in {request.folder}"
-
-
 def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
     return HistoryEntry(
         key=f"run:{run.session_id}:{run.at}",
@@ -274,22 +264,16 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
     )
 
 
-def _install_entries(store: Path) -> Iterator[HistoryEntry]:
-    from ....collectors.install.install_plan import read_install_receipts
-
-    for path, receipt in read_install_receipts(store):
-        if receipt is None:
-            yield _unreadable_entry(path)
-            continue
-        yield HistoryEntry(
-            key=f"install:{path.parent.name}",
-            at=receipt.at_ms,
-            session_id=None,
-            mode="hooks",
-            what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
-            requested_by="you",
-            freed_tokens=None,
-            freed_bytes=None,
-            state="stands",
-            undo_obstacle="`ctxtop hooks uninstall` takes it back",
-        )
+def _install_entry(path: Path, receipt: InstallReceipt) -> HistoryEntry:
+    return HistoryEntry(
+        key=f"install:{path.parent.name}",
+        at=receipt.at_ms,
+        session_id=None,
+        mode="hooks",
+        what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
+        requested_by="you",
+        freed_tokens=None,
+        freed_bytes=None,
+        state="stands",
+        undo_obstacle="`ctxtop hooks uninstall` takes it back",
+    )

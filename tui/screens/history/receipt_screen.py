@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.timer import Timer
 from textual.widget import Widget
@@ -17,6 +17,7 @@ from ....core.compaction.plan import Operation
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.compaction.undo import UndoResult
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...text.formats import duration, fit_left, fit_right, percent, plural, shorten_middle, tokens
 from ...text.plan_report import format_bytes
 from ...text.plan_text import HARM_NAMES, OperationChange
@@ -34,15 +35,11 @@ _STATE_CELLS: Final = 8
 _LINE_CELLS: Final = 7
 _TOKENS_CELLS: Final = 9
 _LEVEL_CELLS: Final = 11
-_LEVEL_FROM_CELLS: Final = 96
-
-
-def applied_header(width: int) -> Content:
-    return Content.styled(_applied_cells("", "line", "level", "what", "tokens", width), "$quiet")
+_LEVEL_FROM_CELLS: Final = 96  # width from which on there is room for the level
 
 
 class AppliedState(StrEnum):
-    """How an operation stands, as its row begins."""
+    """The state of an operation, as its row begins."""
 
     APPLIED = "✓"
     MARKED = "▸ undo"
@@ -59,8 +56,8 @@ _STATE_STYLES: Final = {
 def applied_operation_line(operation: Operation, state: AppliedState, width: int) -> Content:
     line = "" if operation.line is None else f"{operation.line:,}"
     freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
-    said = _applied_cells(state, line, HARM_NAMES[operation.level], operation.what, freed, width)
-    return Content.styled(said, _STATE_STYLES[state])
+    text = _applied_cells(state, line, HARM_NAMES[operation.level], operation.what, freed, width)
+    return Content.styled(text, _STATE_STYLES[state])
 
 
 def _applied_cells(state: str, line: str, level: str, what: str, freed: str, width: int) -> str:
@@ -72,110 +69,95 @@ def _applied_cells(state: str, line: str, level: str, what: str, freed: str, wid
 
 
 LABEL_CELLS: Final = 9
+CHECK_CELLS: Final = 36  # of one check with its description
 
-CHECK_CELLS: Final = 36  # of one check with its words
+
+def check_lines(checks: Sequence[str], ticked: int, width: int) -> Content:
+    """Render the checks in columns, the first `ticked` of them with their tick."""
+    columns = max(1, width // CHECK_CELLS)
+    height = -(-len(checks) // columns)
+
+    def cell(number: int) -> Content:
+        text = fit_left(f"{checks[number]:<3} {check_text(checks[number])}", CHECK_CELLS - 2)
+        if number >= ticked:
+            return Content.styled(f"· {text}", "$quiet")
+        return Content.styled("✓ ", "$level-calm") + Content(text)
+
+    rows = (map(cell, range(first, len(checks), height)) for first in range(height))
+    return Content("\n").join(Content("").join(row) for row in rows)
 
 
 def receipt_summary(
     receipt: CompactionReceipt, obstacle: str | None, when: str, width: int
 ) -> Content:
-    """Return what was done and the state of the receipt, one fact per line."""
+    """Render what was done and the state of the receipt, one fact per line."""
     return Content("\n").join(
-        Content.styled(fit_left(label, LABEL_CELLS), "$quiet") + said
-        for label, said in _summary_facts(receipt, obstacle, when, max(0, width - LABEL_CELLS))
+        Content.styled(fit_left(label, LABEL_CELLS), "$quiet") + text
+        for label, text in _summary_facts(receipt, obstacle, when, max(0, width - LABEL_CELLS))
     )
 
 
-def check_lines(checks: Sequence[str], ticked: int, width: int) -> Content:
-    """Draw the checks in columns, the first `ticked` of them with their tick."""
-    columns = max(1, width // CHECK_CELLS)
-    height = -(-len(checks) // columns)
-    rows = []
-    for line in range(height):
-        cells = []
-        for place in range(line, len(checks), height):
-            words = f"{checks[place]:<3} {check_text(checks[place])}"
-            if place < ticked:
-                cell = Content.styled("✓ ", "$level-calm") + Content(
-                    fit_left(words, CHECK_CELLS - 2)
-                )
-            else:
-                cell = Content.styled(f"· {fit_left(words, CHECK_CELLS - 2)}", "$quiet")
-            cells.append(cell)
-        rows.append(Content("").join(cells))
-    return Content("\n").join(rows)
-
-
 def _summary_facts(
-    receipt: CompactionReceipt, why_not: str | None, when: str, width: int
+    receipt: CompactionReceipt, obstacle: str | None, when: str, width: int
 ) -> Iterator[tuple[str, Content]]:
+    def fit(text: str) -> Content:
+        return Content(shorten_middle(text, width))
+
     plan = receipt.plan
     by = f"by itself: {one_line(receipt.automatic)}" if receipt.automatic else "you asked for it"
-    yield "done", Content(shorten_middle(f"{when}, {by} · receipt {receipt.receipt_id}", width))
-    what = {
+    yield "done", fit(f"{when}, {by} · receipt {receipt.receipt_id}")
+    where = {
         ApplyMode.FORK: f"a fork, {receipt.new_session_id}; the session stays as it was",
         ApplyMode.IN_PLACE: "in the session itself; a copy of what it was is kept",
         ApplyMode.APPEND: "at the session's end; nothing of it was rewritten",
     }
-    yield "where", Content(shorten_middle(what[receipt.mode], width))
+    yield "where", fit(where[receipt.mode])
     share = percent(plan.saved_share)
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}, {share} less"
     files = f"file {format_bytes(plan.bytes_before)} → {format_bytes(plan.bytes_after)}"
-    yield "context", Content(shorten_middle(f"{sizes} · {files}", width))
+    yield "context", fit(f"{sizes} · {files}")
     if receipt.mode is not ApplyMode.FORK and receipt.backup:
-        yield (
-            "copy",
-            Content(shorten_middle(f"{receipt.backup[:12]}… of {receipt.transcript}", width)),
-        )
+        yield "copy", fit(f"{receipt.backup[:12]}… of {receipt.transcript}")
     # A command is never cut: it is to be copied.
     yield "go on", Content.styled(one_line(receipt.resume_command), "bold $accent")
     undone = len(receipt.now.undone) if receipt.now else 0
     state = RECEIPT_STATE_TEXTS[receipt.state]
     if undone and undone < len(plan.operations):
         state = f"{undone} of {len(plan.operations)} operations are undone"
-    if why_not and not undone:
-        state = f"cannot be undone: {one_line(why_not)}"
+    if obstacle and not undone:
+        state = f"cannot be undone: {one_line(obstacle)}"
     checks = f" · ✓ {plural(len(receipt.verified), 'check')} held" if receipt.verified else ""
     shown = shorten_middle(state, max(0, width - len(checks)))
     yield "state", Content.assemble((shown, "bold $foreground"), (checks, "$level-calm"))
 
 
-TICK_INTERVAL_S: Final = 0.04  # between two ticks: each is seen to come, and none is waited for
+TICK_INTERVAL_S: Final = 0.04  # short enough not to wait for, long enough to see each tick
 PREVIEW_LINES: Final = 3  # lines of a text below the list; Enter shows all
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
-PADDING_CELLS: Final = 4  # cells of the page's padding and its scroll bar
+PADDING_CELLS: Final = 4  # of the page's padding and its scroll bar
 
 
 class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "mark", "Mark", tooltip="mark it: u takes back what is marked", id="mark"),
-        Binding(
-            "right", "show", "Text", show=False, tooltip="its text before and after", id="text"
-        ),
-        Binding("u", "undo", "Undo", tooltip="take back what is marked, or all of it", id="undo"),
-        Binding("v", "check", "Check", tooltip="try out whether it can be taken back", id="check"),
-        Binding(
-            "y",
-            "copy",
-            "Copy",
-            show=False,
-            tooltip="copy the command that goes on with it",
-            id="copy",
-        ),
+        bind("space", "mark", "Mark", "mark it: u takes back what is marked", "mark"),
+        bind_hidden("right", "show", "Text", "its text before and after", "text"),
+        bind("u", "undo", "Undo", "take back what is marked, or all of it", "undo"),
+        bind("v", "check", "Check", "try out whether it can be taken back", "check"),
+        bind_hidden("y", "copy", "Copy", "copy the command that goes on with it", "copy"),
     ]
 
     def __init__(self, receipt_id: str, title: str, ticked: int | None = None) -> None:
-        """Show a receipt; so many checks have their tick at first, all where None is said."""
+        """Show a receipt; `ticked` checks have their tick at first, all if it is None."""
         super().__init__(title, f"receipt {receipt_id}")
         self._receipt_id: Final = receipt_id
         self._title: Final = title
         self._receipt: CompactionReceipt | None = None
-        self._why_not: str | None = None
+        self._obstacle: str | None = None
         self._marked: set[int] = set()
         self._ticked = ticked
-        self._ticking: Timer | None = None
+        self._tick_timer: Timer | None = None
 
     def compose_page(self) -> Iterable[Widget]:
         yield Static(id="done")
@@ -188,7 +170,7 @@ class ReceiptScreen(Page):
         self.query_one(Rows).focus()
 
     def on_screen_resume(self) -> None:
-        """Read it again: it may have been taken back meanwhile."""
+        """Read it again: it may have been undone meanwhile."""
         super().on_screen_resume()
         self._read()
 
@@ -200,15 +182,15 @@ class ReceiptScreen(Page):
 
             return read_receipt(store, receipt_id)
 
-        self.work_out(read, self._take)
+        self.work_out(read, self._show_receipt)
 
-    def _take(self, found: tuple[CompactionReceipt | None, str | None] | Problem) -> None:
-        if not isinstance(found, tuple) or found[0] is None:
-            why = str(found) if not isinstance(found, tuple) else "it cannot be read any more"
+    def _show_receipt(self, result: tuple[CompactionReceipt | None, str | None] | Problem) -> None:
+        if not isinstance(result, tuple) or result[0] is None:
+            why = str(result) if not isinstance(result, tuple) else "it cannot be read any more"
             self.query_one(RowList).empty = one_line(why)
             return
         is_first = self._receipt is None
-        self._receipt, self._why_not = found
+        self._receipt, self._obstacle = result
         if is_first:
             self._begin_ticking()
         self._draw()
@@ -217,24 +199,19 @@ class ReceiptScreen(Page):
         if self.app.animation_level == "none":
             self._ticked = None
         if self._ticked is not None:
-            # Not so many times: a busy machine leaves beats out, and a tick is never left out.
-            self._ticking = self.set_interval(TICK_INTERVAL_S, self._tick)
+            # Without a number of repeats: a busy machine drops beats, and each tick must be drawn.
+            self._tick_timer = self.set_interval(TICK_INTERVAL_S, self._tick)
 
     def _tick(self) -> None:
         count = len(self._receipt.verified) if self._receipt else 0
         self._ticked = (self._ticked or 0) + 1
-        if self._ticked >= count and self._ticking is not None:
-            self._ticking.stop()
+        if self._ticked >= count and self._tick_timer is not None:
+            self._tick_timer.stop()
         self._draw_ticks()
-
-    # What a person does.
 
     def action_mark(self) -> None:
         number = self._number
-        if number is None or self._receipt is None:
-            return
-        undone = self._receipt.now.undone if self._receipt.now else ()
-        if number not in undone:
+        if number is not None and self._state_of(number) is not AppliedState.UNDONE:
             self._marked ^= {number}
             self._draw()
 
@@ -244,8 +221,7 @@ class ReceiptScreen(Page):
             numbers = sorted(self._marked) or None
             self.app.session_actions.undo(self._receipt, numbers, self._undone)
 
-    def _undone(self, found: UndoResult | ActionFailure | Problem) -> None:
-        del found
+    def _undone(self, _result: UndoResult | ActionFailure | Problem) -> None:
         self._marked = set()
         if self.is_attached:
             self._read()
@@ -265,16 +241,13 @@ class ReceiptScreen(Page):
                 return "it can be taken back byte for byte: that was tried out"
             return f"{refusal.check}: {refusal.why}: {refusal.what_to_do}"
 
-        self.work_out(check, lambda said: self.app.notify(one_line(str(said)), markup=False))
+        self.work_out(check, lambda text: self.app.notify(one_line(str(text)), markup=False))
 
     def action_copy(self) -> None:
         if self._receipt is not None:
             self.app.copy(self._receipt.resume_command, "the command that goes on with it")
 
     @on(RowList.Opened)
-    def _open(self) -> None:
-        self.action_show()
-
     def action_show(self) -> None:
         from ...text.plan_report import FULL_TEXT_LINES
         from ..page import ReadingScreen
@@ -282,25 +255,25 @@ class ReceiptScreen(Page):
         number = self._number
         if number is None or self._receipt is None:
             return
-        operation = self._receipt.plan.operations[number]
-        crumbs = (self._title, f"receipt {self._receipt_id}", operation.what)
+        what = self._receipt.plan.operations[number].what
+        crumbs = (self._title, f"receipt {self._receipt_id}", what)
         self._read_change(
             number,
             FULL_TEXT_LINES,
-            lambda said: self.app.push_screen(ReadingScreen(*crumbs, content=said)),
+            lambda content: self.app.push_screen(ReadingScreen(*crumbs, content=content)),
         )
 
     @on(RowList.Highlighted)
-    def _show_beside(self) -> None:
+    def _show_preview(self) -> None:
         number = self._number
         if number is None or not self.query_one("#words").display:
             return
 
-        def put(content: Content) -> None:
+        def show(content: Content) -> None:
             if number == self._number:
                 self.query_one("#change", Static).update(content)
 
-        self._read_change(number, PREVIEW_LINES, put)
+        self._read_change(number, PREVIEW_LINES, show)
 
     def _read_change(self, number: int, lines: int, show: Callable[[Content], object]) -> None:
         from ..page import text_width
@@ -316,40 +289,44 @@ class ReceiptScreen(Page):
 
             return read_applied_changes(receipt, operation, store, SHOWN_CHANGES)
 
-        def take(found: list[OperationChange] | Problem) -> None:
-            show(_changes_content(operation, found, width, lines))
+        def show_changes(changes: list[OperationChange] | Problem) -> None:
+            from ...text.plan_report import change_lines
 
-        self.work_out(read, take)
+            if isinstance(changes, list):
+                show(change_lines(operation, changes, width, lines))
+            else:
+                show(Content.styled(one_line(str(changes)), "$level-warning"))
 
-    # Drawing.
+        self.work_out(read, show_changes)
 
     @property
     def _number(self) -> int | None:
         key = self.query_one(RowList).key
         return int(key) if key is not None else None
 
+    @on(Rows.RoomChanged)
     def _draw(self) -> None:
         receipt = self._receipt
         if receipt is None or not self.is_attached:
             return
         width = max(0, self.size.width - PADDING_CELLS)
         when = f"{duration(self.app.now_ms() - receipt.at)} ago"
-        self.query_one("#done", Static).update(receipt_summary(receipt, self._why_not, when, width))
+        summary = receipt_summary(receipt, self._obstacle, when, width)
+        self.query_one("#done", Static).update(summary)
         self._draw_ticks()
         pane = self.query_one(RowList)
-        pane.show_header(applied_header(pane.row_width))
+        row_width, operations = pane.row_width, receipt.plan.operations
+        header = _applied_cells("", "line", "level", "what", "tokens", row_width)
+        pane.show_header(Content.styled(header, "$quiet"))
         pane.show_rows(
             [
-                Row(
-                    str(number),
-                    applied_operation_line(each, self._state_of(number), pane.row_width),
-                )
-                for number, each in enumerate(receipt.plan.operations)
+                Row(str(number), applied_operation_line(each, self._state_of(number), row_width))
+                for number, each in enumerate(operations)
             ]
         )
         marked = f" · {len(self._marked)} marked" if self._marked else ""
-        pane.border_title = f"Operations: {len(receipt.plan.operations):,}{marked}"
-        self._show_beside()
+        pane.border_title = f"Operations: {len(operations):,}{marked}"
+        self._show_preview()
 
     def _state_of(self, number: int) -> AppliedState:
         if self._receipt and self._receipt.now and number in self._receipt.now.undone:
@@ -361,19 +338,4 @@ class ReceiptScreen(Page):
             width = max(0, self.size.width - PADDING_CELLS)
             checks = self._receipt.verified
             ticked = len(checks) if self._ticked is None else self._ticked
-            drawn = check_lines(checks, ticked, width)
-            self.query_one("#ticks", Static).update(drawn)
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self._draw()
-
-
-def _changes_content(
-    operation: Operation, found: list[OperationChange] | Problem, width: int, lines: int
-) -> Content:
-    from ...text.plan_report import change_lines
-
-    if isinstance(found, list):
-        return change_lines(operation, found, width, lines)
-    return Content.styled(one_line(str(found)), "$level-warning")
+            self.query_one("#ticks", Static).update(check_lines(checks, ticked, width))
