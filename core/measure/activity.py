@@ -1,4 +1,4 @@
-"""What a session is doing, whether its prompt cache is warm, and what it has cost."""
+"""What a session is doing, whether its prompt cache is warm, and its cost."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from ..store.transcript_records import TurnState
 from .models import MILLION, find_price
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from ..store.queries.activity_queries import ActivityRow, ModelUsageRow
 
 
-RECENT_CONTEXTS: Final = 24
-"""Newest contexts that are kept at hand: a cell each of a bar that is read at a glance."""
+RECENT_CONTEXTS: Final = 24  # newest contexts kept for a sparkline: one a cell
 
 
 class ActivityKind(StrEnum):
@@ -32,25 +32,22 @@ class Activity(msgspec.Struct, frozen=True):
 
     kind: ActivityKind
     what: str  # the tool's name, or what a person is asked for; empty for the model
-    detail: str = ""  # what tells it from others of its kind: a command, a file
-    since: int | None = None  # when it began, in ms since 1970
+    detail: str = ""  # a command, a file
+    since: int | None = None  # milliseconds since 1970
 
 
 class PromptCache(msgspec.Struct, frozen=True):
     """The prompt cache of a session's newest answer."""
 
-    expires_at: int | None  # in ms since 1970; None where nothing is known
-    estimated: bool = True
-    """Worked out from the answer's time and the cache's lifetime; else the client said so."""
+    expires_at: int | None  # milliseconds since 1970; None if unknown
+    estimated: bool = True  # from the answer's time and the cache's lifetime, not by the client
 
     def is_warm(self, now_ms: int) -> bool | None:
-        """Whether the next request would still be read from the cache; None if unknown."""
+        """Return whether the next request would be read from the cache; None if unknown."""
         return None if self.expires_at is None else now_ms < self.expires_at
 
 
 class CostSource(StrEnum):
-    """Where a cost comes from."""
-
     STATUS_LINE = "status_line"
     PLUGIN = "plugin"
     TRANSCRIPT = "transcript"
@@ -58,32 +55,23 @@ class CostSource(StrEnum):
 
 
 class SessionCost(msgspec.Struct, frozen=True):
-    """What a session's answers have cost so far, its agents' with it."""
+    """The cost of a session's answers so far, its agents' included."""
 
     usd: float
-    estimated: bool = True  # by a table of prices; else the client said so
-    partial: bool = False  # some answers were of models without a price, and are not in it
+    estimated: bool = True  # by a table of prices, not by the client
+    partial: bool = False  # without answers of models that have no price
     source: CostSource = CostSource.PRICES
 
 
 UNKNOWN_CACHE: Final = PromptCache(None)
 
-
-TOOLS_WAITING_FOR_PERSON: Final = {
-    "AskUserQuestion": "an answer",
-    "ExitPlanMode": "approval of a plan",
-}
-"""Tools that wait for a person, and for what."""
-
-PERMISSION: Final = "permission"  # what a person is asked for where a hook was told of a permission
-ANY_ANSWER: Final = "an answer"  # what a person is asked for where the client does not say
+# Lifetime of the prompt cache after its last use (platform.claude.com/docs, prompt caching).
 FIVE_MINUTES_MS: Final = 300_000
 HOUR_MS: Final = 3_600_000
-"""How long what is written to the prompt cache stays there after its last use
-(platform.claude.com/docs, prompt caching)."""
 
-_WAITING, _BUSY, _IDLE = "waiting", "busy", "idle"
-_UNANSWERED: Final = frozenset({TurnState.ASKED, TurnState.RESULT})
+_ASKING_TOOLS: Final = {"AskUserQuestion": "an answer", "ExitPlanMode": "approval of a plan"}
+"""Tools that wait for a person, and for what."""
+
 _PERMISSION_NOTICES: Final = frozenset({"permission_prompt", "worker_permission_prompt"})
 
 
@@ -93,27 +81,40 @@ def find_activity(row: ActivityRow) -> Activity | None:
     The client's registry is the best source for whether it waits for a person, the transcript
     for which tool is running. If they disagree, the newer one wins.
     """
-    call = _running_call(row)
-    if row.live_status == _WAITING:
-        return _waiting_for_person(row, call, row.waiting_for or ANY_ANSWER, row.live_updated_at)
-    if call and call.what in TOOLS_WAITING_FOR_PERSON:
-        return Activity(
-            ActivityKind.PERSON, TOOLS_WAITING_FOR_PERSON[call.what], call.detail, call.since
-        )
+    call = None
+    if row.call_name is not None:
+        call = Activity(ActivityKind.TOOL, row.call_name, row.call_detail or "", row.call_at)
+    if row.live_status == "waiting":
+        return _waiting_for_person(row, call, row.waiting_for or "an answer", row.live_updated_at)
+    if call and call.what in _ASKING_TOOLS:
+        return replace(call, kind=ActivityKind.PERSON, what=_ASKING_TOOLS[call.what])
     newest = max(row.turn_at or 0, row.call_at or 0)
-    if row.live_status == _IDLE and (row.live_updated_at or 0) >= newest:
+    if row.live_status == "idle" and (row.live_updated_at or 0) >= newest:
         return None
     if _is_asked_for_permission(row, newest):
-        return _waiting_for_person(row, call, PERMISSION, row.hook_at)
+        return _waiting_for_person(row, call, "permission", row.hook_at)
     if call:
         return call
-    if row.turn in _UNANSWERED:
+    if row.turn in {TurnState.ASKED, TurnState.RESULT}:
         return Activity(ActivityKind.MODEL, "", since=row.turn_at)
-    return (
-        Activity(ActivityKind.MODEL, "", since=row.live_updated_at)
-        if row.live_status == _BUSY
-        else None
+    if row.live_status == "busy":
+        return Activity(ActivityKind.MODEL, "", since=row.live_updated_at)
+    return None
+
+
+def _waiting_for_person(
+    row: ActivityRow, call: Activity | None, what: str, since: int | None
+) -> Activity:
+    tool = call.what if call else row.hook_tool
+    detail = ": ".join(part for part in (tool, call.detail if call else "") if part)
+    return Activity(ActivityKind.PERSON, what, detail, since)
+
+
+def _is_asked_for_permission(row: ActivityRow, newest: int) -> bool:
+    asked = row.hook_event == "PermissionRequest" or (
+        row.hook_event == "Notification" and row.hook_kind in _PERMISSION_NOTICES
     )
+    return asked and (row.hook_at or 0) >= max(newest, row.live_updated_at or 0)
 
 
 def find_prompt_cache(row: ActivityRow) -> PromptCache:
@@ -133,39 +134,18 @@ def find_prompt_cache(row: ActivityRow) -> PromptCache:
     return PromptCache(row.answer_at + (HOUR_MS if row.cache_1h_tokens else FIVE_MINUTES_MS))
 
 
-def _running_call(row: ActivityRow) -> Activity | None:
-    if row.call_name is None:
-        return None
-    return Activity(ActivityKind.TOOL, row.call_name, row.call_detail or "", row.call_at)
-
-
-def _waiting_for_person(
-    row: ActivityRow, call: Activity | None, what: str, since: int | None
-) -> Activity:
-    tool = call.what if call else row.hook_tool
-    detail = ": ".join(part for part in (tool, call.detail if call else "") if part)
-    return Activity(ActivityKind.PERSON, what, detail, since)
-
-
-def _is_asked_for_permission(row: ActivityRow, newest: int) -> bool:
-    asked = row.hook_event == "PermissionRequest" or (
-        row.hook_event == "Notification" and row.hook_kind in _PERMISSION_NOTICES
-    )
-    return asked and (row.hook_at or 0) >= max(newest, row.live_updated_at or 0)
-
-
 MIN_REPORTED_SHARE: Final = 0.5
-"""Share of the estimate below which the client cannot have counted the whole session: before
-about 2.1.246 (`cost-state`) it counted from its own start, which a resume makes anew."""
+"""Of the estimate: if the client reports less, it cannot have counted the whole session. Before
+about 2.1.246 (`cost-state`) it counted from its own start, and a resume starts it again."""
 
 
 def estimate_cost(
     rows: Iterable[ModelUsageRow], custom_prices: Mapping[str, str]
 ) -> SessionCost | None:
-    """Price answers in dollars; None where no answer has a price.
+    """Price answers in dollars; None if no answer has a price.
 
-    Each answer counts once, and an agent's for its session. `custom_prices` are by the
-    beginning of a model's name.
+    Each answer counts once, an agent's for its session. `custom_prices` are by the start of a
+    model's name.
     """
     usd, priced, unpriced = 0.0, False, False
     for row in rows:
@@ -184,29 +164,29 @@ def estimate_cost(
 def choose_cost(
     row: ActivityRow | None, estimate: SessionCost | None, *, forked: bool
 ) -> SessionCost | None:
-    """Choose what a session has cost in dollars: the client's word where it covers it all.
+    """Return a session's cost in dollars: the client's report if it covers the whole session.
 
-    The client's total holds agents and requests that no line records (titles, compactions),
-    and only grows: of several the largest counts. It is of no use where answers came after it
-    and make more than it says, nor for a fork, whose client may go on counting its parent's.
+    The client's total includes agents and requests that no line records (titles, compactions),
+    and only grows: the largest report counts. It is not used if later answers cost more than it
+    says, nor for a fork, whose client may go on counting its parent's.
     """
-    said = _reported_costs(row) if row and not forked else []
-    if row is None or not said:
+    reports = _reported_costs(row) if row and not forked else []
+    if row is None or not reports:
         return estimate
-    _, usd, source = max(said, key=lambda claim: claim[1])
-    known = estimate.usd if estimate else 0.0
-    is_newest = any(at is None or at >= (row.answer_at or 0) for at, *_ in said)
-    if usd >= known or (is_newest and usd >= known * MIN_REPORTED_SHARE):
+    _, usd, source = max(reports, key=lambda report: report[1])
+    estimated = estimate.usd if estimate else 0.0
+    is_newest = any(at is None or at >= (row.answer_at or 0) for at, *_ in reports)
+    if usd >= estimated or (is_newest and usd >= estimated * MIN_REPORTED_SHARE):
         return SessionCost(usd, estimated=False, source=source)
     return estimate
 
 
 def _reported_costs(row: ActivityRow) -> list[tuple[int | None, float, CostSource]]:
-    """List when the client said what; None for a time after the last answer."""
-    told_at = None if row.is_transcript_cost_newer else 0
-    claims = (
+    """Return the client's reports with their times; None for a time after the last answer."""
+    transcript_at = None if row.is_transcript_cost_newer else 0
+    reports = (
         (row.status_at, row.status_cost_usd, CostSource.STATUS_LINE),
         (row.measured_at, row.measured_cost_usd, CostSource.PLUGIN),
-        (told_at, row.transcript_cost_usd, CostSource.TRANSCRIPT),
+        (transcript_at, row.transcript_cost_usd, CostSource.TRANSCRIPT),
     )
-    return [(at, usd, source) for at, usd, source in claims if usd]
+    return [(at, usd, source) for at, usd, source in reports if usd]

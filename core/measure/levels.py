@@ -1,4 +1,4 @@
-"""The levels of a context: where each begins, and when a warning is given and given again."""
+"""The levels of a context: where each begins, and when its warning is issued and repeated."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 
 class Level(StrEnum):
@@ -24,7 +25,7 @@ class Level(StrEnum):
 
     @property
     def severity(self) -> Level:
-        """The same without the words for how hard to compress (003-15): what a colour shows."""
+        """The level without the words for how hard to compress (003-15): its colour."""
         return _SEVERITIES.get(self, self)
 
 
@@ -33,8 +34,7 @@ _SEVERITIES: Final = {
     Level.MEDIUM: Level.HIGH,
     Level.AGGRESSIVE: Level.EMERGENCY,
 }
-
-_LEVEL_RANKS: Final = {level: place for place, level in enumerate(Level)}
+_RANKS: Final = {level: rank for rank, level in enumerate(Level)}
 
 
 class ThresholdOp(StrEnum):
@@ -45,25 +45,25 @@ class ThresholdOp(StrEnum):
 
 
 class ThresholdBase(StrEnum):
-    """What a threshold is a part of."""
+    """What a threshold is a share of."""
 
     WINDOW = "window"
-    TRIGGER = "trigger"  # where the client compacts by itself
+    TRIGGER = "trigger"  # where the client compacts automatically
     TOKENS = "tokens"  # nothing: it is a number of tokens
 
 
 class Threshold(msgspec.Struct, frozen=True):
-    """Where a level begins, as a policy says it: for every window."""
+    """Where a level begins in any window, as a policy sets it."""
 
-    at: float  # ratio of its base; of `Base.TOKENS` the number itself
+    at: float  # share of its base, or tokens
     level: Level
-    action: str  # what it is good for: a word of the policy
+    action: str  # a word of the policy
     op: ThresholdOp = ThresholdOp.AT_LEAST
     of: ThresholdBase = ThresholdBase.WINDOW
 
     @property
     def name(self) -> str:
-        """Identifier among the thresholds, the same for every window and policy."""
+        """An identifier that is the same for every window and policy."""
         sign = "" if self.op is ThresholdOp.AT_LEAST else self.op.value
         return f"{sign}{self.at:.12g}" + ("" if self.of is ThresholdBase.WINDOW else f"@{self.of}")
 
@@ -71,18 +71,17 @@ class Threshold(msgspec.Struct, frozen=True):
 class PlacedThreshold(msgspec.Struct, frozen=True):
     """A threshold in one window."""
 
-    at: float  # ratio of the window
+    at: float  # share of the window
     level: Level
     name: str  # the threshold's
     op: ThresholdOp = ThresholdOp.AT_LEAST
 
     @property
     def of(self) -> ThresholdBase:
-        """What its threshold is a part of."""
         return ThresholdBase(self.name.partition("@")[2] or ThresholdBase.WINDOW)
 
     def is_reached(self, ratio: float) -> bool:
-        """Whether a ratio of the window is at the threshold, or above it if `op` says so."""
+        """Return whether a share of the window is at the threshold, or above it by `op`."""
         return ratio > self.at if self.op is ThresholdOp.ABOVE else ratio >= self.at
 
 
@@ -93,17 +92,15 @@ DEFAULT_THRESHOLDS: Final = (
     Threshold(0.95, Level.EMERGENCY, "alert"),
     Threshold(1.00, Level.OVERFLOW, "recover"),
 )
-"""The built-in ones (requirements 2.2, T-22, T-23)."""
+"""Requirements 2.2, T-22, T-23."""
 
 
 class RearmRule(msgspec.Struct, frozen=True):
-    """When a level may be said again (requirements 2.1, T-09)."""
+    """When a warning may be repeated (requirements 2.1, T-09)."""
 
     on_compaction: bool = True
-    hysteresis: float | None = 0.05
-    """How far below its line a ratio falls; None: a fall re-arms nothing."""
-    cooldown_ms: int | None = None
-    """Said again this long after it was said, also while it stands; 0: with every answer."""
+    hysteresis: float | None = 0.05  # how far the ratio must fall below; None: a fall is not enough
+    cooldown_ms: int | None = None  # repeat after this time, also while it is active; 0: always
 
     @property
     def is_once(self) -> bool:
@@ -111,55 +108,44 @@ class RearmRule(msgspec.Struct, frozen=True):
         return not self.on_compaction and self.hysteresis is None
 
 
-DEFAULT_REARM: Final = RearmRule()
-
 _TOLERANCE: Final = 1e-9  # 0.70 - 0.05 is 0.6499…: ratios this close are the same
 
 
 def place_thresholds(
     thresholds: Iterable[Threshold], window: int, trigger: int | None, limit: int | None = None
 ) -> tuple[PlacedThreshold, ...]:
-    """Find where thresholds lie in a window, the lowest first; all sizes in tokens.
+    """Place thresholds in a window, the lowest first; all sizes in tokens.
 
-    `limit` is what a policy takes for the window; a threshold of a trigger that is not known
-    has no line.
+    `limit` is the policy's size of the window. Thresholds of an unknown trigger are left out.
     """
-    lines = []
+    bases = {
+        ThresholdBase.WINDOW: limit or window,
+        ThresholdBase.TRIGGER: trigger,
+        ThresholdBase.TOKENS: 1,
+    }
+    placed = []
     for threshold in thresholds:
-        at = _window_ratio(threshold, window, trigger, limit or window)
-        if at is not None:
-            lines.append(PlacedThreshold(at, threshold.level, threshold.name, threshold.op))
-    return tuple(sorted(lines, key=lambda line: (line.at, _LEVEL_RANKS[line.level])))
+        base = bases[threshold.of]
+        if base is not None:
+            at = threshold.at if base == window else threshold.at * base / window
+            placed.append(PlacedThreshold(at, threshold.level, threshold.name, threshold.op))
+    return tuple(sorted(placed, key=lambda each: (each.at, _RANKS[each.level])))
 
 
-def _window_ratio(
-    threshold: Threshold, window: int, trigger: int | None, limit: int
-) -> float | None:
-    if threshold.of is ThresholdBase.TOKENS:
-        return threshold.at / window
-    base = limit if threshold.of is ThresholdBase.WINDOW else trigger
-    if base is None or base == window:
-        return None if base is None else threshold.at
-    return threshold.at * base / window
-
-
-DEFAULT_PLACED_THRESHOLDS: Final = tuple(
-    PlacedThreshold(each.at, each.level, each.name, each.op) for each in DEFAULT_THRESHOLDS
-)
-"""Of the built-in thresholds, which lie at the same ratios in every window."""
+DEFAULT_PLACED_THRESHOLDS: Final = place_thresholds(DEFAULT_THRESHOLDS, 1, None)
+"""They have the same shares in every window."""
 
 
 class FillPoint(msgspec.Struct, frozen=True):
-    """A context's fill at one moment; a compaction starts the count anew."""
+    """A context's fill at one moment, or its compaction."""
 
     at: int | None  # milliseconds since 1970 (UTC)
-    ratio: float | None  # of the window; None where it is not known
+    ratio: float | None  # share of the window; None if unknown
     compacted: bool = False
     tokens: int | None = None
-    mark: str = ""
-    """The answer's or the boundary's own id, which stays when its file is written anew."""
-    path: str = ""
-    offset: int = 0  # the fact: its file below projects/, and the byte where it stands
+    mark: str = ""  # the answer's or boundary's own id, which survives a rewrite of the file
+    path: str = ""  # below projects/
+    offset: int = 0  # in bytes
 
 
 class LevelWarning(msgspec.Struct, frozen=True):
@@ -171,17 +157,15 @@ class LevelWarning(msgspec.Struct, frozen=True):
 
     @property
     def level(self) -> Level:
-        """How urgent."""
         return self.placed_threshold.level
 
     @property
     def threshold(self) -> float:
-        """Where the level begins, as a ratio of the window that was known then."""
+        """Where the level begins, as a share of the window that was known then."""
         return self.placed_threshold.at
 
     @property
     def ratio(self) -> float:
-        """What was in use, as a ratio of the same window."""
         return self.point.ratio or 0.0
 
     @property
@@ -191,97 +175,100 @@ class LevelWarning(msgspec.Struct, frozen=True):
 
     @property
     def cleared_at(self) -> int | None:
-        """Milliseconds since 1970 (UTC); None while it stands."""
+        """Milliseconds since 1970 (UTC); None while it is active."""
         return self.cleared_by.at if self.cleared_by else None
 
 
 def reached_level(
     ratio: float | None, thresholds: Iterable[PlacedThreshold] = DEFAULT_PLACED_THRESHOLDS
 ) -> Level | None:
-    """Name the most urgent level whose line `ratio` (0..1 and above) has reached."""
+    """Return the most urgent level whose threshold `ratio` (0..1 and above) has reached."""
     if ratio is None:
         return None
-    reached = [line.level for line in thresholds if line.is_reached(ratio)]
-    return max(reached, key=_LEVEL_RANKS.__getitem__) if reached else None
+    reached = (each.level for each in thresholds if each.is_reached(ratio))
+    return max(reached, key=_RANKS.__getitem__, default=None)
 
 
 def warning_urgency(warning: LevelWarning) -> tuple[int, float]:
-    """Sort key: the most urgent level last, then the highest line."""
-    return (_LEVEL_RANKS[warning.level], warning.threshold)
+    """Sort key: the most urgent level last, then the highest threshold."""
+    return (_RANKS[warning.level], warning.threshold)
 
 
 def find_warnings(
     points: Iterable[FillPoint],
     thresholds: Sequence[PlacedThreshold] = DEFAULT_PLACED_THRESHOLDS,
-    rearm: RearmRule = DEFAULT_REARM,
+    rearm: RearmRule = RearmRule(),  # noqa: B008 -- frozen
     earlier: Iterable[LevelWarning] = (),
 ) -> list[LevelWarning]:
-    """Replay a context's fill: each level once, and again when it was re-armed.
+    """Replay a context's fill: each level warns once, and again when it was re-armed.
 
-    `said` was found in the points before these, its lines as ratios of the present window;
-    the list begins with it, cleared where these points ended it. A line that lies higher by
-    more than the hysteresis than where it was said (the window turned out larger) is said
-    again when it is reached there; one that lies lower is not. Pure: the same facts, cut
-    anywhere, give the same warnings.
+    `earlier` warnings come from the points before these, their thresholds as shares of the
+    present window; the result begins with them, cleared if these points ended them. A threshold
+    that is higher than the one that warned by more than the hysteresis (the window turned out
+    larger) warns again when it is reached; a lower one does not. Points can be split anywhere
+    without a change of the result.
     """
     replay = _WarningReplay(thresholds, rearm, earlier)
     for point in points:
-        replay.take(point)
-    return replay.found
+        replay.add(point)
+    return replay.warnings
 
 
 class _WarningReplay:
-    """The latches of one context's lines (requirements 2.2.3, threshold)."""
+    """The latches of one context's thresholds (requirements 2.2.3, threshold)."""
 
     def __init__(
-        self, lines: Sequence[PlacedThreshold], rearm: RearmRule, said: Iterable[LevelWarning]
+        self,
+        thresholds: Sequence[PlacedThreshold],
+        rearm: RearmRule,
+        earlier: Iterable[LevelWarning],
     ) -> None:
-        self.found = list(said)
-        self._lines: Final = lines
+        self.warnings = list(earlier)
+        self._thresholds: Final = thresholds
         self._rearm: Final = rearm
-        self._margin: Final = rearm.hysteresis or 0.0
-        self._standing = [n for n, each in enumerate(self.found) if each.cleared_by is None]
-        self._last: Final = {each.placed_threshold.name: each for each in self.found}
-        self._lowest: Final = min((line.at for line in lines), default=math.inf)
+        self._active = [n for n, each in enumerate(self.warnings) if each.cleared_by is None]
+        self._last: Final = {each.placed_threshold.name: each for each in self.warnings}
+        self._lowest: Final = min((each.at for each in thresholds), default=math.inf)
 
-    def take(self, point: FillPoint) -> None:
-        if not self._standing and (point.ratio is None or point.ratio < self._lowest):
+    def add(self, point: FillPoint) -> None:
+        if not self._active and (point.ratio is None or point.ratio < self._lowest):
             return
-        ended = [n for n in self._standing if self._ends(point, self.found[n].placed_threshold)]
+        ended = [n for n in self._active if self._ends(point, self.warnings[n].placed_threshold)]
         for n in ended:
-            self.found[n] = msgspec.structs.replace(self.found[n], cleared_by=point)
-            self._standing.remove(n)
+            self.warnings[n] = replace(self.warnings[n], cleared_by=point)
+            self._active.remove(n)
         if point.ratio is None:
             return
-        for line in self._lines:
-            if line.is_reached(point.ratio) and self._may_warn(line, point):
-                warning = LevelWarning(line, point)
-                self._standing.append(len(self.found))
-                self.found.append(warning)
-                self._last[line.name] = warning
+        for threshold in self._thresholds:
+            if threshold.is_reached(point.ratio) and self._may_warn(threshold, point):
+                warning = LevelWarning(threshold, point)
+                self._active.append(len(self.warnings))
+                self.warnings.append(warning)
+                self._last[threshold.name] = warning
 
-    def _ends(self, point: FillPoint, line: PlacedThreshold) -> bool:
+    def _ends(self, point: FillPoint, threshold: PlacedThreshold) -> bool:
         rearm = self._rearm
         if point.compacted and (rearm.on_compaction or rearm.is_once):
             return True
         if point.ratio is None:
             return False
         if rearm.hysteresis is not None:
-            return point.ratio <= line.at - rearm.hysteresis + _TOLERANCE
-        return rearm.is_once and not line.is_reached(point.ratio)
+            return point.ratio <= threshold.at - rearm.hysteresis + _TOLERANCE
+        return rearm.is_once and not threshold.is_reached(point.ratio)
 
-    def _may_warn(self, line: PlacedThreshold, point: FillPoint) -> bool:
-        last = self._last.get(line.name)
+    def _may_warn(self, threshold: PlacedThreshold, point: FillPoint) -> bool:
+        last = self._last.get(threshold.name)
         if last is None or self._has_cooled_down(last, point):
             return True
-        stands = [
-            self.found[n].placed_threshold
-            for n in self._standing
-            if self.found[n].placed_threshold.name == line.name
+        active = [
+            placed
+            for n in self._active
+            if (placed := self.warnings[n].placed_threshold).name == threshold.name
         ]
-        if not stands:
+        if not active:
             return not self._rearm.is_once
-        return all(each.at < line.at - self._margin - _TOLERANCE for each in stands)
+        margin = (self._rearm.hysteresis or 0.0) + _TOLERANCE
+        return all(each.at < threshold.at - margin for each in active)
 
     def _has_cooled_down(self, last: LevelWarning, point: FillPoint) -> bool:
         cooldown = self._rearm.cooldown_ms

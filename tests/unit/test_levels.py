@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import pytest
 from ctxtop.core.measure.levels import (
     DEFAULT_PLACED_THRESHOLDS,
-    DEFAULT_REARM,
     FillPoint,
     Level,
     LevelWarning,
@@ -228,7 +227,7 @@ def test_a_compaction_alone_rearms_where_a_fall_does_not() -> None:
 
 
 REARMS = [
-    DEFAULT_REARM,
+    RearmRule(),
     NEVER,
     RearmRule(cooldown_ms=0),
     RearmRule(on_compaction=False, hysteresis=None, cooldown_ms=3),
@@ -281,7 +280,7 @@ class Told:
         self.window = window
         points = [FillPoint(fill, fill / window, tokens=fill) for fill in tokens]
         before = len(moved)
-        self.said = find_warnings(points, [AT_80], DEFAULT_REARM, moved)
+        self.said = find_warnings(points, [AT_80], RearmRule(), moved)
         self.tokens += [
             (round(each.threshold * window), each.point.tokens or 0) for each in self.said[before:]
         ]
