@@ -67,7 +67,7 @@ async def staged(
     async with app.run_test(size=size) as pilot:
         for _ in range(int(PATIENCE_S / 0.05)):
             await pilot.pause(0.05)
-            if app.has_read_all:
+            if app.view and app.view.scanned:
                 break
         yield app, pilot
 

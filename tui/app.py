@@ -5,10 +5,11 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
+import msgspec
 from rich.console import RenderableType
 from rich.segment import Segment
 from textual import events, on
@@ -19,7 +20,7 @@ from textual.filter import LineFilter
 from textual.screen import Screen
 
 from ..core.transcript.sanitize import one_line
-from . import messages
+from . import messages, ui_state
 from .background_queries import WorkerThread
 from .dashboard import TOAST_S, SessionActions
 from .feed import Feed
@@ -27,14 +28,7 @@ from .keymap import bind, bind_hidden
 from .navigation import NavigationApp
 from .text.ascii_signs import to_ascii
 from .theme import DARK, THEMES, fallback_colours
-from .ui_state import (
-    DashboardSettings,
-    UiState,
-    UiStateFile,
-    UiStateManager,
-    asks_for_ascii,
-    read_dashboard_settings,
-)
+from .ui_state import DashboardSettings, UiState
 from .widgets.header_footer import FleetStatus, StatusLine
 
 if TYPE_CHECKING:
@@ -144,11 +138,9 @@ class CtxtopApp(NavigationApp):
         self._welcomes = welcomes
         self._is_leaving = False
         self.before_first_frame: Callable[[], None] = lambda: None  # called where there is a screen
-        self._state_file: Final = UiStateFile(places.store)
-        self._state: Final = UiStateManager(
-            self._state_file, self.file_worker, lambda problem: self._toast(str(problem))
-        )
-        self._ascii_filter: Final = AsciiFilter(enabled=asks_for_ascii(self.settings))
+        self._state_file: Final = ui_state.UiStateFile(places.store)
+        self._state = UiState()
+        self._ascii_filter: Final = AsciiFilter(enabled=ui_state.asks_for_ascii(self.settings))
         self._filters.append(self._ascii_filter)
         for theme in THEMES:
             self.register_theme(theme)
@@ -176,12 +168,12 @@ class CtxtopApp(NavigationApp):
         )
 
     def _read_state_and_settings(self) -> tuple[UiState, DashboardSettings]:
-        return self._state_file.read(), read_dashboard_settings(self.settings)
+        return self._state_file.read(), ui_state.read_dashboard_settings(self.settings)
 
     def _apply_state_and_settings(self, found: tuple[UiState, DashboardSettings] | Problem) -> None:
         """Apply the saved state and the settings before the fleet opens, so nothing shifts."""
         if isinstance(found, tuple):
-            self._state.state, settings = found
+            self._state, settings = found
             self._ascii_filter.enabled = settings.ascii
             self.set_keymap(dict(settings.keymap))
             theme = settings.theme or self.ui_state.theme
@@ -217,10 +209,7 @@ class CtxtopApp(NavigationApp):
             self._toast(self._notice)
 
     def exit(
-        self,
-        result: None = None,
-        return_code: int = 0,
-        message: RenderableType | None = None,
+        self, result: None = None, return_code: int = 0, message: RenderableType | None = None
     ) -> None:
         """Leave; messages of the feed are ignored from now on, because the panes go."""
         self._is_leaving = True
@@ -234,21 +223,24 @@ class CtxtopApp(NavigationApp):
 
     @property
     def ui_state(self) -> UiState:
-        return self._state.state
+        return self._state
 
     def update_ui_state(self, **changes: object) -> None:
-        self._state.update(**changes)
+        before, self._state = self._state, msgspec.structs.replace(self._state, **changes)
+        if self._state != before:
+            write = partial(self._state_file.write_changes, before, self._state)
+            self.file_worker.submit(write, self._check_saved)
+
+    def _check_saved(self, found: UiState | Problem) -> None:
+        # The state itself stays, because a newer change may be on its way already.
+        if not isinstance(found, UiState):
+            self._toast(str(found))
 
     @property
     def fleet(self) -> FleetScreen:
         if self._fleet is None:
             raise RuntimeError("the fleet is not open yet")
         return self._fleet
-
-    @property
-    def has_read_all(self) -> bool:
-        """The first scan is over and on the screen."""
-        return self._fleet is not None and self._fleet.has_read_all
 
     def on_unmount(self) -> None:
         """End the threads, and undo `freeze_long_lived_objects`."""

@@ -1,4 +1,4 @@
-"""Work and store queries that take longer than a frame: threads that do one after another."""
+"""Threads for work and store queries that take longer than a frame."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ Answer = TypeVar("Answer")
 
 
 class WorkerThread:
-    """Works in the order it was asked; the results arrive in that order on the app's thread.
+    """Does work in the order it was submitted; results arrive in that order on the app's thread.
 
-    Not a thread worker of Textual's: those run in the event loop's executor, in any order, and
+    Not one of Textual's thread workers: those run in the event loop's executor, in any order, and
     Python waits for them before it ends. This one is a daemon: minutes of work that nobody waits
     for any more do not keep ctxtop open.
     """
@@ -42,20 +42,24 @@ class WorkerThread:
         *,
         replaces: str = "",
     ) -> None:
-        """Do some work; what it raises becomes the problem that `on_result` receives instead.
+        """Do some work; if it raises, `on_result` receives a problem instead.
 
-        Work of the same name in `replaces` that has not begun is dropped: who types or scrolls
-        waits for no answer to what was typed before.
+        Work of the same name in `replaces` that has not begun is dropped: while the user types
+        or scrolls, answers for what was typed before are not needed.
         """
-        turn: Future[None] = Future()
+        future: Future[None] = Future()
         if replaces:
             if (older := self._replaceable.get(replaces)) is not None:
                 older.cancel()
-            self._replaceable[replaces] = turn
+            self._replaceable[replaces] = future
 
         def run() -> None:
-            if turn.set_running_or_notify_cancel():
-                self._app.call_later(on_result, _catch_errors(work))
+            if future.set_running_or_notify_cancel():
+                try:
+                    result: Answer | Problem = work()
+                except Exception as error:  # noqa: BLE001 -- whatever it is, it is shown
+                    result = internal_error(error)
+                self._app.call_later(on_result, result)
 
         self._waiting.put(run)
         if self._thread is None:
@@ -63,21 +67,14 @@ class WorkerThread:
             self._thread.start()
 
     def stop(self) -> None:
-        """Accept no more work; returns at once."""
+        """Do what was submitted, and then end; returns at once."""
         self._waiting.put(None)
 
     def _run(self) -> None:
         while (run := self._waiting.get()) is not None:
             run()
-            # What it was done for may be gone before there is more to do.
+            # It may refer to widgets that are gone before there is more to do.
             del run
-
-
-def _catch_errors(work: Callable[[], Answer]) -> Answer | Problem:
-    try:
-        return work()
-    except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
-        return internal_error(error)
 
 
 def internal_error(error: Exception) -> Problem:
@@ -88,14 +85,14 @@ def internal_error(error: Exception) -> Problem:
 
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
-    remedy = "this is a fault of ctxtop: please report it, then start ctxtop again"
-    return Problem(threading.current_thread().name, what, remedy)
+    fix = "this is a fault of ctxtop: please report it, then start ctxtop again"
+    return Problem(threading.current_thread().name, what, fix)
 
 
 def query_store(
     places: Places, question: Callable[[sqlite3.Connection], Answer]
 ) -> Answer | Problem:
-    """Ask the store through a connection of its own; what is in the way becomes a problem."""
+    """Query the store through a connection of its own; an error becomes a problem."""
     import sqlite3
     from contextlib import closing
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from textual.app import App
@@ -49,7 +49,6 @@ class Dashboard(App[None]):
 
     @cached_property
     def event_log(self) -> EventLog:
-        """The log of this run."""
         from .screens.log.event_log import EventLog  # after the first paint
 
         return EventLog()
@@ -59,7 +58,6 @@ class Dashboard(App[None]):
         raise NotImplementedError
 
     def copy(self, text: str, what: str) -> None:
-        """Copy to the clipboard, and show what was copied."""
         raise NotImplementedError
 
     def confirm(
@@ -100,19 +98,23 @@ class Dashboard(App[None]):
         raise NotImplementedError
 
 
-RESULT_TOAST_S: Final = 10.0  # how it ended is worth more time than a notice
+RESULT_TOAST_S: Final = 10.0  # for the result of an action
 TITLE_CELLS: Final = 40
 
 Result = TypeVar("Result")
+OnDone = Callable[["Result | ActionFailure | Problem"], None]
 
 
 class SessionActions:
-    """Starts each act once, and tells how it ended wherever a person is by then."""
+    """Actions on sessions that outlive their page: compact, recover, undo, ask the client.
+
+    Each session has one action at a time; its result is shown wherever the user is by then.
+    """
 
     def __init__(self, app: Dashboard) -> None:
         self._app: Final = app
         self._running: Final[dict[str, str]] = {}
-        # The client takes minutes: what else is to be written does not wait for it.
+        # The client takes minutes, and changes of files must not wait for it.
         self._client_worker: Final = WorkerThread("ctxtop asks", app)
 
     def running(self, session_id: str) -> str | None:
@@ -125,37 +127,28 @@ class SessionActions:
         plan: CompactionPlan,
         mode: ApplyMode,
         on_stage: Callable[[ApplyStage], None],
-        on_done: Callable[[CompactionReceipt | ActionFailure | Problem], None],
+        on_done: OnDone[CompactionReceipt],
     ) -> None:
-        """Carry a plan out; `on_stage` receives each stage, `on_done` how it ended."""
+        """Carry a plan out; `on_stage` receives each stage, `on_done` the result."""
         from ..collectors.session_target import session_target
         from ..core.actions.session_compaction import apply_compaction
         from .screens.history.receipt_history import MODE_NAMES
 
         app = self._app
+        target = session_target(app.places.folder, app.places.store, session)
 
-        def tell(stage: ApplyStage) -> None:
-            app.call_later(on_stage, stage)
+        def work() -> CompactionReceipt | ActionFailure:
+            return apply_compaction(target, plan, mode, partial(app.call_later, on_stage))
 
         def freed_text(receipt: CompactionReceipt) -> str:
-            freed = receipt.plan.tokens_saved
+            freed = f"≈ {tokens(receipt.plan.tokens_saved)} tokens freed"
             checks = f"{len(receipt.verified)} checks passed; u takes it back"
-            return f"{MODE_NAMES[mode]}: ≈ {tokens(freed)} tokens freed, {checks}"
+            return f"{MODE_NAMES[mode]}: {freed}, {checks}"
 
-        target = session_target(app.places.folder, app.places.store, session)
-        self._start(
-            session,
-            "it is being written",
-            lambda: apply_compaction(target, plan, mode, tell),
-            freed_text,
-            on_done,
-        )
+        self._start(session, "it is being written", work, freed_text, on_done)
 
     def ask_client(
-        self,
-        session: Session,
-        instructions: str,
-        on_done: Callable[[ClientCompactResult | ActionFailure | Problem], None],
+        self, session: Session, instructions: str, on_done: OnDone[ClientCompactResult]
     ) -> None:
         """Compact a session with the client; it may take minutes."""
         app = self._app
@@ -180,9 +173,8 @@ class SessionActions:
         self,
         session: Session,
         confirmed: frozenset[RecoveryStep],
-        on_done: Callable[[tuple[Recovery, ResumeResult | None] | ActionFailure | Problem], None],
+        on_done: OnDone[tuple[Recovery, ResumeResult | None]],
     ) -> None:
-        """Mend a session in a fork."""
         app = self._app
 
         def work() -> tuple[Recovery, ResumeResult | None] | ActionFailure:
@@ -199,10 +191,10 @@ class SessionActions:
         self._start(session, "it is being mended", work, step_text, on_done)
 
     def undo_last(self) -> None:
-        """Offer to take back the newest receipt that stands."""
+        """Offer to undo the newest receipt that can be undone."""
         from ..core.actions.session_compaction import newest_undoable
 
-        def take(found: CompactionReceipt | Problem | None) -> None:
+        def offer(found: CompactionReceipt | Problem | None) -> None:
             from ..core.model.problem import Problem
 
             if isinstance(found, Problem):
@@ -213,33 +205,31 @@ class SessionActions:
                 self.undo(found, None, lambda _: None)
 
         store = self._app.places.store
-
-        self._app.lookup_worker.submit(lambda: newest_undoable(store), take)
+        self._app.lookup_worker.submit(lambda: newest_undoable(store), offer)
 
     def undo(
         self,
         receipt: CompactionReceipt,
         numbers: Collection[int] | None,
-        on_done: Callable[[UndoResult | ActionFailure | Problem], None],
+        on_done: OnDone[UndoResult],
     ) -> None:
         """Show what would be undone, and undo it once the user confirms."""
         from ..core.actions.session_compaction import undo_obstacle
         from ..core.store.database import state_folder
         from .screens.history.receipt_history import undo_question
 
-        app = self._app
-        title = self._title_of(receipt.session_id)
+        app, session_id = self._app, receipt.session_id
+        sessions = app.view.sessions if app.view else ()
+        titles = (each.title for each in sessions if each.session_id == session_id)
+        title = shorten_middle(next(titles, session_id[:8]), TITLE_CELLS)
 
-        def ask(why_not: str | Problem | None) -> None:
-            if why_not is not None:
-                self._notify("cannot be undone", str(why_not), failed=True)
+        def ask(obstacle: str | Problem | None) -> None:
+            if obstacle is not None:
+                self._notify("cannot be undone", str(obstacle), failed=True)
                 return
-            app.confirm(
-                "Undo",
-                Content(undo_question(receipt, numbers, title)),
-                "Take it back",
-                lambda: self._undo(receipt, numbers, title, on_done),
-            )
+            question = Content(undo_question(receipt, numbers, title))
+            undo = partial(self._undo, receipt, numbers, title, on_done)
+            app.confirm("Undo", question, "Take it back", undo)
 
         state = state_folder(app.places.store)
         app.lookup_worker.submit(lambda: undo_obstacle(receipt, state), ask)
@@ -249,7 +239,7 @@ class SessionActions:
         receipt: CompactionReceipt,
         numbers: Collection[int] | None,
         title: str,
-        on_done: Callable[[UndoResult | ActionFailure | Problem], None],
+        on_done: OnDone[UndoResult],
     ) -> None:
         from ..collectors.session_target import receipt_target
         from ..core.actions.session_compaction import undo_receipt
@@ -261,16 +251,11 @@ class SessionActions:
             count = f"{len(result.undone)} of {len(receipt.plan.operations)} operations"
             return f"took back {count}; receipt {receipt.receipt_id}"
 
-        def take(found: UndoResult | ActionFailure | Problem) -> None:
+        def finish(found: UndoResult | ActionFailure | Problem) -> None:
             self._notify_result(title, found, count_text)
             on_done(found)
 
-        app.file_worker.submit(lambda: undo_receipt(target, receipt, numbers), take)
-
-    def _title_of(self, session_id: str) -> str:
-        sessions = self._app.view.sessions if self._app.view else ()
-        titles = (each.title for each in sessions if each.session_id == session_id)
-        return shorten_middle(next(titles, session_id[:8]), TITLE_CELLS)
+        app.file_worker.submit(lambda: undo_receipt(target, receipt, numbers), finish)
 
     def _start(
         self,
@@ -278,25 +263,22 @@ class SessionActions:
         what: str,
         work: Callable[[], Result | ActionFailure],
         success_text: Callable[[Result], str],
-        on_done: Callable[[Result | ActionFailure | Problem], None],
+        on_done: OnDone[Result],
         worker: WorkerThread | None = None,
     ) -> bool:
-        """Do one thing at a time to a session, and report how it ended.
-
-        Returns False where something else is being done to it.
-        """
-        title, running = _short_title(session), self.running(session.session_id)
-        if running is not None:
+        """Start an action and show its result; returns False while another one is running."""
+        session_id, title = session.session_id, _short_title(session)
+        if running := self.running(session_id):
             self._notify(title, f"wait: {running}", failed=True)
             return False
-        self._running[session.session_id] = what
+        self._running[session_id] = what
 
-        def take(found: Result | ActionFailure | Problem) -> None:
-            self._running.pop(session.session_id, None)
+        def finish(found: Result | ActionFailure | Problem) -> None:
+            self._running.pop(session_id, None)
             self._notify_result(title, found, success_text)
             on_done(found)
 
-        (worker or self._app.file_worker).submit(work, take)
+        (worker or self._app.file_worker).submit(work, finish)
         return True
 
     def _notify(self, title: str, words: str, *, failed: bool = False) -> None:
@@ -310,7 +292,6 @@ class SessionActions:
 
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
         self._notify(title, words, failed=failed)
-        # Who looks elsewhere meanwhile is told there.
         self._app.report_end(title, words, failed=failed)
 
     def _notify_result(

@@ -6,22 +6,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from textual.message import Message
 
-from .messages import (
-    FeedStopped,
-    FleetView,
-    LevelReached,
-    NoticeReported,
-    ProblemReported,
-    ProblemResolved,
-    ScanProgressed,
-    ViewChanged,
-    ViewRequest,
-)
+from . import messages
+from .messages import FleetView, ViewRequest
 
 if TYPE_CHECKING:
     import sqlite3
@@ -34,63 +26,62 @@ if TYPE_CHECKING:
     from ..core.model.session import Session
     from ..core.policy.resolve import Policies
     from ..core.store.queries.query_rows import SummaryRow
-    from ..core.store.readers.fleet_reader import FleetReader
     from ..core.store.writer import Writer
 
 
-MIN_VIEW_INTERVAL_S: Final = 0.1
-"""Between two views: nobody reads faster, and a burst becomes one view."""
+MIN_VIEW_INTERVAL_S: Final = 0.1  # nobody reads faster, and a burst becomes one view
 
 REST_FACTOR: Final = 2.0
-"""Rest after a view, in times of what it took: the screen's thread needs the interpreter too."""
+"""The pause after a view, in times of what it took: the screen's thread needs the interpreter
+too."""
 
 MAX_REST_S: Final = 0.5
-"""The longest rest, and the longest that a view waits for the one before to be drawn."""
+"""The longest pause, and the longest that a view waits for the previous one to be drawn."""
 
 POLL_S: Final = 1.0
-"""Another ctxtop may have written to the store: look at its change number this often."""
+"""How often to check the store's change number, because another ctxtop may have written to it."""
 
 MAX_SUMMARIES: Final = 300  # rows of the summaries' pane; the search looks through all
-NOT_LIVE: Final = "not live"  # the place of a trouble whose words name the store themselves
+NOT_LIVE: Final = "not live"  # the place of problems whose text names the store
 RESTART_FIX: Final = "then start ctxtop again"
 
 FIRST_VIEW_TIMEOUT_S: Final = 1.0
 """How long the first scan waits for the first view of what the store already has: both need the
-interpreter, and a person waits for the view."""
+interpreter, and the user waits for the view."""
 
 STOP_TIMEOUT_S: Final = 2.0  # how long leaving waits for the threads, which end by themselves
 SWITCH_INTERVAL_S: Final = 0.001
 """How long a thread keeps the interpreter from one that wants it. The screen's asks for it many
-times a key, and with Python's 5 ms each time would be seen."""
+times a key, and Python's 5 ms each time would be noticed."""
 
 
 class Feed:
-    """Keeps the store up to date and posts what the screen wants to see of it."""
+    """Keeps the store up to date and posts views of it to the screen."""
 
     def __init__(
         self, places: Places, post: Callable[[Message], object], clock: Callable[[], int]
     ) -> None:
         self._places: Final = places
-        self._send: Final = post
+        self._post_message: Final = post
         self._clock: Final = clock
-        self._stop: Final = threading.Event()
-        self._wake: Final = threading.Event()
         self.may_act: Final = threading.Event()
-        """Set once a person knows what ctxtop is: nothing acts by itself before."""
-        self._opened: Final = threading.Event()
-        self._shown: Final = threading.Event()
-        self._drawn: Final = threading.Event()
-        self._taken: Final = threading.Event()
-        self._taken.set()
+        """Set once the user knows what ctxtop is: no automatic action runs before."""
+        self._stop: Final = threading.Event()
+        self._wake: Final = threading.Event()  # there may be something to show
+        self._opened: Final = threading.Event()  # the store
+        self._shown: Final = threading.Event()  # a first view was posted
+        self._received: Final = threading.Event()  # the newest view, by the screen's thread
+        self._received.set()
+        self._drawn: Final = threading.Event()  # the newest view
         self._lock: Final = threading.Lock()
-        self._changed: set[str] | None = set()
+        self._changed: set[str] | None = set()  # ids of sessions to read again; None for all
         self._request = ViewRequest()
         self._writer: Writer | None = None
         self._policy_files: PolicyFiles | None = None
         self._lag_s: float | None = None
         self._scanned = False
         self._threads: Final = [
-            threading.Thread(target=self._guard, args=(work,), name=f"ctxtop {name}", daemon=True)
+            threading.Thread(target=self._run, args=(work,), name=f"ctxtop {name}", daemon=True)
             for name, work in (("collector", self._collect), ("reader", self._read))
         ]
 
@@ -100,11 +91,8 @@ class Feed:
             thread.start()
 
     def stop(self) -> None:
-        self._stop.set()
-        self._opened.set()
-        self._shown.set()
-        self._drawn.set()
-        self._wake.set()
+        for event in (self._stop, self._opened, self._shown, self._drawn, self._wake):
+            event.set()
         for thread in self._threads:
             if thread.is_alive():
                 thread.join(STOP_TIMEOUT_S)
@@ -112,37 +100,42 @@ class Feed:
     def request_view(self, request: ViewRequest) -> None:
         """Set what the next view contains."""
         with self._lock:
-            if request == self._request:
-                return
+            is_new = request != self._request
             self._request = request
-        self._wake.set()
+        if is_new:
+            self._wake.set()
 
     def view_received(self) -> None:
         """Note that the screen's thread has the newest view: only then another one is sent.
 
         A terminal that does not read blocks that thread, and views would pile up in its queue.
         """
-        self._taken.set()
+        self._received.set()
 
     def view_drawn(self) -> None:
         """Note that the newest view is on screen; the reader waits for it before the next view."""
         self._drawn.set()
 
     def _post(self, message: Message) -> None:
-        # A thread that waits for a locked store may come back when nobody listens any more.
+        # A thread that waited for a locked store may end after the app.
         if not self._stop.is_set():
-            self._send(message)
+            self._post_message(message)
+
+    def _report(self, where: str, what: str, fix: str) -> None:
+        from ..core.model.problem import Problem
+
+        self._post(messages.ProblemReported(Problem(where, what, fix)))
 
     # The collector's listener.
 
     def on_progress(self, progress: ScanProgress) -> None:
-        self._post(ScanProgressed(progress))
+        self._post(messages.ScanProgressed(progress))
 
     def on_change(self, change: StoredChange) -> None:
         with self._lock:
             if self._changed is not None:
                 self._changed |= change.session_ids
-            # What grew while no ctxtop was open says nothing of how soon this one sees a change.
+            # The lag of what was written while no ctxtop ran means nothing.
             if self._scanned and change.lag_s is not None:
                 self._lag_s = change.lag_s
         self._wake.set()
@@ -153,29 +146,29 @@ class Feed:
         self._wake.set()
 
     def on_problem(self, problem: Problem) -> None:
-        self._post(ProblemReported(problem))
+        self._post(messages.ProblemReported(problem))
 
     def on_resolved(self, where: str) -> None:
-        self._post(ProblemResolved(where))
+        self._post(messages.ProblemResolved(where))
 
     def on_notice(self, notice: Problem) -> None:
-        self._post(NoticeReported(notice))
+        self._post(messages.NoticeReported(notice))
 
-    def _guard(self, work: Callable[[], None]) -> None:
-        """Run a thread's work; a fault of ours is told on the screen, not thrown into it."""
+    # The threads.
+
+    def _run(self, work: Callable[[], None]) -> None:
+        """Run a thread's work; an error of ours is shown as a problem."""
         try:
             work()
-        except Exception as error:  # noqa: BLE001 -- whatever it is, it is told
+        except Exception as error:  # noqa: BLE001 -- whatever it is, it is shown
             from .background_queries import internal_error
 
-            self._post(ProblemReported(internal_error(error)))
+            self._post(messages.ProblemReported(internal_error(error)))
         finally:
-            self._post(FeedStopped())
-
-    # The collector's thread.
+            self._post(messages.FeedStopped())
 
     def _collect(self) -> None:
-        # All that is heavy to import comes here, after the first paint.
+        # All that is heavy to import is imported here, after the first paint.
         import sqlite3
 
         from ..collectors.places import PlaceError
@@ -184,33 +177,28 @@ class Feed:
         from ..core.model.problem import Problem
         from ..core.store.database import StoreError, explain_error
 
-        place = str(self._places.store)
         try:
             writer, notices = open_writer(self._places)
         except (StoreError, PlaceError) as error:
-            self._post(ProblemReported(Problem(NOT_LIVE, str(error), RESTART_FIX)))
+            self._report(NOT_LIVE, str(error), RESTART_FIX)
             return
         for notice in notices:
-            self._post(NoticeReported(Problem("store", notice, "nothing is lost")))
+            self._post(messages.NoticeReported(Problem("store", notice, "nothing is lost")))
         self._writer = writer
-        self._policy_files = PolicyFiles(self._places.policy)
+        self._policy_files = files = PolicyFiles(self._places.policy)
         self._opened.set()
         self._shown.wait(FIRST_VIEW_TIMEOUT_S)
         try:
-            files = self._policy_files
             scan_and_watch(self._places.folder, writer, self, self._stop, files, self.may_act)
         except sqlite3.Error as error:
-            what, remedy = explain_error(error)
-            self._post(ProblemReported(Problem(place, what, f"{remedy}, {RESTART_FIX}")))
+            what, fix = explain_error(error)
+            self._report(str(self._places.store), what, f"{fix}, {RESTART_FIX}")
         finally:
             writer.close()
-
-    # The reader's thread.
 
     def _read(self) -> None:
         import sqlite3
 
-        from ..core.model.problem import Problem
         from ..core.store.database import StoreError, is_caused_by_corruption
 
         self._opened.wait()
@@ -218,10 +206,10 @@ class Feed:
             try:
                 self._read_store()
             except StoreError as error:
-                self._post(ProblemReported(Problem(NOT_LIVE, str(error), RESTART_FIX)))
+                self._report(NOT_LIVE, str(error), RESTART_FIX)
                 self._stop.wait(POLL_S)
             except Exception as error:
-                # The writer sets a damaged store aside and makes it again; then we open that.
+                # The writer moves a damaged store aside and creates another, which is opened then.
                 if is_caused_by_corruption(error, self._places.store) and self._writer is not None:
                     self._writer.report_damage(error)
                 elif not isinstance(error, sqlite3.Error):
@@ -229,75 +217,58 @@ class Feed:
                 self._stop.wait(POLL_S)
 
     def _read_store(self) -> None:
+        """Post views until the feed stops or the store's file is replaced."""
         from ..core.store.database import open_reader
         from ..core.store.queries.session_queries import data_version
-        from ..core.store.readers.fleet_reader import FleetReader
 
-        db = open_reader(self._places.store)
-        self._post(ProblemResolved(NOT_LIVE))
-        try:
-            reader = FleetReader(db, self._clock())
-            pane = _PaneReader(db)
-            self._changed_all()
+        with closing(open_reader(self._places.store)) as db:
+            self._post(messages.ProblemResolved(NOT_LIVE))
+            reader = _ViewReader(db, self._clock())
+            with self._lock:
+                self._changed = None
             version = -1
             opened = _inode(self._places.store)
-            owed = True  # a first view, whatever happens
+            is_owed = True  # a first view, even if nothing has changed
             while not self._stop.is_set() and _inode(self._places.store) == opened:
-                poked = self._wake.wait(0 if reader.unread_count or owed else POLL_S) or owed
+                is_busy = reader.fleet.unread_count or is_owed
+                was_woken = self._wake.wait(0 if is_busy else POLL_S) or is_owed
                 self._wake.clear()
-                owed = poked and not self._taken.wait(POLL_S)
-                if not self._taken.is_set():
+                is_owed = was_woken and not self._received.wait(POLL_S)
+                if not self._received.is_set():
                     continue
-                changed = self._take_changes()
-                before, version = version, data_version(db)
-                if not changed and version != before:
-                    # Another ctxtop wrote, and did not tell us what.
+                with self._lock:
+                    changed: set[str] | None
+                    changed, self._changed = self._changed, set()
+                previous, version = version, data_version(db)
+                if not changed and version != previous:
+                    # Another ctxtop has written, and what is not known.
                     changed = None
-                elif (
-                    not poked
-                    and reader.is_current(self._clock())
-                    and pane.is_current(self._clock())
-                ):
+                elif not was_woken and reader.is_current(self._clock()):
                     continue
                 began = time.monotonic()
-                self._publish(reader, pane, changed)
+                self._post_view(reader, changed)
                 took = time.monotonic() - began
                 self._stop.wait(min(max(MIN_VIEW_INTERVAL_S, REST_FACTOR * took), MAX_REST_S))
                 self._drawn.wait(MAX_REST_S)
-        finally:
-            db.close()
 
-    def _publish(self, reader: FleetReader, pane: _PaneReader, changed: set[str] | None) -> None:
-        now_ms = self._clock()
+    def _post_view(self, reader: _ViewReader, changed: set[str] | None) -> None:
         with self._lock:
-            wish, lag_s, scanned = self._request, self._lag_s, self._scanned
-        policies = self.policies
-        sessions = reader.read(changed, now_ms, policies)
-        view = FleetView(
-            sessions=sessions,
-            agents=pane.agents(sessions, wish.session_id, policies),
-            summaries=pane.summaries(sessions, wish.search, now_ms),
-            request=wish,
-            now_ms=now_ms,
-            lag_s=lag_s,
-            scanned=scanned,
-            saves=pane.saves.read(sessions, now_ms, policies),
-            unread=reader.unread_count,
-        )
+            request, lag_s, scanned = self._request, self._lag_s, self._scanned
+        now_ms, policies = self._clock(), self.policies
+        view = reader.read(changed, request, policies, now_ms=now_ms, lag_s=lag_s, scanned=scanned)
         self._drawn.clear()
-        self._taken.clear()
-        self._post(ViewChanged(view))
+        self._received.clear()
+        self._post(messages.ViewChanged(view))
         self._shown.set()
-        for trouble in pane.saves.new_problems():
-            self._post(ProblemReported(trouble))
-        for place in pane.saves.resolved_problems():
-            self._post(ProblemResolved(place))
-        for session, found in reader.new_warnings():
-            self._post(LevelReached(session.title, found))
+        for problem in reader.saves.new_problems():
+            self._post(messages.ProblemReported(problem))
+        for place in reader.saves.resolved_problems():
+            self._post(messages.ProblemResolved(place))
+        for session, warning in reader.fleet.new_warnings():
+            self._post(messages.LevelReached(session.title, warning))
 
     @property
     def policies(self) -> Policies:
-        """The policies that are in force."""
         from ..core.policy.resolve import DEFAULT_POLICIES
 
         return self._policy_files.policies if self._policy_files else DEFAULT_POLICIES
@@ -306,15 +277,6 @@ class Feed:
         """Apply changes in the policy files at the collector's next poll."""
         if self._policy_files is not None:
             self._policy_files.refresh_soon()
-
-    def _take_changes(self) -> set[str] | None:
-        with self._lock:
-            changed, self._changed = self._changed, set()
-        return changed
-
-    def _changed_all(self) -> None:
-        with self._lock:
-            self._changed = None
 
 
 def _inode(path: Path) -> int | None:
@@ -328,37 +290,62 @@ def _inode(path: Path) -> int | None:
         return None
 
 
-class _PaneReader:
-    """What the lower panes show, read again only when the store has more."""
+class _ViewReader:
+    """Reads views through one connection; what has not changed is not read again."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
+        from ..core.store.readers.fleet_reader import FleetReader
         from .screens.memory_saves.saves_monitor import SavesMonitor
 
         self._db: Final = db
+        self.fleet: Final = FleetReader(db, now_ms)
         self.saves: Final = SavesMonitor(db)
-        self._key: tuple[object, ...] = ()
-        self._rows: tuple[SummaryRow, ...] = ()
+        self._summaries_key: tuple[object, ...] = ()
+        self._summaries: tuple[SummaryRow, ...] = ()
         self._session: Session | None = None
         self._agents: tuple[Agent, ...] = ()
 
-    def agents(
+    def is_current(self, now_ms: int) -> bool:
+        """Whether nothing has changed by the passing of time alone."""
+        return self.fleet.is_current(now_ms) and self.saves.is_current(now_ms)
+
+    def read(
+        self,
+        changed: set[str] | None,
+        request: ViewRequest,
+        policies: Policies,
+        *,
+        now_ms: int,
+        lag_s: float | None,
+        scanned: bool,
+    ) -> FleetView:
+        sessions = self.fleet.read(changed, now_ms, policies)
+        return FleetView(
+            sessions=sessions,
+            agents=self._read_agents(sessions, request.session_id, policies),
+            summaries=self._read_summaries(sessions, request.search, now_ms),
+            request=request,
+            now_ms=now_ms,
+            lag_s=lag_s,
+            scanned=scanned,
+            saves=self.saves.read(sessions, now_ms, policies),
+            unread=self.fleet.unread_count,
+        )
+
+    def _read_agents(
         self, sessions: tuple[Session, ...], session_id: str | None, policies: Policies
     ) -> tuple[Agent, ...]:
         from ..core.store.readers.fleet_reader import read_agents
 
         session = next((each for each in sessions if each.session_id == session_id), None)
-        # The fleet's reader makes a session again whenever anything of it may have changed.
+        # The fleet's reader creates a session again whenever anything of it may have changed.
         if session is not self._session:
             only = [session.session_id] if session else []
             self._agents = tuple(read_agents(self._db, sessions, only, policies)) if only else ()
             self._session = session
         return self._agents
 
-    def is_current(self, now_ms: int) -> bool:
-        """Whether no save's state has changed by the passing of time alone."""
-        return self.saves.is_current(now_ms)
-
-    def summaries(
+    def _read_summaries(
         self, sessions: tuple[Session, ...], search: str, now_ms: int
     ) -> tuple[SummaryRow, ...]:
         from ..core.store.queries.session_queries import summaries_fingerprint
@@ -366,10 +353,10 @@ class _PaneReader:
         from ..core.summaries.summary_search import SummaryCriteria
 
         key = (search, summaries_fingerprint(self._db))
-        if key != self._key:
+        if key != self._summaries_key:
             projects = {each.session_id: each.project for each in sessions}
             criteria = SummaryCriteria(query=search)
             found = find_summaries(self._db, (), criteria, projects, now_ms, MAX_SUMMARIES)
-            self._rows = tuple(read_summary_rows(self._db, (), found.ids))
-            self._key = key
-        return self._rows
+            self._summaries = tuple(read_summary_rows(self._db, (), found.ids))
+            self._summaries_key = key
+        return self._summaries

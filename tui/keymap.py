@@ -40,8 +40,6 @@ bind_hidden = partial(bind, show=False)  # not shown in the key line, only in th
 
 @dataclass(frozen=True, slots=True)
 class DeclaredBinding:
-    """A binding and the class that declares it."""
-
     binding: Binding
     declared_in: type[DOMNode]
 
@@ -115,10 +113,7 @@ def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
     from ..core.policy.policy import PolicyNotice
     from ..core.policy.schema import KEY_BINDING_PREFIX
 
-    settings = policy.with_prefix(KEY_BINDING_PREFIX)
-    by_id: dict[str, list[DeclaredBinding]] = {}
-    for each in bindings:
-        by_id.setdefault(each.id, []).append(each)
+    settings, by_id = policy.with_prefix(KEY_BINDING_PREFIX), _group_by_id(bindings)
     keys = {name: _normalize_keys(str(setting.value)) for name, setting in settings.items()}
     notices: list[PolicyNotice] = []
 
@@ -135,6 +130,13 @@ def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
     while conflict := next(_conflicts(keys, by_id), None):
         reject(*conflict)
     return Keymap({name: ",".join(each) for name, each in keys.items()}, tuple(notices))
+
+
+def _group_by_id(bindings: Iterable[DeclaredBinding]) -> dict[str, list[DeclaredBinding]]:
+    by_id: dict[str, list[DeclaredBinding]] = {}
+    for each in bindings:
+        by_id.setdefault(each.id, []).append(each)
+    return by_id
 
 
 def _normalize_keys(keys: str) -> list[str]:
@@ -181,8 +183,6 @@ PRINTED_NAMES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
-    """A binding id as `ctxtop keys` lists it."""
-
     id: str
     keys: tuple[str, ...]
     default_keys: tuple[str, ...]
@@ -193,11 +193,8 @@ class KeyRow:
 
 def key_rows(bindings: Iterable[DeclaredBinding], keymap: Mapping[str, str]) -> tuple[KeyRow, ...]:
     """Return one row for each binding id, in the order of declaration."""
-    by_id: dict[str, list[DeclaredBinding]] = {}
-    for each in bindings:
-        by_id.setdefault(each.id, []).append(each)
     rows = []
-    for name, same in by_id.items():
+    for name, same in _group_by_id(bindings).items():
         first = same[0].binding
         default_keys = tuple(dict.fromkeys(key for each in same for key in each.keys))
         keys = tuple(keymap[name].split(",")) if name in keymap else default_keys

@@ -55,7 +55,6 @@ def run_dashboard(
 
 
 def make_demo_once() -> Path:
-    """Create the demo's folder and leave it there."""
     return _make_demo_folder().root
 
 
@@ -148,7 +147,6 @@ class ExitHandler:
             self._previous[each] = signal.signal(each, self._on_signal)
 
     def stop(self) -> None:
-        """Restore the previous signal handlers."""
         for each, previous in self._previous.items():
             signal.signal(each, previous if callable(previous) else signal.SIG_DFL)
         self._previous = {}

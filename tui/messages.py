@@ -1,7 +1,4 @@
-"""A picture of the store at one moment, and the messages that bring it to the screen.
-
-A newer message replaces one that waits.
-"""
+"""A view of the store at one moment, the feed's messages, and base classes for messages."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ViewRequest:
-    """What the screen wants to see beside all sessions."""
+    """What a view contains beside all sessions."""
 
     session_id: str | None = None  # whose agents
     search: str = ""  # in the summaries
@@ -31,7 +28,7 @@ class ViewRequest:
 
 @dataclass(frozen=True, slots=True)
 class FleetView:
-    """An immutable picture; the screen shows it whole or not at all."""
+    """What the screen shows of the store as of one commit."""
 
     sessions: tuple[Session, ...]
     agents: tuple[Agent, ...]
@@ -40,15 +37,14 @@ class FleetView:
     now_ms: int
     lag_s: float | None
     scanned: bool  # the first scan is over: what is not here does not exist
-    saves: SavesReport | None = None  # none before the first look at them
+    saves: SavesReport | None = None  # none before they are first read
     unread: int = 0  # sessions that are known but not read yet: of many the newest come first
 
 
 class CoalescingMessage(Message):
-    """A message of which only the newest counts."""
+    """A message that replaces those of its kind that still wait."""
 
     def can_replace(self, message: Message) -> bool:
-        """Coalesce: the screen is never behind by more than one."""
         return isinstance(message, type(self))
 
 
@@ -57,7 +53,7 @@ Sender = TypeVar("Sender", bound=Widget)
 
 @dataclass
 class WidgetMessage(Message, Generic[Sender]):
-    """A message that `@on` can choose by the widget that sent it."""
+    """A message that `@on` can choose by a selector for the widget that sent it."""
 
     widget: Sender
 
@@ -78,7 +74,7 @@ class ScanProgressed(CoalescingMessage):
 
 @dataclass
 class LevelReached(Message):
-    """A session's context reached a level while we watched."""
+    """A session's context reached a level while ctxtop ran."""
 
     title: str
     warning: ContextWarning
@@ -86,22 +82,20 @@ class LevelReached(Message):
 
 @dataclass
 class ProblemReported(Message):
-    """Something could not be read or stored."""
-
     problem: Problem
 
 
 @dataclass
 class NoticeReported(Message):
+    """Something worth a line happened that needs no action."""
+
     problem: Problem
 
 
 @dataclass
 class ProblemResolved(Message):
-    """A trouble has ended."""
-
     place: str
 
 
 class FeedStopped(Message):
-    """A thread of the feed has ended before its time: nothing new is shown any more."""
+    """A thread of the feed has ended: the data is no longer updated."""

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A page, and the key that opens it."""
-
     name: str  # the binding's id
     key: str
     title: str
@@ -144,8 +142,6 @@ def _session_provider() -> type[Provider]:
 
 
 class NavigationApp(Dashboard):
-    """Opens pages and goes back to them."""
-
     COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
         _command_provider,
         _session_provider,

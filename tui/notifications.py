@@ -88,8 +88,6 @@ class Notification:
 
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
-    """The policy's `notify.*`."""
-
     toast: bool
     bell: bool
     desktop: str
@@ -182,55 +180,43 @@ def find_notifications(
     known = {each.session_id: each for each in before.sessions}
     for session in after.sessions:
         earlier = known.get(session.session_id)
-        if earlier is not None and earlier is not session:
-            yield from _state_notifications(earlier, session)
-            yield from _count_notifications(earlier, session)
-        elif earlier is None and (session.last_activity_at or 0) >= since_ms:
-            yield from _state_notifications(None, session)
+        is_new = earlier is None and (session.last_activity_at or 0) >= since_ms
+        if is_new or (earlier is not None and earlier is not session):
+            yield from _session_notifications(earlier, session)
 
 
-def _state_notifications(before: Session | None, now: Session) -> Iterator[Notification]:
-    name = one_line(now.title)
+def _session_notifications(before: Session | None, now: Session) -> Iterator[Notification]:
+    def about(
+        kind: NotificationKind,
+        event: object,
+        title: str,
+        detail: str,
+        severity: EventSeverity = EventSeverity.WARNING,
+    ) -> Notification:
+        name = one_line(now.title)
+        key, body = f"{kind} {now.session_id} {event}", f"{name}\n{detail}".rstrip()
+        return Notification(kind, key, title, body, severity, name)
+
+    active_at = now.last_activity_at
     if _is_waiting(now) and not (before and _is_waiting(before)):
-        what = f"\n{one_line(now.activity.what)}" if now.activity and now.activity.what else ""
-        yield Notification(
-            NotificationKind.WAITING,
-            f"waiting {now.session_id} {now.last_activity_at}",
-            "waits for you",
-            f"{name}{what}",
-            EventSeverity.WARNING,
-            name,
-        )
+        what = one_line(now.activity.what) if now.activity else ""
+        yield about(NotificationKind.WAITING, active_at, "waits for you", what)
     if now.too_long and (before is None or before.too_long is None):
-        yield Notification(
-            NotificationKind.TOO_LONG,
-            f"too long {now.session_id} {now.last_activity_at}",
-            "the prompt is too long",
-            f"{name}\nr recovers it, or `ctxtop recover {now.session_id[:8]}`",
-            EventSeverity.TROUBLE,
-            name,
-        )
-
-
-def _count_notifications(before: Session, now: Session) -> Iterator[Notification]:
-    name = one_line(now.title)
+        how = f"r recovers it, or `ctxtop recover {now.session_id[:8]}`"
+        title, severity = "the prompt is too long", EventSeverity.TROUBLE
+        yield about(NotificationKind.TOO_LONG, active_at, title, how, severity)
+    if before is None:
+        return
     if now.compactions > before.compactions:
         sizes = f"{tokens(before.context.tokens)} → {tokens(now.context.tokens)} tokens"
-        key = f"compaction {now.session_id} {now.compactions}"
-        yield Notification(
-            NotificationKind.COMPACTION, key, "compacted", f"{name}\n{sizes}", subject=name
-        )
+        kind, severity = NotificationKind.COMPACTION, EventSeverity.NOTE
+        yield about(kind, now.compactions, "compacted", sizes, severity)
     failed = now.agents_noncompliant or 0
     more = failed - (before.agents_noncompliant or 0)
     if more > 0:
-        yield Notification(
-            NotificationKind.AGENT,
-            f"agents {now.session_id} {failed}",
-            "a rule was broken",
-            f"{name}\n{'an agent' if more == 1 else f'{more} agents'} did not compress the result",
-            EventSeverity.WARNING,
-            name,
-        )
+        count = "an agent" if more == 1 else f"{more} agents"
+        text = f"{count} did not compress the result"
+        yield about(NotificationKind.AGENT, failed, "a rule was broken", text)
 
 
 def _is_waiting(session: Session) -> bool:

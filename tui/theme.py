@@ -2,149 +2,63 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from textual.theme import Theme
 
-DARK: Final = Theme(
-    name="ctxtop-dark",
-    primary="#7aa2f7",
-    secondary="#b39be3",
-    accent="#7dcfff",
-    success="#8fc06a",
-    warning="#e0af68",
-    error="#f7768e",
-    foreground="#c8d0e8",
-    background="#14161f",
-    surface="#14161f",
-    panel="#1d2030",
-    dark=True,
-    variables={
-        "level-calm": "#47b5a7",
-        "level-notice": "#d9c96d",
-        "level-warning": "#e9a04d",
-        "level-high": "#fc671e",
-        "level-emergency": "#f8778e",
-        "bar-track": "#2b3045",
-        "bar-mark": "#626c99",
-        "bar-trigger": "#e9a04d",
-        "quiet": "#8f98bb",
-        "pane": "#3b4261",
-        "block-cursor-background": "#242b4a",
-        "block-cursor-foreground": "#e4e9fb",
-        "block-cursor-text-style": "bold",
-        "block-cursor-blurred-background": "#1c2030",
-        "block-cursor-blurred-foreground": "#c8d0e8",
-        "footer-key-foreground": "#7dcfff",
-        "footer-background": "#14161f",
-        "input-selection-background": "#7aa2f7 35%",
-    },
-)
+_THEMES: Final = {
+    "ctxtop-dark": True,
+    "ctxtop-light": False,
+    # Blue to orange, after Okabe and Ito: distinct with every common colour blindness.
+    "ctxtop-colour-blind-safe": True,
+    "ctxtop-contrast": True,
+}  # whether each is dark
 
-LIGHT: Final = Theme(
-    name="ctxtop-light",
-    primary="#2e5fb8",
-    secondary="#7847bd",
-    accent="#006c86",
-    success="#376d1a",
-    warning="#8a5a00",
-    error="#b01c57",
-    foreground="#2b3040",
-    background="#f7f7f4",
-    surface="#f7f7f4",
-    panel="#ebebe6",
-    dark=False,
-    variables={
-        "level-calm": "#0c6a5f",
-        "level-notice": "#856200",
-        "level-warning": "#8a4200",
-        "level-high": "#6f1c1d",
-        "level-emergency": "#b01c57",
-        "bar-track": "#dcdcd5",
-        "bar-mark": "#85878f",
-        "bar-trigger": "#8a4200",
-        "quiet": "#5a6072",
-        "pane": "#b9bbc4",
-        "block-cursor-background": "#dde7fa",
-        "block-cursor-foreground": "#161a26",
-        "block-cursor-text-style": "bold",
-        "block-cursor-blurred-background": "#e9ecf3",
-        "block-cursor-blurred-foreground": "#2b3040",
-        "footer-key-foreground": "#2e5fb8",
-        "footer-background": "#f7f7f4",
-    },
-)
+_COLOURS: Final = {
+    "primary": ("#7aa2f7", "#2e5fb8", "#56b4e9", "#ffffff"),
+    "secondary": ("#b39be3", "#7847bd", "#d58fb5", "#ffff00"),
+    "accent": ("#7dcfff", "#006c86", "#56b4e9", "#00ffff"),
+    "success": ("#8fc06a", "#376d1a", "#56b4e9", "#00ff7f"),
+    "warning": ("#e0af68", "#8a5a00", "#f1e545", "#ffff00"),
+    "error": ("#f7768e", "#b01c57", "#f7774a", "#f7b1ba"),
+    "foreground": ("#c8d0e8", "#2b3040", "#e6e6e6", "#ffffff"),
+    "background": ("#14161f", "#f7f7f4", "#121212", "#000000"),
+    "panel": ("#1d2030", "#ebebe6", "#1e1e1e", "#111111"),
+    "level-calm": ("#47b5a7", "#0c6a5f", "#4ba0e2", "#00ff7f"),
+    "level-notice": ("#d9c96d", "#856200", "#8dcdf5", "#ffff00"),
+    "level-warning": ("#e9a04d", "#8a4200", "#f1e545", "#f8d53e"),
+    "level-high": ("#fc671e", "#6f1c1d", "#fbac04", "#ffa838"),
+    "level-emergency": ("#f8778e", "#b01c57", "#f7774a", "#f7b1ba"),
+    "bar-track": ("#2b3045", "#dcdcd5", "#303030", "#444444"),
+    "bar-mark": ("#626c99", "#85878f", "#7a7a7a", "#bbbbbb"),
+    "quiet": ("#8f98bb", "#5a6072", "#a2a2a2", "#cfcfcf"),
+    "pane": ("#3b4261", "#b9bbc4", "#4a4a4a", "#bbbbbb"),
+    "block-cursor-background": ("#242b4a", "#dde7fa", "#1d3446", "#00257a"),
+    "block-cursor-foreground": ("#e4e9fb", "#161a26", "#ffffff", "#ffffff"),
+    "block-cursor-text-style": ("bold", "bold", "bold", "bold underline"),
+    "block-cursor-blurred-background": ("#1c2030", "#e9ecf3", "#242424", "#262626"),
+    "footer-key-foreground": ("#7dcfff", "#2e5fb8", "#56b4e9", "#00ffff"),
+}  # in each theme; the first nine are Textual's, the others variables of style sheets
 
-# Blue to orange, after Okabe and Ito: told apart with every common colour blindness.
-COLOUR_BLIND_SAFE: Final = Theme(
-    name="ctxtop-colour-blind-safe",
-    primary="#56b4e9",
-    secondary="#d58fb5",
-    accent="#56b4e9",
-    success="#56b4e9",
-    warning="#f1e545",
-    error="#f7774a",
-    foreground="#e6e6e6",
-    background="#121212",
-    surface="#121212",
-    panel="#1e1e1e",
-    dark=True,
-    variables={
-        "level-calm": "#4ba0e2",
-        "level-notice": "#8dcdf5",
-        "level-warning": "#f1e545",
-        "level-high": "#fbac04",
-        "level-emergency": "#f7774a",
-        "bar-track": "#303030",
-        "bar-mark": "#7a7a7a",
-        "bar-trigger": "#f1e545",
-        "quiet": "#a2a2a2",
-        "pane": "#4a4a4a",
-        "block-cursor-background": "#1d3446",
-        "block-cursor-foreground": "#ffffff",
-        "block-cursor-text-style": "bold",
-        "block-cursor-blurred-background": "#242424",
-        "block-cursor-blurred-foreground": "#e6e6e6",
-        "footer-key-foreground": "#56b4e9",
-        "footer-background": "#121212",
-    },
-)
+_SAME_AS: Final = {
+    "surface": "background",
+    "bar-trigger": "level-warning",
+    "block-cursor-blurred-foreground": "foreground",
+    "footer-background": "background",
+}
+_BASE_COLOURS: Final = (*list(_COLOURS)[:9], "surface")
 
-HIGH_CONTRAST: Final = Theme(
-    name="ctxtop-contrast",
-    primary="#ffffff",
-    secondary="#ffff00",
-    accent="#00ffff",
-    success="#00ff7f",
-    warning="#ffff00",
-    error="#f7b1ba",
-    foreground="#ffffff",
-    background="#000000",
-    surface="#000000",
-    panel="#111111",
-    dark=True,
-    variables={
-        "level-calm": "#00ff7f",
-        "level-notice": "#ffff00",
-        "level-warning": "#f8d53e",
-        "level-high": "#ffa838",
-        "level-emergency": "#f7b1ba",
-        "bar-track": "#444444",
-        "bar-mark": "#bbbbbb",
-        "bar-trigger": "#f8d53e",
-        "quiet": "#cfcfcf",
-        "pane": "#bbbbbb",
-        "block-cursor-background": "#00257a",
-        "block-cursor-foreground": "#ffffff",
-        "block-cursor-text-style": "bold underline",
-        "block-cursor-blurred-background": "#262626",
-        "block-cursor-blurred-foreground": "#ffffff",
-        "footer-key-foreground": "#00ffff",
-        "footer-background": "#000000",
-    },
-)
 
-THEMES: Final = (DARK, LIGHT, COLOUR_BLIND_SAFE, HIGH_CONTRAST)
+def _theme(place: int, name: str) -> Theme:
+    colours = {key: values[place] for key, values in _COLOURS.items()}
+    colours |= {key: colours[other] for key, other in _SAME_AS.items()}
+    base: dict[str, Any] = {key: colours.pop(key) for key in _BASE_COLOURS}
+    return Theme(name, **base, dark=_THEMES[name], variables=colours)
+
+
+THEMES: Final = tuple(_theme(place, name) for place, name in enumerate(_THEMES))
+DARK, LIGHT, COLOUR_BLIND_SAFE, HIGH_CONTRAST = THEMES
+DARK.variables["input-selection-background"] = "#7aa2f7 35%"
 
 _FALLBACK_COLOURS: Final = {
     "level-calm": "success",
@@ -161,6 +75,6 @@ _FALLBACK_COLOURS: Final = {
 
 
 def fallback_colours(theme: Theme) -> dict[str, str]:
-    """Name the colours that a theme which is not ours does not know."""
+    """Return values of our colours for a theme that is not ours."""
     colors = theme.to_color_system().generate()
     return {name: colors[other] for name, other in _FALLBACK_COLOURS.items()}

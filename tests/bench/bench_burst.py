@@ -92,7 +92,7 @@ async def measure(root: Path, command: list[str], seconds: float) -> tuple[Waite
     """Press keys while nothing happens, then while the writer writes."""
     app, frames = watched(root)
     async with app.run_test(size=SIZE):
-        while not app.has_read_all:  # noqa: ASYNC110 -- nothing tells of it
+        while not (app.view and app.view.scanned):  # noqa: ASYNC110 -- nothing tells of it
             await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         calm = await press_all(app, frames, seconds / 2)

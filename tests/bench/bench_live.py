@@ -40,7 +40,7 @@ async def measure(root: Path, files: int, per_second: float, seconds: float) -> 
     app = Watched(Places(root, root.parent / "state" / "store.db", is_explicit=True))
     log = root.parent / "log"
     async with app.run_test(size=(120, 40)) as pilot:
-        while not app.has_read_all:
+        while not (app.view and app.view.scanned):
             await pilot.pause(0.05)
         script = Path(__file__).with_name("live.py")
         command = [

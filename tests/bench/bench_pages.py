@@ -61,7 +61,7 @@ async def measure(root: Path, marked: str, command: list[str]) -> None:
     app, frames = watched(root)
     every: list[float] = []
     async with app.run_test(size=SIZE):
-        while not app.has_read_all:  # noqa: ASYNC110 -- nothing tells of it
+        while not (app.view and app.view.scanned):  # noqa: ASYNC110 -- nothing tells of it
             await asyncio.sleep(0.05)
         await asyncio.sleep(1)
         writer = await asyncio.create_subprocess_exec(*command)

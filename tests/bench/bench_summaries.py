@@ -25,7 +25,7 @@ from ctxtop.core.store.transcript_records import (
 from ctxtop.core.store.writer import Writer
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
-from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
+from ctxtop.tui.widgets.controls import FilterBar, FilterInput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -74,7 +74,7 @@ async def measure(places: Places) -> bool:
     app = CtxtopApp(places)
     app.animation_level = "none"
     async with app.run_test(size=(120, 40)) as pilot:
-        await until(lambda: app.has_read_all)
+        await until(lambda: app.view and app.view.scanned)
         start = time.perf_counter()
         await pilot.press("S")
         await until(lambda: isinstance(app.screen, SummariesScreen) and app.screen._listing)

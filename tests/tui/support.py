@@ -140,7 +140,7 @@ class Opened:
         def met() -> bool:
             screen = self.app.screen
             if isinstance(screen, SessionScreen):
-                return screen.is_mounted and screen.is_complete
+                return screen.is_mounted and _has_read_all(screen)
             if isinstance(screen, SummaryScreen):
                 return screen.is_mounted and screen.reader.report is not None
             return isinstance(screen, ReadingScreen) and screen.is_mounted
@@ -245,3 +245,15 @@ async def just_opened(
         yield it
         # As a person leaves it; run_test alone takes the screen away under a running app.
         app.exit()
+
+
+def _has_read_all(page: SessionScreen) -> bool:
+    """Whether everything that a session's page asked for is shown."""
+    turn = page._past
+    return (
+        page._details is not None
+        and page._timeline is not None
+        and (None if turn is None else turn.last_offset) in page._turns
+        and not page._is_reading_turn
+        and page._settling is None
+    )

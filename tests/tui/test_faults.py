@@ -258,7 +258,7 @@ async def test_a_fault_of_ours_in_the_reader_is_told(
         def broken(*_: Any) -> None:  # noqa: ANN401
             raise ValueError("a fault of the reader")
 
-        monkeypatch.setattr(Feed, "_publish", broken)
+        monkeypatch.setattr(Feed, "_post_view", broken)
         await it.press("j")
         await is_told(it, "ValueError: a fault of the reader", "please report it")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.screens.fleet.session_arrangement import SessionOrder
+from ctxtop.tui.screens.fleet.session_list import SessionOrder
 from ctxtop.tui.ui_state import UiStateFile
-from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
+from ctxtop.tui.widgets.controls import FilterBar, FilterInput
 
 from .support import opened
 from .writing import answer, append

@@ -91,7 +91,7 @@ async def test_what_a_key_does_is_told_under_the_mouse() -> None:
         shown = next(each for each in line.keys if each.action == "open")
         await pilot.hover(line, offset=(shown.start + 1, 0))
         assert line.tooltip == "shows it whole"
-        assert lit(line) == f"{shown.key_text}{shown.description} "
+        assert lit(line) == f" {shown.display} {shown.description} "
         await pilot.hover(line, offset=(59, 0))
         assert line.tooltip is None
         await pilot.hover(line, offset=(shown.start + 1, 0))

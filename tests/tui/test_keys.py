@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.tui.app import CtxtopApp
-from ctxtop.tui.screens.fleet.session_arrangement import SessionOrder
+from ctxtop.tui.screens.fleet.session_list import SessionOrder
 from ctxtop.tui.screens.help_and_commands import HelpScreen, help_text
 from ctxtop.tui.theme import THEMES
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from textual.command import CommandPalette
 

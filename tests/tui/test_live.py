@@ -251,7 +251,7 @@ async def test_ages_go_on_while_nothing_happens(untold: Stage) -> None:
     async with opened(untold, ROOMY) as it:
         assert " 38 s" in row_of(it, untold.titled("Ship the wishlist"))
         untold.clock.ms += 3_600_000
-        it.app.fleet._tick()
+        it.app.fleet._refresh_ages()
         await it.calm()
         assert " 1 h" in row_of(it, untold.titled("Ship the wishlist"))
 

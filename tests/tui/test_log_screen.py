@@ -11,7 +11,7 @@ from ctxtop.tui.messages import NoticeReported, ProblemReported, ProblemResolved
 from ctxtop.tui.notifications import EventSeverity
 from ctxtop.tui.screens.log.log_screen import EMPTY_TEXT, LogScreen
 from ctxtop.tui.screens.page import ReadingScreen
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from ctxtop.tui.widgets.filter_bar import FilterInput
+from ctxtop.tui.widgets.controls import FilterInput
 
 from .comparing import compare, compare_sizes, counted
 from .support import opened

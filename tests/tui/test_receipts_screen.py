@@ -26,7 +26,7 @@ from ctxtop.tui.screens.dialogs import ConfirmScreen
 from ctxtop.tui.screens.history.history_screen import ReceiptsScreen
 from ctxtop.tui.screens.history.receipt_screen import ReceiptScreen
 from ctxtop.tui.screens.page import ReadingScreen
-from ctxtop.tui.widgets.filter_bar import FilterBar
+from ctxtop.tui.widgets.controls import FilterBar
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 

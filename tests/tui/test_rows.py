@@ -16,13 +16,12 @@ from ctxtop.tui.screens.agents.agent_tree import (
     returned_text,
     session_root_line,
 )
-from ctxtop.tui.screens.fleet.session_arrangement import ProjectHeading, SessionOrder
+from ctxtop.tui.screens.fleet.session_list import ProjectHeading, SessionOrder
 from ctxtop.tui.screens.fleet.session_table import (
     MAX_BAR_CELLS,
     MIN_TITLE_CELLS,
     PINNED_SIGN,
     SELECTED_SIGN,
-    SessionFlags,
     lay_out_columns,
     project_line,
     session_line,
@@ -205,11 +204,8 @@ def test_what_is_marked_and_what_is_pinned_has_a_sign_beside_its_state() -> None
     waits = session(status=SessionStatus.WAITING, live=True)
     layout = lay_out_columns(80)
     assert session_line(waits, layout, NOW_MS).plain[:2] == "▲ "
-    assert (
-        session_line(waits, layout, NOW_MS, SessionFlags(pinned=True)).plain[:2]
-        == f"▲{PINNED_SIGN}"
-    )
-    both = session_line(waits, layout, NOW_MS, SessionFlags(selected=True, pinned=True))
+    assert session_line(waits, layout, NOW_MS, pinned=True).plain[:2] == f"▲{PINNED_SIGN}"
+    both = session_line(waits, layout, NOW_MS, selected=True, pinned=True)
     assert both.plain[:2] == f"▲{SELECTED_SIGN}"
     assert both.cell_length == layout.width
 

@@ -7,15 +7,13 @@ from ctxtop.core.measure.activity import PromptCache, SessionCost
 from ctxtop.core.measure.forecast import Forecast, Interval, Outlook
 from ctxtop.core.model.session import PromptTooLong, SessionStatus
 from ctxtop.core.store.readers.fleet_reader import attention_order
-from ctxtop.tui.screens.fleet.session_arrangement import (
+from ctxtop.tui.screens.fleet.session_list import (
+    FILTER_KEYS,
+    LEVEL_NAMES,
     ProjectHeading,
     SessionArrangement,
     SessionOrder,
     arrange_sessions,
-)
-from ctxtop.tui.screens.fleet.session_filter import (
-    FILTER_KEYS,
-    LEVEL_NAMES,
     complete_filter,
     completion_choices,
     parse_filter,

@@ -10,9 +10,7 @@ import pytest
 from ctxtop.collectors.claude_code import transcript_details
 from ctxtop.core.store.transcript_records import LogKind
 from ctxtop.tui.screens.page import ReadingScreen
-from ctxtop.tui.screens.session.compaction_detail_screen import (
-    CompactionDetailScreen,
-)
+from ctxtop.tui.screens.session.compactions import READING_RETAINED, CompactionDetailScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
 from ctxtop.tui.screens.session.session_tabs import READING_TRANSCRIPT
 from ctxtop.tui.text.text_lines import SessionTab
@@ -48,6 +46,11 @@ def graph(it: Opened) -> TimelineView:
 def listed(it: Opened) -> list[str]:
     """The rows of the part that is open."""
     return [row.content.plain for row in page(it).query_one("#rows", RowList).shown]
+
+
+def has_looked_up(it: Opened) -> bool:
+    screen = it.app.screen
+    return isinstance(screen, CompactionDetailScreen) and screen._note != READING_RETAINED
 
 
 async def open_page(it: Opened, title: str) -> None:
@@ -376,7 +379,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
             assert words in table
         assert "✗ compacts at" in table
         assert "never" in table
-        page(it)._mark("trigger session_compaction")
+        page(it)._rows.highlight("trigger session_compaction")
         await it.calm()
         beside = page(it).query_one("#detail").render()
         assert "What contradicts it" in str(beside)
@@ -407,7 +410,7 @@ async def test_the_lens_shows_what_was_kept_and_what_was_forgotten(demo: Stage) 
         await it.press("3", "enter")
         screen = it.app.screen
         assert isinstance(screen, CompactionDetailScreen)
-        await it.until(lambda: screen.is_complete)
+        await it.until(lambda: has_looked_up(it))
         assert "› compaction of" in it.lines[0]
         assert "before" in it.words
         assert "172 k → 11 k" in it.words
@@ -493,7 +496,7 @@ async def test_hostile_words_are_shown_and_never_obeyed(stage: Stage) -> None:
         assert is_harmless(it)
         await it.press("escape", "3", "enter")
         assert isinstance(it.app.screen, CompactionDetailScreen)
-        await it.until(lambda: it.app.screen.is_complete)  # type: ignore[attr-defined]
+        await it.until(lambda: has_looked_up(it))
         assert is_harmless(it)
         await it.press("y")
         assert "\x1b" not in it.app.clipboard
@@ -521,5 +524,5 @@ async def test_the_lens_as_a_picture(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, STORY)
         await it.press("3", "enter")
-        await it.until(lambda: it.app.screen.is_complete)  # type: ignore[attr-defined]
+        await it.until(lambda: has_looked_up(it))
         await compare_sizes(it, "lens")

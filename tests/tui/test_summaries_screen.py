@@ -12,8 +12,7 @@ from ctxtop.tui.screens.summaries.coverage_screen import CoverageScreen
 from ctxtop.tui.screens.summaries.summaries_screen import SummariesScreen
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
 from ctxtop.tui.text.summary_text import summary_name
-from ctxtop.tui.widgets.controls import Chips
-from ctxtop.tui.widgets.filter_bar import FilterBar, FilterInput
+from ctxtop.tui.widgets.controls import Chips, FilterBar, FilterInput
 from textual.widgets import Input, Static
 
 from .comparing import compare, compare_sizes

@@ -75,7 +75,7 @@ async def test_nothing_acts_before_it_was_answered(
     looks: list[float] = []
     monkeypatch.setattr(Automation, "tick", lambda _: looks.append(1))
     async with first_run(demo) as it:
-        await it.until(lambda: is_welcome(it) and it.app.has_read_all)
+        await it.until(lambda: is_welcome(it) and it.app.view and it.app.view.scanned)
         # The collector comes by twice a second.
         await asyncio.sleep(2)
         assert looks == []

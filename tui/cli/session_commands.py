@@ -278,7 +278,7 @@ def _artifacts_record(found: Artifacts) -> dict[str, Any]:
 def _compaction_detail_lines(
     row: CompactionRow, told: CompactionReport | None, halves: RetainedAndLost | None
 ) -> list[str]:
-    from ..screens.session.compaction_rows import (
+    from ..screens.session.compactions import (
         compaction_headline,
         group_compaction_items,
         is_content_known,

@@ -1,9 +1,8 @@
-"""The doctor page: the checks of `ctxtop doctor` as they come, and the fix of a failed one."""
+"""The doctor page: the checks of `ctxtop doctor` as they end, and the fix of a failed one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -15,11 +14,11 @@ from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread
 from ..keymap import bind
 from ..text.formats import fit_left, shorten_middle
+from ..text.text_lines import join_lines, quiet
 from ..widgets.row_list import Row, RowList, Rows
 from .page import Page, ReadingScreen
 
 if TYPE_CHECKING:
-    from ...collectors.places import Places
     from ...core.model.problem import Problem
     from ..cli.doctor.machine_checks import DoctorCheck
 
@@ -27,59 +26,49 @@ if TYPE_CHECKING:
 _NAME_CELLS: Final = 18
 _INDENT_CELLS: Final = _NAME_CELLS + 3
 
-OK_SIGN: Final = ("✓", "$level-calm")
-FAILED_SIGN: Final = ("✗", "bold $level-emergency")
+_OK: Final = ("✓", "$level-calm")
+_FAILED: Final = ("✗", "bold $level-emergency")
 
 
 def check_line(check: DoctorCheck, width: int) -> Content:
-    """Write a check for so many cells; what is in ctxtop's way has a second line."""
-    sign, style = OK_SIGN if check.ok else FAILED_SIGN
+    """Write a check in lines of `width` cells; the fix of a failed one is the second line."""
+    sign, style = _OK if check.ok else _FAILED
+    room = width - _INDENT_CELLS
+    detail = shorten_middle(one_line(check.detail), max(1, room))
     line = Content.assemble(
         (f"{sign} ", style),
         (f"{fit_left(check.name, _NAME_CELLS)} ", "bold" if not check.ok else "$foreground"),
-        (
-            shorten_middle(one_line(check.detail), max(1, width - _INDENT_CELLS)),
-            "$quiet" if check.ok else "",
-        ),
+        (detail, "$quiet" if check.ok else ""),
     )
     if check.ok or not check.fix:
         return line
-    fix = shorten_middle(one_line(check.fix), max(1, width - _INDENT_CELLS - 2))
+    fix = shorten_middle(one_line(check.fix), max(1, room - 2))
     return line + Content.assemble((f"\n{'':<{_INDENT_CELLS}}→ ", "$accent"), (fix, "$accent"))
 
 
-def aborted_check(problem: Problem) -> DoctorCheck:
-    """Return a failed check for a problem that stopped the checks themselves."""
-    from ..cli.doctor.machine_checks import failed_check
-
-    return failed_check(problem.where, problem.what, problem.fix)
-
-
-def count_text(checks: Sequence[DoctorCheck]) -> str:
-    wrong = sum(not each.ok for each in checks)
-    well = f"{len(checks) - wrong} ✓"
-    return f"{well} · {wrong} ✗" if wrong else well
+def _count_text(checks: Sequence[DoctorCheck]) -> str:
+    failed = sum(not each.ok for each in checks)
+    passed = f"{len(checks) - failed} ✓"
+    return f"{passed} · {failed} ✗" if failed else passed
 
 
-def check_details(check: DoctorCheck) -> Content:
-    sign, style = OK_SIGN if check.ok else FAILED_SIGN
+def _check_details(check: DoctorCheck) -> Content:
+    sign, style = _OK if check.ok else _FAILED
     lines = [
-        Content.assemble((f"{sign} {check.name}", style)),
+        Content.styled(f"{sign} {check.name}", style),
         Content(""),
         Content(one_line(check.detail)),
     ]
     if check.fix:
         label = "hint" if check.ok else "what to do"
-        lines += [Content(""), Content.styled(label, "$quiet"), Content(one_line(check.fix))]
-    return Content("\n").join(lines)
+        lines += [Content(""), quiet(label), Content(one_line(check.fix))]
+    return join_lines(*lines)
 
 
 EMPTY_TEXT: Final = "the first check is being made …"
 
 
 class DoctorScreen(Page):
-    """A line a check; what is wrong says what to do."""
-
     CSS_PATH = "doctor.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -91,71 +80,75 @@ class DoctorScreen(Page):
     def __init__(self) -> None:
         super().__init__("doctor")
         self._checks: list[DoctorCheck] = []
-        self._before: list[DoctorCheck] = []
-        self._works: WorkerThread | None = None
+        self._previous: list[DoctorCheck] = []  # of the run before, until they are replaced
+        self._worker: WorkerThread | None = None
         self._is_done = True
-        self._round = 0
 
     def compose_page(self) -> Iterable[Widget]:
         yield RowList(id="doctor", number="", name="Doctor")
 
     def on_mount(self) -> None:
-        self._works = WorkerThread("ctxtop doctor", self.app)
+        self._worker = WorkerThread("ctxtop doctor", self.app)
         self._list.empty = EMPTY_TEXT
         self._list.rows.focus()
         self.action_again()
 
     def on_unmount(self) -> None:
-        if self._works is not None:
-            self._works.stop()
+        if self._worker is not None:
+            self._worker.stop()
 
     @property
     def _list(self) -> RowList:
         return self.query_one(RowList)
 
     def action_again(self) -> None:
-        """Check again; what was found before stands until it is found anew."""
-        works = self._works
-        if works is None or not self._is_done:
+        """Run all checks again, unless they are running."""
+        if self._worker is None or not self._is_done:
             return
-        self._is_done, self._round = False, self._round + 1
-        self._before, self._checks = self._checks, []
-        app, take = self.app, partial(self._take, self._round)
+        self._is_done = False
+        self._previous, self._checks = self._checks, []
+        app = self.app
 
-        def work() -> None:
-            for check in _run_checks(app.places):
-                app.call_later(take, check)
+        def run_checks() -> None:
+            from ..cli.doctor.store_checks import each_check
 
-        works.submit(work, self._end)
+            for check in each_check(app.places):
+                app.call_later(self._add, check)
+
+        self._worker.submit(run_checks, self._end)
         self._draw()
 
-    def _take(self, number: int, check: DoctorCheck) -> None:
-        if self.is_attached and number == self._round:
+    def _add(self, check: DoctorCheck) -> None:
+        if self.is_attached:
             self._checks.append(check)
             self._draw()
 
-    def _end(self, found: Problem | None) -> None:
+    def _end(self, problem: Problem | None) -> None:
         self._is_done = True
         if not self.is_attached:
             return
-        self._before = []
-        if found is not None:
-            self._checks.append(aborted_check(found))
+        self._previous = []
+        if problem is not None:
+            from ..cli.doctor.machine_checks import failed_check
+
+            self._checks.append(failed_check(problem.where, problem.what, problem.fix))
         self._draw()
 
     @property
     def _shown(self) -> list[DoctorCheck]:
-        # Checks come in the same order: the ones that did not come yet are those of before.
-        return [*self._checks, *self._before[len(self._checks) :]]
+        # Checks always come in the same order.
+        return [*self._checks, *self._previous[len(self._checks) :]]
 
+    @on(Rows.RoomChanged)
     def _draw(self) -> None:
         pane, width = self._list, self._list.row_width
-        rows = [
-            Row(f"{number} {each.name}", check_line(each, width))
-            for number, each in enumerate(self._shown)
-        ]
-        pane.show_rows(rows)
-        title = Content(f"Doctor · {count_text(self._checks)}")
+        pane.show_rows(
+            [
+                Row(f"{number} {each.name}", check_line(each, width))
+                for number, each in enumerate(self._shown)
+            ]
+        )
+        title = Content(f"Doctor · {_count_text(self._checks)}")
         pane.set_titles(title, Content("" if self._is_done else "checking …"))
 
     @property
@@ -170,27 +163,14 @@ class DoctorScreen(Page):
             self.app.copy(one_line(fix or check.detail), "what to do" if fix else "what was found")
 
     def action_next_wrong(self) -> None:
-        """Mark the next check that failed, from the top again after the last."""
+        """Mark the next check that failed, wrapping around at the end."""
         rows, shown = self._list.rows, self._shown
-        start = -1 if rows.highlighted is None else rows.highlighted
-        for step in range(1, len(shown) + 1):
-            place = (start + step) % len(shown)
-            if not shown[place].ok:
-                rows.highlighted = place
-                return
+        start = 0 if rows.highlighted is None else rows.highlighted + 1
+        places = [*range(start, len(shown)), *range(start)]
+        rows.highlighted = next((n for n in places if not shown[n].ok), rows.highlighted)
 
     @on(RowList.Opened)
     def _open(self) -> None:
         check = self._marked
         if check is not None:
-            self.app.push_screen(ReadingScreen("doctor", check.name, content=check_details(check)))
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self._draw()
-
-
-def _run_checks(places: Places) -> Iterable[DoctorCheck]:
-    from ..cli.doctor.store_checks import each_check
-
-    return each_check(places)
+            self.app.push_screen(ReadingScreen("doctor", check.name, content=_check_details(check)))

@@ -1,16 +1,18 @@
-"""A page: a whole screen above the fleet with its breadcrumbs, its keys and its queries."""
+"""A page: a screen above the fleet with its breadcrumbs, its keys and its queries."""
 
 from __future__ import annotations
 
 import sqlite3
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.content import Content
+from textual.css.types import Display
 from textual.reactive import reactive
 from textual.screen import Screen
 from textual.widget import Widget
@@ -20,7 +22,7 @@ from ...core.transcript.sanitize import one_line
 from ..background_queries import WorkerThread, query_store
 from ..keymap import bind, bind_hidden
 from ..messages import FleetView
-from ..widgets.filter_bar import FilterBar
+from ..widgets.controls import FilterBar
 from ..widgets.header_footer import Crumbs, KeyLine
 from ..widgets.row_list import Rows
 from ..widgets.text_pane import Reader
@@ -32,14 +34,30 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 
-REFRESH_PAUSE_FACTOR: Final = 10
-"""Of the time at most a tenth is spent on asking again: the lookup's thread answers others too."""
 
-MIN_REFRESH_S: Final = 0.2  # between two questions that nobody asked by hand
+class ZoomableScreen(Screen[None]):
+    """A screen of panes; Textual's own maximizing would style all of it again, twice."""
+
+    ZOOMED_PANES: ClassVar[str] = ""  # selects the panes and the containers of panes
+
+    zoomed: Widget | None = None  # the pane that fills the screen
+
+    def zoom(self, pane: Widget | None) -> None:
+        """Zoom in on `pane`; None restores the style sheet's layout."""
+        self.zoomed = pane
+        for each in self.query(self.ZOOMED_PANES):
+            shown: Display = "block" if pane and each in pane.ancestors_with_self else "none"
+            each.styles.inline.display = shown if pane else None
+
+
+REFRESH_PAUSE_FACTOR: Final = 10
+"""Refreshing takes at most a tenth of the time: the thread answers other queries too."""
+
+MIN_REFRESH_S: Final = 0.2  # between two queries that the user did not ask for
 
 
 class RefreshingQuery(Generic[Answer]):
-    """Keeps one answer of a page as new as its views; one question is on its way at a time."""
+    """Keeps one answer of a page as new as its views; one query runs at a time."""
 
     def __init__(
         self,
@@ -47,63 +65,63 @@ class RefreshingQuery(Generic[Answer]):
         make_query: Callable[[], Callable[[sqlite3.Connection], Answer]],
         on_result: Callable[[Answer | Problem], None],
     ) -> None:
-        """Follow; `question` makes the question of the moment at which it is asked."""
+        """`make_query` is called each time the query starts."""
         self._page: Final = page
-        self._question: Final = make_query
-        self._take: Final = on_result
-        self._asked_at: float | None = None
+        self._make_query: Final = make_query
+        self._on_result: Final = on_result
+        self._started_at: float | None = None
         self._is_stale = False
-        self._waits = False
+        self._is_pausing = False
 
     def refresh_now(self) -> None:
-        """Ask at once, or as soon as the last answer is there: a person wants to see it."""
-        if self._asked_at is not None:
+        """Query at once, or as soon as the running query ends."""
+        if self._started_at is not None:
             self._is_stale = True
             return
         self._is_stale = False
-        self._asked_at = time.monotonic()
-        self._page.look_up(self._question(), self._on_result)
+        self._started_at = time.monotonic()
+        self._page.look_up(self._make_query(), self._handle_result)
 
     def refresh_soon(self) -> None:
-        """Ask again when it is time to: there may be something new."""
-        if self._asked_at is None and not self._waits:
+        """Query when the pause is over, because there may be something new."""
+        if self._started_at is None and not self._is_pausing:
             self.refresh_now()
         else:
             self._is_stale = True
 
-    def _on_result(self, answer: Answer | Problem) -> None:
-        took = time.monotonic() - (self._asked_at or time.monotonic())
-        self._asked_at = None
-        self._take(answer)
-        self._waits = True
-        self._page.set_timer(max(MIN_REFRESH_S, REFRESH_PAUSE_FACTOR * took), self._on_timer)
+    def _handle_result(self, answer: Answer | Problem) -> None:
+        took = time.monotonic() - (self._started_at or time.monotonic())
+        self._started_at = None
+        self._on_result(answer)
+        self._is_pausing = True
+        self._page.set_timer(max(MIN_REFRESH_S, REFRESH_PAUSE_FACTOR * took), self._end_pause)
 
-    def _on_timer(self) -> None:
-        self._waits = False
+    def _end_pause(self) -> None:
+        self._is_pausing = False
         if self._is_stale:
             self.refresh_now()
 
 
-HOME: Final = "sessions"  # the first crumb: where Esc leads to in the end
+HOME: Final = "sessions"  # the first crumb, to which Esc leads in the end
 
 
 class Page(Screen[None]):
-    """Esc goes back to what lies below; a subclass composes what stands between."""
+    """A subclass composes what is between breadcrumbs and keys."""
 
     app: Dashboard
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "leave", "Back", "back", "back", key_display="Esc"),
+        bind("escape", "leave", "Back", "back", "back", key_display="Esc")
     ]
 
     def __init__(self, *crumbs: str, session_id: str | None = None) -> None:
         super().__init__()
         self._crumbs: tuple[str, ...] = (HOME, *crumbs)
-        self.session_id: Final = session_id
-        """Whose page this is; None where it is no session's."""
+        self.session_id: Final = session_id  # none if the page is not about a session
 
     @property
     def crumbs(self) -> tuple[str, ...]:
+        """The path to this page, itself at the end."""
         return self._crumbs
 
     def compose(self) -> ComposeResult:
@@ -115,7 +133,6 @@ class Page(Screen[None]):
         return ()
 
     def on_screen_resume(self) -> None:
-        """Show what came while another screen lay above."""
         if self.app.view is not None:
             self.show_view(self.app.view)
 
@@ -133,6 +150,11 @@ class Page(Screen[None]):
         event.stop()
         self.app.go_back(self.crumbs[: event.place + 1], self.session_id)
 
+    def action_leave(self) -> None:
+        self.app.pop_screen()
+
+    # Queries in the background; a page that was left gets no answer.
+
     def ask(
         self,
         question: Callable[[sqlite3.Connection], Answer],
@@ -140,7 +162,7 @@ class Page(Screen[None]):
         *,
         replaces: str = "",
     ) -> None:
-        """Ask the store what it answers within a frame; a page that was left takes nothing."""
+        """Query the store for what it answers within a frame."""
         from ...core.model.problem import Problem
 
         def take_answer(found: Answer | Problem) -> None:
@@ -149,12 +171,11 @@ class Page(Screen[None]):
             else:
                 take(found)
 
-        places = self.app.places
-        self._submit(
-            self.app.quick_worker, lambda: query_store(places, question), take_answer, replaces
-        )
+        work = partial(query_store, self.app.places, question)
+        self._submit(self.app.quick_worker, work, take_answer, replaces)
 
     def show_problem(self, words: str) -> None:
+        """Show why a query of `ask` has no answer."""
         self.notify(words, markup=False)
 
     def look_up(
@@ -164,48 +185,41 @@ class Page(Screen[None]):
         *,
         replaces: str = "",
     ) -> None:
-        """Ask the store what takes longer; a page that was left takes nothing."""
-        places = self.app.places
-        self.work_out(lambda: query_store(places, question), take, replaces=replaces)
+        """Query the store for what takes longer."""
+        work = partial(query_store, self.app.places, question)
+        self._submit(self.app.lookup_worker, work, take, replaces)
 
     def work_out(
-        self,
-        work: Callable[[], Answer],
-        take: Callable[[Answer | Problem], None],
-        *,
-        replaces: str = "",
+        self, work: Callable[[], Answer], take: Callable[[Answer | Problem], None]
     ) -> None:
-        """Work without the store for longer than a frame; a page that was left takes nothing."""
-        self._submit(self.app.lookup_worker, work, take, replaces)
+        """Do work without the store that takes longer than a frame."""
+        self._submit(self.app.lookup_worker, work, take)
 
     def _submit(
         self,
         worker: WorkerThread,
         work: Callable[[], Answer],
         take: Callable[[Answer | Problem], None],
-        replaces: str,
+        replaces: str = "",
     ) -> None:
-        def take_here(found: Answer | Problem) -> None:
+        def take_if_attached(found: Answer | Problem) -> None:
             if self.is_attached:
                 take(found)
 
-        worker.submit(work, take_here, replaces=replaces)
-
-    def action_leave(self) -> None:
-        self.app.pop_screen()
+        worker.submit(work, take_if_attached, replaces=replaces)
 
 
-TEXT_MARGIN_CELLS: Final = 6  # cells beside the text: the page's padding and its scroll bar
-MAX_TEXT_CELLS: Final = 110  # cells of a line: as the style sheet's
+TEXT_MARGIN_CELLS: Final = 6  # beside the text: the page's padding and its scroll bar
+MAX_TEXT_CELLS: Final = 110  # of a line, as in the style sheet
 
 
 def text_width(screen_width: int) -> int:
-    """Return the cells that a line of text to read may take on a screen of some width."""
+    """Return the cells of a line of text to read on a screen of some width."""
     return min(screen_width - TEXT_MARGIN_CELLS, MAX_TEXT_CELLS)
 
 
 class ReadingScreen(Page):
-    """Shows a text; Esc goes back."""
+    """Shows a text."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("enter", "leave", "Back", "back", "done"),
@@ -223,7 +237,7 @@ class ReadingScreen(Page):
         self.query_one("#page").focus()
 
     def show(self, content: Content) -> None:
-        """Show another text in its place; a screen that is left already shows nothing."""
+        """Replace the text."""
         self._content = content
         if self.is_attached:
             self.query_one("#text", Static).update(content)
@@ -233,30 +247,40 @@ class ReadingScreen(Page):
 
 
 class FilteredPage(Page):
-    """`/` filters, Esc shows all again and then goes back; a subclass draws what matches."""
+    """`/` filters, Esc clears the filter and then goes back; a subclass draws what matches."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("slash", "filter", "Filter", "show what has these words", "filter", key_display="/"),
+        bind("slash", "filter", "Filter", "show what has these words", "filter", key_display="/")
     ]
 
     words: reactive[str] = reactive("")
 
+    @on(Rows.RoomChanged)
+    def _draw_for_room(self) -> None:
+        self.draw()
+
+    def watch_words(self) -> None:
+        self.draw()
+
     def draw(self) -> None:
-        pass
+        """Draw what matches, if the page is mounted."""
 
     @property
     def is_filtered(self) -> bool:
-        """Something keeps a part of the list from being shown."""
+        """Whether a part of the list is hidden."""
         return bool(self.words)
 
     def clear_filters(self) -> None:
         self.words = ""
 
+    def focus_list(self) -> None:
+        self.query_one(Rows).focus()
+
     def action_filter(self) -> None:
         self.query_one(FilterBar).open(self.words)
 
     def action_leave(self) -> None:
-        """Show all again, then go back."""
+        """Clear the filters, then go back."""
         if self.is_filtered:
             self.clear_filters()
             self._leave_bar()
@@ -267,9 +291,6 @@ class FilteredPage(Page):
     def _type(self, event: FilterBar.Typed) -> None:
         self.words = one_line(event.words)
 
-    def focus_list(self) -> None:
-        self.query_one(Rows).focus()
-
     @on(FilterBar.Done)
     def _leave_bar(self) -> None:
         self.focus_list()
@@ -279,10 +300,3 @@ class FilteredPage(Page):
     def _clear_bar(self) -> None:
         self.words = ""
         self._leave_bar()
-
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self.draw()
-
-    def watch_words(self) -> None:
-        self.draw()

@@ -18,7 +18,7 @@ from ...core.model.problem import Problem
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..widgets.header_footer import KeyLine
-from .dialogs import confirm, diff_content
+from .dialogs import diff_content
 
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
@@ -31,31 +31,25 @@ ALREADY_INSTALLED = "the plugin is installed already: `ctxtop hooks status` tell
 
 @dataclass(frozen=True, slots=True)
 class InstallOffer:
-    """What would be written, for a person to agree to."""
-
     plan: InstallPlan
     summary: str
     diff: tuple[str, ...]
 
 
 def offer_install(places: Places) -> InstallOffer | str:
-    """Plan it for the user's own settings, without answers by hooks; a sentence if not possible.
+    """Plan to install the plugin into the user's own settings, without answers by hooks.
 
-    Raises OSError.
+    Returns why if that is not possible. Raises OSError.
     """
-    from ...collectors.install.hook_settings import (
-        InstallOptions,
-        SettingsScope,
-        settings_location,
-    )
+    from ...collectors.install.hook_settings import InstallOptions, SettingsScope, settings_location
     from ...collectors.install.install_plan import install_diff, plan_install
     from ...collectors.install.settings_file import NotSafeError
     from ..cli.output.hooks_output import install_plan_text
 
-    place = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
-    wanted = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
+    location = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
+    options = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)
     try:
-        plan = plan_install(place, places.config_dir, wanted)
+        plan = plan_install(location, places.config_dir, options)
     except NotSafeError as error:
         return str(error)
     if plan.changes_nothing:
@@ -65,9 +59,9 @@ def offer_install(places: Places) -> InstallOffer | str:
 
 
 def install_plugin(offer: InstallOffer, places: Places) -> str:
-    """Write it, and say where the settings of before are kept; raises OSError.
+    """Install the plugin; returns where the previous settings are kept. Raises OSError.
 
-    Where it is not safe any more, that is said instead.
+    If that is no longer safe, returns why.
     """
     from ...collectors.install.install_plan import apply_install
     from ...collectors.install.settings_file import NotSafeError
@@ -79,21 +73,14 @@ def install_plugin(offer: InstallOffer, places: Places) -> str:
     return f"backup {backup}" if backup else "there were no settings before"
 
 
-@dataclass(frozen=True, slots=True)
-class WelcomeChoice:
-    title: str
-    what: str
-
-
 WELCOME_CHOICES: Final = {
-    "go_on": WelcomeChoice("Go on to my sessions", "Enter or Esc; this page is shown once"),
-    "demo": WelcomeChoice(
-        "Look at the demo", "made-up sessions that work by themselves; q comes back"
+    "go_on": ("Go on to my sessions", "Enter or Esc; this page is shown once"),
+    "demo": ("Look at the demo", "made-up sessions that work by themselves; q comes back"),
+    "install": (
+        "Install the plugin",
+        "shows what it would write, then asks; `ctxtop hooks` takes it out",
     ),
-    "install": WelcomeChoice(
-        "Install the plugin", "shows what it would write, then asks; `ctxtop hooks` takes it out"
-    ),
-}
+}  # titles and explanations by action
 
 INSTALL_QUESTION: Final = "Install the plugin?"
 INSTALLED_TEXT: Final = "Sessions that start from now on tell ctxtop what they do."
@@ -119,15 +106,15 @@ def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]
 
 
 class WelcomeScreen(Screen[None]):
-    """Lies above the fleet once; Esc goes on, and nothing is done that was not chosen."""
+    """Shown once; Esc goes on to the fleet."""
 
     app: Dashboard
     CSS_PATH = "welcome.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("escape", "go_on", "Go on", "to the sessions", "go_on", key_display="Esc"),
-        bind("d", "demo", "Demo", WELCOME_CHOICES["demo"].what, "demo"),
-        bind("i", "install", "Install", WELCOME_CHOICES["install"].what, "install"),
+        bind("d", "demo", "Demo", WELCOME_CHOICES["demo"][1], "demo"),
+        bind("i", "install", "Install", WELCOME_CHOICES["install"][1], "install"),
         bind_hidden("up,k", "app.focus_previous", "Up", "up", "up"),
         bind_hidden("down,j", "app.focus_next", "Down", "down", "down"),
     ]
@@ -140,9 +127,9 @@ class WelcomeScreen(Screen[None]):
                 for label, words in access_summary(places.config_dir, places.store):
                     yield Horizontal(Static(label), Static(words, markup=False, classes="words"))
             with Vertical(id="choices"):
-                for name, choice in WELCOME_CHOICES.items():
-                    yield Button(choice.title, id=name, compact=True)
-                    yield Static(Content(choice.what), classes="what")
+                for action, (title, what) in WELCOME_CHOICES.items():
+                    yield Button(title, id=action, compact=True)
+                    yield Static(Content(what), classes="what")
         yield KeyLine()
 
     def on_mount(self) -> None:
@@ -155,7 +142,7 @@ class WelcomeScreen(Screen[None]):
         await self.run_action(str(event.button.id))
 
     def action_go_on(self) -> None:
-        """Show the sessions, and never this again by itself."""
+        """Show the sessions; this page does not open by itself again."""
         self.app.update_ui_state(welcomed=True)
         self.app.feed.may_act.set()
         self.app.pop_screen()
@@ -167,7 +154,6 @@ class WelcomeScreen(Screen[None]):
         self.app.exit()
 
     def action_install(self) -> None:
-        """Work out what an installation would write, then ask."""
         places = self.app.places
         self.app.file_worker.submit(lambda: offer_install(places), self._ask)
 
@@ -175,18 +161,18 @@ class WelcomeScreen(Screen[None]):
         if not isinstance(found, InstallOffer):
             self._notify(str(found))
             return
-        what = diff_content(Content(found.summary), found.diff)
-        confirm(self.app, INSTALL_QUESTION, what, "Install it", lambda: self._install(found))
+        places, what = self.app.places, diff_content(Content(found.summary), found.diff)
 
-    def _install(self, offer: InstallOffer) -> None:
-        places = self.app.places
-        self.app.file_worker.submit(lambda: install_plugin(offer, places), self._notify_installed)
+        def install() -> None:
+            self.app.file_worker.submit(lambda: install_plugin(found, places), self._report)
 
-    def _notify_installed(self, found: str | Problem) -> None:
+        self.app.confirm(INSTALL_QUESTION, what, "Install it", install)
+
+    def _report(self, found: str | Problem) -> None:
         if isinstance(found, Problem):
             self._notify(str(found))
-            return
-        self._notify(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)
+        else:
+            self._notify(f"{INSTALLED_TEXT} {found}", INSTALLED_TITLE)
 
     def _notify(self, words: str, title: str = "") -> None:
         self.app.notify(one_line(words), title=title, markup=False)

@@ -1,26 +1,122 @@
-"""Choosing with keys or the mouse: among a few words in one line, or a number by sliding."""
+"""Controls in one line: filter input, filter chips, a choice among words, a slider."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
-from textual import events
+from textual import events, on
+from textual.app import ComposeResult
 from textual.binding import BindingType
+from textual.containers import Horizontal
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
+from textual.suggester import Suggester
 from textual.widget import Widget
+from textual.widgets import Input, Static
 
+from ...core.transcript.sanitize import one_line
 from ..keymap import bind, bind_hidden
 from ..messages import WidgetMessage
 from ..text.formats import fit_left, shorten_middle
 
+FILTER_SIGN: Final = "/"
+
+Suggest = Callable[[str], str | None]  # completes a filter
+
+
+class _FilterSuggester(Suggester):
+    def __init__(self) -> None:
+        # No cache, because the sessions change.
+        super().__init__(use_cache=False, case_sensitive=True)
+        self.suggest: Suggest = lambda _: None
+
+    async def get_suggestion(self, value: str) -> str | None:
+        return self.suggest(value)
+
+
+class FilterInput(Input):
+    """Tab accepts the suggestion."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        event.prevent_default()
+        self.insert_text_at_cursor(one_line(event.text))
+
+    async def _on_key(self, event: events.Key) -> None:
+        if event.key not in {"escape", "down", "enter", "tab"}:
+            await super()._on_key(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "tab":
+            self.action_cursor_right()
+        else:
+            self.post_message(FilterBar.Cleared() if event.key == "escape" else FilterBar.Done())
+
+
+class FilterBar(Horizontal):
+    """Shown while a filter is typed or set; Esc clears it."""
+
+    @dataclass
+    class Typed(Message):
+        words: str
+
+    class Done(Message):
+        """The user has finished typing; the filter stays."""
+
+    class Cleared(Message):
+        pass
+
+    def __init__(self, placeholder: str = "") -> None:
+        super().__init__(id="filter")
+        self.display = False
+        self._placeholder: Final = placeholder
+        self._suggester: Final = _FilterSuggester()
+        self._error = ""
+
+    def compose(self) -> ComposeResult:
+        yield Static(FILTER_SIGN, classes="sign", markup=False)
+        yield FilterInput(select_on_focus=False, compact=True, suggester=self._suggester)
+        yield Static(classes="wrong", markup=False)
+
+    @property
+    def value(self) -> str:
+        return self.query_one(FilterInput).value
+
+    def open(
+        self, words: str, placeholder: str | None = None, suggest: Suggest = lambda _: None
+    ) -> None:
+        """Show the bar with `words` as its text and focus it."""
+        self._suggester.suggest = suggest
+        self.set_words(words)
+        field = self.query_one(FilterInput)
+        field.placeholder = self._placeholder if placeholder is None else placeholder
+        self.display = True
+        field.focus()
+
+    def set_words(self, words: str) -> None:
+        """Set the text without posting Typed."""
+        field = self.query_one(FilterInput)
+        with self.prevent(Input.Changed):
+            field.value = words
+
+    def show_error(self, error: str) -> None:
+        if error != self._error:
+            self._error = error
+            self.query_one(".wrong", Static).update(Content(error))
+
+    @on(Input.Changed)
+    def _post_typed(self, event: Input.Changed) -> None:
+        event.stop()
+        self.post_message(self.Typed(event.value))
+
 
 class Choice(Widget, can_focus=True):
-    """Shows its name and the words in one line; the chosen one stands in brackets."""
+    """Shows its name and the words in one line; the chosen one is in brackets."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left,h", "step(-1)", "Before", "the one before", "choice_previous"),
@@ -39,14 +135,12 @@ class Choice(Widget, can_focus=True):
         self.set_reactive(Choice.value, self._values[0])
 
     def render(self) -> Content:
-        focused = "bold $accent" if self.has_focus else "bold $level-calm"
-        parts = [Content.styled(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")]
+        chosen = "bold $accent" if self.has_focus else "bold $level-calm"
+        parts = [(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")]
         for value in self._values:
-            if value == self.value:
-                parts.append(Content.styled(f"[{value}]", focused))
-            else:
-                parts.append(Content.styled(f" {value} ", "$foreground"))
-        return Content("").join(parts)
+            is_chosen = value == self.value
+            parts.append((f"[{value}]", chosen) if is_chosen else (f" {value} ", "$foreground"))
+        return Content.assemble(*parts)
 
     def action_step(self, steps: int) -> None:
         place = self._values.index(self.value) + steps
@@ -59,43 +153,37 @@ class Choice(Widget, can_focus=True):
             self.post_message(self.Changed(self, value))
 
     def on_click(self, event: events.Click) -> None:
-        for start, end, value in self._places():
-            if start <= event.x < end:
-                self.choose(value)
-
-    def _places(self) -> Iterator[tuple[int, int, str]]:
         start = cell_len(self.name or "") + 1
         for value in self._values:
             end = start + cell_len(value) + 2
-            yield start, end, value
+            if start <= event.x < end:
+                self.choose(value)
             start = end
 
 
 VALUE_CELLS: Final = 18  # of a value; a project's name may be longer
-SHORT_VALUE_CELLS: Final = 10  # of a value, where all of them do not fit
+SHORT_VALUE_CELLS: Final = 10  # of a value, if not all of them fit
 
 
 @dataclass(frozen=True, slots=True)
 class FilterChip:
-    """A filter: what it is called, and the words for its values; the first filters nothing."""
+    """A filter with its values; the first one filters nothing."""
 
     name: str
     values: tuple[str, ...]
     chosen: int = 0
 
     def text(self, cells: int = VALUE_CELLS) -> str:
-        """Write it with so many cells for its value; with none what filters nothing is a name."""
+        """Write the name and the value in so many cells; 0 is for the shortest text."""
         if not cells and not self.chosen:
             return self.name
-        return (
-            f"{self.name}: {shorten_middle(self.values[self.chosen], cells or SHORT_VALUE_CELLS)}"
-        )
+        value = shorten_middle(self.values[self.chosen], cells or SHORT_VALUE_CELLS)
+        return f"{self.name}: {value}"
 
 
 class Chips(Widget, can_focus=True):
-    """The line; ← → go from filter to filter, ↑ ↓ change the value."""
+    """Filter chips; ← → go from chip to chip, ↑ ↓ change the value."""
 
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"chips--chip", "chips--set", "chips--cursor"}
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left", "move(-1)", "Left", "the filter to the left", "left"),
         bind_hidden("right", "move(1)", "Right", "the filter to the right", "right"),
@@ -107,15 +195,15 @@ class Chips(Widget, can_focus=True):
 
     @dataclass
     class Changed(Message):
-        chips: tuple[FilterChip, ...] = field(default_factory=tuple)
+        chips: tuple[FilterChip, ...]
 
     class Done(Message):
-        """A person goes back to the list."""
+        """The user goes back to the list."""
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
         self._chips: list[FilterChip] = []
-        self._at = 0
+        self._cursor = 0
 
     def show(self, chips: Sequence[FilterChip]) -> None:
         if list(chips) != self._chips:
@@ -124,49 +212,46 @@ class Chips(Widget, can_focus=True):
 
     def render(self) -> Content:
         parts: list[tuple[str, str]] = []
-        for number, (chip, text) in enumerate(zip(self._chips, self._texts(), strict=True)):
+        for place, (chip, text) in enumerate(zip(self._chips, self._texts(), strict=True)):
             style = "bold $accent" if chip.chosen else "$quiet"
-            if number == self._at and self.has_focus:
+            if place == self._cursor and self.has_focus:
                 style = "$block-cursor-foreground on $block-cursor-background"
             parts += [(f" {text} ", style), (" ", "")]
         return Content.assemble(*parts)
 
     def _texts(self) -> list[str]:
         texts = [chip.text() for chip in self._chips]
-        if sum(Content(text).cell_length + 3 for text in texts) > self.size.width:
+        if sum(cell_len(text) + 3 for text in texts) > self.size.width:
             texts = [chip.text(0) for chip in self._chips]
         return texts
 
     def action_move(self, by: int) -> None:
         if self._chips:
-            self._at = (self._at + by) % len(self._chips)
+            self._cursor = (self._cursor + by) % len(self._chips)
             self.refresh()
 
     def action_turn(self, by: int) -> None:
-        self._turn(self._at, by)
+        self._turn(self._cursor, by)
 
     def action_clear(self) -> None:
-        """Filter nothing any more."""
-        chip = self._chips[self._at]
-        self._turn(self._at, -chip.chosen)
+        self._turn(self._cursor, -self._chips[self._cursor].chosen)
 
     def action_done(self) -> None:
         self.post_message(self.Done())
 
-    def _turn(self, number: int, by: int) -> None:
-        chip = self._chips[number]
-        chosen = (chip.chosen + by) % len(chip.values)
-        self._chips[number] = FilterChip(chip.name, chip.values, chosen)
+    def _turn(self, place: int, by: int) -> None:
+        chip = self._chips[place]
+        self._chips[place] = replace(chip, chosen=(chip.chosen + by) % len(chip.values))
         self.refresh()
         self.post_message(self.Changed(tuple(self._chips)))
 
     def on_click(self, event: events.Click) -> None:
         start = 0
-        for number, text in enumerate(self._texts()):
-            end = start + Content(text).cell_length + 3
+        for place, text in enumerate(self._texts()):
+            end = start + cell_len(text) + 3
             if start <= event.x < end:
-                self._at = number
-                self._turn(number, 1)
+                self._cursor = place
+                self._turn(place, 1)
                 return
             start = end
 
@@ -174,13 +259,11 @@ class Chips(Widget, can_focus=True):
 DOT, HOLE = "●", "○"
 KNOB, LEFT, RIGHT = "●", "━", "─"
 
-MAX_DOTS: Final = 9  # values up to which each has a dot of its own
+MAX_DOTS: Final = 9  # values up to which each is drawn as a dot
 
 
 @dataclass(frozen=True, slots=True)
 class SliderScale:
-    """The values that a slider can have."""
-
     lowest: int
     highest: int
     step: int = 1
@@ -218,7 +301,7 @@ class SliderScale:
 
 
 def draw_track(scale: SliderScale, value: int, cells: int, style: str) -> Content:
-    """Draw the track; what is reached is told by its sign too, not by its colour alone."""
+    """Draw the track; signs tell the two parts apart as well as colours."""
     place = scale.place(value, cells)
     if scale.is_dotted:
         reached, rest = DOT * (place + 1), HOLE * (cells - place - 1)
@@ -229,12 +312,10 @@ def draw_track(scale: SliderScale, value: int, cells: int, style: str) -> Conten
 
 LARGE_STEP: Final = 5  # steps at once
 MIN_TRACK_CELLS: Final = 4
-MAX_TRACK_CELLS: Final = 24  # cells of a track; a longer one is not set more exactly
+MAX_TRACK_CELLS: Final = 24  # a longer track is not set more exactly
 
 
 class Slider(Widget, can_focus=True):
-    """Shows its name, its track and its value in words, in one line."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left,h", "slide(-1)", "Less", "less", "lower"),
         bind_hidden("right,l", "slide(1)", "More", "more", "higher"),
@@ -261,10 +342,9 @@ class Slider(Widget, can_focus=True):
         id: str,  # noqa: A002 -- Textual's
         name: str,
     ) -> None:
-        """Slide over a scale; `words` say a value."""
         super().__init__(id=id, name=name)
         self.scale = scale
-        self._words: Final = format_value
+        self._format_value: Final = format_value
         self.set_reactive(Slider.value, scale.nearest(value))
 
     def rescale(self, scale: SliderScale) -> None:
@@ -276,20 +356,21 @@ class Slider(Widget, can_focus=True):
     def render(self) -> Content:
         style = "bold $accent" if self.has_focus else "$level-calm"
         label = Content.styled(f"{self.name} ", "bold $accent" if self.has_focus else "$quiet")
-        cells = self._cells
-        words = fit_left(self._words(self.value), max(0, self.size.width - self._start - cells - 1))
-        drawn = draw_track(self.scale, self.value, cells, style)
-        return label + drawn + Content.styled(f" {words}", "$foreground")
+        cells = self._track_cells
+        room = max(0, self.size.width - self._track_start - cells - 1)
+        value = fit_left(self._format_value(self.value), room)
+        track = draw_track(self.scale, self.value, cells, style)
+        return label + track + Content.styled(f" {value}", "$foreground")
 
     @property
-    def _start(self) -> int:
+    def _track_start(self) -> int:
         return cell_len(self.name or "") + 1
 
     @property
-    def _cells(self) -> int:
+    def _track_cells(self) -> int:
         values = range(self.scale.lowest, self.scale.highest + 1, self.scale.step)
-        longest = max(cell_len(self._words(each)) for each in values)
-        room = self.size.width - self._start - longest - 1
+        longest = max(cell_len(self._format_value(each)) for each in values)
+        room = self.size.width - self._track_start - longest - 1
         return self.scale.track_cells(min(max(room, MIN_TRACK_CELLS), MAX_TRACK_CELLS))
 
     def action_slide(self, steps: int) -> None:
@@ -297,10 +378,13 @@ class Slider(Widget, can_focus=True):
 
     def choose(self, value: int) -> None:
         """Select the nearest value on the scale; post Changed if it is a new one."""
-        chosen = self.scale.nearest(value)
-        if chosen != self.value:
-            self.value = chosen
-            self.post_message(self.Changed(self, chosen))
+        nearest = self.scale.nearest(value)
+        if nearest != self.value:
+            self.value = nearest
+            self.post_message(self.Changed(self, nearest))
+
+    def _choose_at(self, x: int) -> None:
+        self.choose(self.scale.value_at(x - self._track_start, self._track_cells))
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
         self.capture_mouse()
@@ -320,6 +404,3 @@ class Slider(Widget, can_focus=True):
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         event.stop()
         self.action_slide(-1)
-
-    def _choose_at(self, x: int) -> None:
-        self.choose(self.scale.value_at(x - self._start, self._cells))

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
-from textual.app import RenderResult
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
@@ -26,55 +25,51 @@ if TYPE_CHECKING:
 
 
 SEPARATOR: Final = " › "
-
-MIN_CRUMB_CELLS: Final = 6  # cells of a crumb: less names nothing
-_CRUMB_META: Final = "crumb"
+MIN_CRUMB_CELLS: Final = 6  # a shorter crumb names nothing
+_PLACE: Final = "place"  # style metadata: the place of a crumb or tab, from 0
 
 
 class Crumbs(Widget):
-    """One line; a click at a crumb asks for its page."""
-
     path: reactive[tuple[str, ...]] = reactive(())
 
     @dataclass
     class Chosen(Message):
-        place: int  # of the crumb, from 0
+        """A crumb before the last was clicked."""
+
+        place: int
 
     def __init__(self, path: tuple[str, ...]) -> None:
         super().__init__(classes="crumbs")
         self.set_reactive(Crumbs.path, path)
 
-    def render(self) -> RenderResult:
-        """Write them in the room that there is; the last one, where one is, stands out."""
+    def render(self) -> Content:
         crumbs = shorten_crumbs(self.path, self.size.width - 2)
         last = len(crumbs) - 1
         parts = [
-            Content.styled(
-                crumb,
-                Style.parse("bold $foreground" if place == last else "$quiet")
-                + Style.from_meta({_CRUMB_META: place}),
+            Content.styled(crumb, "bold $foreground" if place == last else "$quiet").stylize(
+                Style.from_meta({_PLACE: place})
             )
             for place, crumb in enumerate(crumbs)
         ]
         return Content(" ") + Content.styled(SEPARATOR, "$quiet").join(parts)
 
     def on_click(self, event: events.Click) -> None:
-        place = event.style.meta.get(_CRUMB_META)
+        place = event.style.meta.get(_PLACE)
         if isinstance(place, int) and place < len(self.path) - 1:
             self.post_message(self.Chosen(place))
 
 
 def shorten_crumbs(path: Sequence[str], cells: int) -> list[str]:
-    """Cut the longest crumbs until all fit; what none can spare is cut at the end."""
+    """Shorten the longest crumbs until all fit, or none can be shortened further."""
     crumbs = [one_line(crumb) for crumb in path]
     room = cells - cell_len(SEPARATOR) * (len(crumbs) - 1)
     widths = [cell_len(crumb) for crumb in crumbs]
     while sum(widths) > room and max(widths) > MIN_CRUMB_CELLS:
         widest = max(widths)
-        rest = max([width for width in widths if width < widest], default=MIN_CRUMB_CELLS)
+        second = max([width for width in widths if width < widest], default=MIN_CRUMB_CELLS)
         count = widths.count(widest)
         # All of the widest at once, down to the next: a title may have a million characters.
-        least = max(rest, MIN_CRUMB_CELLS, widest - -(-(sum(widths) - room) // count))
+        least = max(second, MIN_CRUMB_CELLS, widest - -(-(sum(widths) - room) // count))
         widths = [least if width == widest else width for width in widths]
     return [shorten_middle(crumb, width) for crumb, width in zip(crumbs, widths, strict=True)]
 
@@ -86,8 +81,6 @@ _HOVERED_CLASS: Final = "key-line--hovered"
 
 @dataclass(frozen=True, slots=True)
 class FooterKey:
-    """One key of the line, and where it stands."""
-
     key: str
     display: str
     description: str
@@ -97,19 +90,14 @@ class FooterKey:
     start: int  # cells before it
 
     @property
-    def key_text(self) -> str:
-        """The key itself, with the blanks around it."""
-        return f" {self.display} "
-
-    @property
     def width(self) -> int:
-        return Content(f"{self.key_text}{self.description} ").cell_length
+        return Content(f" {self.display} {self.description} ").cell_length
 
 
 class KeyLine(Widget):
     """The keys that can be pressed now, as one text: a click presses one.
 
-    Textual's footer has a widget for each. All are mounted, styled and laid out anew, and the
+    Textual's footer has a widget for each. All are mounted, styled and laid out again, and the
     whole screen drawn, whenever the focus moves: half of what Tab took.
     """
 
@@ -123,53 +111,48 @@ class KeyLine(Widget):
         self.screen.bindings_updated_signal.subscribe(self, self.take_keys)
 
     def take_keys(self, screen: Screen[object]) -> None:
-        """Show the keys that a screen has, but not those of a terminal that was left."""
+        """Show a screen's keys, except while the terminal has lost the focus."""
         if not screen.app.app_focus or screen is not self.screen:
             return
-        found: dict[str, FooterKey] = {}
+        keys: dict[str, FooterKey] = {}
         start = 0
         for _, binding, enabled, tooltip in screen.active_bindings.values():
-            if not binding.show or binding.action in found:
-                continue
-            shown = FooterKey(
-                binding.key,
-                self.app.get_key_display(binding),
-                binding.description,
-                binding.action,
-                tooltip,
-                enabled,
-                start,
-            )
-            found[binding.action] = shown
-            start += shown.width
-        self.keys = tuple(found.values())
+            if binding.show and binding.action not in keys:
+                display = self.app.get_key_display(binding)
+                key = FooterKey(
+                    binding.key,
+                    display,
+                    binding.description,
+                    binding.action,
+                    tooltip,
+                    enabled,
+                    start,
+                )
+                keys[key.action] = key
+                start += key.width
+        self.keys = tuple(keys.values())
 
     def render(self) -> Content:
-        return Content("").join(map(self._drawn, self.keys))
+        return Content("").join(map(self._draw_key, self.keys))
 
-    def _drawn(self, shown: FooterKey) -> Content:
+    def _draw_key(self, key: FooterKey) -> Content:
         drawn = Content.assemble(
-            (shown.key_text, self.get_visual_style(_KEY_CLASS)),
-            (f"{shown.description} ", self.get_visual_style(_DESCRIPTION_CLASS)),
+            (f" {key.display} ", self.get_visual_style(_KEY_CLASS)),
+            (f"{key.description} ", self.get_visual_style(_DESCRIPTION_CLASS)),
         )
-        if shown == self.hovered:
-            drawn = drawn.stylize(
-                Style(background=self.get_visual_style(_HOVERED_CLASS).background)
-            )
-        return drawn if shown.is_enabled else drawn.stylize(Style(dim=True))
+        if key == self.hovered:
+            background = self.get_visual_style(_HOVERED_CLASS).background
+            drawn = drawn.stylize(Style(background=background))
+        return drawn if key.is_enabled else drawn.stylize(Style(dim=True))
 
     def key_at(self, x: int) -> FooterKey | None:
-        """Return the key at a cell, None if there is none."""
-        found = (each for each in self.keys if each.start <= x < each.start + each.width)
-        return next(found, None)
+        return next((each for each in self.keys if each.start <= x < each.start + each.width), None)
 
     def on_mouse_down(self, event: events.MouseDown) -> None:
-        shown = self.key_at(event.x)
-        if shown is None:
-            return
-        if shown.is_enabled:
-            self.app.simulate_key(shown.key)
-        else:
+        key = self.key_at(event.x)
+        if key is not None and key.is_enabled:
+            self.app.simulate_key(key.key)
+        elif key is not None:
             self.app.bell()
 
     def on_mouse_move(self, event: events.MouseMove) -> None:
@@ -183,7 +166,7 @@ class KeyLine(Widget):
 
 
 class FeedState(Enum):
-    """Whether the screen follows what is written; the words, never the colour alone, tell."""
+    """Whether the screen follows what is written; shown as a word, not by colour alone."""
 
     LIVE = "live"
     PAUSED = "paused"
@@ -199,8 +182,6 @@ _FEED_STATE_STYLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FleetStatus:
-    """What the line says."""
-
     source: str = "ctxtop"
     state: FeedState = FeedState.LIVE
     sessions: int | None = None
@@ -208,61 +189,56 @@ class FleetStatus:
     working: int = 0
     waiting: int = 0
     lag_s: float | None = None
-    scan: str = ""  # how far a scan has come; empty when none runs
-    notes: str = ""  # filter, marks
+    scan: str = ""  # the progress of a scan; empty if none runs
+    notes: str = ""  # filter and marks
     warnings: int = 0
 
 
 class StatusLine(Widget):
+    """The line at the top: counts at the left, what needs attention at the right."""
+
     status: reactive[FleetStatus] = reactive(FleetStatus())
 
-    def render(self) -> RenderResult:
-        """Write what matters most first; who waits and what is full go to the right."""
+    def render(self) -> Content:
         width = self.size.width
         right = _right_text(self.status)
         left = left_text(self.status, width - right.cell_length - 2)
         room = width - left.cell_length - right.cell_length - 1
-        if room < 1:
-            return left.truncate(width)
-        return left + Content(" " * room) + right + " "
+        return left + Content(" " * room) + right + " " if room >= 1 else left.truncate(width)
 
 
-def left_text(standing: FleetStatus, room: int) -> Content:
-    """Write how things stand in so many cells; what matters least is left out first."""
-    parts: list[tuple[str, str]] = [
-        (f" {standing.source} ", "bold $accent"),
-        (standing.state.value, _FEED_STATE_STYLES[standing.state]),
+def left_text(status: FleetStatus, room: int) -> Content:
+    """Write the state and the counts that fit `room` cells, the most important ones first."""
+    parts = [
+        (f" {status.source} ", "bold $accent"),
+        (status.state.value, _FEED_STATE_STYLES[status.state]),
     ]
-    told = sum(len(words) for words, _ in parts)
-    for words, style in _status_counts(standing):
-        if words and told + len(words) + 3 <= room:
-            parts.append((f" · {words}", style))
-            told += len(words) + 3
+    used = sum(len(text) for text, _ in parts)
+    for text, style in _status_counts(status):
+        if text and used + len(text) + 3 <= room:
+            parts.append((f" · {text}", style))
+            used += len(text) + 3
     return Content.assemble(*parts)
 
 
-def _status_counts(standing: FleetStatus) -> list[tuple[str, str]]:
-    sessions = standing.sessions
-    lag = standing.lag_s
-    return [
-        (standing.scan, "$level-notice"),
-        ("" if sessions is None else _count(sessions, "session"), "$foreground"),
-        (standing.notes, "$level-notice"),
-        (f"{standing.live} live" if standing.live else "", "$foreground"),
-        (f"{standing.working} working" if standing.working else "", "$foreground"),
-        ("" if lag is None or standing.scan else f"lag {max(0.0, lag):.1f} s", "$quiet"),
-    ]
+def _status_counts(status: FleetStatus) -> Iterator[tuple[str, str]]:
+    yield status.scan, "$level-notice"
+    yield "" if status.sessions is None else _count(status.sessions, "session"), "$foreground"
+    yield status.notes, "$level-notice"
+    yield f"{status.live} live" if status.live else "", "$foreground"
+    yield f"{status.working} working" if status.working else "", "$foreground"
+    if status.lag_s is not None and not status.scan:
+        yield f"lag {max(0.0, status.lag_s):.1f} s", "$quiet"
 
 
-def _right_text(standing: FleetStatus) -> Content:
-    waiting, warnings = standing.waiting, standing.warnings
+def _right_text(status: FleetStatus) -> Content:
     parts: list[tuple[str, str]] = []
-    if waiting:
-        verb = "waits" if waiting == 1 else "wait"
-        parts.append((f"▲ {waiting} {verb} for you", "bold $level-warning"))
-    if warnings:
+    if status.waiting:
+        verb = "waits" if status.waiting == 1 else "wait"
+        parts.append((f"▲ {status.waiting} {verb} for you", "bold $level-warning"))
+    if status.warnings:
         gap = "   " if parts else ""
-        parts.append((f"{gap}{_count(warnings, 'warning')}", "bold $level-high"))
+        parts.append((f"{gap}{_count(status.warnings, 'warning')}", "bold $level-high"))
     return Content.assemble(*parts)
 
 
@@ -271,37 +247,35 @@ def _count(number: int, what: str) -> str:
 
 
 class ProblemLine(Static):
-    """Shows the newest trouble in lines of its own: a path alone can be longer than one."""
+    """Shows the newest problem until it is resolved."""
 
     def __init__(self) -> None:
         super().__init__(id="trouble", markup=False)
-        self._troubles: dict[str, Problem] = {}
+        self._problems: dict[str, Problem] = {}
         self.display = False
 
-    def show_problem(self, trouble: Problem) -> None:
-        self._troubles.pop(trouble.where, None)
-        self._troubles[trouble.where] = trouble
+    def show_problem(self, problem: Problem) -> None:
+        self._problems.pop(problem.where, None)
+        self._problems[problem.where] = problem
         self._draw()
 
     def resolve(self, place: str) -> None:
-        if self._troubles.pop(place, None):
+        if self._problems.pop(place, None):
             self._draw()
 
     def _draw(self) -> None:
-        newest = next(reversed(self._troubles.values()), None)
+        newest = next(reversed(self._problems.values()), None)
         self.display = newest is not None
-        others = len(self._troubles) - 1
+        others = len(self._problems) - 1
         more = f" (and {others} more)" if others > 0 else ""
         self.update(Content(one_line(f"✗ {newest}{more}")))
 
 
 TAB_GAP: Final = "  "
 
-_TAB_META: Final = "tab"
-
 
 class TabBar(Widget):
-    """Names the tabs; the one that is shown stands out, not by colour alone."""
+    """The names of tabs; the open one is underlined."""
 
     DEFAULT_CSS = """
     TabBar { height: 1; padding: 0 1; text-wrap: nowrap; }
@@ -312,28 +286,28 @@ class TabBar(Widget):
         place: int
 
     def __init__(self, keys: Sequence[str] = (), *, id: str) -> None:  # noqa: A002 -- Textual's
-        """`keys` are written before the names, where these do not name them."""
+        """`keys` are written before the names."""
         super().__init__(id=id)
         self._keys: Final = tuple(f"{key} " for key in keys)
         self._shown: tuple[int, tuple[tuple[str, ...], ...], str] = (0, (), "")
 
     def show(self, active: int, *names: Sequence[str], note: str = "") -> None:
-        """Show the first of these names for which there is room, and a note at the right."""
+        """Show the first of these names that fit, and a note at the right."""
         shown = (active, tuple(map(tuple, names)), note)
         if shown != self._shown:
             self._shown = shown
             self.refresh()
 
     def render(self) -> Content:
-        _, names, note = self._shown
+        _, choices, note = self._shown
         tabs, width = Content(""), self.size.width
-        for each in names:
-            tabs = self._draw_tabs(each)
+        for names in choices:
+            tabs = self._draw_tabs(names)
             if tabs.cell_length <= width:
                 break
         room = max(0, width - tabs.cell_length - len(TAB_GAP))
-        said = Content.styled(note, "$quiet").truncate(room)
-        return tabs + " " * (width - tabs.cell_length - said.cell_length) + said
+        right = Content.styled(note, "$quiet").truncate(room)
+        return tabs + " " * (width - tabs.cell_length - right.cell_length) + right
 
     def _draw_tabs(self, names: Sequence[str]) -> Content:
         active = self._shown[0]
@@ -342,11 +316,11 @@ class TabBar(Widget):
             Content.assemble(
                 (key, "$accent" if place == active else "$quiet"),
                 (name, "bold underline $foreground" if place == active else "$quiet"),
-            ).stylize(Style.from_meta({_TAB_META: place}))
+            ).stylize(Style.from_meta({_PLACE: place}))
             for place, (key, name) in enumerate(zip(keys, names, strict=True))
         )
 
     def on_click(self, event: events.Click) -> None:
-        place = event.style.meta.get(_TAB_META)
+        place = event.style.meta.get(_PLACE)
         if isinstance(place, int):
             self.post_message(self.Chosen(place))

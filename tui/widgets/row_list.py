@@ -1,9 +1,9 @@
-"""The one list: rows of text under a header; only lines in sight are drawn; rows can fold."""
+"""The one list: rows of text below a header, of which only visible lines are drawn."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import ClassVar, Final
@@ -31,7 +31,7 @@ _CURRENT_ROW_CLASS: Final = "rows--marked"
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row's key, which it keeps when its place or words change, and its words."""
+    """A row; its key stays the same when its place or content changes."""
 
     key: str
     content: Content
@@ -40,21 +40,19 @@ class Row:
     def height(self) -> int:
         return self.content.plain.count("\n") + 1
 
-    def looks_like(self, other: Row | LazyRow) -> bool:
+    def looks_like(self, other: AnyRow) -> bool:
         return isinstance(other, Row) and self.content.is_same(other.content)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What a list shows."""
-
     rows: tuple[Row, ...]
     head: Content
-    empty: str  # what to say, and to do, where there is nothing
+    empty: str  # shown instead of rows: why there are none, and what to do
 
 
 class LazyRow:
-    """A row that is written when it is first seen; two of one look say the same."""
+    """A row that is written when it is first drawn; `look` is all that its content depends on."""
 
     __slots__ = ("_content", "_write", "appearance", "height", "key")
 
@@ -63,8 +61,7 @@ class LazyRow:
     ) -> None:
         self.key: Final = key
         self.appearance: Final = look
-        self.height: Final = height
-        """Lines that it takes."""
+        self.height: Final = height  # in lines
         self._write: Final = write
         self._content: Content | None = None
 
@@ -74,7 +71,7 @@ class LazyRow:
             self._content = self._write()
         return self._content
 
-    def looks_like(self, other: Row | LazyRow) -> bool:
+    def looks_like(self, other: AnyRow) -> bool:
         return self is other or (isinstance(other, LazyRow) and self.appearance == other.appearance)
 
 
@@ -82,7 +79,7 @@ AnyRow = Row | LazyRow
 
 
 class Rows(ScrollView, can_focus=True, inherit_bindings=False):
-    """The rows; keys of less and vi beside the arrows, and a click only marks."""
+    """The rows; besides the arrows it has keys of less and vi, and a click only marks."""
 
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {_ROW_CLASS, _CURRENT_ROW_CLASS}
@@ -94,76 +91,66 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     highlighted: reactive[int | None] = reactive(None, init=False)  # the place of the marked row
 
     class RoomChanged(CoalescingMessage):
-        """Rows may be longer now, or must be shorter; it is drawn once for all panes."""
+        """Rows must be drawn for another width; one message is enough for all panes."""
 
     class Highlighted(Message):
         pass
 
     class Opened(Message):
-        """A person wants to see the marked row whole."""
+        pass
 
     def __init__(self) -> None:
         super().__init__()
-        self._rows: list[AnyRow] = []
+        self.shown: Sequence[AnyRow] = []  # all rows, in order
         self._starts: list[int] = [0]
         """The first line of each row, and the line after the last one."""
         self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}
-
-    @property
-    def shown(self) -> Sequence[AnyRow]:
-        return self._rows
+        """By row key: the row, the width, and its strips by state."""
 
     def show(self, rows: Sequence[AnyRow]) -> None:
         """Show these rows; the mark stays on its row, and only what changed is drawn."""
-        before, marked = self._rows, self.highlighted
+        before, marked = self.shown, self.highlighted
         key = before[marked].key if marked is not None and marked < len(before) else None
-        was_seen = marked is not None and self._is_seen(marked)
-        heights = [row.height for row in rows]
-        changed = self._changes(rows) if len(before) == len(rows) else None
-        self._rows = list(rows)
-        starts = [0, *accumulate(heights)]
-        if changed is None or starts != self._starts:
+        was_visible = marked is not None and self._is_visible(marked)
+        starts = [0, *accumulate(row.height for row in rows)]
+        self.shown = list(rows)
+        if starts != self._starts:
             self._starts = starts
             self._measure()
             self.refresh()
         else:
-            for index in self._in_sight(changed):
-                self._refresh_row(index)
+            for index, (old, new) in enumerate(zip(before, rows, strict=True)):
+                needs_no_drawing = old is new or not self._has_visible_line(index)
+                if not needs_no_drawing and (old.key != new.key or not new.looks_like(old)):
+                    self._refresh_row(index)
         keys = {row.key for row in rows}
         self._strips = {name: each for name, each in self._strips.items() if name in keys}
-        self._restore_highlight(key, was_seen=was_seen)
+        self._restore_highlight(key, was_visible=was_visible)
 
-    def _changes(self, rows: Sequence[AnyRow]) -> list[int]:
-        return [
-            index
-            for index, (old, new) in enumerate(zip(self._rows, rows, strict=True))
-            if old is not new and not (old.key == new.key and new.looks_like(old))
-        ]
-
-    def _restore_highlight(self, key: str | None, *, was_seen: bool) -> None:
-        """Mark the row of this key, or the first where it is gone or nobody has marked one."""
-        if not self._rows:
+    def _restore_highlight(self, key: str | None, *, was_visible: bool) -> None:
+        """Mark the row of this key, or the first if it is gone or no row was marked."""
+        if not self.shown:
             self.set_reactive(Rows.highlighted, None)
             return
         marked = self.highlighted
-        found = next((n for n, row in enumerate(self._rows) if row.key == key), 0)
-        if found == marked:
+        place = next((n for n, row in enumerate(self.shown) if row.key == key), 0)
+        if place == marked:
             return
-        self.set_reactive(Rows.highlighted, found)
-        for index in (marked, found):
+        self.set_reactive(Rows.highlighted, place)
+        for index in (marked, place):
             if index is not None:
                 self._refresh_row(index)
-        if was_seen and not self._is_seen(found):
-            self._bring_into_sight(found)
+        if was_visible and not self._is_visible(place):
+            self._scroll_to_row(place)
 
-    # What a person does.
+    # What the user does.
 
     def action_select(self) -> None:
         if self.highlighted is not None:
             self.post_message(self.Opened())
 
     def action_move(self, by: int) -> None:
-        """Mark a row further down or up, round the ends."""
+        """Mark a row further down or up, wrapping around at the ends."""
         self._go(0 if self.highlighted is None else self.highlighted + by)
 
     def action_edge(self, place: int) -> None:
@@ -174,24 +161,23 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         self._go(self.row_at(max(0, min(line, self._starts[-1] - 1))) or 0)
 
     def _go(self, index: int) -> None:
-        if self._rows:
-            self.highlighted = index % len(self._rows)
+        if self.shown:
+            self.highlighted = index % len(self.shown)
 
     def watch_highlighted(self, before: int | None, now: int | None) -> None:
         for index in (before, now):
             if index is not None:
                 self._refresh_row(index)
-        if now is not None and now < len(self._rows):
-            self._bring_into_sight(now)
+        if now is not None and now < len(self.shown):
+            self._scroll_to_row(now)
             self.post_message(self.Highlighted())
 
     async def _on_click(self, event: events.Click) -> None:
         index = self.row_at(event.y + self.scroll_offset.y)
-        if index is None:
-            return
-        self.highlighted = index
-        if event.chain > 1:
-            self.action_select()
+        if index is not None:
+            self.highlighted = index
+            if event.chain > 1:
+                self.action_select()
 
     def on_resize(self) -> None:
         """Post RoomChanged on every resize: of the terminal, by a zoom, or when a pane is shown.
@@ -214,34 +200,32 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
 
         Lines are counted from the first line of the first row.
         """
-        if not 0 <= line < self._starts[-1]:
-            return None
-        return bisect_right(self._starts, line) - 1
+        return bisect_right(self._starts, line) - 1 if 0 <= line < self._starts[-1] else None
 
     def render_line(self, y: int) -> Strip:
         line = y + self.scroll_offset.y
         index = self.row_at(line)
         if index is None:
             return Strip.blank(self._width, self.get_visual_style(_ROW_CLASS).rich_style)
-        strips = self._drawn(index, _CURRENT_ROW_CLASS if index == self.highlighted else "")
-        return strips[line - self._starts[index]]
+        return self._row_strips(index)[line - self._starts[index]]
 
-    def _drawn(self, index: int, state: str) -> list[Strip]:
-        row, width = self._rows[index], self._width
-        known = self._strips.get(row.key)
-        if known is None or known[1] != width or not row.looks_like(known[0]):
-            known = (row, width, {})
-            self._strips[row.key] = known
-        # The cursor is of another colour where the pane has the focus.
-        name = f"{state}{self.has_focus}" if state else ""
-        strips = known[2].get(name)
+    def _row_strips(self, index: int) -> list[Strip]:
+        row, width = self.shown[index], self._width
+        cached = self._strips.get(row.key)
+        if cached is None or cached[1] != width or not row.looks_like(cached[0]):
+            cached = self._strips[row.key] = (row, width, {})
+        classes: tuple[str, ...] = (_ROW_CLASS,)
+        state = ""
+        if index == self.highlighted:
+            # The mark has another colour while the list has the focus.
+            classes, state = (_ROW_CLASS, _CURRENT_ROW_CLASS), f"marked {self.has_focus}"
+        strips = cached[2].get(state)
         if strips is None:
-            style = self.get_visual_style(*((_ROW_CLASS, state) if state else (_ROW_CLASS,)))
+            style = self.get_visual_style(*classes)
             drawn = Visual.to_strips(self, row.content, width, row.height, style)
             strips = [each.adjust_cell_length(width, style.rich_style) for each in drawn]
-            missing = row.height - len(strips)
-            strips += [Strip.blank(width, style.rich_style)] * missing
-            known[2][name] = strips
+            strips += [Strip.blank(width, style.rich_style)] * (row.height - len(strips))
+            cached[2][state] = strips
         return strips
 
     @property
@@ -259,64 +243,57 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
         start = self._starts[index]
         return Region(0, start, self._width, self._starts[index + 1] - start)
 
-    def _is_seen(self, index: int) -> bool:
+    def _is_visible(self, index: int) -> bool:
+        """Whether the first line of a row is on the screen."""
         top = self.scroll_offset.y
-        return index < len(self._rows) and top <= self._starts[index] < top + self._height
+        return index < len(self.shown) and top <= self._starts[index] < top + self._height
 
-    def _in_sight(self, rows: Iterable[int]) -> list[int]:
-        """Leave out the rows of which no line is seen."""
+    def _has_visible_line(self, index: int) -> bool:
         top = self.scroll_offset.y
-        end = top + self._height
-        return [n for n in rows if self._starts[n] < end and self._starts[n + 1] > top]
+        return self._starts[index] < top + self._height and self._starts[index + 1] > top
 
     def _refresh_row(self, index: int) -> None:
-        if index < len(self._rows):
+        if index < len(self.shown):
             region = self._region(index)
             self.refresh_lines(region.y, region.height)
 
-    def _bring_into_sight(self, index: int) -> None:
+    def _scroll_to_row(self, index: int) -> None:
         self.scroll_to_region(self._region(index), animate=False, force=True, immediate=True)
 
 
 class RowList(Vertical):
-    """A pane: its title on the border, a head line, rows, and words where there are none."""
+    """A pane: its title on the border, a header, and rows, or a text if there are none."""
 
     ALLOW_MAXIMIZE = True
-    empty: reactive[str] = reactive("")  # what to say, and to do, where there are no rows
+    empty: reactive[str] = reactive("")  # shown instead of rows: why there are none, what to do
 
     @dataclass
     class Highlighted(WidgetMessage["RowList"]):
-        """Another row is marked."""
-
         key: str
 
     @dataclass
     class Opened(WidgetMessage["RowList"]):
-        """A person wants to see a row whole."""
-
         key: str
 
     @dataclass
     class HeaderClicked(WidgetMessage["RowList"]):
-        """A person clicked on the head, so many cells from its left edge."""
-
-        x: int
+        x: int  # cells from the header's left edge
 
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, name=name)
         self.border_title = f"{number} {name}"
-        self._room = 0
-        self._head: Content | None = None
+        self._last_width = 0
+        self._header: Content | None = None
         self._titles: tuple[Content | None, Content | None] = (None, None)
 
     def compose(self) -> ComposeResult:
         yield Static(classes="head", markup=False)
         yield Rows()
-        yield Static(classes="empty", markup=False)
+        yield Static(self.empty, classes="empty", markup=False)
 
     @property
     def rows(self) -> Rows:
-        """The list itself, which takes the focus."""
+        """The widget that takes the focus."""
         return self.query_one(Rows)
 
     @property
@@ -331,21 +308,21 @@ class RowList(Vertical):
 
     @property
     def row_width(self) -> int:
-        """Cells that a row may take, or could take when the pane was last seen."""
-        self._room = self.rows.scrollable_content_region.width or self._room
-        return self._room
+        """The width of rows in cells; while the pane is hidden, its last one."""
+        self._last_width = self.rows.scrollable_content_region.width or self._last_width
+        return self._last_width
 
     @property
     def key(self) -> str | None:
-        rows = self.rows
-        return None if rows.highlighted is None else rows.shown[rows.highlighted].key
+        place = self.rows.highlighted
+        return None if place is None else self.shown[place].key
 
-    def watch_empty(self, words: str) -> None:
+    def watch_empty(self, text: str) -> None:
         if self.is_mounted:
-            self.query_one(".empty", Static).update(words)
+            self.query_one(".empty", Static).update(text)
 
     def set_titles(self, title: Content | None = None, subtitle: Content | None = None) -> None:
-        """Write the border's words; None leaves them, and the same ones draw nothing again."""
+        """Set the texts of the border; None keeps one, and an equal text draws nothing."""
         before = self._titles
         if title is not None and not (before[0] and before[0].is_same(title)):
             self.border_title = title
@@ -353,65 +330,58 @@ class RowList(Vertical):
             self.border_subtitle = subtitle
         self._titles = (title or before[0], subtitle if subtitle is not None else before[1])
 
-    def show_header(self, head: Content) -> None:
-        if self._head is None or not head.is_same(self._head):
-            self._head = head
-            self.query_one(".head", Static).update(head)
+    def show_header(self, header: Content) -> None:
+        if self._header is None or not header.is_same(self._header):
+            self._header = header
+            self.query_one(".head", Static).update(header)
 
     def show_rows(self, rows: Sequence[AnyRow]) -> None:
         """Show these rows; the mark stays on its row, and only what changed is drawn."""
         marked = self.key
         self.set_class(not rows, "-empty")
         self.rows.show(rows)
-        if self.key is not None and self.key != marked:
-            self.post_message(self.Highlighted(self, self.key))
+        if self.key != marked:
+            self._post_highlighted()
 
     def highlight(self, key: str | None) -> None:
-        found = next((n for n, row in enumerate(self.rows.shown) if row.key == key), None)
-        if found is not None:
-            self.rows.highlighted = found
+        """Mark the row of this key, if there is one."""
+        place = next((n for n, row in enumerate(self.shown) if row.key == key), None)
+        if place is not None:
+            self.rows.highlighted = place
 
     def highlight_first(self) -> None:
-        """Mark the first row: where nobody has chosen one, the mark is not kept on its row."""
+        """Mark the first row; for new rows while the user has not marked one."""
         self.rows.action_edge(0)
 
     @on(Rows.Highlighted)
-    def _tell_marked(self, event: Rows.Highlighted) -> None:
-        event.stop()
+    def _post_highlighted(self) -> None:
         if self.key is not None:
             self.post_message(self.Highlighted(self, self.key))
 
     @on(Rows.Opened)
-    def _tell_opened(self, event: Rows.Opened) -> None:
-        event.stop()
+    def _post_opened(self) -> None:
         if self.key is not None:
             self.post_message(self.Opened(self, self.key))
 
     @on(events.Click, ".head")
-    def _tell_head_clicked(self, event: events.Click) -> None:
+    def _post_header_clicked(self, event: events.Click) -> None:
         self.post_message(self.HeaderClicked(self, event.x))
 
 
 class FoldList(RowList):
-    """Says which row's sign was clicked; who shows the rows folds them."""
+    """Reports clicks on the fold signs of its rows."""
 
     @dataclass
     class Folded(WidgetMessage["FoldList"]):
-        """A person wants to fold a row, or to unfold it."""
-
         key: str
 
     def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number=number, name=name)
-        self._fold_cells: Mapping[str, int] = {}
-
-    def show_folds(self, cells: Mapping[str, int]) -> None:
-        """Set the cell of the clickable fold sign in each row, by row key."""
-        self._fold_cells = cells
+        self.fold_cells: Mapping[str, int] = {}  # of the fold sign in each row, by row key
 
     def on_click(self, event: events.Click) -> None:
-        found = self.clicked(event)
-        cell = self._fold_cells.get(found[0]) if found else None
-        if found and cell is not None and cell <= found[1] <= cell + 1:
+        clicked = self.clicked(event)
+        cell = self.fold_cells.get(clicked[0]) if clicked else None
+        if clicked and cell is not None and cell <= clicked[1] <= cell + 1:
             event.stop()
-            self.post_message(self.Folded(self, found[0]))
+            self.post_message(self.Folded(self, clicked[0]))

@@ -1,4 +1,4 @@
-"""Scrolling text: long wrapped lines drawn as they come into sight, and a pager for one widget."""
+"""Scrolling text: a pane that draws only visible lines, and pagers for other widgets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..text.text_lines import Passage
 
 
 def movement_bindings(page_down: str = "ctrl+d,pagedown") -> tuple[Binding, ...]:
-    """Bind the actions move(rows), page(pages) and edge(0 or -1); a pager's space may be added."""
+    """Bind the actions move(rows), page(pages) and edge(0 or -1)."""
     return (
         bind_hidden("j,down", "move(1)", "Down", "down", "down"),
         bind_hidden("k,up", "move(-1)", "Up", "up", "up"),
@@ -32,19 +32,15 @@ def movement_bindings(page_down: str = "ctrl+d,pagedown") -> tuple[Binding, ...]
     )
 
 
-PAGER_PAGE_DOWN_KEYS: Final = "ctrl+d,pagedown,space"
-"""The keys for a page down where the space marks nothing."""
+PAGER_PAGE_DOWN_KEYS: Final = "ctrl+d,pagedown,space"  # if the space marks nothing
 
-
-CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"  # the passage that a person went to
-MAX_CACHED_STRIPS: Final = 2_000
-"""Lines that are remembered as they were drawn: some screens of them."""
-
-CONTEXT_LINES_ABOVE: Final = 3  # lines that stay in sight above a passage that a person goes to
+CURRENT_PASSAGE_STYLE: Final = "bold $background on $accent"
+MAX_CACHED_STRIPS: Final = 2_000  # drawn lines that are cached: some screens of them
+CONTEXT_LINES_ABOVE: Final = 3  # lines above a passage that the user goes to
 
 
 class TextPane(ScrollView, can_focus=True):
-    """Shows lines; a person moves through them, and from one passage to the next."""
+    """Lines of text, of which one passage can be marked."""
 
     DEFAULT_CSS = """
     TextPane {
@@ -61,18 +57,17 @@ class TextPane(ScrollView, can_focus=True):
         """The lines must be wrapped for another width."""
 
         def can_replace(self, message: Message) -> bool:
-            """Wrap once, however often the size has changed."""
             return isinstance(message, type(self)) and message.widget is self.widget
 
     @dataclass
     class Scrolled(WidgetMessage["TextPane"]):
-        """Another line is the first in sight."""
+        """Another line is the first visible one."""
 
         line: int
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id)
-        self._lines: Sequence[Content] = ()
+        self.lines: Sequence[Content] = ()
         self._current: Passage | None = None
         self._width = 0
         self._strips: dict[int, Strip] = {}
@@ -81,22 +76,11 @@ class TextPane(ScrollView, can_focus=True):
     def line_width(self) -> int:
         return self.scrollable_content_region.width
 
-    @property
-    def lines(self) -> Sequence[Content]:
-        return self._lines
-
     def show(
-        self,
-        lines: Sequence[Content],
-        *,
-        top: int | None = None,
-        current: Passage | None = None,
+        self, lines: Sequence[Content], *, top: int | None = None, current: Passage | None = None
     ) -> None:
-        """Show other lines, from `top` on; without it the place stays what it is.
-
-        `current` is the passage to mark, without bringing it into sight.
-        """
-        self._lines = lines
+        """Show other lines, from `top` on if given, and mark the passage `current`."""
+        self.lines = lines
         self._current = current
         self._strips.clear()
         self.virtual_size = Size(self.line_width, len(lines))
@@ -105,25 +89,21 @@ class TextPane(ScrollView, can_focus=True):
         self.refresh()
 
     def go_to(self, passage: Passage) -> None:
-        """Bring a passage into sight, and mark it."""
         self._current = passage
         self._strips.clear()
         self.go_to_line(passage.line)
         self.refresh()
 
     def line_passage(self, line: int) -> Passage:
-        """Return the passage that covers a whole line."""
-        return Passage(line, 0, len(self._lines[line]))
+        return Passage(line, 0, len(self.lines[line]))
 
     def go_to_line(self, line: int) -> None:
-        """Bring a line into sight."""
         height = self.scrollable_content_region.height
         top = round(self.scroll_offset.y)
         if not top <= line < top + height - 1:
             self.jump(max(0, line - CONTEXT_LINES_ABOVE))
 
     def jump(self, line: int) -> None:
-        """Make a line the first in sight, at once."""
         self.scroll_to(y=line, animate=False, immediate=True)
 
     def action_move(self, by: int) -> None:
@@ -133,11 +113,11 @@ class TextPane(ScrollView, can_focus=True):
         self.jump(round(self.scroll_offset.y) + by * self.scrollable_content_region.height)
 
     def action_edge(self, place: int) -> None:
-        self.jump(len(self._lines) if place else 0)
+        self.jump(len(self.lines) if place else 0)
 
     def render_line(self, y: int) -> Strip:
         number = self.scroll_offset.y + y
-        if not 0 <= number < len(self._lines):
+        if not 0 <= number < len(self.lines):
             return Strip.blank(self.size.width, self.visual_style.rich_style)
         strip = self._strips.get(number)
         if strip is None or strip.cell_length != self.size.width:
@@ -148,7 +128,7 @@ class TextPane(ScrollView, can_focus=True):
 
     def _draw(self, number: int) -> Strip:
         width, style = self.size.width, self.visual_style
-        line = self._lines[number]
+        line = self.lines[number]
         marked = self._current
         if marked is not None and marked.line == number:
             line = line.stylize(CURRENT_PASSAGE_STYLE, marked.start, marked.end)
@@ -178,7 +158,7 @@ def next_place(place: int, by: int, count: int) -> int:
 
 
 class Pager(VerticalScroll, inherit_bindings=False):
-    """Scrolls by a line, by a page, or to an end."""
+    """Scrolls a widget with the keys of a list."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings()]
 
@@ -196,6 +176,6 @@ class Pager(VerticalScroll, inherit_bindings=False):
 
 
 class Reader(Pager, inherit_bindings=False):
-    """A pager where the space marks nothing, and so goes on as in less."""
+    """A pager in which the space pages down, as in less."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*movement_bindings(PAGER_PAGE_DOWN_KEYS)]

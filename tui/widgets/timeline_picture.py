@@ -1,4 +1,4 @@
-"""A timeline as lines of text: which part of it is seen, and the picture of the context."""
+"""A timeline as lines of text: the visible part, and the picture of the context."""
 
 from __future__ import annotations
 
@@ -30,14 +30,12 @@ from ..text.formats import (
 )
 from ..text.gauge import LEVEL_STYLES
 
-MIN_SPAN: Final = 8  # turns: closer to them nothing more is to be seen
-LONG_STEP: Final = 10  # turns of a long step
-ZOOM_FACTOR: Final = 2  # times as many turns, or as few, with each step
+MIN_SPAN: Final = 8  # turns: zooming in further would show nothing more
+LONG_STEP: Final = 10  # turns
+ZOOM_FACTOR: Final = 2
 
 
 class TimelineMove(StrEnum):
-    """How a person moves along the timeline."""
-
     EARLIER = "earlier"
     LATER = "later"
     FAR_EARLIER = "far_earlier"
@@ -47,98 +45,91 @@ class TimelineMove(StrEnum):
     ZOOM_IN = "closer"
     ZOOM_OUT = "wider"
     ZOOM_RESET = "whole"
-    PREVIOUS_EVENT = "before"  # to what happened before the turn that is looked at
+    PREVIOUS_EVENT = "before"
     NEXT_EVENT = "after"
+
+
+_STEPS: Final = {
+    TimelineMove.EARLIER: -1,
+    TimelineMove.LATER: 1,
+    TimelineMove.FAR_EARLIER: -LONG_STEP,
+    TimelineMove.FAR_LATER: LONG_STEP,
+}  # turns
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineViewport:
-    """Places of turns, counted from 0."""
+    """The visible part of a timeline; turns are counted from 0."""
 
     count: int = 0  # turns in all
-    span: int | None = None  # turns that are seen at once; None: all
-    start: int = 0  # the first that is seen
-    at: int | None = None  # the turn that is looked at; None: the newest, whichever that is
+    span: int | None = None  # turns that are visible at once; None: all
+    start: int = 0  # the first visible turn
+    at: int | None = None  # the turn under the cursor; None: the newest, whichever that is
 
     @property
     def cursor(self) -> int:
-        """The turn that is looked at."""
         return max(0, self.count - 1) if self.at is None else self.at
 
     @property
     def visible(self) -> int:
-        """How many turns are seen."""
         return self.count if self.span is None else min(self.span, self.count)
 
     @property
     def stop(self) -> int:
-        """One behind the last that is seen."""
+        """One more than the last visible turn."""
         return self.start + self.visible
 
     def with_count(self, count: int) -> TimelineViewport:
-        """See a longer timeline: the end stays in sight where it was looked at."""
+        """Return the viewport of a longer timeline; a cursor on the newest turn stays there."""
         at = None if self.at is None or self.at >= count - 1 else self.at
-        return _with_cursor_in_sight(replace(self, count=count, at=at))
+        return _with_cursor_visible(replace(self, count=count, at=at))
 
     def moved_to(self, turn: int) -> TimelineViewport:
-        """Look at a turn."""
-        last = self.count - 1
-        at = None if turn >= last else max(0, turn)
-        return _with_cursor_in_sight(replace(self, at=at))
+        at = None if turn >= self.count - 1 else max(0, turn)
+        return _with_cursor_visible(replace(self, at=at))
 
     def after_move(self, move: TimelineMove) -> TimelineViewport:
-        """Move; what is no move from turn to turn by itself changes nothing here."""
-        steps = {
-            TimelineMove.EARLIER: -1,
-            TimelineMove.LATER: 1,
-            TimelineMove.FAR_EARLIER: -LONG_STEP,
-            TimelineMove.FAR_LATER: LONG_STEP,
-            TimelineMove.FIRST: -self.count,
-            TimelineMove.NEWEST: self.count,
-        }
-        if move in steps:
-            return self.moved_to(self.cursor + steps[move])
+        """Move by turns or zoom; moves to events change nothing here."""
+        if move in _STEPS:
+            return self.moved_to(self.cursor + _STEPS[move])
+        if move is TimelineMove.FIRST:
+            return self.moved_to(-self.count)
+        if move is TimelineMove.NEWEST:
+            return self.moved_to(self.count)
         if move is TimelineMove.ZOOM_IN:
             return self.zoomed(max(min(MIN_SPAN, self.count), self.visible // ZOOM_FACTOR))
         if move is TimelineMove.ZOOM_OUT:
             return self.zoomed(self.visible * ZOOM_FACTOR)
-        if move is TimelineMove.ZOOM_RESET:
-            return self.zoomed(self.count)
-        return self
+        return self.zoomed(self.count) if move is TimelineMove.ZOOM_RESET else self
 
     def zoomed(self, span: int) -> TimelineViewport:
-        """See so many turns; the one that is looked at keeps its place on the screen."""
+        """Show so many turns; the cursor keeps its place on the screen."""
         if span >= self.count:
             return replace(self, span=None, start=0)
         share = (self.cursor - self.start) / self.visible if self.visible else 0.0
         start = round(self.cursor - share * span)
-        return _with_cursor_in_sight(replace(self, span=span, start=start))
+        return _with_cursor_visible(replace(self, span=span, start=start))
 
     def panned(self, turns: int) -> TimelineViewport:
-        """See what is earlier or later; the turn that is looked at goes along at the edge."""
+        """Show earlier or later turns; the cursor stays within the visible ones."""
         start = min(max(0, self.start + turns), self.count - self.visible)
         cursor = min(max(self.cursor, start), start + self.visible - 1)
         moved = replace(self, start=start)
         return moved if cursor == self.cursor else moved.moved_to(cursor)
 
 
-def _with_cursor_in_sight(scope: TimelineViewport) -> TimelineViewport:
-    if scope.span is None or scope.span >= scope.count:
-        return replace(scope, span=None, start=0)
-    cursor = scope.cursor
-    start = min(max(scope.start, cursor - scope.span + 1), cursor)
-    return replace(scope, start=min(max(0, start), scope.count - scope.span))
+def _with_cursor_visible(viewport: TimelineViewport) -> TimelineViewport:
+    if viewport.span is None or viewport.span >= viewport.count:
+        return replace(viewport, span=None, start=0)
+    start = min(max(viewport.start, viewport.cursor - viewport.span + 1), viewport.cursor)
+    return replace(viewport, start=min(max(0, start), viewport.count - viewport.span))
 
 
-TOKEN_LABEL_CELLS: Final = 7
-"""For the tokens at the lines: five, the sign before an estimate, and a space."""
-
-NAME_LABEL_CELLS: Final = 9  # for the names of the lines
-TOKEN_LABELS_MIN_WIDTH: Final = 72
-"""Cells below which the tokens at the left give way to the picture."""
-
-COMPACTION_LANE_MIN_HEIGHT: Final = 7  # lines from which compactions have one of their own
-MARK_LANE_MIN_HEIGHT: Final = 4  # lines from which what happened has one of its own
+TOKEN_LABEL_CELLS: Final = 7  # of the tokens at the left: five, the sign of an estimate, a space
+NAME_LABEL_CELLS: Final = 9  # of the names at the right
+TOKEN_LABELS_MIN_WIDTH: Final = 72  # cells below which there are no tokens at the left
+COMPACTION_LANE_MIN_HEIGHT: Final = 7  # lines from which compactions have a line of their own
+MARK_LANE_MIN_HEIGHT: Final = 4  # lines from which events have a line of their own
 ALL_LEVELS_MIN_HEIGHT: Final = 10  # lines of the area from which every level has its line
 CLOSE_UP_RATIO: Final = 0.25
 """Of the window: a context that was never so full is drawn against less than the window."""
@@ -161,15 +152,12 @@ MARK_MEANINGS: Final = {
     TimelineEventKind.MODEL: "another model answers",
     TimelineEventKind.CLEARED: "the client cleared old tool results",
 }
-"""What the signs below a timeline mean."""
 
 COMPACTION_SIGN: Final = "↻"
 CURSOR_SIGN: Final = "◆"
 
-DIMMED: Final = " 55%"
-"""Below its edge the area is darker, so that the edge is what the eye follows."""
-
-EDGE_EIGHTHS: Final = 8  # eighths of a cell that are the edge
+DIMMED: Final = " 55%"  # the area below its edge is darker, so that the eye follows the edge
+EDGE_EIGHTHS: Final = 8  # of a cell
 _EIGHTHS: Final = " ▁▂▃▄▅▆▇█"
 _ROUND_STEPS: Final = (1, 2, 2.5, 4, 5, 8, 10)
 _LABELLED: Final = (Level.WARNING, Level.NOTICE)
@@ -180,7 +168,7 @@ Cell = tuple[str, str]  # a character of one cell, and its style
 
 @dataclass(frozen=True, slots=True)
 class TurnAxis:
-    """Where turns stand on a line of the picture."""
+    """The places of turns on a line of the picture."""
 
     left: int  # cells before the area
     width: int  # of the area
@@ -188,7 +176,7 @@ class TurnAxis:
     visible: int
 
     def cells_of(self, turn: int) -> range:
-        """Name the cells of the area that show a turn; empty where it is not in sight."""
+        """Return the cells of the area that show a turn, none if it is not visible."""
         place = turn - self.start
         if not 0 <= place < self.visible:
             return range(0)
@@ -200,28 +188,27 @@ class TurnAxis:
         return range(shared, shared + 1)
 
     def turn_at(self, cell: int) -> int:
-        """Name the turn that a cell of the whole line shows, the nearest where none does."""
+        """Return the turn that a cell of the whole line shows, or the nearest one."""
         inside = min(max(cell - self.left, 0), max(0, self.width - 1))
         return self.start + inside * self.visible // max(1, self.width)
 
 
-def turn_axis(scope: TimelineViewport, width: int) -> TurnAxis:
-    """Lay out a line of `width` cells."""
+def turn_axis(viewport: TimelineViewport, width: int) -> TurnAxis:
     left = TOKEN_LABEL_CELLS if width >= TOKEN_LABELS_MIN_WIDTH else 0
-    return TurnAxis(left, max(1, width - left - NAME_LABEL_CELLS), scope.start, scope.visible)
+    return TurnAxis(left, max(1, width - left - NAME_LABEL_CELLS), viewport.start, viewport.visible)
 
 
 def timeline_lines(
-    timeline: Timeline, scope: TimelineViewport, width: int, height: int
+    timeline: Timeline, viewport: TimelineViewport, width: int, height: int
 ) -> list[Content]:
-    """Draw what a scope shows in so many lines of so many cells, each filled to its end."""
+    """Draw the visible part in `height` lines of exactly `width` cells."""
     if not timeline.turns or height < 1:
         return [Content(" " * width)] * max(0, height)
-    return [_join_cells(line) for line in _Picture(timeline, scope, width, height).lines()]
+    return [_join_cells(line) for line in _Picture(timeline, viewport, width, height).lines()]
 
 
 def scale_top(timeline: Timeline) -> int:
-    """Choose what the picture's top stands for, in tokens: the window, or less of it."""
+    """Return the tokens at the top of the picture: the window, or less of it."""
     peak = max(turn.tokens for turn in timeline.turns)
     if peak > timeline.window:
         return peak
@@ -237,23 +224,24 @@ def scale_top(timeline: Timeline) -> int:
 
 class _Picture:
     def __init__(
-        self, timeline: Timeline, scope: TimelineViewport, width: int, height: int
+        self, timeline: Timeline, viewport: TimelineViewport, width: int, height: int
     ) -> None:
         self._timeline = timeline
-        self._scope = scope
-        self._across = turn_axis(scope, width)
+        self._viewport = viewport
+        self._across = turn_axis(viewport, width)
         self._width = width
         self._with_cuts = height >= COMPACTION_LANE_MIN_HEIGHT
         self._with_marks = height >= MARK_LANE_MIN_HEIGHT
         self._with_axis = height > 1
         self._rows = height - self._with_axis - self._with_cuts - self._with_marks
         self._top = scale_top(timeline)
-        self._buckets = bucket_turns(timeline, scope.start, scope.stop, self._across.width)
-        self._band = set(self._across.cells_of(scope.cursor))
+        self._buckets = bucket_turns(timeline, viewport.start, viewport.stop, self._across.width)
+        self._band = set(self._across.cells_of(viewport.cursor))
         self._cuts = [
             (cells.start if cells else self._across.width - 1, cut)
             for cut in timeline.compactions
-            if (cells := self._across.cells_of(cut.turns_before)) or cut.turns_before == scope.stop
+            if (cells := self._across.cells_of(cut.turns_before))
+            or cut.turns_before == viewport.stop
         ]
 
     def lines(self) -> Iterator[list[Cell]]:
@@ -270,7 +258,7 @@ class _Picture:
     # The area.
 
     def _row_of(self, size: float) -> int:
-        """Name the row, counted from the top, in which a size ends."""
+        """Return the row in which a size ends, counted from the top."""
         inside = min(max(size, 0), self._top) / self._top * self._rows
         return max(0, self._rows - 1 - int(inside - 1e-9))
 
@@ -296,18 +284,18 @@ class _Picture:
             size = line.at * timeline.window
             row = self._row_of(size)
             if row == taken and self._rows >= ALL_LEVELS_MIN_HEIGHT:
-                # Beside the trigger's line, on the side where it lies.
+                # Next to the trigger's line, above or below it as the size is.
                 row += 1 if size < (trigger or 0) else -1
             if row or self._rows < MARK_LANE_MIN_HEIGHT:
                 found[row] = (tokens(round(size)), percent(line.at), "┄", LEVEL_STYLES[line.level])
         if trigger:
             found[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
-        if self._scope.stop == self._scope.count:
+        if self._viewport.stop == self._viewport.count:
             newest = timeline.turns[-1].tokens
             row = self._row_of(newest)
             sign = "≈" if timeline.turns[-1].is_estimate else ""
             level = reached_level(newest / timeline.window, timeline.thresholds)
-            # A line's name goes before it; then the nearest place below, or above, is near enough.
+            # A line's own name has priority; then a row nearby is used.
             near = (row, row + 1, row - 1, row + 2, row + 3)
             free = next((each for each in near if each not in found and each < self._rows), None)
             if free is not None:
@@ -335,7 +323,7 @@ class _Picture:
         named = style if line or name.startswith("◂") else "$quiet"
         return self._framed(cells, (size, "$quiet"), (name, named))
 
-    # What stands above and below it.
+    # The lines above and below it.
 
     def _cut_lane(self) -> list[Cell]:
         cells: list[Cell] = [(" ", "")] * self._across.width
@@ -360,12 +348,13 @@ class _Picture:
         for place, _ in self._cuts:
             cells[place] = (" ", "") if self._with_cuts else (COMPACTION_SIGN, "bold $accent")
         for place, mark in _place_marks(self._timeline.events, self._across).items():
-            cells[place] = _mark_cell(mark)
+            sign, style = MARK_SIGNS[mark.kind]
+            cells[place] = (sign, LEVEL_STYLES[mark.level] if mark.level else style)
         return cells
 
     def _axis(self) -> list[Cell]:
-        width, turns, scope = self._across.width, self._timeline.turns, self._scope
-        first, last = turns[scope.start].at, turns[scope.stop - 1].at
+        width, turns, viewport = self._across.width, self._timeline.turns, self._viewport
+        first, last = turns[viewport.start].at, turns[viewport.stop - 1].at
         write = (
             time_of_day
             if first and last and time_of_day(first) <= time_of_day(last)
@@ -376,12 +365,12 @@ class _Picture:
         cells: list[Cell] = [(" ", "")] * width
         band = sorted(self._band)
         if band:
-            place, said = band[len(band) // 2], write(turns[scope.cursor].at)
+            place, said = band[len(band) // 2], write(turns[viewport.cursor].at)
             begin = place + 2 if place + 2 + len(said) <= width else place - 1 - len(said)
             _write_at(cells, begin, said, "$foreground")
             cells[place] = (CURSOR_SIGN, "bold $accent")
         for begin, said in ((0, write(first)), (width - len(write(last)), write(last))):
-            # What the cursor says stands there already.
+            # The cursor's time may be there already.
             near = cells[max(0, begin - 2) : begin + len(said) + 2]
             if all(character == " " for character, _ in near):
                 _write_at(cells, begin, said, "$quiet")
@@ -404,7 +393,7 @@ class _Picture:
 
 
 def _eighths(size: int, unit: float) -> int:
-    """Count the eighths of a cell that a size fills; what is there is seen."""
+    """Count the eighths of a cell that a size fills, at least one."""
     return max(1, round(size / unit)) if size else 0
 
 
@@ -415,25 +404,18 @@ def _sizes_text(cuts: Sequence[TimelineCompaction]) -> str:
     return f" {times}{before} → {after} "
 
 
-def _place_marks(marks: Sequence[TimelineEvent], along: TurnAxis) -> dict[int, TimelineEvent]:
-    """Map cells to marks: side by side if the turn has room, else only the most urgent."""
+def _place_marks(marks: Sequence[TimelineEvent], axis: TurnAxis) -> dict[int, TimelineEvent]:
+    """Map cells to events: side by side if the turn has room, else only the most urgent."""
     placed: dict[int, TimelineEvent] = {}
-    for turn, here in groupby(marks, key=lambda mark: mark.turn):
-        cells, listed = along.cells_of(turn), list(here)
-        wide = len(cells) >= len(listed)
-        for number, mark in enumerate(listed if cells else ()):
-            cell = cells.start + number * wide
-            before = placed.get(cell)
-            if before is None or EVENT_PRIORITY.index(before.kind) < EVENT_PRIORITY.index(
-                mark.kind
-            ):
+    priority = EVENT_PRIORITY.index
+    for turn, group in groupby(marks, key=lambda mark: mark.turn):
+        cells, same_turn = axis.cells_of(turn), list(group)
+        step = 1 if len(cells) >= len(same_turn) else 0
+        for number, mark in enumerate(same_turn if cells else ()):
+            cell = cells.start + number * step
+            if cell not in placed or priority(placed[cell].kind) < priority(mark.kind):
                 placed[cell] = mark
     return placed
-
-
-def _mark_cell(mark: TimelineEvent) -> Cell:
-    sign, style = MARK_SIGNS[mark.kind]
-    return (sign, LEVEL_STYLES[mark.level]) if mark.level else (sign, style)
 
 
 def _write_at(cells: list[Cell], begin: int, text: str, style: str) -> None:
@@ -447,11 +429,3 @@ def _join_cells(cells: Sequence[Cell]) -> Content:
     return Content.assemble(
         *(("".join(character for character, _ in run), style) for style, run in runs)
     )
-
-
-__all__ = [
-    "TurnAxis",
-    "scale_top",
-    "timeline_lines",
-    "turn_axis",
-]

@@ -141,7 +141,7 @@ class TabPane(FoldList):
         raise NotImplementedError
 
     def can_fold(self, key: str) -> bool:
-        return key in self._fold_cells
+        return key in self.fold_cells
 
     def parent_of(self, key: str) -> str | None:
         """Return the key of the nearest foldable row that this one is below."""
@@ -174,7 +174,7 @@ class AgentTreePane(TabPane):
         columns = agent_tree.agent_columns(self.row_width, data.now_ms, tree)
         self.show_header(header_line(columns, gap="", style=""))
         cells = {row.key: row.fold_cell for row in rows}
-        self.show_folds({key: cell for key, cell in cells.items() if cell is not None})
+        self.fold_cells = {key: cell for key, cell in cells.items() if cell is not None}
         is_new = self.key is None
         drawn: dict[str, tuple[tuple[object, ...], Row]] = {}
         for row in rows:
@@ -300,7 +300,7 @@ class FindingPane(TabPane):
         rows = compliance_rows.lay_out_findings(self._groups, data.arrangement.folded)
         self._finding_rows = {row.key: row for row in rows}
         cells = {row.key: row.fold_cell for row in rows}
-        self.show_folds({key: cell for key, cell in cells.items() if cell is not None})
+        self.fold_cells = {key: cell for key, cell in cells.items() if cell is not None}
         self.show_rows(
             [Row(row.key, compliance_rows.finding_line(row, width, data.now_ms)) for row in rows]
         )

@@ -21,12 +21,11 @@ from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...widgets.filter_bar import FilterBar
+from ...widgets.controls import FilterBar
 from ...widgets.header_footer import TabBar
 from ...widgets.row_list import FoldList, RowList, Rows
 from ...widgets.text_pane import Pager
-from ..fleet.fleet_actions import ZoomableScreen
-from ..page import Page, ReadingScreen, RefreshingQuery, text_width
+from ..page import Page, ReadingScreen, RefreshingQuery, ZoomableScreen, text_width
 from .agent_report import (
     NO_DETAILS,
     AgentDetails,

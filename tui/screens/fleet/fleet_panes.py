@@ -1,4 +1,4 @@
-"""The fleet's four panes: sessions, agents, summaries, and the marked session's context."""
+"""The fleet's four panes: sessions, agents, summaries, and the context of a session."""
 
 from __future__ import annotations
 
@@ -20,33 +20,15 @@ from ....core.model.agent import Agent
 from ....core.model.session import Session
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
+from ...text import session_text
 from ...text.formats import age, fit_left, fit_right, percent, shorten_middle, tokens
 from ...text.gauge import EIGHTHS, FULL_CELL
-from ...text.session_text import (
-    MIN_SHARE,
-    cache_texts,
-    composition_total_text,
-    doing_age,
-    longest_fitting,
-    share_tokens_text,
-)
 from ...text.summary_text import summary_lines
 from ...widgets.row_list import LazyRow, Row, RowList
 from ..agents.agent_tree import agent_line, build_agent_tree, measure_tree, session_root_line
-from .session_arrangement import (
-    HEADING_PREFIX,
-    ProjectHeading,
-    SessionArrangement,
-    SessionListEntry,
-    SessionOrder,
-)
-from .session_table import (
-    SessionFlags,
-    SessionTableLayout,
-    lay_out_columns,
-    project_line,
-    session_line,
-)
+from . import session_list, session_table
+from .session_list import ProjectHeading, SessionArrangement
+from .session_table import SessionTableLayout
 
 if TYPE_CHECKING:
     from ....core.model.problem import Problem
@@ -56,97 +38,89 @@ if TYPE_CHECKING:
 ROWS_PER_PAGE: Final = 1_000
 """Rows that are laid out at a time: nobody reads further, and each costs time at every change."""
 
-MORE_KEY: Final = f"{HEADING_PREFIX}{HEADING_PREFIX}more"
-"""The key of the row that shows the next page: a heading's, of a project that cannot be."""
-
-_NO_FLAGS: Final = SessionFlags()
+MORE_KEY: Final = f"{session_list.HEADING_PREFIX}{session_list.HEADING_PREFIX}more"
+"""The key of the row that shows the next page: no project's heading has it."""
 
 
 class SessionPane(RowList):
-    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id, number=number, name=name)
+    def __init__(self) -> None:
+        super().__init__(id="sessions", number="¹", name="Sessions")
         self._drawn: dict[str, LazyRow] = {}
         self._most = ROWS_PER_PAGE
 
     @property
     def session_id(self) -> str | None:
-        """The marked session; None where a heading is marked."""
+        """The session under the cursor; None on a heading."""
         key = self.key
-        return None if key is None or key.startswith(HEADING_PREFIX) else key
+        return None if key is None or key.startswith(session_list.HEADING_PREFIX) else key
 
     @property
     def project(self) -> str | None:
         key = self.key
-        is_heading = key is not None and key.startswith(HEADING_PREFIX) and key != MORE_KEY
-        return key.removeprefix(HEADING_PREFIX) if key and is_heading else None
+        if key is None or key == MORE_KEY or not key.startswith(session_list.HEADING_PREFIX):
+            return None
+        return key.removeprefix(session_list.HEADING_PREFIX)
 
     def show_more(self) -> None:
-        """Lay out one page more from the next drawing on."""
+        """Lay out one page more when it is next drawn."""
         self._most += ROWS_PER_PAGE
 
-    def mark_heading(self, project: str) -> None:
-        self.highlight(f"{HEADING_PREFIX}{project}")
-
     def show(
-        self, entries: Sequence[SessionListEntry], arrangement: SessionArrangement, now_ms: int
+        self,
+        entries: Sequence[session_list.SessionListEntry],
+        arrangement: SessionArrangement,
+        now_ms: int,
     ) -> None:
-        """Draw these in this order; a line that says what it said is kept."""
-        page = entries[: self._most]
+        """Show these entries; rows that look the same are reused."""
+        page, width = entries[: self._most], self.row_width
+        layout = session_table.lay_out_columns(width)
         sessions = (each for each in page if not isinstance(each, ProjectHeading))
-        layout, room = lay_out_columns(self.row_width), self.row_width
-        self.show_header(layout.header(_common_levels(sessions), arrangement.order))
-        rows = [
-            self._kept(
-                _project_row(entry, room)
-                if isinstance(entry, ProjectHeading)
-                else _session_row(entry, layout, arrangement, now_ms)
-            )
-            for entry in page
-        ]
-        if len(entries) > self._most:
-            rows.append(_more_row(len(entries) - self._most))
+        self.show_header(layout.header(_common_thresholds(sessions), arrangement.order))
+        rows = []
+        for entry in page:
+            if isinstance(entry, ProjectHeading):
+                row = LazyRow(
+                    entry.key, (entry, width), partial(session_table.project_line, entry, width)
+                )
+            else:
+                row = _session_row(entry, layout, arrangement, now_ms)
+            drawn = self._drawn.get(row.key)
+            rows.append(drawn if drawn is not None and drawn.looks_like(row) else row)
+        if (rest := len(entries) - self._most) > 0:
+            words = f"… {rest:,} more: ⏎ shows the next {min(rest, ROWS_PER_PAGE):,}, / filters"
+            rows.append(LazyRow(MORE_KEY, words, partial(Content.styled, words, "$quiet")))
         self._drawn = {row.key: row for row in rows}
         self.show_rows(rows)
 
-    def order_at(self, x: int) -> SessionOrder | None:
+    def order_at(self, x: int) -> session_list.SessionOrder | None:
         """Return the order that a click on the header selects, None if there is none."""
-        return lay_out_columns(self.row_width).order_at(x)
-
-    def _kept(self, row: LazyRow) -> LazyRow:
-        before = self._drawn.get(row.key)
-        return before if before is not None and before.looks_like(row) else row
-
-
-def _project_row(heading: ProjectHeading, room: int) -> LazyRow:
-    return LazyRow(heading.key, (heading, room), partial(project_line, heading, room))
-
-
-def _more_row(count: int) -> LazyRow:
-    words = f"… {count:,} more: ⏎ shows the next {min(count, ROWS_PER_PAGE):,}, / filters"
-    return LazyRow(MORE_KEY, words, lambda: Content.styled(words, "$quiet"))
+        return session_table.lay_out_columns(self.row_width).order_at(x)
 
 
 def _session_row(
-    session: Session, layout: SessionTableLayout, how: SessionArrangement, now_ms: int
+    session: Session, layout: SessionTableLayout, arrangement: SessionArrangement, now_ms: int
 ) -> LazyRow:
-    name = session.session_id
-    flags = _NO_FLAGS
-    if how.selected or how.pins:
-        flags = SessionFlags(name in how.selected, name in how.pins)
-    # All that a line shows.
-    look = session, layout, flags, doing_age(session, now_ms), cache_texts(session, now_ms)
-    return LazyRow(name, look, partial(session_line, session, layout, now_ms, flags))
+    key = session.session_id
+    selected, pinned = key in arrangement.selected, key in arrangement.pins
+    # Everything that the line shows.
+    age_text = session_text.doing_age(session, now_ms)
+    cache = session_text.cache_texts(session, now_ms)
+    look = session, layout, selected, pinned, age_text, cache
+    write = partial(
+        session_table.session_line, session, layout, now_ms, selected=selected, pinned=pinned
+    )
+    return LazyRow(key, look, write)
 
 
-def _common_levels(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
-    """Name the marks that stand in one place in every bar."""
-    # Sessions of one kind share their lines, and to compare what lines hold takes long.
-    shared = {id(lines): lines for lines in (session.context.thresholds for session in sessions)}
-    every = set(shared.values())
-    if not every:
+def _common_thresholds(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
+    """Return the thresholds whose marks are in the same place in every bar."""
+    # Sessions of one kind share their thresholds, and comparing these takes long.
+    shared = {id(each): each for each in (session.context.thresholds for session in sessions)}
+    different = set(shared.values())
+    if not different:
         return ()
-    first, *others = every
-    return tuple(line for line in first if all(line in lines for lines in others))
+    first, *others = different
+    return tuple(each for each in first if all(each in thresholds for thresholds in others))
 
 
 AGENT_TITLE_FRAME: Final = 16  # cells of the border's title beside the session's own
@@ -155,52 +129,38 @@ SESSION_ROW_KEY: Final = "/"
 
 
 class AgentPane(RowList):
-    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id, number=number, name=name)
+    def __init__(self) -> None:
+        super().__init__(id="agents", number="²", name="Agents")
+        self.empty = NO_SESSION
         self._drawn: tuple[object, ...] = ()
 
     def show(self, session: Session | None, agents: Sequence[Agent], now_ms: int) -> None:
-        """Draw the tree of one session; the same tree is not drawn again."""
-        look = session, tuple(agents), self.row_width, now_ms
+        """Draw the tree of a session's agents, unless it looks the same."""
+        width = self.row_width
+        look = session, tuple(agents), width, now_ms
         if look == self._drawn:
             return
         self._drawn = look
-        self.show_header(Content(""))
         if session is None or not agents:
             self.set_titles(Content("² Agents"))
-            self.empty = "no session is marked" if session is None else "no agents in this session"
+            self.empty = NO_SESSION if session is None else "no agents in this session"
             self.show_rows([])
             return
-        title = shorten_middle(session.title, max(0, self.row_width - AGENT_TITLE_FRAME))
+        title = shorten_middle(session.title, max(0, width - AGENT_TITLE_FRAME))
         self.set_titles(Content(f'² Agents of "{title}"'))
-        rows = [Row(SESSION_ROW_KEY, session_root_line(session, self.row_width))]
         branches = build_agent_tree(agents)
         columns = measure_tree(branches)
+        rows = [Row(SESSION_ROW_KEY, session_root_line(session, width))]
         rows += [
-            Row(branch.agent.agent_id, agent_line(branch, self.row_width, now_ms, columns))
+            Row(branch.agent.agent_id, agent_line(branch, width, now_ms, columns))
             for branch in branches
         ]
         self.show_rows(rows)
 
 
-SUMMARY_ROW_LINES: Final = 2  # of a row
-
-
-class SummaryPane(RowList):
-    def show(self, rows: Sequence[SummaryRow], titles: Mapping[str, str], now_ms: int) -> None:
-        """Draw these summaries in this order; `titles` names their sessions."""
-        self.show_header(Content(""))
-        room = self.row_width
-        self.show_rows([_summary_row(row, titles, room, now_ms) for row in rows])
-
-
-def _summary_row(row: SummaryRow, titles: Mapping[str, str], room: int, now_ms: int) -> LazyRow:
-    since = age(row.at, now_ms)
-    # All that its lines show; a stored summary's text stays as it is.
-    look = row.summary_id, row.estimated_tokens, titles.get(row.session_id), since, room
-    write = partial(summary_lines, row, titles, room, now_ms)
-    return LazyRow(str(row.summary_id), look, write, SUMMARY_ROW_LINES)
-
+NO_SESSION: Final = "no session is marked"
+NO_SUMMARY: Final = "nothing was returned or kept yet"
+SUMMARY_ROW_LINES: Final = 2
 
 CATEGORY_CELLS: Final = 18
 SHARE_PERCENT_CELLS: Final = 5
@@ -209,135 +169,116 @@ MIN_SHARE_BAR: Final = 4
 MAX_ITEMS: Final = 20  # of the largest; the session's page has more
 
 
-def context_lines(found: Composition, width: int) -> Iterator[Content]:
-    """Write the lines, each `width` cells long."""
-    short = f"{tokens(found.total_tokens)} tokens in context"
-    yield Content.styled(
-        fit_left(longest_fitting((composition_total_text(found), short), width), width), "$quiet"
-    )
-    for share in found.categories:
-        if share.share >= MIN_SHARE:
+def context_lines(composition: Composition, width: int) -> Iterator[Content]:
+    short = f"{tokens(composition.total_tokens)} tokens in context"
+    texts = (session_text.composition_total_text(composition), short)
+    yield Content.styled(fit_left(session_text.longest_fitting(texts, width), width), "$quiet")
+    for share in composition.categories:
+        if share.share >= session_text.MIN_SHARE:
             yield _category_line(share, width)
-    for item in found.largest[:MAX_ITEMS]:
+    for item in composition.largest[:MAX_ITEMS]:
         yield _item_line(item, width)
 
 
 def _category_line(share: CategoryShare, width: int) -> Content:
     room = width - CATEGORY_CELLS - SHARE_PERCENT_CELLS - SHARE_TOKEN_CELLS - 1
-    bar = max(room, 0) if room >= MIN_SHARE_BAR else 0
-    name = max(0, width - bar - SHARE_PERCENT_CELLS - SHARE_TOKEN_CELLS - 1)
+    cells = max(room, 0) if room >= MIN_SHARE_BAR else 0
+    name = max(0, width - cells - SHARE_PERCENT_CELLS - SHARE_TOKEN_CELLS - 1)
+    eighths = round(min(max(share.share, 0.0), 1.0) * cells * 8)
+    full, rest = divmod(max(eighths, 1) if share.share > 0 and cells else eighths, 8)
+    bar = FULL_CELL * full + (EIGHTHS[rest] if rest else "")
     return Content.assemble(
         (fit_left(share.name, name), "$foreground"),
         " ",
-        (fit_left(_share_bar(share.share, bar), bar), "$accent"),
+        (fit_left(bar, cells), "$accent"),
         (fit_right(percent(share.share), SHARE_PERCENT_CELLS), "$foreground"),
-        (fit_right(share_tokens_text(share), SHARE_TOKEN_CELLS), "$quiet"),
+        (fit_right(session_text.share_tokens_text(share), SHARE_TOKEN_CELLS), "$quiet"),
     )
-
-
-def _share_bar(share: float, cells: int) -> str:
-    eighths = round(min(max(share, 0.0), 1.0) * cells * 8)
-    full, rest = divmod(max(eighths, 1) if share > 0 and cells else eighths, 8)
-    return FULL_CELL * full + (EIGHTHS[rest] if rest else "")
 
 
 def _item_line(item: ContextItem, width: int) -> Content:
     size = fit_right(f"≈{tokens(item.tokens)}", SHARE_TOKEN_CELLS)
-    overtaken = f" {item.superseded}" if item.superseded else ""
+    superseded = f" {item.superseded}" if item.superseded else ""
     room = max(0, width - len(size) - 2)
-    said = min(len(overtaken), room // 2)
+    superseded_cells = min(len(superseded), room // 2)
     return Content.assemble(
-        (f"  {fit_left(item.name, room - said)}", "$foreground"),
-        (fit_left(overtaken, said), "$level-notice"),
+        (f"  {fit_left(item.name, room - superseded_cells)}", "$foreground"),
+        (fit_left(superseded, superseded_cells), "$level-notice"),
         (size, "$quiet"),
     )
 
 
 SETTLE_S: Final = 0.3
-"""How long the mark stays before its session is taken apart: a person only passes others."""
+"""How long the cursor rests before a session's context is read: often it only passes."""
 
-REFRESH_S: Final = 5.0  # between two looks at a session that grows: each reads its transcript
-CACHED_SESSIONS: Final = 32  # sessions whose answers are kept
+REFRESH_S: Final = 5.0  # between two readings of a session that grows: each reads its transcript
+CACHED_SESSIONS: Final = 32
 CONTEXT_TITLE_FRAME: Final = 22  # cells of the border's title beside the session's own
 SessionState = tuple[str, int | None, int | None]
-"""A session as it was taken apart: its id, its tokens, when it last did anything."""
+"""The session's id, tokens and last activity when its context was read."""
 
 
 class ContextPane(RowList):
     @dataclass
     class CompositionRequested(Message):
-        """The marked session is to be taken apart."""
-
         session: Session
 
-    def __init__(self, *, id: str, number: str, name: str) -> None:  # noqa: A002 -- Textual's
-        super().__init__(id=id, number=number, name=name)
-        self._found: dict[str, tuple[SessionState, Composition | str]] = {}
+    def __init__(self) -> None:
+        super().__init__(id="fills", number="⁴", name="What fills it")
+        self._compositions: dict[str, tuple[SessionState, Composition | str]] = {}
         self._session: Session | None = None
-        self._asked: SessionState | None = None
+        self._requested: SessionState | None = None
         self._timer: Timer | None = None
         self._drawn: tuple[object, ...] = ()
 
     def show(self, session: Session | None) -> None:
-        """Show what is known of a session, and ask for more where that is older."""
-        moved = self._id_of(session) != self._id_of(self._session)
-        self._session = session
-        if moved and self._timer is not None:
+        """Show what is known about a session's context, and request it if that is outdated."""
+        previous, self._session = self._session, session
+        has_moved = (session and session.session_id) != (previous and previous.session_id)
+        if has_moved and self._timer is not None:
             self._timer.stop()
             self._timer = None
         self._draw()
-        if session is None or not self.region.height or self._is_known(session):
+        if session is None or not self.region.height:
             return
-        if self._timer is None:
-            first = session.session_id not in self._found
-            self._timer = self.set_timer(SETTLE_S if first or moved else REFRESH_S, self._ask)
+        known = self._compositions.get(session.session_id)
+        if self._timer is None and (known is None or known[0] != _session_state(session)):
+            delay = SETTLE_S if known is None or has_moved else REFRESH_S
+            self._timer = self.set_timer(delay, self._request)
 
     def show_composition(self, session: Session, found: Composition | Problem) -> None:
-        """Show how a session was taken apart, or why it cannot be."""
         from ....core.model.problem import Problem
 
-        told = one_line(found.what) if isinstance(found, Problem) else found
-        self._found.pop(session.session_id, None)
-        self._found[session.session_id] = (_session_state(session), told)
-        while len(self._found) > CACHED_SESSIONS:
-            self._found.pop(next(iter(self._found)))
+        shown = one_line(found.what) if isinstance(found, Problem) else found
+        self._compositions.pop(session.session_id, None)
+        self._compositions[session.session_id] = (_session_state(session), shown)
+        while len(self._compositions) > CACHED_SESSIONS:
+            self._compositions.pop(next(iter(self._compositions)))
         self._draw()
 
-    def _ask(self) -> None:
+    def _request(self) -> None:
         self._timer = None
         session = self._session
-        if session is not None and self._asked != _session_state(session):
-            self._asked = _session_state(session)
+        if session is not None and self._requested != _session_state(session):
+            self._requested = _session_state(session)
             self.post_message(self.CompositionRequested(session))
 
-    def _is_known(self, session: Session) -> bool:
-        known = self._found.get(session.session_id)
-        return known is not None and known[0] == _session_state(session)
-
-    def _id_of(self, session: Session | None) -> str:
-        return session.session_id if session else ""
-
     def _draw(self) -> None:
-        session = self._session
-        found = self._found.get(session.session_id, (None, ""))[1] if session else ""
-        look = session and session.title, found, self.row_width
+        session, width = self._session, self.row_width
+        known = self._compositions.get(session.session_id, (None, ""))[1] if session else ""
+        look = session and session.title, known, width
         if look == self._drawn:
             return
         self._drawn = look
-        self.show_header(Content(""))
-        title = (
-            shorten_middle(session.title, max(0, self.row_width - CONTEXT_TITLE_FRAME))
-            if session
-            else ""
-        )
-        self.set_titles(Content(f'⁴ What fills "{title}"' if session else "⁴ What fills it"))
-        if isinstance(found, str):
-            waiting = "looking into its transcript …" if session else "no session is marked"
-            self.empty = found or waiting
+        name = "it"
+        if session:
+            name = f'"{shorten_middle(session.title, max(0, width - CONTEXT_TITLE_FRAME))}"'
+        self.set_titles(Content(f"⁴ What fills {name}"))
+        if isinstance(known, str):
+            self.empty = known or ("looking into its transcript …" if session else NO_SESSION)
             self.show_rows([])
             return
-        lines = enumerate(context_lines(found, self.row_width))
-        self.show_rows([Row(str(number), line) for number, line in lines])
+        self.show_rows([Row(str(n), line) for n, line in enumerate(context_lines(known, width))])
 
 
 def _session_state(session: Session) -> SessionState:
@@ -345,11 +286,11 @@ def _session_state(session: Session) -> SessionState:
 
 
 PANE_NUMBERS: Final = {"sessions": "¹", "agents": "²", "summaries": "³", "fills": "⁴"}
-"""Each pane's id, which is its name too, and its number."""
+"""By the pane's id, which is its name too."""
 
 
 class LowerPanes(Horizontal):
-    """Agents, summaries, and what fills the marked session."""
+    """Agents, summaries, and the context of the session under the cursor."""
 
     def __init__(self) -> None:
         super().__init__(id="lower")
@@ -357,13 +298,9 @@ class LowerPanes(Horizontal):
         self._summaries: tuple[SummaryRow, ...] = ()
 
     def compose(self) -> ComposeResult:
-        yield AgentPane(id="agents", number="²", name="Agents")
-        yield SummaryPane(id="summaries", number="³", name="Summaries")
-        yield ContextPane(id="fills", number="⁴", name="What fills it")
-
-    def on_mount(self) -> None:
-        self.query_one(AgentPane).empty = "no session is marked"
-        self.query_one(SummaryPane).empty = "nothing was returned or kept yet"
+        yield AgentPane()
+        yield RowList(id="summaries", number="³", name="Summaries")
+        yield ContextPane()
 
     def show_session(self, session: Session | None, view: FleetView, now_ms: int) -> None:
         if view.request.session_id == (session.session_id if session else None):
@@ -374,26 +311,22 @@ class LowerPanes(Horizontal):
     def show_summaries(
         self, view: FleetView, titles: Mapping[str, str], search: str, now_ms: int
     ) -> None:
-        """Show what was returned and kept, as far as it has the searched words."""
+        """Show the view's summaries; `titles` are those of their sessions."""
         self._summaries = view.summaries
-        pane = self.query_one(SummaryPane)
-        pane.empty = (
-            f"no summary has the words “{search}”; Esc shows all"
-            if search
-            else "nothing was returned or kept yet"
-        )
+        pane = self.query_one("#summaries", RowList)
+        pane.empty = f"no summary has the words “{search}”; Esc shows all" if search else NO_SUMMARY
         pane.set_titles(Content(f"³ Summaries /{search}" if search else "³ Summaries"))
-        pane.show(view.summaries, titles, now_ms)
+        width = pane.row_width
+        pane.show_rows([_summary_row(row, titles, width, now_ms) for row in view.summaries])
 
     def name_panes(self, *, narrow: bool, short: bool) -> None:
-        """Where panes share a place, name them all on the border: a click turns to one."""
-        names = [name for name in PANE_NUMBERS if short or name != "sessions"]
+        """If panes share a place, list them all as tabs on the border, to click on."""
         tabs = Content("  ").join(
             Content.styled(
-                f"{PANE_NUMBERS[name]} {name}",
-                Style.from_meta({"@click": f"screen.pane('{name}')"}),
+                f"{number} {name}", Style.from_meta({"@click": f"screen.pane('{name}')"})
             )
-            for name in names
+            for name, number in PANE_NUMBERS.items()
+            if short or name != "sessions"
         )
         for pane in self.query(RowList):
             pane.set_titles(subtitle=tabs if narrow or short else Content(""))
@@ -417,3 +350,11 @@ class LowerPanes(Horizontal):
         agent = self.agent(key)
         text = (agent.result.text if agent and agent.result else None) or key
         return text, f"result of {agent.agent_type}" if agent else key
+
+
+def _summary_row(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> LazyRow:
+    # Everything that its lines show; the text of a stored summary never changes.
+    title, age_text = titles.get(row.session_id), age(row.at, now_ms)
+    look = row.summary_id, row.estimated_tokens, title, age_text, width
+    write = partial(summary_lines, row, titles, width, now_ms)
+    return LazyRow(str(row.summary_id), look, write, SUMMARY_ROW_LINES)

@@ -1,11 +1,11 @@
-"""The table of sessions: the columns that fit a width, its header, a line for each session."""
+"""The fleet's table: which columns fit a width, and the lines of sessions and projects."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final
 
 from textual.content import Content
@@ -15,45 +15,30 @@ from ....core.measure.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
 from ....core.store.readers.fleet_reader import fill_ratio
 from ...tables import Cell, Column, fitting_columns, total_cells
+from ...text import formats, gauge, session_text
 from ...text.compliance_text import agent_count
-from ...text.formats import NOTHING, fit_left, fit_right, model_name, percent, tokens_of_window
-from ...text.gauge import (
-    LEVEL_STYLES,
-    MIN_GAUGE_CELLS,
-    PERCENT_CELLS,
-    TRIGGER_MARK,
-    gauge,
-    mark_cells,
-)
-from ...text.session_text import (
-    cache_texts,
-    cost_texts,
-    doing_age,
-    doing_text,
-    history_sparkline,
-    longest_fitting,
-    turns_left_texts,
-)
+from ...text.formats import fit_left, fit_right, percent
+from ...text.gauge import LEVEL_STYLES, PERCENT_CELLS
+from ...text.session_text import cache_texts, cost_texts, longest_fitting
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn, header_line, item_line
-from .session_arrangement import ProjectHeading, SessionOrder
+from .session_list import AT_WORK, ProjectHeading, SessionOrder
 
-MAX_BAR_CELLS: Final = 40  # cells; a longer bar is not read more exactly
-MIN_TITLE_CELLS: Final = 20  # cells; a shorter title no longer tells one session from another
-MAX_TITLE_CELLS: Final = 56  # cells; hardly any title is longer
+MAX_BAR_CELLS: Final = 40  # a longer bar is not read more exactly
+MIN_TITLE_CELLS: Final = 20  # a shorter title no longer tells one session from another
+MAX_TITLE_CELLS: Final = 56  # hardly any title is longer
 AGE_CELLS: Final = 6  # 59 min, with a space before it
-COLUMN_GAP: Final = 1
+COLUMN_GAP: Final = " "
 
 ESSENTIAL_PRIORITY: Final = 3
-"""Columns of a higher priority come only where the bar, the title and the state have grown too."""
+"""Columns of a higher priority are shown only if bar, title and state can be longer too."""
 
-COMFORTABLE_SPARE: Final = 14  # cells by which those grow first
-
+COMFORTABLE_SPARE: Final = 14  # cells by which those are longer then
 
 _REFUSAL_COLUMNS: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})
-"""Columns that words take together where a prompt was refused."""
+"""Columns that a refused prompt's text replaces."""
 
 _GROWTH: Final = (
-    # What is left over goes to these, so many cells at a time, up to a length; then to the next.
+    # Spare cells go to these columns, so many at a time, up to a length; then to the next group.
     (("gauge", 3, 18 + PERCENT_CELLS), ("doing", 3, 22), ("title", 2, 26), ("until", 1, 14)),
     (
         ("title", 4, MAX_TITLE_CELLS),
@@ -68,55 +53,51 @@ _GROWTH: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SessionTableLayout:
-    """The columns that fit a width, in order."""
-
     columns: tuple[ScreenColumn[SessionLine], ...]
 
     @property
     def width(self) -> int:
-        return total_cells(self.columns, COLUMN_GAP)
+        return total_cells(self.columns, len(COLUMN_GAP))
 
     @property
     def columns_when_refused(self) -> tuple[ScreenColumn[SessionLine], ...]:
-        """The same with one wide cell from the bar to what is left: for words instead of them."""
-        gauges = [column for column in self.columns if column.name in _REFUSAL_COLUMNS]
-        wide = total_cells(gauges, COLUMN_GAP)
+        """The columns with one wide cell of text in place of the gauge and all about it."""
+        replaced = [column for column in self.columns if column.name in _REFUSAL_COLUMNS]
+        cells = total_cells(replaced, len(COLUMN_GAP))
         return tuple(
-            replace(column, cells=wide) if column.name == "gauge" else column
+            replace(column, cells=cells) if column.name == "gauge" else column
             for column in self.columns
             if column.name == "gauge" or column.name not in _REFUSAL_COLUMNS
         )
 
     def header(
-        self, lines: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
+        self, thresholds: Iterable[PlacedThreshold] = (), order: SessionOrder | None = None
     ) -> Content:
-        """Write the line above the rows; it names the marks of the bars, which are at `lines`."""
-        sorted_by = order.column if order else None
-        heads = (
-            _gauge_header(column, tuple(lines)).stylize(style)
-            if column.name == "gauge"
-            else header_line([column], style=style)
-            for column in self.columns
-            for style in ("bold $foreground" if column.name == sorted_by else "$quiet",)
-        )
-        return Content(" " * COLUMN_GAP).join(heads)
+        """Write the header; above the bars it has the percentages of `thresholds`."""
+        sort_column = next((name for name, each in _ORDERS.items() if each is order), "")
+        headers = []
+        for column in self.columns:
+            is_sorted = column.header and column.name == sort_column
+            style = "bold $foreground" if is_sorted else "$quiet"
+            if column.name == "gauge":
+                headers.append(_gauge_header(column, tuple(thresholds)).stylize(style))
+            else:
+                headers.append(header_line([column], style=style))
+        return Content(COLUMN_GAP).join(headers)
 
     def order_at(self, x: int) -> SessionOrder | None:
         """Return the order that a click on the header selects, None if there is none."""
-        start = 0
-        for column in self.columns:
-            if start <= x < start + column.cells + COLUMN_GAP:
-                return _ORDERS.get(column.name)
-            start += column.cells + COLUMN_GAP
-        return None
+        ends = accumulate(column.cells + len(COLUMN_GAP) for column in self.columns)
+        names = (column.name for column, end in zip(self.columns, ends, strict=True) if x < end)
+        return _ORDERS.get(next(names, "")) if x >= 0 else None
 
 
 @lru_cache(maxsize=16)
 def lay_out_columns(width: int) -> SessionTableLayout:
-    """Choose columns for a width; what is left over makes some of them longer."""
+    """Choose columns for a width, and lengthen some of them by what is left over."""
     columns = fitting_columns(_COLUMNS, width, _comfortable_width)
-    # What cannot go must fit all the same: then the title gives, never the bar.
-    spare = max(width - total_cells(columns, COLUMN_GAP), -MIN_TITLE_CELLS)
+    # If the columns that stay do not fit either, the title is shortened, never the bar.
+    spare = max(width - total_cells(columns, len(COLUMN_GAP)), -MIN_TITLE_CELLS)
     cells = {column.name: column.cells for column in columns}
     if spare < 0:
         cells["title"] += spare
@@ -133,24 +114,25 @@ def _grow_columns(cells: dict[str, int], spare: int) -> None:
         growing = [each for each in step if each[0] in cells]
         while spare and growing:
             for name, share, most in growing:
-                given = min(share, spare, most - cells[name])
-                cells[name] += given
-                spare -= given
+                added = min(share, spare, most - cells[name])
+                cells[name] += added
+                spare -= added
             growing = [each for each in growing if cells[each[0]] < each[2]]
-    # Nothing tells more: the title takes it, so that a row is as wide as its pane.
     cells["title"] += spare
 
 
 def _comfortable_width(columns: Sequence[ScreenColumn[SessionLine]]) -> int:
-    """Count the cells with which these columns are worth having: the bar comes before many."""
+    """Count the cells that make these columns worthwhile: a longer bar precedes more columns."""
     many = any(column.priority > ESSENTIAL_PRIORITY for column in columns)
-    return total_cells(columns, COLUMN_GAP) + (COMFORTABLE_SPARE if many else 0)
+    return total_cells(columns, len(COLUMN_GAP)) + (COMFORTABLE_SPARE if many else 0)
 
 
-def _gauge_header(column: ScreenColumn[SessionLine], lines: tuple[PlacedThreshold, ...]) -> Content:
-    """Write each mark's percentage above it, then what the trigger's line means."""
-    marks = sorted(mark_cells(lines, column.cells - PERCENT_CELLS).items())
-    names = [f"{line.at * 100:.0f}" for _, line in marks]
+def _gauge_header(
+    column: ScreenColumn[SessionLine], thresholds: tuple[PlacedThreshold, ...]
+) -> Content:
+    """Write each mark's percentage above it, then the legend of the trigger's line."""
+    marks = sorted(gauge.mark_cells(thresholds, column.cells - PERCENT_CELLS).items())
+    names = [f"{threshold.at * 100:.0f}" for _, threshold in marks]
     words = column.header
     starts = [cell for cell, _ in marks]
     if all(later - start > 2 for start, later in pairwise([len(words) - 2, *starts])):
@@ -158,7 +140,7 @@ def _gauge_header(column: ScreenColumn[SessionLine], lines: tuple[PlacedThreshol
             words = f"{words:<{start}}{name}"
     elif marks:
         words = f"{words:<{max(starts[0], len(words) + 1)}}{'/'.join(names)}"
-    legend = f" {TRIGGER_MARK}trigger"
+    legend = f" {gauge.TRIGGER_MARK}trigger"
     if marks and len(words) + len(legend) <= column.cells:
         words += legend
     return Content(fit_left(words, column.cells))
@@ -175,77 +157,59 @@ SESSION_SIGNS: Final = {
     SessionStatus.TOO_LONG: ("✗", "bold $level-emergency"),
     SessionStatus.ENDED: (" ", "$quiet"),
     SessionStatus.GONE: ("†", "$quiet"),
-}
-"""State is never told by colour alone."""
-
-_AT_WORK: Final = frozenset({SessionStatus.BUSY, SessionStatus.ACTIVE})
-
-
-@dataclass(frozen=True, slots=True)
-class SessionFlags:
-    """What a person said of a session."""
-
-    selected: bool = False
-    pinned: bool = False
+}  # each has a sign, because colour alone is not enough
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A session as it is drawn at one moment."""
-
     session: Session
     now_ms: int
-    flags: SessionFlags = SessionFlags()
+    selected: bool
+    pinned: bool
 
 
 def session_line(
     session: Session,
     layout: SessionTableLayout,
     now_ms: int,
-    flags: SessionFlags = SessionFlags(),
+    *,
+    selected: bool = False,
+    pinned: bool = False,
 ) -> Content:
     columns = layout.columns_when_refused if session.too_long else layout.columns
-    return item_line(columns, SessionLine(session, now_ms, flags), " " * COLUMN_GAP)
+    return item_line(columns, SessionLine(session, now_ms, selected, pinned), COLUMN_GAP)
 
 
 def project_line(heading: ProjectHeading, width: int) -> Content:
-    """Write a project's line: how many, who waits, the fullest, and what they have cost."""
-    fullest = heading.fullest
-    count = len(heading.sessions)
-    cost = next(iter(cost_texts(heading.cost)), "")
-    said = [
+    """Write a project's line: how many sessions, how many wait, the fullest, and the cost."""
+    fullest, count = heading.fullest, len(heading.sessions)
+    facts = [
         (f"{count} session{'' if count == 1 else 's'}", "$quiet"),
         (f"▲ {heading.waiting} waiting" if heading.waiting else "", "bold $level-warning"),
         (f"{heading.live} live" if heading.live else "", "$quiet"),
         (f"fullest {percent(fill_ratio(fullest))}", LEVEL_STYLES[fullest.context.level]),
-        (cost, "$quiet"),
+        (next(iter(cost_texts(heading.cost)), ""), "$quiet"),
     ]
     parts: list[tuple[str, str]] = []
     room = width - 2 - min(len(heading.project) + 1, max(8, width // 3))
-    for words, style in said:
-        if words and len(words) + 3 <= room:
-            parts += [(" · ", "$quiet"), (words, style)]
-            room -= len(words) + 3
-    told = sum(len(words) for words, _ in parts)
-    sign = FOLD_SIGNS[heading.folded]
-    name = fit_left(heading.project, min(len(heading.project) * 2, width - 2 - told)).rstrip()
-    line = Content.assemble((f"{sign} ", "$accent"), (name, "bold $accent"), *parts)
+    for text, style in facts:
+        if text and len(text) + 3 <= room:
+            parts += [(" · ", "$quiet"), (text, style)]
+            room -= len(text) + 3
+    used = sum(len(text) for text, _ in parts)
+    name = fit_left(heading.project, min(len(heading.project) * 2, width - 2 - used)).rstrip()
+    sign = (f"{FOLD_SIGNS[heading.folded]} ", "$accent")
+    line = Content.assemble(sign, (name, "bold $accent"), *parts)
     return line + " " * max(0, width - line.cell_length)
 
 
-def status_sign(session: Session) -> tuple[str, str]:
-    """Return the sign and the style of the status of a session."""
-    return (
-        SESSION_SIGNS[SessionStatus.TOO_LONG] if session.too_long else SESSION_SIGNS[session.status]
-    )
-
-
 def _sign(line: SessionLine) -> Cell | Drawing:
-    sign, style = status_sign(line.session)
-    if not (line.flags.selected or line.flags.pinned):
-        return Cell(sign, style)
-    more = SELECTED_SIGN if line.flags.selected else PINNED_SIGN
-    return lambda _: Content.assemble((sign, style), (more, "bold $accent"))
+    is_refused = line.session.too_long
+    sign = SESSION_SIGNS[SessionStatus.TOO_LONG if is_refused else line.session.status]
+    if not (line.selected or line.pinned):
+        return Cell(*sign)
+    flag = SELECTED_SIGN if line.selected else PINNED_SIGN
+    return lambda _: Content.assemble(sign, (flag, "bold $accent"))
 
 
 def _title(line: SessionLine) -> Cell:
@@ -253,40 +217,43 @@ def _title(line: SessionLine) -> Cell:
 
 
 def _doing(line: SessionLine) -> Drawing:
+    """Draw the activity, with its duration at the right edge."""
     session = line.session
+    activity = session.activity
+    is_asking = session.live and activity is not None and activity.kind is ActivityKind.PERSON
+    style = "$foreground" if session.status in AT_WORK or activity else "$quiet"
+    if session.status is SessionStatus.WAITING or is_asking:
+        style = "bold $level-warning"
 
     def draw(cells: int) -> Content:
         room = cells - AGE_CELLS - 1
-        took = fit_right(doing_age(session, line.now_ms), AGE_CELLS)
-        words = fit_left(doing_text(session, room), room)
-        return Content.assemble((words, _doing_style(session)), " ", (took, "$quiet"))
+        took = fit_right(session_text.doing_age(session, line.now_ms), AGE_CELLS)
+        text = fit_left(session_text.doing_text(session, room), room)
+        return Content.assemble((text, style), " ", (took, "$quiet"))
 
     return draw
-
-
-def _doing_style(session: Session) -> str:
-    asked = session.activity is not None and session.activity.kind is ActivityKind.PERSON
-    if session.status is SessionStatus.WAITING or (session.live and asked):
-        return "bold $level-warning"
-    return "$foreground" if session.status in _AT_WORK or session.activity else "$quiet"
 
 
 def _gauge(line: SessionLine) -> Drawing:
     refused = line.session.too_long
     if refused is None:
-        return lambda cells: gauge(line.session.context, cells - PERCENT_CELLS)
-    choices = ["too long — r recovers", "too long"]
+        return lambda cells: gauge.gauge(line.session.context, cells - PERCENT_CELLS)
+    texts = ["too long — r recovers", "too long"]
     if refused.prompt_tokens and refused.limit_tokens:
         size = f"too long: {refused.prompt_tokens:,} of {refused.limit_tokens:,}"
         share = f"too long, {percent(refused.prompt_tokens / refused.limit_tokens)}"
-        choices = [f"{size} — r recovers", size, share, "too long"]
-    return lambda cells: Cell(longest_fitting(choices, cells), "bold $level-emergency")
+        texts = [f"{size} — r recovers", size, share, "too long"]
+    return _longest(texts, "bold $level-emergency")
+
+
+def _longest(texts: Sequence[str], style: str = "$foreground") -> Drawing:
+    return lambda cells: Cell(longest_fitting(texts, cells), style)
 
 
 def _fill(line: SessionLine) -> Cell:
     context = line.session.context
     style = "$quiet" if context.tokens is None else "$foreground"
-    return Cell(tokens_of_window(context), style)
+    return Cell(formats.tokens_of_window(context), style)
 
 
 def _trigger(line: SessionLine) -> Cell:
@@ -304,15 +271,15 @@ def _until(line: SessionLine) -> Cell | Drawing:
     session = line.session
     trigger = session.context.trigger
     end = session.outlook.end if session.live else None
-    choices = turns_left_texts(end, is_trigger=bool(trigger and trigger.tokens))
-    if not choices:
-        return Cell(NOTHING if session.live else "", "$quiet")
-    return lambda cells: Cell(longest_fitting(choices, cells), "$foreground")
+    texts = session_text.turns_left_texts(end, is_trigger=bool(trigger and trigger.tokens))
+    return _longest(texts) if texts else Cell(formats.NOTHING if session.live else "", "$quiet")
 
 
 def _trail(line: SessionLine) -> Drawing:
     contexts = line.session.recent_contexts
-    return lambda cells: Cell(fit_right(history_sparkline(contexts, cells), cells), "$pane")
+    return lambda cells: Cell(
+        fit_right(session_text.history_sparkline(contexts, cells), cells), "$pane"
+    )
 
 
 def _level(line: SessionLine) -> Cell:
@@ -331,14 +298,10 @@ def _compactions(line: SessionLine) -> Cell:
     return Cell(f"↻{count}" if count else "", "$foreground")
 
 
-def _cost(line: SessionLine) -> Drawing:
-    return lambda cells: Cell(longest_fitting(cost_texts(line.session.cost), cells), "$foreground")
-
-
 def _cache(line: SessionLine) -> Drawing:
     session, now_ms = line.session, line.now_ms
-    style = "$foreground" if session.cache.is_warm(now_ms) else "$quiet"
-    return lambda cells: Cell(longest_fitting(cache_texts(session, now_ms), cells), style)
+    is_warm = session.cache.is_warm(now_ms)
+    return _longest(cache_texts(session, now_ms), "$foreground" if is_warm else "$quiet")
 
 
 _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
@@ -353,13 +316,13 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
     ),
     Column(
         "model",
-        lambda line: Cell(model_name(line.session.model), "$quiet"),
+        lambda line: Cell(formats.model_name(line.session.model), "$quiet"),
         cells=10,
         priority=6,
         name="model",
     ),
     Column("now", _doing, cells=14, name="doing"),
-    Column("context", _gauge, cells=MIN_GAUGE_CELLS + PERCENT_CELLS, name="gauge"),
+    Column("context", _gauge, cells=gauge.MIN_GAUGE_CELLS + PERCENT_CELLS, name="gauge"),
     Column("tokens", _fill, right=True, cells=15, priority=8, name="fill"),
     Column("level", _level, cells=9, priority=10, name="level"),
     Column("trigger", _trigger, right=True, cells=9, priority=9, name="trigger"),
@@ -367,7 +330,14 @@ _COLUMNS: Final[Sequence[ScreenColumn[SessionLine]]] = (
     Column("trail", _trail, cells=8, priority=3, name="trail"),
     Column("agents", _agents, right=True, cells=6, priority=2, name="agents"),
     Column("↻", _compactions, right=True, cells=3, priority=2, name="compactions"),
-    Column("cost", _cost, right=True, cells=8, priority=4, name="cost"),
+    Column(
+        "cost",
+        lambda line: _longest(cost_texts(line.session.cost)),
+        right=True,
+        cells=8,
+        priority=4,
+        name="cost",
+    ),
     Column("cache", _cache, cells=5, priority=5, name="cache"),
 )
 
@@ -385,5 +355,4 @@ _ORDERS: Final = {
     "agents": SessionOrder.NONCOMPLIANT,
     "compactions": SessionOrder.COMPACTIONS,
     "cost": SessionOrder.COSTLIEST,
-}
-"""What a click on a column's header sorts by."""
+}  # what a click on a column's header sorts by; the first column of an order shows it

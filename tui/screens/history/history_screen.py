@@ -19,7 +19,7 @@ from ...messages import FleetView
 from ...tables import Cell, Column, total_cells
 from ...text.formats import NOTHING, age, tokens
 from ...text.text_lines import ScreenColumn, header_line, item_line
-from ...widgets.filter_bar import FilterBar
+from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList, Rows
 from ..page import FilteredPage
 

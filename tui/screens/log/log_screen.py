@@ -17,7 +17,7 @@ from ....core.transcript.sanitize import one_line
 from ...messages import FleetView
 from ...notifications import EventSeverity
 from ...text.formats import date_time_seconds, fit_left, fit_right, local_time
-from ...widgets.filter_bar import FilterBar
+from ...widgets.controls import FilterBar
 from ...widgets.row_list import LazyRow, RowList
 from ..page import FilteredPage, ReadingScreen
 from .event_log import (

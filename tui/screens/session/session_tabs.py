@@ -1,4 +1,4 @@
-"""What each tab of a session's page lists, shows beside the list, and copies."""
+"""The tabs of a session's page: what they read, list, show beside the list, and copy."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
@@ -17,287 +18,100 @@ from ....core.measure.forecast import Forecast
 from ....core.model.context import ContextState
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...text import formats
 from ...text.compaction_text import forgotten_prompt
-from ...text.formats import (
-    NOTHING,
-    date_time_and_age,
-    duration,
-    fit_left,
-    fit_right,
-    model_name,
-    percent,
-    shorten_middle,
-    tokens,
-    tokens_of_window,
-    turns_left,
-)
+from ...text.formats import NOTHING, duration, fit_left, fit_right, percent, shorten_middle, tokens
 from ...text.gauge import LEVEL_STYLES, gauge
 from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
 from ...text.text_lines import SessionTab, heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
-from .compaction_rows import compaction_detail, compactions_listing, find_compaction
-from .context_breakdown import (
-    categories_listing,
-    category_detail,
-    find_item,
-    items_listing,
-    source_detail,
-    sources_listing,
-)
+from . import context_breakdown
+from .compactions import ReportedCompaction, compaction_detail, compactions_listing, find_compaction
 
 if TYPE_CHECKING:
+    from ....core.measure.evidence import AssessedClaim
     from ....core.measure.timeline import TimelineTurn
+    from ....core.measure.window import Trigger, Window
+    from ....core.policy.resolve import Policies
     from ....core.store.warning_log import ContextWarning
-    from .session_details import SessionDetails, TurnDetails
 
 
-LABEL_CELLS: Final = 16
-LEVEL_CELLS: Final = 12
-ACTIVITY_CELLS: Final = 80
-REACHED_CELLS: Final = 22
-RATIO_CELLS: Final = 9
-TOKENS_FROM_CELLS: Final = 60  # cells from which the tokens stand beside the ratio
-AGE_CELLS: Final = 12
+class SessionDetails(msgspec.Struct, frozen=True):
+    """What the store has about a session beside its row in the fleet."""
 
-NO_WARNINGS: Final = (
-    "No level was reached yet. The lines in the timeline show where they are; P shows the policy."
-)
+    compactions: tuple[ReportedCompaction, ...] = ()  # newest first
+    warnings: tuple[ContextWarning, ...] = ()  # oldest first
+    reasons: tuple[AssessedClaim, ...] = ()  # every claim of its window and its trigger
+    resolved: tuple[Window, Trigger | None] | None = None  # what the claims led to
 
 
-def warnings_listing(found: Sequence[ContextWarning], width: int, now_ms: int) -> Listing:
-    """List what was reached, the newest first."""
-    rows = tuple(Row(str(one.log_id), _warning_line(one, width, now_ms)) for one in reversed(found))
-    standing = sum(1 for one in found if one.warning.cleared_by is None)
-    head = quiet(f"{len(rows)} reached, {standing} standing; ⏎ goes to the turn")
-    return Listing(rows, head, NO_WARNINGS)
+def read_session_details(
+    db: sqlite3.Connection,
+    session: Session,
+    policies: Policies,
+    previous: SessionDetails | None = None,
+) -> SessionDetails:
+    """Read the details; the claims of `previous` are reused if they led to the same window."""
+    from ....core.measure.compaction_report import decode_report, steering_outcomes
+    from ....core.store.queries.agent_queries import answer_items
+    from ....core.store.queries.session_queries import compactions
+    from ....core.store.readers.fleet_reader import read_assessed_claims
+    from ....core.store.warning_log import context_warnings
 
-
-def find_warning(found: Sequence[ContextWarning], key: str) -> ContextWarning | None:
-    return next((one for one in found if str(one.log_id) == key), None)
-
-
-def warning_detail(one: ContextWarning, now_ms: int) -> Content:
-    warning = one.warning
-    style = LEVEL_STYLES[warning.level]
-    ended = "it stands"
-    if warning.cleared_by is not None:
-        ended = f"cleared {date_time_and_age(warning.cleared_at, now_ms)}"
-    return join_lines(
-        Content.styled(f"▲ {warning.level.value}", f"bold {style}"),
-        Content(f"begins at {percent(warning.threshold)} of the window"),
-        Content(f"reached with {tokens(warning.point.tokens)} tokens, {percent(warning.ratio)}"),
-        quiet(f"reached {date_time_and_age(warning.at, now_ms)}"),
-        quiet(ended),
-        Content(""),
-        quiet("It is said once, and again after a compaction or when the fill fell well below it."),
+    resolved = (session.context.window, session.context.trigger)
+    # Reading the claims queries the whole store.
+    if previous is not None and previous.resolved == resolved:
+        reasons = previous.reasons
+    else:
+        reasons = read_assessed_claims(db, session.session_id, policies)
+    rows = [(row, decode_report(row.report)) for row in compactions(db, session.session_id)]
+    steering = steering_outcomes(rows, answer_items(db, "steer", session.session_id))
+    details = (
+        ReportedCompaction(*row, outcomes) for row, outcomes in zip(rows, steering, strict=True)
     )
+    warnings = context_warnings(db, session.session_id)
+    return SessionDetails(tuple(details), tuple(warnings), reasons, resolved)
 
 
-def info_listing(session: Session, width: int, now_ms: int) -> Listing:
-    facts = session_facts(session, now_ms)
-    rows = tuple(
-        Row(
-            label,
-            Content.assemble(
-                (fit_left(label, LABEL_CELLS), "$quiet"),
-                (shorten_middle(value, max(1, width - LABEL_CELLS)), style),
-            ),
-        )
-        for label, value, style in facts
-    )
-    return Listing(rows, quiet("y copies the marked one"), "nothing is known yet")
-
-
-def info_value(session: Session, key: str, now_ms: int) -> str:
-    """Return the full value of a row, empty if `key` is unknown."""
-    return next((value for label, value, _ in session_facts(session, now_ms) if label == key), "")
-
-
-def info_detail(session: Session, key: str, now_ms: int) -> Content:
-    return join_lines(heading(key), Content(info_value(session, key, now_ms)))
-
-
-def session_facts(session: Session, now_ms: int) -> list[tuple[str, str, str]]:
-    """Name what is known: label, value, style."""
-    found = [
-        ("title", one_line(session.title)),
-        ("id", session.session_id),
-        ("project", one_line(session.cwd or session.project)),
-        ("model", one_line(f"{model_name(session.model)}  ({session.model or NOTHING})")),
-        ("client", one_line(session.client_version or NOTHING)),
-        ("status", status_text(session)),
-        *_activity(session, now_ms),
-        *outlook_texts(session),
-        ("started", date_time_and_age(session.started_at, now_ms)),
-        ("last activity", date_time_and_age(session.last_activity_at, now_ms)),
-        ("agents", _agents_text(session)),
-        ("compactions", str(session.compactions)),
-        ("transcript", one_line(session.path)),
-    ]
-    if session.forked_from:
-        found.append(("forked from", session.forked_from))
-    facts = [(label, value, "$foreground") for label, value in found]
-    if session.refusal:
-        facts.insert(0, ("last refusal", one_line(session.refusal), "$level-emergency"))
-    return facts
-
-
-def _activity(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
-    if session.live and session.activity is not None:
-        yield "does", f"{doing_text(session, ACTIVITY_CELLS)}, for {doing_age(session, now_ms)}"
-    # Each is a list of the same words from long to short.
-    for label, words in (
-        ("cache", cache_texts(session, now_ms)),
-        ("cost", cost_texts(session.cost)),
-    ):
-        if words:
-            yield label, words[0]
-
-
-def status_text(session: Session) -> str:
-    """Return the status, and the tmux pane if there is one."""
-    where = f" in tmux {session.tmux}" if session.tmux else ""
-    return f"{session.status.value.replace('_', ' ')}{where}"
-
-
-def outlook_texts(session: Session) -> Iterator[tuple[str, str]]:
-    """Yield the turns left until compaction and until the next level, each with a label."""
-    end, ahead = session.outlook.end, session.outlook.next_threshold
-    trigger = session.context.trigger
-    if end:
-        where = "compaction" if trigger and trigger.tokens else "the window's end"
-        yield "turns left", f"{_turns_left(end)} to {where}"
-    if ahead and ahead.forecast:
-        at = f"{ahead.level.value} at {percent(ahead.threshold)}"
-        yield "next level", f"{_turns_left(ahead.forecast)} to {at}"
-
-
-def _turns_left(forecast: Forecast) -> str:
-    turns, minutes = forecast.turns, forecast.minutes
-    work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
-    return f"{turns_left(forecast)}, as likely under as over {turns.p50:,.0f}{work}"
-
-
-def _agents_text(session: Session) -> str:
-    failed = session.agents_noncompliant
-    return f"{session.agents}, {failed} not compliant" if failed else str(session.agents)
-
-
-def _warning_line(one: ContextWarning, width: int, now_ms: int) -> Content:
-    warning = one.warning
-    style = LEVEL_STYLES[warning.level]
-    stands = warning.cleared_by is None
-    ended = "stands" if stands else f"cleared {_age_text(warning.cleared_at, now_ms)}"
-    reached, cells = f"at {percent(warning.ratio)}", RATIO_CELLS
-    if width >= TOKENS_FROM_CELLS:
-        reached, cells = f"{reached} ({tokens(warning.point.tokens)})", REACHED_CELLS
-    room = max(0, width - 2 - LEVEL_CELLS - cells - AGE_CELLS)
-    return Content.assemble(
-        ("▲ ", style),
-        (fit_left(warning.level.value, LEVEL_CELLS), f"bold {style}" if stands else style),
-        (fit_left(reached, cells), "$foreground"),
-        (fit_left(ended, room), "$quiet"),
-        (fit_right(_age_text(warning.at, now_ms), AGE_CELLS), "$quiet"),
-    )
-
-
-def _age_text(at: int | None, now_ms: int) -> str:
-    return NOTHING if at is None else f"{duration(now_ms - at)} ago"
-
-
-READING_TRANSCRIPT: Final = "its transcript is being read …"
+MAX_ITEMS: Final = 200  # the largest of a context: more than anybody looks through
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTabData:
-    """All that the parts are made of."""
+class TurnDetails:
+    """What the transcript has about a turn."""
 
-    session: Session
-    details: SessionDetails
-    moment: TurnDetails | None  # none while it is looked up
-    is_past: bool
-    now_ms: int
-
-    @property
-    def composition(self) -> Composition | None:
-        """What fills the context; None where that is not known."""
-        return self.moment.composition if self.moment else None
+    composition: Composition | None = None  # none if it cannot be read
+    calls: tuple[str, ...] = ()
+    problem: str = ""  # why it cannot be read
 
 
-def tab_title(part: SessionTab, shown: SessionTabData) -> str:
-    when = " then" if shown.is_past else ""
-    names = {
-        SessionTab.BREAKDOWN: f"What filled it{when}" if shown.is_past else "What fills it",
-        SessionTab.ITEMS: f"The largest items{when}",
-        SessionTab.COMPACTIONS: "Compactions",
-        SessionTab.WARNINGS: "Warnings",
-        SessionTab.SOURCES: "Why ctxtop believes its numbers",
-        SessionTab.ABOUT: "The session",
-    }
-    return names[part]
+def read_turn_details(
+    db: sqlite3.Connection,
+    projects: Path,
+    session_id: str,
+    newest: TimelineTurn | None,
+    past: TimelineTurn | None,
+) -> TurnDetails:
+    """Read the composition and the tool calls as of turn `past`; None reads the current ones."""
+    from ....collectors.claude_code.transcript_details import (
+        TranscriptUnavailableError,
+        read_composition,
+        read_tool_calls,
+    )
 
-
-def tab_counts(shown: SessionTabData) -> tuple[str, ...]:
-    """Return the number of entries in each tab, empty where it is 0 or says nothing."""
-    standing = sum(1 for one in shown.details.warnings if one.warning.cleared_by is None)
-    listed = (0, 0, len(shown.details.compactions), standing, 0, 0)
-    return tuple(str(count) if count else "" for count in listed)
-
-
-def tab_listing(part: SessionTab, shown: SessionTabData, width: int) -> Listing:
-    """List a part in lines of `width` cells."""
-    if part in {SessionTab.BREAKDOWN, SessionTab.ITEMS}:
-        found = shown.composition
-        if found is None:
-            why = one_line(shown.moment.problem) if shown.moment else READING_TRANSCRIPT
-            return Listing((), Content(""), why)
-        lay_out = categories_listing if part is SessionTab.BREAKDOWN else items_listing
-        return lay_out(found, width)
-    if part is SessionTab.COMPACTIONS:
-        return compactions_listing(shown.details, width, shown.now_ms)
-    if part is SessionTab.WARNINGS:
-        return warnings_listing(shown.details.warnings, width, shown.now_ms)
-    if part is SessionTab.SOURCES:
-        return sources_listing(shown.session.context, shown.details.reasons, width)
-    return info_listing(shown.session, width, shown.now_ms)
-
-
-def tab_detail(part: SessionTab, shown: SessionTabData, key: str, width: int) -> Content:
-    """Show of a row what its line has no room for; an item's text is looked up by the page."""
-    found = shown.composition
-    if part is SessionTab.BREAKDOWN:
-        return category_detail(found, key, width) if found else Content("")
-    if part is SessionTab.COMPACTIONS:
-        return compaction_detail(shown.details, key, width, shown.now_ms)
-    if part is SessionTab.WARNINGS:
-        one = find_warning(shown.details.warnings, key)
-        return warning_detail(one, shown.now_ms) if one else Content("")
-    if part is SessionTab.SOURCES:
-        return source_detail(shown.session.context, shown.details.reasons, key)
-    if part is SessionTab.ABOUT:
-        return info_detail(shown.session, key, shown.now_ms)
-    return Content("")
-
-
-def tab_copy_text(part: SessionTab, shown: SessionTabData, key: str) -> tuple[str, str]:
-    """Return the text to copy for a row, and a name for that text."""
-    if part is SessionTab.ITEMS and shown.composition:
-        item = find_item(shown.composition, key)
-        return (one_line(item.name) if item else "", "the item's name")
-    if part is SessionTab.COMPACTIONS:
-        found = find_compaction(shown.details, key)
-        told = found[1] if found else None
-        prompt = forgotten_prompt(told.forgotten) if told else ""
-        if prompt:
-            return prompt, "what was forgotten, as a prompt"
-    if part is SessionTab.ABOUT:
-        return info_value(shown.session, key, shown.now_ms), f"the {key}"
-    rows = tab_listing(part, shown, 100).rows
-    return "\n".join(row.content.plain.rstrip() for row in rows), "the list"
+    turn, until = past or newest, past.last_offset if past else None
+    try:
+        composition = read_composition(
+            db, projects, session_id, until_offset=until, max_items=MAX_ITEMS
+        )
+        calls = read_tool_calls(db, projects, session_id, turn) if turn else ()
+    except TranscriptUnavailableError as error:
+        return TurnDetails(problem=str(error))
+    return TurnDetails(composition, calls)
 
 
 def read_item_text(db: sqlite3.Connection, projects: Path, session_id: str, line: int) -> str:
-    """Read how an item begins, or say why that cannot be read."""
+    """Read the beginning of an item; returns why if it cannot be read."""
     from ....collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
         read_line_text,
@@ -309,49 +123,268 @@ def read_item_text(db: sqlite3.Connection, projects: Path, session_id: str, line
         return str(error)
 
 
-MIN_HEADER_BAR: Final = 20  # cells of the bar
+LEVEL_CELLS: Final = 12
+REACHED_CELLS: Final = 22
+RATIO_CELLS: Final = 9
+TOKENS_FROM_CELLS: Final = 60  # cells from which tokens are shown beside the ratio
+AGE_CELLS: Final = 12
+
+NO_WARNINGS: Final = (
+    "No level was reached yet. The lines in the timeline show where they are; P shows the policy."
+)
 
 
-HEADER_TEXT_CELLS: Final = 76  # cells beside it, about
+def _warnings_listing(warnings: Sequence[ContextWarning], width: int, now_ms: int) -> Listing:
+    rows = tuple(
+        Row(str(each.log_id), _warning_line(each, width, now_ms)) for each in reversed(warnings)
+    )
+    active = sum(each.warning.cleared_by is None for each in warnings)
+    head = quiet(f"{len(rows)} reached, {active} standing; ⏎ goes to the turn")
+    return Listing(rows, head, NO_WARNINGS)
 
 
-MAX_HEADER_BAR: Final = 60
+def find_warning(warnings: Sequence[ContextWarning], key: str) -> ContextWarning | None:
+    return next((each for each in warnings if str(each.log_id) == key), None)
 
 
-HEADER_DOING_CELLS: Final = 30  # cells of what it does
+def _warning_line(found: ContextWarning, width: int, now_ms: int) -> Content:
+    warning = found.warning
+    style = LEVEL_STYLES[warning.level]
+    is_active = warning.cleared_by is None
+    end = "stands" if is_active else f"cleared {_age_text(warning.cleared_at, now_ms)}"
+    reached, cells = f"at {percent(warning.ratio)}", RATIO_CELLS
+    if width >= TOKENS_FROM_CELLS:
+        reached, cells = f"{reached} ({tokens(warning.point.tokens)})", REACHED_CELLS
+    room = max(0, width - 2 - LEVEL_CELLS - cells - AGE_CELLS)
+    return Content.assemble(
+        ("▲ ", style),
+        (fit_left(warning.level.value, LEVEL_CELLS), f"bold {style}" if is_active else style),
+        (fit_left(reached, cells), "$foreground"),
+        (fit_left(end, room), "$quiet"),
+        (fit_right(_age_text(warning.at, now_ms), AGE_CELLS), "$quiet"),
+    )
 
 
+def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
+    warning = found.warning
+    end = "it stands"
+    if warning.cleared_by is not None:
+        end = f"cleared {formats.date_time_and_age(warning.cleared_at, now_ms)}"
+    return join_lines(
+        Content.styled(f"▲ {warning.level.value}", f"bold {LEVEL_STYLES[warning.level]}"),
+        Content(f"begins at {percent(warning.threshold)} of the window"),
+        Content(f"reached with {tokens(warning.point.tokens)} tokens, {percent(warning.ratio)}"),
+        quiet(f"reached {formats.date_time_and_age(warning.at, now_ms)}"),
+        quiet(end),
+        Content(""),
+        quiet("It is said once, and again after a compaction or when the fill fell well below it."),
+    )
+
+
+def _age_text(at: int | None, now_ms: int) -> str:
+    return NOTHING if at is None else f"{duration(now_ms - at)} ago"
+
+
+LABEL_CELLS: Final = 16
+ACTIVITY_CELLS: Final = 80
+
+
+def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
+    rows = tuple(
+        Row(
+            label,
+            Content.assemble(
+                (fit_left(label, LABEL_CELLS), "$quiet"),
+                (
+                    shorten_middle(value, max(1, width - LABEL_CELLS)),
+                    "$level-emergency" if label == LAST_REFUSAL else "$foreground",
+                ),
+            ),
+        )
+        for label, value in session_facts(session, now_ms).items()
+    )
+    return Listing(rows, quiet("y copies the marked one"), "nothing is known yet")
+
+
+LAST_REFUSAL: Final = "last refusal"
+
+
+def session_facts(session: Session, now_ms: int) -> dict[str, str]:
+    """Return the values that the About tab lists, by label."""
+    failed = session.agents_noncompliant
+    facts = {LAST_REFUSAL: one_line(session.refusal)} if session.refusal else {}
+    facts |= {
+        "title": one_line(session.title),
+        "id": session.session_id,
+        "project": one_line(session.cwd or session.project),
+        "model": one_line(f"{formats.model_name(session.model)}  ({session.model or NOTHING})"),
+        "client": one_line(session.client_version or NOTHING),
+        "status": session.status.value.replace("_", " ")
+        + (f" in tmux {session.tmux}" if session.tmux else ""),
+        **dict(_activity_facts(session, now_ms)),
+        **dict(_outlook_facts(session)),
+        "started": formats.date_time_and_age(session.started_at, now_ms),
+        "last activity": formats.date_time_and_age(session.last_activity_at, now_ms),
+        "agents": f"{session.agents}, {failed} not compliant" if failed else str(session.agents),
+        "compactions": str(session.compactions),
+        "transcript": one_line(session.path),
+    }
+    if session.forked_from:
+        facts["forked from"] = session.forked_from
+    return facts
+
+
+def _activity_facts(session: Session, now_ms: int) -> Iterator[tuple[str, str]]:
+    if session.live and session.activity is not None:
+        yield "does", f"{doing_text(session, ACTIVITY_CELLS)}, for {doing_age(session, now_ms)}"
+    if texts := cache_texts(session, now_ms):
+        yield "cache", texts[0]
+    if texts := cost_texts(session.cost):
+        yield "cost", texts[0]
+
+
+def _outlook_facts(session: Session) -> Iterator[tuple[str, str]]:
+    end, threshold = session.outlook.end, session.outlook.next_threshold
+    trigger = session.context.trigger
+    if end:
+        where = "compaction" if trigger and trigger.tokens else "the window's end"
+        yield "turns left", f"{_turns_left(end)} to {where}"
+    if threshold and threshold.forecast:
+        at = f"{threshold.level.value} at {percent(threshold.threshold)}"
+        yield "next level", f"{_turns_left(threshold.forecast)} to {at}"
+
+
+def _turns_left(forecast: Forecast) -> str:
+    turns, minutes = forecast.turns, forecast.minutes
+    work = f", ≈ {duration(round(minutes.p50 * 60_000))} of work" if minutes else ""
+    left = formats.turns_left(forecast)
+    return f"{left}, as likely under as over {turns.p50:,.0f}{work}"
+
+
+READING_TRANSCRIPT: Final = "its transcript is being read …"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionTabData:
+    session: Session
+    details: SessionDetails
+    turn: TurnDetails | None  # none while it is looked up
+    is_past: bool
+    now_ms: int
+
+    @property
+    def composition(self) -> Composition | None:
+        return self.turn.composition if self.turn else None
+
+
+def tab_title(tab: SessionTab, data: SessionTabData) -> str:
+    then = " then" if data.is_past else ""
+    return {
+        SessionTab.BREAKDOWN: "What filled it then" if data.is_past else "What fills it",
+        SessionTab.ITEMS: f"The largest items{then}",
+        SessionTab.COMPACTIONS: "Compactions",
+        SessionTab.WARNINGS: "Warnings",
+        SessionTab.SOURCES: "Why ctxtop believes its numbers",
+        SessionTab.ABOUT: "The session",
+    }[tab]
+
+
+def tab_names(data: SessionTabData) -> list[str]:
+    """Return the names of the tabs, with the number of compactions and active warnings."""
+    active = sum(each.warning.cleared_by is None for each in data.details.warnings)
+    counts = {SessionTab.COMPACTIONS: len(data.details.compactions), SessionTab.WARNINGS: active}
+    return [f"{tab} {counts[tab]}" if counts.get(tab) else str(tab) for tab in SessionTab]
+
+
+def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
+    """List the rows of a tab in lines of `width` cells."""
+    session, details, now_ms = data.session, data.details, data.now_ms
+    if tab in {SessionTab.BREAKDOWN, SessionTab.ITEMS}:
+        if data.composition is None:
+            why = one_line(data.turn.problem) if data.turn else READING_TRANSCRIPT
+            return Listing((), Content(""), why)
+        if tab is SessionTab.BREAKDOWN:
+            return context_breakdown.categories_listing(data.composition, width)
+        return context_breakdown.items_listing(data.composition, width)
+    if tab is SessionTab.COMPACTIONS:
+        return compactions_listing(details.compactions, width, now_ms)
+    if tab is SessionTab.WARNINGS:
+        return _warnings_listing(details.warnings, width, now_ms)
+    if tab is SessionTab.SOURCES:
+        return context_breakdown.sources_listing(session.context, details.reasons, width)
+    return _about_listing(session, width, now_ms)
+
+
+def tab_detail(tab: SessionTab, data: SessionTabData, key: str, width: int) -> Content:
+    """Describe a row in full; the page itself describes an item."""
+    session, details, now_ms = data.session, data.details, data.now_ms
+    if tab is SessionTab.BREAKDOWN and data.composition:
+        return context_breakdown.category_detail(data.composition, key, width)
+    if tab is SessionTab.COMPACTIONS:
+        compaction = find_compaction(details.compactions, key)
+        return compaction_detail(compaction, width, now_ms) if compaction else Content("")
+    if tab is SessionTab.WARNINGS:
+        warning = find_warning(details.warnings, key)
+        return _warning_detail(warning, now_ms) if warning else Content("")
+    if tab is SessionTab.SOURCES:
+        return context_breakdown.source_detail(session.context, details.reasons, key)
+    if tab is SessionTab.ABOUT:
+        return join_lines(heading(key), Content(session_facts(session, now_ms).get(key, "")))
+    return Content("")
+
+
+def tab_copy_text(tab: SessionTab, data: SessionTabData, key: str) -> tuple[str, str]:
+    """Return the text to copy for a row, and a name for that text."""
+    if tab is SessionTab.ITEMS and data.composition:
+        item = context_breakdown.find_item(data.composition, key)
+        return (one_line(item.name) if item else "", "the item's name")
+    if tab is SessionTab.COMPACTIONS:
+        compaction = find_compaction(data.details.compactions, key)
+        if compaction and compaction.report:
+            prompt = forgotten_prompt(compaction.report.forgotten)
+            if prompt:
+                return prompt, "what was forgotten, as a prompt"
+    if tab is SessionTab.ABOUT:
+        return session_facts(data.session, data.now_ms).get(key, ""), f"the {key}"
+    rows = tab_listing(tab, data, 100).rows
+    return "\n".join(row.content.plain.rstrip() for row in rows), "the list"
+
+
+MIN_HEADER_BAR: Final = 20  # cells
+MAX_HEADER_BAR: Final = 60  # cells
+HEADER_TEXT_CELLS: Final = 76  # beside the bar, about
+HEADER_DOING_CELLS: Final = 30
 HEADER_SEPARATOR: Final = "  ·  "
 
 
 def session_header(session: Session, past: TimelineTurn | None, width: int, now_ms: int) -> Content:
-    """Draw the gauge as it is, or as it was at a turn, and say what lies ahead."""
+    """Draw the gauge, as it is or as it was at a turn, and the facts that fit beside it."""
     context = session.context
-    if past is not None:
+    if past is None:
+        facts = _header_facts(session, now_ms)
+    else:
+        facts = [f"as it was; now {percent(context.ratio)}", "end goes to now"]
         context = replace(context, tokens=past.tokens, state=ContextState.MEASURED)
     cells = min(MAX_HEADER_BAR, max(MIN_HEADER_BAR, width - HEADER_TEXT_CELLS))
-    drawn = Content.assemble(" ", gauge(context, cells))
-    if drawn.cell_length + 2 + cell_len(tokens_of_window(context)) <= width:
-        drawn = Content.assemble(drawn, "  ", (tokens_of_window(context), "bold"))
-    for said in _past_facts(session) if past is not None else _current_facts(session, now_ms):
-        if drawn.cell_length + len(HEADER_SEPARATOR) + cell_len(said) <= width:
-            drawn = Content.assemble(drawn, (HEADER_SEPARATOR, "$bar-mark"), (said, "$quiet"))
-    return drawn
+    header = Content.assemble(" ", gauge(context, cells))
+    size = formats.tokens_of_window(context)
+    if header.cell_length + 2 + cell_len(size) <= width:
+        header = Content.assemble(header, "  ", (size, "bold"))
+    for fact in facts:
+        if header.cell_length + len(HEADER_SEPARATOR) + cell_len(fact) <= width:
+            header = Content.assemble(header, (HEADER_SEPARATOR, "$bar-mark"), (fact, "$quiet"))
+    return header
 
 
-def _past_facts(session: Session) -> list[str]:
-    return [f"as it was; now {percent(session.context.ratio)}", "end goes to now"]
-
-
-def _current_facts(session: Session, now_ms: int) -> list[str]:
+def _header_facts(session: Session, now_ms: int) -> list[str]:
     end, trigger = session.outlook.end, session.context.trigger
-    said = []
+    facts = []
     if end:
         where = "compaction" if trigger and trigger.tokens else "the end"
-        said.append(f"{turns_left(end)} turns to {where}")
+        facts.append(f"{formats.turns_left(end)} turns to {where}")
     elif trigger and trigger.tokens:
-        said.append(f"compacts at {tokens(trigger.tokens)}")
-    said.append(doing_text(session, HEADER_DOING_CELLS))
-    said += cache_texts(session, now_ms)[:1]
-    said += cost_texts(session.cost)[:1]
-    return [*said, one_line(model_name(session.model))]
+        facts.append(f"compacts at {tokens(trigger.tokens)}")
+    facts.append(doing_text(session, HEADER_DOING_CELLS))
+    facts += cache_texts(session, now_ms)[:1]
+    facts += cost_texts(session.cost)[:1]
+    return [*facts, one_line(formats.model_name(session.model))]

@@ -17,7 +17,7 @@ from ....core.policy.policy import PolicyNotice, ResolvedValue
 from ....core.transcript.sanitize import one_line
 from ...text.formats import shorten_middle
 from ...text.policy_text import ignored_lines
-from ...widgets.filter_bar import FilterBar
+from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
 from ..page import TEXT_MARGIN_CELLS, FilteredPage
 from .policy_table import (

@@ -40,11 +40,9 @@ from ....core.summaries.summary_search import (
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
-from ...widgets.controls import Chips, FilterChip
-from ...widgets.filter_bar import FilterBar
+from ...widgets.controls import Chips, FilterBar, FilterChip
 from ...widgets.text_pane import TextPane
-from ..fleet.fleet_actions import ZoomableScreen
-from ..page import FilteredPage
+from ..page import FilteredPage, ZoomableScreen
 from .coverage_screen import CoverageScreen
 from .summary_list import SummaryList, SummaryPreview, make_preview
 from .summary_screen import (

@@ -1,0 +1,444 @@
+"""A session's compactions: the list of all, and a page for what one retained and lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final
+
+from textual import on
+from textual.binding import BindingType
+from textual.containers import Horizontal
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Static
+
+from ....core.measure.compaction_report import (
+    CompactionReport,
+    RetainedAndLost,
+    SteeringOutcome,
+    find_thrash,
+)
+from ....core.model.session import Session
+from ....core.store.queries.query_rows import CompactionRow
+from ....core.summaries.artifacts import Artifacts, Quote, Todo, UsedName
+from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
+from ...text import compaction_text, formats
+from ...text.compaction_text import CONTENT_UNKNOWN, lost_counts
+from ...text.formats import fit_left, fit_right, plural, shorten_middle, tokens
+from ...text.text_lines import heading, join_lines, quiet
+from ...widgets.row_list import Listing, Row, RowList, Rows
+from ...widgets.text_pane import Pager
+from ...widgets.timeline_picture import COMPACTION_SIGN
+from ..page import Page, ReadingScreen
+from .context_breakdown import bar_with_track
+
+if TYPE_CHECKING:
+    from ....core.model.problem import Problem
+
+
+WHEN_CELLS: Final = 11
+TRIGGER_CELLS: Final = 7
+SIZES_CELLS: Final = 18
+MIN_LOST_CELLS: Final = 10  # cells; with fewer for what was lost the trigger is left out
+_DETAIL_LABEL_CELLS: Final = 14
+
+NO_COMPACTIONS: Final = (
+    "Not compacted yet. What a compaction keeps and forgets will stand here; c makes the"
+    " session smaller before the client does."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedCompaction:
+    """A compaction as it is stored, with what is reported about it."""
+
+    row: CompactionRow
+    report: CompactionReport | None = None  # none while it is worked out
+    steering: tuple[SteeringOutcome, ...] = ()  # what it was asked to keep
+
+
+def compactions_listing(
+    compactions: Sequence[ReportedCompaction], width: int, now_ms: int
+) -> Listing:
+    rows = tuple(Row(each.row.uuid, _compaction_line(each, width, now_ms)) for each in compactions)
+    head = f"{plural(len(rows), 'compaction')}; ⏎ shows what was kept and what was forgotten"
+    return Listing(rows, quiet(head), NO_COMPACTIONS)
+
+
+def find_compaction(
+    compactions: Sequence[ReportedCompaction], key: str
+) -> ReportedCompaction | None:
+    return next((each for each in compactions if each.row.uuid == key), None)
+
+
+def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
+    """Describe a compaction: its sizes, what it lost, whether it came too soon, its summary."""
+    row, report = compaction.row, compaction.report
+    room = max(1, width - _DETAIL_LABEL_CELLS)
+    labelled = list(compaction_text.steering_lines(compaction.steering))
+    if report is not None:
+        labelled += compaction_text.compaction_report_lines(report, room)
+    parts = [
+        heading(f"{COMPACTION_SIGN} {compaction_headline(row)}"),
+        quiet(_age_text(row, now_ms)),
+        Content(""),
+        *(
+            Content.assemble(
+                (fit_left(label, _DETAIL_LABEL_CELLS), "$quiet"), shorten_middle(text, room)
+            )
+            for label, text in labelled
+        ),
+    ]
+    if report is None:
+        parts.append(quiet(REPORT_PENDING))
+    elif not labelled:
+        nothing = "nothing that was looked for was forgotten"
+        parts.append(quiet(nothing if report.is_known else CONTENT_UNKNOWN))
+    if row.summary:
+        parts += [Content(""), heading("The summary"), Content(row.summary)]
+    return join_lines(*parts)
+
+
+def compaction_headline(row: CompactionRow) -> str:
+    """Return the trigger, the sizes, the messages kept and the duration in one line."""
+    kept = f", {plural(row.kept_messages, 'message')} kept" if row.kept_messages else ""
+    took = f", took {formats.duration(row.duration_ms)}" if row.duration_ms else ""
+    return f"{row.trigger or 'unknown trigger'}: {_sizes_text(row)}{kept}{took}"
+
+
+def _sizes_text(row: CompactionRow) -> str:
+    return f"{tokens(row.pre_tokens)} → {compaction_text.tokens_left(row)}"
+
+
+def _age_text(row: CompactionRow, now_ms: int) -> str:
+    return formats.NOTHING if row.at is None else f"{formats.duration(now_ms - row.at)} ago"
+
+
+def _lost_text(report: CompactionReport | None, room: int) -> str:
+    """Count what was lost by kind, or in all if that does not fit."""
+    if report is None:
+        return "being worked out …"
+    if not report.is_known:
+        return "unknown: the file begins here"
+    counts = lost_counts(report.forgotten)
+    by_kind = ", ".join(plural(count, kind) for kind, count in counts.items() if count)
+    text = f"forgot {by_kind}" if by_kind else "forgot nothing that was looked for"
+    return text if len(text) <= room else f"forgot {plural(sum(counts.values()), 'thing')}"
+
+
+def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
+    row, report = compaction.row, compaction.report
+    too_soon = " ⚠ too soon" if report and find_thrash(report.refill) else ""
+    trigger_cells = TRIGGER_CELLS
+    room = width - 2 - SIZES_CELLS - WHEN_CELLS - trigger_cells - len(too_soon)
+    if room < MIN_LOST_CELLS:
+        room += trigger_cells + len(too_soon)
+        trigger_cells, too_soon = 0, ""
+    room = max(0, room)
+    return Content.assemble(
+        (f"{COMPACTION_SIGN} ", "$accent"),
+        (fit_left(one_line(row.trigger or "?"), trigger_cells), "$quiet"),
+        (fit_left(_sizes_text(row), SIZES_CELLS), "$foreground"),
+        (fit_left(_lost_text(report, room), room), "$level-notice"),
+        (too_soon, "$level-high"),
+        (fit_right(_age_text(row, now_ms), WHEN_CELLS), "$quiet"),
+    )
+
+
+MAX_ITEMS_LISTED: Final = 200  # of each kind and half: more than anybody looks through
+LINE_CELLS: Final = 11
+BAR_LABEL_CELLS: Final = 8
+BAR_NUMBER_CELLS: Final = 18
+
+RETAINED_SIGN: Final = ("✓", "$level-calm")
+LOST_SIGN: Final = ("✗", "$level-emergency")
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionItem:
+    """Something in the context before the compaction."""
+
+    text: str
+    line: int | None
+    is_retained: bool | None  # none if that is not recorded
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionItemGroup:
+    """The items of one kind that are listed, and how many there are in all."""
+
+    name: str
+    items: tuple[CompactionItem, ...]
+    retained: int | None  # none while that is looked up
+    lost: int
+    note: str = ""
+
+
+def group_compaction_items(
+    report: CompactionReport | None,
+    retained_and_lost: RetainedAndLost | None,
+    steering: Sequence[SteeringOutcome],
+) -> list[CompactionItemGroup]:
+    """Group what was in the context before a compaction by kind; lost items come first."""
+    groups = []
+    if steering:
+        items = tuple(CompactionItem(one_line(item.text), None, item.kept) for item in steering)
+        lost = sum(item.kept is False for item in steering)
+        note = compaction_text.steering_cost_text(steering)
+        groups.append(CompactionItemGroup("asked to keep", items, len(items) - lost, lost, note))
+    if retained_and_lost is not None:
+        for name in _GROUP_NAMES:
+            kept, gone = (
+                _artifacts_named(half, name)
+                for half in (retained_and_lost.retained, retained_and_lost.lost)
+            )
+            items = (*_items(gone, kept=False), *_items(kept, kept=True))
+            groups.append(CompactionItemGroup(name, items, len(kept), len(gone)))
+    elif report is not None:
+        for kind, count in lost_counts(report.forgotten).items():
+            items = tuple(_items(_artifacts_named(report.forgotten, f"{kind}s"), kept=False))
+            groups.append(CompactionItemGroup(f"{kind}s", items, None, count))
+    return [group for group in groups if group.items]
+
+
+def is_content_known(
+    report: CompactionReport | None, retained_and_lost: RetainedAndLost | None
+) -> bool:
+    """Return whether the transcript has what was in the context before the compaction."""
+    return all(each is None or each.is_known for each in (report, retained_and_lost))
+
+
+_GROUP_NAMES: Final = ("rules", "decisions", "todos", "files", "names")
+
+
+def _artifacts_named(found: Artifacts, name: str) -> list[tuple[str, int]]:
+    """Return the texts and lines of the artifacts in a group."""
+    if name == "files":
+        uses = ((use, compaction_text.file_use_text(use)) for use in found.files)
+        return [(f"{use.path} ({how})" if how else use.path, use.line) for use, how in uses]
+    artifacts: dict[str, Sequence[UsedName | Todo | Quote]] = {
+        "names": found.names,
+        "todos": found.todos,
+        "rules": found.constraints,
+        "decisions": found.decisions,
+    }
+    return [(each.text, each.line) for each in artifacts[name]]
+
+
+def _items(named: Sequence[tuple[str, int]], *, kept: bool) -> Iterator[CompactionItem]:
+    for text, line in named[:MAX_ITEMS_LISTED]:
+        yield CompactionItem(one_line(text), line, kept)
+
+
+def retained_and_lost_listing(
+    groups: Sequence[CompactionItemGroup], width: int, empty: str
+) -> Listing:
+    rows = [Row(key, line) for key, line, _ in _keyed_lines(groups, width)]
+    head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
+    return Listing(tuple(rows), head, empty)
+
+
+def _keyed_lines(
+    groups: Sequence[CompactionItemGroup], width: int
+) -> Iterator[tuple[str, Content, CompactionItem | None]]:
+    for group in groups:
+        kept = "" if group.retained is None else f", {group.retained:,} kept"
+        counts = quiet(f"  {group.lost:,} forgotten{kept}{group.note}")
+        yield group.name, heading(group.name) + counts, None
+        for place, item in enumerate(group.items):
+            yield f"{group.name} {place} {item.text}", _item_line(item, width), item
+
+
+def _item_line(item: CompactionItem, width: int) -> Content:
+    sign = ("·", "$quiet")
+    if item.is_retained is not None:
+        sign = RETAINED_SIGN if item.is_retained else LOST_SIGN
+    line = fit_right("" if item.line is None else f"line {item.line}", LINE_CELLS)
+    room = max(1, width - 4 - len(line))
+    text = fit_left(shorten_middle(item.text, room), room)
+    return Content.assemble(
+        (f"  {sign[0]} ", sign[1]),
+        (text, "$quiet" if item.is_retained else "$foreground"),
+        (line, "$quiet"),
+    )
+
+
+def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
+    after, sign = row.next_tokens, ""
+    if after is None:
+        sign, after = "≈", row.estimated_next_tokens
+        after = row.post_tokens if after is None else after
+    cells = max(1, width - BAR_LABEL_CELLS - BAR_NUMBER_CELLS)
+    lines = []
+    for label, size, style, number_sign in (
+        ("before", row.pre_tokens, "$level-high", ""),
+        ("after", after, "$level-calm", sign),
+    ):
+        ratio = None if size is None else size / window
+        number = f"{number_sign}{tokens(size)}  {formats.percent(ratio)}"
+        line = Content.assemble(
+            (fit_left(label, BAR_LABEL_CELLS), "$quiet"),
+            *bar_with_track(ratio, cells, style),
+            (fit_right(number, BAR_NUMBER_CELLS), "bold"),
+        )
+        lines.append(line)
+    return join_lines(*lines)
+
+
+def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
+    """Return the headline and the age, with a warning if the compaction came too soon."""
+    row, report = compaction.row, compaction.report
+    lines = [heading(compaction_headline(row)) + quiet(f"  {_age_text(row, now_ms)}")]
+    thrash = find_thrash(report.refill) if report else None
+    if thrash:
+        turns = plural(thrash.turns_since_last, "turn")
+        refilled = compaction_text.refill_text(thrash.culprit)
+        text = f"⚠ too soon: {turns} after the last one{refilled}"
+        lines.append(Content.styled(text, "$level-high"))
+    if report and report.cleared_results:
+        results = plural(report.cleared_results, "tool result")
+        lines.append(quiet(f"{results} had been cleared before it, silently"))
+    return join_lines(*lines)
+
+
+TRANSCRIPT_GONE: Final = "the transcript holds it no more: what was kept is not known"
+NO_SUMMARY: Final = "No summary follows it in the transcript."
+READING_RETAINED: Final = "what was kept is being looked up …"
+NOTHING_LOST: Final = "Nothing that is looked for stood before it: no file, name, rule or decision."
+REPORT_PENDING: Final = "what it forgot is being worked out …"
+
+
+class CompactionDetailScreen(Page):
+    """Shows at once what is reported, then what was retained, which is read from the transcript."""
+
+    CSS_PATH = "compaction_detail.tcss"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("y", "copy", "Copy as prompt", "copy what was forgotten as a prompt", "copy"),
+        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and forgotten", "lens_rows"),
+        bind("2", "summary", "Summary", "read the summary", "lens_summary"),
+    ]
+
+    def __init__(self, session: Session, compaction: ReportedCompaction) -> None:
+        at = compaction.row.at
+        name = f"compaction of {formats.month_day_time(at)}" if at else "compaction"
+        super().__init__(session.title, name, session_id=session.session_id)
+        self._session: Final = session
+        self._compaction: Final = compaction
+        self._retained_and_lost: RetainedAndLost | None = None
+        self._note = READING_RETAINED
+
+    def compose_page(self) -> Iterable[Widget]:
+        yield Static(id="sizes", markup=False)
+        yield Static(id="how", markup=False)
+        with Horizontal(id="body"):
+            yield RowList(id="rows", number="¹", name="Kept and forgotten")
+            with Pager(id="beside"):
+                yield Static(id="detail", markup=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#beside").border_title = "² The summary"
+        self.action_rows()
+        self.draw()
+        projects, row = self.app.places.folder.projects, self._compaction.row
+        self.look_up(lambda db: _read_retained_and_lost(db, projects, row), self._show_retained)
+
+    def _show_retained(self, found: RetainedAndLost | Problem | str) -> None:
+        rows = self.query_one(RowList)
+        is_untouched = not rows.rows.highlighted
+        if isinstance(found, RetainedAndLost):
+            self._retained_and_lost, self._note = found, ""
+        else:
+            self._note = one_line(str(found))
+        self.draw()
+        if is_untouched:
+            rows.highlight_first()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self.draw)
+
+    @on(Rows.RoomChanged)
+    def draw(self) -> None:
+        if not self.is_attached:
+            return
+        compaction, width = self._compaction, self.size.width
+        bars = _size_bars(compaction.row, self._session.context.window.tokens, width - 2)
+        self.query_one("#sizes", Static).update(bars)
+        self.query_one("#how", Static).update(_compaction_header(compaction, self.app.now_ms()))
+        rows = self.query_one(RowList)
+        listing = retained_and_lost_listing(self._groups, rows.row_width or width, self._empty)
+        rows.empty = listing.empty
+        rows.show_header(quiet(self._note) if self._note else listing.head)
+        rows.show_rows(listing.rows)
+        self.query_one("#detail", Static).update(self._summary)
+
+    @property
+    def _groups(self) -> list[CompactionItemGroup]:
+        compaction = self._compaction
+        return group_compaction_items(
+            compaction.report, self._retained_and_lost, compaction.steering
+        )
+
+    @property
+    def _is_known(self) -> bool:
+        return is_content_known(self._compaction.report, self._retained_and_lost)
+
+    @property
+    def _empty(self) -> str:
+        if self._compaction.report is None and self._retained_and_lost is None:
+            return REPORT_PENDING
+        return NOTHING_LOST if self._is_known else CONTENT_UNKNOWN
+
+    @property
+    def _summary(self) -> Content:
+        summary = self._compaction.row.summary
+        return Content(summary) if summary else quiet(NO_SUMMARY)
+
+    @on(RowList.Opened)
+    def _open(self, event: RowList.Opened) -> None:
+        item = next(
+            (item for key, _, item in _keyed_lines(self._groups, 1) if key == event.key), None
+        )
+        if item is not None:
+            where = "" if item.line is None else f"line {item.line} of the transcript"
+            kept = heading("kept" if item.is_retained else "forgotten")
+            self._read(join_lines(kept, Content(item.text), quiet(where)))
+
+    def action_rows(self) -> None:
+        self.query_one(RowList).rows.focus()
+
+    def action_summary(self) -> None:
+        """Focus the summary, or open it where it has no room."""
+        beside = self.query_one("#beside")
+        if beside.display:
+            beside.focus()
+        else:
+            self._read(self._summary)
+
+    def action_copy(self) -> None:
+        report = self._compaction.report
+        prompt = compaction_text.forgotten_prompt(report.forgotten) if report else ""
+        if prompt:
+            self.app.copy(prompt, "what was forgotten, as a prompt")
+        else:
+            nothing = "nothing was forgotten that could be given back"
+            self.notify(nothing if self._is_known else CONTENT_UNKNOWN, markup=False)
+
+    def _read(self, content: Content) -> None:
+        crumbs = self._crumbs[1:]
+        self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=self.session_id))
+
+
+def _read_retained_and_lost(
+    db: sqlite3.Connection, projects: Path, row: CompactionRow
+) -> RetainedAndLost | str:
+    from ....collectors.claude_code.transcripts.replaced_content import read_retained_and_lost
+
+    try:
+        return read_retained_and_lost(db, projects, row) or TRANSCRIPT_GONE
+    except OSError as error:
+        return f"what was kept cannot be read: {error.strerror or error}"
