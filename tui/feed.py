@@ -295,7 +295,7 @@ class _ViewReader:
 
     def __init__(self, db: sqlite3.Connection, now_ms: int) -> None:
         from ..core.store.readers.fleet_reader import FleetReader
-        from .screens.memory_saves.saves_monitor import SavesMonitor
+        from ..core.store.readers.saves_reader import SavesMonitor
 
         self._db: Final = db
         self.fleet: Final = FleetReader(db, now_ms)

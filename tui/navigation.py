@@ -76,7 +76,7 @@ def _receipts_page(_app: NavigationApp) -> Page:
 
 
 def _saves_page(app: NavigationApp) -> Page:
-    from .screens.memory_saves.saves_screen import SavesScreen
+    from .screens.memory_saves_screen import SavesScreen
 
     return SavesScreen(app.view.saves if app.view else None, app.now_ms())
 

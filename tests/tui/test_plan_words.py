@@ -105,7 +105,7 @@ def planned(left_out: frozenset[tuple[str, int | None, str]] = frozenset()) -> P
     kept = tuple(each for each in FOUND if operation_key(each) not in left_out)
     bound = operation("usage", 12, 0, Severity.FILE_ONLY)
     wish = PlanRequest(session(), PlanOptions(), left_out)
-    return PlannedCompaction(wish, plan(*kept, bound), FOUND, (), 1_000_000, 0.1)
+    return PlannedCompaction(wish, plan(*kept, bound), FOUND, ())
 
 
 @given(st.integers(0, 3), st.integers(1, 50), st.integers(1, 7), st.integers(-9, 400))
@@ -199,7 +199,7 @@ def test_switching_a_group_turns_all_of_it() -> None:
 def test_every_row_fills_its_width_whatever_it_says(width: int) -> None:
     wide = operation("old-results", 4)
     wide = with_fields(wide, what="读取 [bold]🚑\x1b[31m" * 20, why="\u202ewhy" * 40)
-    made = PlannedCompaction(PlanRequest(session(), PlanOptions()), plan(wide), (wide,), (), 1, 0.1)
+    made = PlannedCompaction(PlanRequest(session(), PlanOptions()), plan(wide), (wide,), ())
     for item in operation_rows(made):
         said = operation_row_line(item, width).plain
         assert cell_len(said) == width

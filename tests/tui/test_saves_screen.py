@@ -13,9 +13,9 @@ from ctxtop.collectors.demo import make_demo_saves
 from ctxtop.core.policy.resolve import DEFAULT_POLICIES, Policies
 from ctxtop.core.saves.save_status import SaveState
 from ctxtop.core.store.database import open_reader
+from ctxtop.core.store.readers.saves_reader import SavesMonitor
 from ctxtop.core.store.writer import Writer
-from ctxtop.tui.screens.memory_saves.saves_monitor import SavesMonitor
-from ctxtop.tui.screens.memory_saves.saves_screen import CRUMB, ProjectSaveScreen
+from ctxtop.tui.screens.memory_saves_screen import CRUMB, ProjectSaveScreen
 from ctxtop.tui.widgets.header_footer import KeyLine
 from ctxtop.tui.widgets.row_list import RowList
 from rich.cells import cell_len

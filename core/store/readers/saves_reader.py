@@ -1,19 +1,24 @@
-"""Reads the saves of all projects at one commit of the store."""
+"""Reads the saves of all projects at one commit of the store, and follows their states."""
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from typing import Final
 
+from ...model.problem import Problem
 from ...model.session import Session
 from ...policy.resolve import DEFAULT_POLICIES, Policies
 from ...saves.project_saves import (
+    EMPTY_SAVES_REPORT,
+    ProjectSaves,
     SavesByProject,
     SavesReport,
     group_by_project,
     make_saves_report,
 )
 from ...saves.save_plugin import check_plugin
+from ...saves.save_status import SaveState
 from ..queries import config_queries
 
 
@@ -36,3 +41,79 @@ def read_saves(
     policies: Policies = DEFAULT_POLICIES,
 ) -> SavesReport:
     return make_saves_report(read_save_rows(db), sessions, now_ms, policies)
+
+
+EVALUATION_INTERVAL_MS: Final = 1000
+"""Between two evaluations of the same rows: 300 projects take 0.1 s, and a view comes 25 times a
+second."""
+
+_LOST_SAVE_FIXES: Final = {
+    SaveState.ORPHANED: "/memory:save in that project saves again",
+    SaveState.FAILED_UNKNOWN: "/memory:save in that project saves again; m shows more",
+    SaveState.CORRUPT: "look at that file; ctxtop changes nothing of it",
+}
+"""States that the plugin may not report, and what a person can do."""
+
+
+class SavesMonitor:
+    """Follows the saves over one read-only connection; it belongs to one thread."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db: Final = db
+        self._fingerprint: tuple[object, ...] = ()
+        self._rows: SavesByProject | None = None
+        self._report = EMPTY_SAVES_REPORT
+        self._policies: Policies | None = None
+        self._evaluated_ms = 0
+        self._is_late = False
+        self._reported: dict[str, Problem] = {}
+        self._resolved: list[str] = []
+
+    def read(self, sessions: Sequence[Session], now_ms: int, policies: Policies) -> SavesReport:
+        """Return the state of the memory saves of every project at `now_ms`."""
+        fingerprint = config_queries.saves_fingerprint(self._db)
+        if self._rows is None or fingerprint != self._fingerprint:
+            self._rows, self._fingerprint = read_save_rows(self._db), fingerprint
+        elif (
+            policies is self._policies and 0 <= now_ms - self._evaluated_ms < EVALUATION_INTERVAL_MS
+        ):
+            # Only the sessions may have changed: how near their compaction is.
+            self._is_late = True
+            return self._report
+        self._report = make_saves_report(self._rows, sessions, now_ms, policies)
+        self._policies, self._evaluated_ms, self._is_late = policies, now_ms, False
+        return self._report
+
+    def is_current(self, now_ms: int) -> bool:
+        """Whether the report is still valid at `now_ms` if nothing but time has changed."""
+        if self._is_late and now_ms - self._evaluated_ms >= EVALUATION_INTERVAL_MS:
+            return False
+        return self._report.next_change_ms is None or now_ms < self._report.next_change_ms
+
+    def new_problems(self) -> list[Problem]:
+        """Return saves that are lost unless somebody acts, once each; not those that are old."""
+        lost = {
+            found.project: _problem(found)
+            for found in self._report.projects
+            if found.status.state in _LOST_SAVE_FIXES and found.is_fresh
+        }
+        new = [problem for key, problem in lost.items() if self._reported.get(key) != problem]
+        self._resolved = [
+            problem.where for key, problem in self._reported.items() if key not in lost
+        ]
+        self._reported = lost
+        return new
+
+    def resolved_problems(self) -> list[str]:
+        """Return the places of problems that are resolved."""
+        return self._resolved
+
+
+def _problem(found: ProjectSaves) -> Problem:
+    status = found.status
+    silent = ", and the plugin says nothing of it" if found.plugin_message.blind_spots else ""
+    return Problem(
+        f"save of {found.name}",
+        f"{status.state.value.replace('_', ' ')}: {status.reason}{silent}",
+        _LOST_SAVE_FIXES[status.state],
+    )

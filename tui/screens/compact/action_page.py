@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
@@ -20,6 +20,7 @@ from ....core.compaction.plan import CompactionPlan, Refusal
 from ....core.compaction.receipts import ApplyMode, CompactionReceipt
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
@@ -35,7 +36,7 @@ TITLE_CELLS: Final = 50
 
 
 class AskClientScreen(ModalScreen[str | None]):
-    """Answers with the words, which may be none; None where a person leaves it alone."""
+    """Returns the instructions, which may be empty; None if a person cancels."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*dialog_bindings("escape")]
 
@@ -44,7 +45,6 @@ class AskClientScreen(ModalScreen[str | None]):
         self._session: Final = session
 
     def compose(self) -> ComposeResult:
-        """Lay out the words, a line to type in, and two buttons."""
         title = shorten_middle(self._session.title, TITLE_CELLS)
         where = "in its own window" if self._session.live else "in a run of its own"
         what = (
@@ -65,7 +65,7 @@ class AskClientScreen(ModalScreen[str | None]):
         self.query_one("#safe").focus()
 
     @on(Input.Submitted)
-    def _go_on(self) -> None:
+    def _focus_answers(self) -> None:
         self.query_one("#safe").focus()
 
     @on(Button.Pressed)
@@ -75,42 +75,30 @@ class AskClientScreen(ModalScreen[str | None]):
         self.dismiss(words if event.button.id == "action" else None)
 
     def action_leave(self) -> None:
-        """Change nothing."""
         self.dismiss(None)
 
 
-IN_PLACE_CHECK_S: Final = 10.0
-"""How often it is looked whether the session may be changed itself by now."""
+IN_PLACE_CHECK_S: Final = 10.0  # how often a session is checked that could not be changed itself
 
 _TRANSIENT_CHECKS: Final = frozenset({"idle", "agent"})
-"""Checks that pass by themselves, without anything that is seen to happen."""
+"""Checks that pass after some time, without any event."""
 
 
 class ActionPage(Page):
-    """Carries out the plan that a subclass holds; what is begun goes on when it is left."""
+    """Carries out the plan that a subclass holds; what has begun continues when it is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("f", "fork", "Fork", tooltip="write a fork; the session stays as it is", id="fork"),
-        Binding("i", "in_place", "In place", tooltip="change the session itself", id="in_place"),
-        Binding(
-            "d",
-            "ask",
-            "/compact",
-            show=False,
-            tooltip="let Claude Code do it: /compact",
-            id="ask_client",
-        ),
+        bind("f", "fork", "Fork", "write a fork; the session stays as it is", "fork"),
+        bind("i", "in_place", "In place", "change the session itself", "in_place"),
+        bind_hidden("d", "ask", "/compact", "let Claude Code do it: /compact", "ask_client"),
     ]
 
     def __init__(self, session: Session, crumb: str) -> None:
         super().__init__(session.title, crumb, session_id=session.session_id)
         self.session = session
-        self.plan: CompactionPlan | None = None
-        """The newest."""
-        self.is_stale = True
-        """It is not what is wanted any more, or not what the transcript is."""
-        self.problem = ""
-        """Why there is no newer one."""
+        self.plan: CompactionPlan | None = None  # the newest
+        self.is_stale = True  # the plan is not for the current options or transcript
+        self.problem = ""  # why there is no newer plan
         self._failure = ""
         self._in_place: Refusal | None = None
         self._in_place_checked = False
@@ -118,15 +106,15 @@ class ActionPage(Page):
 
     @abstractmethod
     def schedule_plan(self) -> None:
-        """Plan anew: the session may have been changed."""
+        """Plan again: the session may have changed."""
 
     @property
-    def is_writing(self) -> bool:
-        """Something is being done to the session, by this page or by another one."""
-        return self.app.session_actions.running(self.session.session_id) is not None
+    def running(self) -> str | None:
+        """What is being done to the session, by this page or by another one."""
+        return self.app.session_actions.running(self.session.session_id)
 
     def clear_failure(self) -> None:
-        """Something else is wanted: how the last act ended is over."""
+        """Forget how the last action ended: the options have changed."""
         self._failure = ""
 
     def show_message(self, words: str) -> None:
@@ -135,31 +123,30 @@ class ActionPage(Page):
     @on(Button.Pressed)
     def _press(self, event: Button.Pressed) -> None:
         event.stop()
-        act = {
+        actions = {
             "fork": self.action_fork,
             "in_place": self.action_in_place,
             "ask": self.action_ask,
             "leave": self.action_leave,
-        }[event.button.id or "leave"]
-        act()
+        }
+        actions[event.button.id or "leave"]()
 
     def action_fork(self) -> None:
         """Write a fork: the session itself stays as it is."""
         self._apply(ApplyMode.FORK)
 
     def action_in_place(self) -> None:
-        """Change the session itself, where nobody has it open and a person confirms it."""
-        ready = self._ready_plan()
-        if ready is None:
+        """Change the session itself, if nobody has it open and a person confirms it."""
+        plan = self._ready_plan()
+        if plan is None:
             return
         if self._in_place is not None:
-            self.show_message(
-                f"not in place: {self._in_place.why}; {screen_advice(self._in_place)}"
-            )
+            why = f"{self._in_place.why}; {screen_advice(self._in_place)}"
+            self.show_message(f"not in place: {why}")
             return
-        what = in_place_question(ready, self.session, self.app.places.folder.projects)
+        what = in_place_question(plan, self.session, self.app.places.folder.projects)
         title, action = "Write in place", "Change the session itself"
-        confirm(self.app, title, Content(what), action, lambda: self._apply(in_place_mode(ready)))
+        confirm(self.app, title, Content(what), action, lambda: self._apply(in_place_mode(plan)))
 
     def action_ask(self) -> None:
         """Ask Claude Code to compact, with instructions that the user types."""
@@ -179,8 +166,8 @@ class ActionPage(Page):
     def _ready_plan(self) -> CompactionPlan | None:
         """Return the plan if it can be applied; otherwise show why not and return None."""
         plan = self.plan
-        if self.is_writing:
-            self.show_message(f"wait: {self.app.session_actions.running(self.session.session_id)}")
+        if self.running is not None:
+            self.show_message(f"wait: {self.running}")
         elif self.is_stale or plan is None:
             self.show_message(self.problem or "wait: the plan is still worked out")
         elif plan.refused:
@@ -192,42 +179,39 @@ class ActionPage(Page):
         return None
 
     def _apply(self, mode: ApplyMode) -> None:
-        ready = self._ready_plan()
-        if ready is None:
+        plan = self._ready_plan()
+        if plan is None:
             return
         self._stages, self._failure = [], ""
-        self.app.session_actions.apply(self.session, ready, mode, self._hear_stage, self._applied)
+        self.app.session_actions.apply(self.session, plan, mode, self._add_stage, self._applied)
         self.draw_buttons()
 
-    def _hear_stage(self, stage: ApplyStage) -> None:
+    def _add_stage(self, stage: ApplyStage) -> None:
         self._stages.append(stage.value)
-        if self.is_attached:
-            self.draw_buttons()
+        self.draw_buttons()
 
     def _applied(self, found: CompactionReceipt | ActionFailure | Problem) -> None:
-        from ....core.compaction.receipts import CompactionReceipt
         from ..history.receipt_screen import ReceiptScreen
 
         if not self.is_attached:
             return
         self._stages = []
         self._in_place_checked = False
-        if isinstance(found, CompactionReceipt):
-            if self.app.screen is self:
-                self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
-        else:
+        if not isinstance(found, CompactionReceipt):
             self._failure = str(found)
+        elif self.app.screen is self:
+            self.app.push_screen(ReceiptScreen(found.receipt_id, self.session.title, 0))
         self.schedule_plan()
         self.draw_buttons()
 
     def recheck_in_place(self) -> None:
-        """Look once more where time alone may have changed the answer."""
+        """Check again if time alone may have changed the answer."""
         if self._in_place is not None and self._in_place.check in _TRANSIENT_CHECKS:
             self.check_in_place()
 
     def check_in_place(self) -> None:
-        """Look whether the session may be changed itself."""
-        if self.is_writing:
+        """Check whether the session itself may be changed."""
+        if self.running is not None:
             return
         self._in_place_checked = True
         places, session = self.app.places, self.session
@@ -240,21 +224,17 @@ class ActionPage(Page):
         self.work_out(check, self._take_in_place)
 
     def _take_in_place(self, found: Refusal | Problem | None) -> None:
-        from ....core.compaction.plan import Refusal
-
-        if found is None or isinstance(found, Refusal):
-            self._in_place = found
-        else:
-            self._in_place = Refusal("file", str(found), "a fork may do")
+        if found is not None and not isinstance(found, Refusal):
+            found = Refusal("file", str(found), "a fork may do")
+        self._in_place = found
         self.draw_buttons()
 
     def draw_buttons(self) -> None:
-        """Show what may be done now, and how far it has come."""
+        """Show what may be done now, and the progress."""
         if not self.is_attached:
             return
-        plan = self.plan
+        plan, running = self.plan, self.running
         is_good = plan is not None and not plan.refused and bool(plan.operations)
-        running = self.app.session_actions.running(self.session.session_id)
         self.query_one(ApplyBar).show(
             ApplyState(
                 can_apply=is_good and not self.is_stale,

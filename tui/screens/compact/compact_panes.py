@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
@@ -22,7 +22,6 @@ from ....core.compaction.plan import (
     ROLLOVER,
     SUMMARISE,
     WHOLE_STRATEGIES,
-    CompactionPlan,
     Operation,
     PlanOptions,
     ProtectedTokens,
@@ -37,19 +36,18 @@ from ...widgets.row_list import Row, RowList
 from .compaction_planner import OperationKey, PlannedCompaction, PromptChoice, operation_key
 
 BOX_ON, BOX_OFF, BOX_SOME = "[x]", "[ ]", "[-]"
-DEPENDENT_SIGN: Final = " + "  # the sign of what follows from the others and cannot be switched
-PROTECTED_SIGN: Final = " = "  # the sign of what no strategy touches
+DEPENDENT_SIGN: Final = " + "  # of what follows from the others and cannot be switched
+PROTECTED_SIGN: Final = " = "  # of what no strategy touches
 BOX_CELLS: Final = 3  # a click within them switches
 _TOKENS_CELLS: Final = 9
 _LINE_CELLS: Final = 7
-_REASON_FROM_CELLS: Final = 96  # cells from which on there is room for why each one goes
-MAX_CACHED_ROWS: Final = 20_000
-"""Rows that are kept drawn: a switch draws a few anew, and a plan has thousands."""
+_REASON_FROM_CELLS: Final = 96  # width from which on there is room for the reason
+MAX_CACHED_ROWS: Final = 20_000  # drawn rows: a switch changes a few, and a plan has thousands
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """One row: a strategy's head, an operation, or what stays."""
+    """One row: a strategy's heading, an operation, or what is protected."""
 
     key: str
     box: str
@@ -59,139 +57,117 @@ class OperationRow:
 
     @property
     def can_switch(self) -> bool:
-        """It may be left out."""
         return self.box in {BOX_ON, BOX_OFF, BOX_SOME}
 
     @property
     def keys(self) -> frozenset[OperationKey]:
-        """By which its operations are known again."""
-        return frozenset(operation_key(each) for each in self.operations)
+        return frozenset(map(operation_key, self.operations))
 
 
 def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
     """Lay a plan out: what can be switched by level and strategy, what follows, what stays."""
-    left_out = planned.request.left_out
+    left_out, plan = planned.request.left_out, planned.plan
     ordered = sorted(planned.offered, key=lambda each: (each.level, each.strategy, each.line or 0))
-    items: list[OperationRow] = []
+    rows: list[OperationRow] = []
     for strategy, group in groupby(ordered, key=lambda each: each.strategy):
         own = tuple(group)
         boxes = [BOX_OFF if operation_key(each) in left_out else BOX_ON for each in own]
         box = boxes[0] if len(set(boxes)) == 1 else BOX_SOME
-        items.append(OperationRow(f"s:{strategy}", box, own, is_header=True))
-        items += [
+        rows.append(OperationRow(f"s:{strategy}", box, own, is_header=True))
+        rows += [
             OperationRow(f"o:{each.strategy}:{each.line}:{number}", box, (each,))
             for number, (each, box) in enumerate(zip(own, boxes, strict=True))
         ]
-    return [*items, *_dependent_rows(planned), *_protected_rows(planned.plan)]
-
-
-def _dependent_rows(planned: PlannedCompaction) -> Iterator[OperationRow]:
     offered = set(map(operation_key, planned.offered))
-    bound = tuple(each for each in planned.plan.operations if operation_key(each) not in offered)
-    for number, each in enumerate(bound):
-        yield OperationRow(f"b:{each.strategy}:{number}", DEPENDENT_SIGN, (each,))
-
-
-def _protected_rows(plan: CompactionPlan) -> Iterator[OperationRow]:
-    for each in plan.protected:
-        yield OperationRow(f"p:{each.why}", PROTECTED_SIGN, protected=each)
+    bound = [each for each in plan.operations if operation_key(each) not in offered]
+    rows += [
+        OperationRow(f"b:{each.strategy}:{number}", DEPENDENT_SIGN, (each,))
+        for number, each in enumerate(bound)
+    ]
+    rows += [
+        OperationRow(f"p:{each.why}", PROTECTED_SIGN, protected=each) for each in plan.protected
+    ]
+    return rows
 
 
 def operation_header(width: int) -> Content:
-    """Write the line above the rows."""
     return Content.styled(
         _operation_cells("on ", "line", "what", "tokens", "why it can go", width), "$quiet"
     )
 
 
 @lru_cache(maxsize=MAX_CACHED_ROWS)
-def operation_row_line(item: OperationRow, width: int) -> Content:
+def operation_row_line(row: OperationRow, width: int) -> Content:
     """Write a row."""
-    if item.protected is not None:
-        said = _operation_cells(
-            PROTECTED_SIGN,
-            "",
-            f"protected: {item.protected.why}",
-            _count(item.protected.tokens),
-            "",
-            width,
-        )
-        return Content.styled(said, "$quiet")
-    if item.is_header:
-        return _strategy_line(item, width)
-    (operation,) = item.operations
-    line = "" if operation.line is None else f"{operation.line:,}"
-    freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
-    said = _operation_cells(f"{item.box}", line, f"  {operation.what}", freed, operation.why, width)
-    return Content.styled(said, "$quiet" if item.box == BOX_OFF else "$foreground")
+    line, style, reason = "", "$quiet", ""
+    if row.protected is not None:
+        what, freed = f"protected: {row.protected.why}", _rounded(row.protected.tokens)
+    elif row.is_header:
+        first, count = row.operations[0], len(row.operations)
+        what = f"{first.strategy}: {count:,} {'operation' if count == 1 else 'operations'}"
+        freed = _rounded(sum(each.tokens_saved for each in row.operations))
+        reason = f"level {int(first.level)}, {HARM_NAMES[first.level]}"
+        style = "bold $level-calm"
+    else:
+        (operation,) = row.operations
+        what, reason, style = f"  {operation.what}", operation.why, "$foreground"
+        freed = f"{operation.tokens_saved:,}" if operation.tokens_saved else "–"
+        line = "" if operation.line is None else f"{operation.line:,}"
+    text = _operation_cells(row.box, line, what, freed, reason, width)
+    return Content.styled(text, "$quiet" if row.box == BOX_OFF else style)
 
 
-def _strategy_line(item: OperationRow, width: int) -> Content:
-    first = item.operations[0]
-    count = len(item.operations)
-    what = f"{first.strategy}: {count:,} {'operation' if count == 1 else 'operations'}"
-    why = f"level {int(first.level)}, {HARM_NAMES[first.level]}"
-    freed = _count(sum(each.tokens_saved for each in item.operations))
-    style = "$quiet" if item.box == BOX_OFF else "bold $level-calm"
-    return Content.styled(_operation_cells(item.box, "", what, freed, why, width), style)
-
-
-def _count(count: int) -> str:
+def _rounded(count: int) -> str:
     return f"≈ {tokens(count)}" if count else "–"
 
 
 def _operation_cells(box: str, line: str, what: str, freed: str, why: str, width: int) -> str:
     room = max(0, width - BOX_CELLS - _LINE_CELLS - _TOKENS_CELLS - 3)
-    if width < _REASON_FROM_CELLS:
-        return (
-            f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, room)}"
-            f" {fit_right(freed, _TOKENS_CELLS)}"
-        )
-    reason = room * 2 // 5
-    what_cells = room - reason - 2
+    end = ""
+    if width >= _REASON_FROM_CELLS:
+        reason = room * 2 // 5
+        room -= reason + 2
+        end = f"  {fit_left(why, reason)}"
     return (
-        f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, what_cells)}"
-        f" {fit_right(freed, _TOKENS_CELLS)}"
-        f"  {fit_left(why, reason)}"
+        f"{box} {fit_right(line, _LINE_CELLS)} {fit_left(what, room)}"
+        f" {fit_right(freed, _TOKENS_CELLS)}{end}"
     )
 
 
-def toggle_row(item: OperationRow, left_out: frozenset[OperationKey]) -> frozenset[OperationKey]:
-    """Switch a row: one operation, or all of a strategy; on where any of them is off."""
-    return left_out | item.keys if item.box == BOX_ON else left_out - item.keys
+def toggle_row(row: OperationRow, left_out: frozenset[OperationKey]) -> frozenset[OperationKey]:
+    """Switch an operation, or all of a strategy; on if any of them is off."""
+    return left_out | row.keys if row.box == BOX_ON else left_out - row.keys
 
 
 def toggle_all(planned: PlannedCompaction) -> frozenset[OperationKey]:
-    """Leave all out, or where some are left out already take all in."""
-    return (
-        frozenset() if planned.request.left_out else frozenset(map(operation_key, planned.offered))
-    )
+    """Leave all operations out, or if some are left out, none."""
+    all_keys = frozenset(map(operation_key, planned.offered))
+    return frozenset() if planned.request.left_out else all_keys
 
 
 class OperationPane(RowList):
-    """Shows items, and tells which of them is to be switched."""
+    """Shows operations, and posts which of them is to be switched."""
 
     @dataclass
     class Switched(Message):
         """A person wants a row on or off."""
 
-        item: OperationRow
+        row: OperationRow
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
         super().__init__(id=id, number="", name="Operations")
-        self._items: dict[str, OperationRow] = {}
+        self._operation_rows: dict[str, OperationRow] = {}
 
     @property
     def marked(self) -> OperationRow | None:
-        """The marked row."""
-        return self._items.get(self.key or "")
+        return self._operation_rows.get(self.key or "")
 
-    def show(self, items: Sequence[OperationRow]) -> None:
-        """Draw these rows; those that say what they said are kept."""
+    def show(self, rows: Sequence[OperationRow]) -> None:
+        """Draw these rows; unchanged ones are kept."""
         width = self.row_width
-        self._items = {each.key: each for each in items}
+        self._operation_rows = {row.key: row for row in rows}
         self.show_header(operation_header(width))
-        self.show_rows([Row(each.key, operation_row_line(each, width)) for each in items])
+        self.show_rows([Row(row.key, operation_row_line(row, width)) for row in rows])
 
     def switch_marked(self) -> None:
         """Post Switched for the marked row."""
@@ -199,16 +175,17 @@ class OperationPane(RowList):
             self.post_message(self.Switched(self.marked))
 
     def on_click(self, event: events.Click) -> None:
-        """Switch where the click hit a box; the rows have marked the one below it."""
+        """Switch if the click hit a box; the rows have marked the row below it."""
         found = self.clicked(event)
         if found and found[1] < BOX_CELLS:
             self.switch_marked()
 
 
 MAX_KEPT: Final = 40
-MAX_TURNS: Final = 60  # who wants to keep more makes nothing smaller
+MAX_TURNS: Final = 60  # keeping more makes nothing smaller
 BY_LEVEL: Final = "by level"  # the ladder: least harm first, and no more than reaches the target
 PLAN_STRATEGIES: Final = (BY_LEVEL, *WHOLE_STRATEGIES)
+DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
 
 _SLIDERS_BY_STRATEGY: Final = {
     BY_LEVEL: ("level", "target", "keep"),
@@ -218,13 +195,10 @@ _SLIDERS_BY_STRATEGY: Final = {
 }
 
 
-DEFAULT_CUT_TURNS: Final = 10  # newest turns that a cut leaves
-
-
 def slider_options(
     strategy: str, values: Mapping[str, int], prompts: Sequence[PromptChoice] = ()
 ) -> PlanOptions:
-    """Return the options that the sliders stand for; `prompts` are the session's, oldest first.
+    """Return the options that the sliders select; `prompts` are the session's, oldest first.
 
     `values` are by slider: the target in percent, where 0 takes all that the level allows, and
     how many prompts to go back, where 1 is the newest.
@@ -235,10 +209,8 @@ def slider_options(
         return PlanOptions(strategies=(CUT,), keep_turns=values["turns"])
     if strategy == REVERT:
         back = values["back"]
-        known = 1 < back <= len(prompts)
-        return PlanOptions(
-            strategies=(REVERT,), to=str(prompts[-back].line) if known else LAST_PROMPT
-        )
+        to = str(prompts[-back].line) if 1 < back <= len(prompts) else LAST_PROMPT
+        return PlanOptions(strategies=(REVERT,), to=to)
     if strategy == ROLLOVER:
         return PlanOptions(strategies=(ROLLOVER,))
     target = values["target"] / 100 if values["target"] else None
@@ -246,11 +218,11 @@ def slider_options(
 
 
 class PlanOptionsBar(Vertical):
-    """Tells of every change of what is wanted."""
+    """The strategies and the sliders of the chosen one."""
 
     @dataclass
     class Changed(Message):
-        """A person wants something else."""
+        """A person chose other options."""
 
         options: PlanOptions
 
@@ -262,7 +234,6 @@ class PlanOptionsBar(Vertical):
         self._options = options
 
     def compose(self) -> ComposeResult:
-        """Lay out the strategies above the sliders."""
         first = self._options
         target = round((first.target or 0) * 100)
         level, shares = SliderScale(0, 6), SliderScale(0, 95, 5)
@@ -276,11 +247,10 @@ class PlanOptionsBar(Vertical):
             yield Slider(back, 1, self._back_label, id="back", name="go back")
 
     def on_mount(self) -> None:
-        """Show the sliders of the first strategy."""
         self._show_sliders()
 
     def move_slider(self, name: str, steps: int) -> None:
-        """Move a slider by some steps, where it is shown."""
+        """Move a slider by some steps, if it is shown."""
         slider = self.query_one(f"#{name}", Slider)
         if slider.display:
             slider.action_slide(steps)
@@ -308,7 +278,7 @@ class PlanOptionsBar(Vertical):
         self._post_change()
 
     def _post_change(self) -> None:
-        values = {each.id: each.value for each in self.query(Slider) if each.id}
+        values = {slider.id: slider.value for slider in self.query(Slider) if slider.id}
         options = slider_options(self._strategy, values, self._prompts)
         if options != self._options:
             self._options = options
@@ -330,9 +300,10 @@ class PlanOptionsBar(Vertical):
         return plural(count, "message" if self._strategy == SUMMARISE else "turn")
 
     def _back_label(self, count: int) -> str:
-        known = self._prompts[-count:][:1] if count <= len(self._prompts) else ()
-        said = "".join(f", before “{each.text}”" for each in known)
-        return f"{plural(count, 'prompt')}{said}"
+        label = plural(count, "prompt")
+        if count <= len(self._prompts):
+            label += f", before “{self._prompts[-count].text}”"
+        return label
 
 
 def _level_label(level: int) -> str:
@@ -345,10 +316,8 @@ def _turns_label(count: int) -> str:
 
 ASK_LABEL: Final = "Ask Claude Code to /compact"
 ASK_SHORT_LABEL: Final = "Ask to /compact"
-
-FULL_LABEL_CELLS: Final = 84  # cells from which on there is room for all of it
-FOUR_BUTTONS_CELLS: Final = 72
-"""Cells from which on there is room for four buttons; Esc leaves it alone everywhere."""
+FULL_LABEL_CELLS: Final = 84  # width from which on there is room for the long label
+FOUR_BUTTONS_CELLS: Final = 72  # and for four buttons; Esc cancels everywhere
 
 _STAGE_TEXTS: Final = {
     "copy": ("keeping a copy", "copied"),
@@ -356,7 +325,7 @@ _STAGE_TEXTS: Final = {
     "verify": ("verifying", "verified"),
     "put": ("putting it in its place", "in its place"),
 }
-"""By the stage: while it goes on, and when it is over."""
+"""By stage: while it lasts, and when it is over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -364,17 +333,16 @@ class ApplyState:
     """What may be done now."""
 
     can_apply: bool
-    in_place: Refusal | None  # why not in the session itself; None where that may be
+    in_place: Refusal | None  # why the session itself cannot be changed
     running: str | None  # what is being done already
     stages: tuple[str, ...]
     problem: str
 
 
 class ApplyBar(Vertical):
-    """Four buttons, and a line that says why one is grey or how far it has come."""
+    """Four buttons, and a line with the progress or the reason why one is disabled."""
 
     def compose(self) -> ComposeResult:
-        """Lay out the buttons above the line."""
         with Horizontal(id="do"):
             yield Button("Write a fork", id="fork", variant="primary", compact=True)
             yield Button("Write in place", id="in_place", compact=True)
@@ -382,40 +350,35 @@ class ApplyBar(Vertical):
             yield Button("Leave it alone", id="leave", compact=True)
         yield Static(id="why")
 
+    def _button(self, name: str) -> Button:
+        return self.query_one(f"#{name}", Button)
+
     def on_resize(self) -> None:
         """Shorten a label and hide a button if the bar is narrow."""
         width = self.size.width
-        self.query_one("#ask", Button).label = (
-            ASK_LABEL if width >= FULL_LABEL_CELLS else ASK_SHORT_LABEL
-        )
-        self.query_one("#leave", Button).display = width >= FOUR_BUTTONS_CELLS
+        self._button("ask").label = ASK_LABEL if width >= FULL_LABEL_CELLS else ASK_SHORT_LABEL
+        self._button("leave").display = width >= FOUR_BUTTONS_CELLS
 
     def show(self, state: ApplyState) -> None:
-        """Show what may be done now."""
-        can = state.can_apply and state.running is None
-        self.query_one("#fork", Button).disabled = not can
-        self.query_one("#in_place", Button).disabled = not can or state.in_place is not None
-        self.query_one("#ask", Button).disabled = state.running is not None
+        is_running = state.running is not None
+        can_apply = state.can_apply and not is_running
+        self._button("fork").disabled = not can_apply
+        self._button("in_place").disabled = not can_apply or state.in_place is not None
+        self._button("ask").disabled = is_running
         self.query_one("#why", Static).update(apply_state_line(state, self.size.width - 2))
 
 
 def apply_state_line(state: ApplyState, width: int) -> Content:
     """Return the progress, the error, or why the plan cannot be applied in place."""
     if state.running is not None:
-        return _progress(state)
+        if not state.stages:
+            return Content.styled(f"{state.running} …", "$accent")
+        *over, now = state.stages
+        done = "".join(f"✓ {_STAGE_TEXTS[stage][1]}  " for stage in over)
+        return Content.assemble((done, "$level-calm"), (f"… {_STAGE_TEXTS[now][0]}", "$accent"))
     if state.problem:
         return Content.styled(f"✗ {one_line(state.problem)}", "bold $level-warning")
     if state.in_place is not None:
         why = f"not in place: {state.in_place.why}; {screen_advice(state.in_place)}"
         return Content.styled(shorten_middle(one_line(why), max(0, width)), "$quiet")
     return Content("")
-
-
-def _progress(standing: ApplyState) -> Content:
-    if not standing.stages:
-        return Content.styled(f"{standing.running} …", "$accent")
-    *over, now = standing.stages
-    done = "".join(f"✓ {_STAGE_TEXTS[each][1]}  " for each in over)
-    return Content.styled(done, "$level-calm") + Content.styled(
-        f"… {_STAGE_TEXTS[now][0]}", "$accent"
-    )

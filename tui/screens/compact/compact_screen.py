@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.containers import Container
 from textual.content import Content
 from textual.timer import Timer
@@ -23,14 +23,17 @@ from ....core.compaction.plan import (
 )
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
+from ...keymap import bind, bind_hidden
 from ...messages import FleetView
 from ...text.formats import shorten_middle
-from ...text.plan_report import plan_lines
+from ...text.plan_report import FULL_TEXT_LINES, change_lines, plan_lines
 from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
+from ..page import MAX_TEXT_CELLS, ReadingScreen, text_width
 from .action_page import IN_PLACE_CHECK_S, ActionPage
 from .compact_panes import (
+    BOX_OFF,
     ApplyBar,
     OperationPane,
     OperationRow,
@@ -46,16 +49,13 @@ if TYPE_CHECKING:
 
 
 PLAN_DELAY_S: Final = 0.15  # after the last touch of a slider a plan begins: sliding asks once
-REPLAN_DELAY_S: Final = 2.0
-"""A session that grew is planned anew so long after its last line that was seen."""
+REPLAN_DELAY_S: Final = 2.0  # a session that grew is planned again so long after its last line
 
-MIN_PREVIEW_LINES: Final = 3
-"""Lines of a text that is shown beside the list at the least; Enter shows all."""
-
-PREVIEW_HEADER_LINES: Final = 6
-"""Lines that are no text of it: what it is, where, and what was left out."""
-
+MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter shows all
+PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, and what was left out
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
+
+READING_TEXT: Final = "the transcript is being read …"
 
 
 class CompactScreen(ActionPage):
@@ -65,39 +65,14 @@ class CompactScreen(ActionPage):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding(
-            "space", "switch", "On/off", tooltip="this operation or strategy on or off", id="switch"
-        ),
-        Binding("a", "all", "All", show=False, tooltip="all operations on or off", id="all"),
-        Binding(
-            "right", "show", "Text", show=False, tooltip="its text, and what replaces it", id="text"
-        ),
-        Binding("minus", "level(-1)", "Milder", show=False, tooltip="a level less", id="milder"),
-        Binding(
-            "plus,equals_sign",
-            "level(1)",
-            "Harder",
-            show=False,
-            tooltip="a level more",
-            id="harder",
-        ),
-        Binding(
-            "comma",
-            "target(-1)",
-            "Smaller",
-            show=False,
-            tooltip="a smaller target",
-            id="smaller_target",
-        ),
-        Binding(
-            "full_stop",
-            "target(1)",
-            "Larger",
-            show=False,
-            tooltip="a larger target",
-            id="larger_target",
-        ),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the plan's operations", id="copy"),
+        bind("space", "switch", "On/off", "this operation or strategy on or off", "switch"),
+        bind_hidden("a", "all", "All", "all operations on or off", "all"),
+        bind_hidden("right", "show", "Text", "its text, and what replaces it", "text"),
+        bind_hidden("minus", "level(-1)", "Milder", "a level less", "milder"),
+        bind_hidden("plus,equals_sign", "level(1)", "Harder", "a level more", "harder"),
+        bind_hidden("comma", "target(-1)", "Smaller", "a smaller target", "smaller_target"),
+        bind_hidden("full_stop", "target(1)", "Larger", "a larger target", "larger_target"),
+        bind_hidden("y", "copy", "Copy", "copy the plan's operations", "copy"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -105,11 +80,10 @@ class CompactScreen(ActionPage):
         self._options = _default_options(session)
         self._left_out: frozenset[OperationKey] = frozenset()
         self._planned: PlannedCompaction | None = None
-        self._share: float | None = None
+        self._share: float | None = None  # of the reading that is done
         self._timer: Timer | None = None
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out what is asked for, the plan, and what can be done with it."""
         yield PlanOptionsBar(self._options, self.session.context.window.tokens)
         yield Static(id="sums")
         with Container(id="plan"):
@@ -118,9 +92,8 @@ class CompactScreen(ActionPage):
         yield ApplyBar()
 
     def on_mount(self) -> None:
-        """Begin to plan."""
         self._planner = CompactionPlanner(self.app)
-        self.query_one(OperationPane).empty = "the transcript is being read …"
+        self.query_one(OperationPane).empty = READING_TEXT
         self.query_one(Rows).focus()
         self._draw()
         self._plan()
@@ -129,7 +102,11 @@ class CompactScreen(ActionPage):
     def on_unmount(self) -> None:
         self._planner.stop()
 
-    # What is asked for.
+    @property
+    def _marked(self) -> OperationRow | None:
+        return self.query_one(OperationPane).marked
+
+    # Options.
 
     @on(PlanOptionsBar.Changed)
     def _change_options(self, event: PlanOptionsBar.Changed) -> None:
@@ -142,13 +119,13 @@ class CompactScreen(ActionPage):
         self.query_one(PlanOptionsBar).move_slider("level", steps)
 
     def action_target(self, steps: int) -> None:
-        """Aim at more or less, wherever the focus is."""
+        """Move the target slider, wherever the focus is."""
         self.query_one(PlanOptionsBar).move_slider("target", steps)
 
     # Planning.
 
     def show_view(self, view: FleetView) -> None:
-        """Follow the session: what grew is planned anew, what is open is not changed itself."""
+        """Plan again if the session grew; check again whether it may be changed in place."""
         known = next((each for each in view.sessions if each.session_id == self.session_id), None)
         if known is None or known == self.session:
             return
@@ -163,7 +140,7 @@ class CompactScreen(ActionPage):
         self._draw()
 
     def schedule_plan(self, seconds: float = PLAN_DELAY_S) -> None:
-        """Plan as soon as nobody slides any more."""
+        """Plan as soon as nobody moves a slider any more."""
         self.is_stale = True
         if self._timer is not None:
             self._timer.stop()
@@ -171,12 +148,12 @@ class CompactScreen(ActionPage):
         self._draw_sums()
 
     def _plan(self) -> None:
-        if self.is_writing:
+        if self.running is not None:
             self.schedule_plan(REPLAN_DELAY_S)
             return
         self.is_stale = True
-        wish = PlanRequest(self.session, self._options, self._left_out)
-        self._planner.plan(wish, self._take_plan, self._show_progress)
+        request = PlanRequest(self.session, self._options, self._left_out)
+        self._planner.plan(request, self._take_plan, self._show_progress)
         self._draw_sums()
 
     def _show_progress(self, share: float) -> None:
@@ -204,22 +181,22 @@ class CompactScreen(ActionPage):
 
     @on(OperationPane.Switched)
     def _switch(self, event: OperationPane.Switched) -> None:
-        self._switch_item(event.item)
+        self._switch_row(event.row)
 
     def action_switch(self) -> None:
-        """Leave the marked operation or strategy out, or take it in again."""
+        """Leave the marked operation or strategy out, or include it again."""
         self.query_one(OperationPane).switch_marked()
 
     def action_all(self) -> None:
-        """Leave everything out, or take everything in again."""
+        """Leave everything out, or include everything again."""
         if self._planned and self._planned.offered:
             self._set_left_out(toggle_all(self._planned))
 
-    def _switch_item(self, item: OperationRow) -> None:
-        if item.can_switch:
-            self._set_left_out(toggle_row(item, self._left_out))
-        elif item.protected:
-            self.show_message(f"it stays: {item.protected.why}")
+    def _switch_row(self, row: OperationRow) -> None:
+        if row.can_switch:
+            self._set_left_out(toggle_row(row, self._left_out))
+        elif row.protected:
+            self.show_message(f"it stays: {row.protected.why}")
         else:
             self.show_message("it follows from the others and goes with them")
 
@@ -228,41 +205,32 @@ class CompactScreen(ActionPage):
         self.clear_failure()
         planned = self._planned
         if planned is not None:
-            # The box answers at once; the sums follow as soon as they are worked out.
+            # The box changes at once; the sums follow as soon as they are computed.
             self._planned = replace(planned, request=replace(planned.request, left_out=left_out))
         self._plan()
         self._draw()
 
     @on(RowList.Highlighted, "#operations")
-    def _mark(self) -> None:
-        self._show_change()
-
     def _show_change(self) -> None:
-        item = self.query_one(OperationPane).marked
-        words = self.query_one("#words")
-        if not words.display:
+        row, pane = self._marked, self.query_one("#words")
+        if not pane.display:
             return
         change = self.query_one("#change", Static)
-        if item is None:
+        if row is None:
             change.update("")
-        elif item.protected is not None:
-            change.update(Content.styled(one_line(f"It stays: {item.protected.why}."), "$quiet"))
-        elif item.is_header:
-            change.update(_strategy_text(item))
+        elif row.protected is not None:
+            change.update(Content.styled(one_line(f"It stays: {row.protected.why}."), "$quiet"))
+        elif row.is_header:
+            change.update(_strategy_text(row))
         else:
-            (operation,) = item.operations
-            self._read_change(operation, self._lines_beside, self._put_beside)
+            (operation,) = row.operations
+            # Before and after share the pane.
+            lines = max(MIN_PREVIEW_LINES, (pane.size.height - PREVIEW_HEADER_LINES) // 2)
+            self._read_change(operation, lines, self._show_preview)
 
-    @property
-    def _lines_beside(self) -> int:
-        """Lines of each text, before and after, that there is room for."""
-        return max(
-            MIN_PREVIEW_LINES, (self.query_one("#words").size.height - PREVIEW_HEADER_LINES) // 2
-        )
-
-    def _put_beside(self, operation: Operation, content: Content) -> None:
-        item = self.query_one(OperationPane).marked
-        if item is not None and item.operations == (operation,):
+    def _show_preview(self, operation: Operation, content: Content) -> None:
+        row = self._marked
+        if row is not None and row.operations == (operation,):
             self.query_one("#change", Static).update(content)
 
     @on(RowList.Opened, "#operations")
@@ -270,21 +238,17 @@ class CompactScreen(ActionPage):
         self.action_show()
 
     def action_show(self) -> None:
-        """Show the whole text of the marked operation, and what stands in its place."""
-        from ...text.plan_report import FULL_TEXT_LINES
-
-        item = self.query_one(OperationPane).marked
-        if item is None or item.protected is not None:
+        """Show the complete text of the marked operation, and what replaces it."""
+        row = self._marked
+        if row is None or row.protected is not None:
             return
-        if item.is_header:
-            self._switch_item(item)
+        if row.is_header:
+            self._switch_row(row)
             return
-        (operation,) = item.operations
-        self._read_change(operation, FULL_TEXT_LINES, self._read_whole)
+        (operation,) = row.operations
+        self._read_change(operation, FULL_TEXT_LINES, self._open_change)
 
-    def _read_whole(self, operation: Operation, content: Content) -> None:
-        from ..page import ReadingScreen
-
+    def _open_change(self, operation: Operation, content: Content) -> None:
         title, session_id = self.session.title, self.session_id
         crumbs = (title, "compact", operation.what)
         self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=session_id))
@@ -292,13 +256,9 @@ class CompactScreen(ActionPage):
     def _read_change(
         self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
     ) -> None:
-        from ...text.plan_report import FULL_TEXT_LINES, change_lines
-        from ..page import MAX_TEXT_CELLS, text_width
-
         room = self.query_one("#words").scrollable_content_region.width or self.size.width
-        width = (
-            min(room, MAX_TEXT_CELLS) if lines < FULL_TEXT_LINES else text_width(self.size.width)
-        )
+        is_preview = lines < FULL_TEXT_LINES
+        width = min(room, MAX_TEXT_CELLS) if is_preview else text_width(self.size.width)
 
         def take(found: list[OperationChange] | Problem) -> None:
             if not self.is_attached:
@@ -313,34 +273,32 @@ class CompactScreen(ActionPage):
     def action_copy(self) -> None:
         """Copy what the plan would do."""
         if self._planned is not None:
-            said = [
+            lines = [
                 f"{each.strategy}\t{each.line or ''}\t{each.what}\t{each.tokens_saved}"
                 for each in self._planned.plan.operations
             ]
-            self.app.copy("\n".join(said), f"{len(said)} operations")
+            self.app.copy("\n".join(lines), f"{len(lines)} operations")
 
     # Drawing.
 
     def _draw(self) -> None:
-        if not self.is_attached:
-            return
-        self._draw_sums()
-        self._draw_operations()
-        self.draw_buttons()
+        if self.is_attached:
+            self._draw_sums()
+            self._draw_operations()
+            self.draw_buttons()
 
     def _draw_sums(self) -> None:
-        planned = self._planned
-        width = max(0, self.size.width - 2)
+        context, width = self.session.context, max(0, self.size.width - 2)
         drawn = plan_lines(
-            planned.plan if planned else None,
-            self.session.context,
+            self._planned.plan if self._planned else None,
+            context,
             width,
             is_stale=self.is_stale,
-            target_tokens=self._options.target_tokens(self.session.context.window.tokens),
+            target_tokens=self._options.target_tokens(context.window.tokens),
         )
         self.query_one("#sums", Static).update(drawn)
-        pane = self.query_one(OperationPane)
-        pane.border_subtitle = Content(shorten_middle(self._status_text(), max(0, width - 20)))
+        status = shorten_middle(self._status_text(), max(0, width - 20))
+        self.query_one(OperationPane).border_subtitle = Content(status)
 
     def _status_text(self) -> str:
         if self.is_stale and not self.problem:
@@ -354,13 +312,11 @@ class CompactScreen(ActionPage):
         pane = self.query_one(OperationPane)
         planned = self._planned
         pane.empty = one_line(self.problem) if self.problem else _empty_text(planned)
-        items = operation_rows(planned) if planned else []
+        rows = operation_rows(planned) if planned else []
         count = len(planned.offered) if planned else 0
-        left_out = sum(
-            len(each.operations) for each in items if each.box == "[ ]" and not each.is_header
-        )
+        left_out = sum(row.box == BOX_OFF and not row.is_header for row in rows)
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"
-        pane.show(items)
+        pane.show(rows)
         self._show_change()
 
     @on(Rows.RoomChanged)
@@ -369,25 +325,26 @@ class CompactScreen(ActionPage):
 
 
 def _default_options(session: Session) -> PlanOptions:
-    """Aim at half of what fits; where the session is below that, at all that may go."""
+    """Aim at half of what fits, or if the session is below that, at all that may go."""
     now, half = session.context.tokens, target_tokens(session.context.window.tokens)
     is_below = now is not None and now <= half
     level, keep = DEFAULT_OPTIONS.max_level.value, DEFAULT_OPTIONS.min_turns
     return PlanOptions(level=level, target=None if is_below else DEFAULT_TARGET_SHARE, keep=keep)
 
 
-def _strategy_text(item: OperationRow) -> Content:
-    first = item.operations[0]
-    whys = list(dict.fromkeys(one_line(each.why) for each in item.operations))
-    said = [
-        Content.styled(first.strategy, "bold $foreground"),
-        *map(Content, whys[:MIN_PREVIEW_LINES]),
-    ]
-    return Content("\n").join([*said, Content.styled("space switches all of them", "$quiet")])
+def _strategy_text(row: OperationRow) -> Content:
+    reasons = dict.fromkeys(one_line(operation.why) for operation in row.operations)
+    return Content("\n").join(
+        [
+            Content.styled(row.operations[0].strategy, "bold $foreground"),
+            *map(Content, list(reasons)[:MIN_PREVIEW_LINES]),
+            Content.styled("space switches all of them", "$quiet"),
+        ]
+    )
 
 
 def _empty_text(planned: PlannedCompaction | None) -> str:
     if planned is None:
-        return "the transcript is being read …"
+        return READING_TEXT
     refused = next((each for each in planned.plan.refused if each.check in NOTHING_TO_GAIN), None)
     return f"Nothing would go: {screen_advice(refused)}." if refused else "Nothing would go."

@@ -6,7 +6,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,33 +16,36 @@ from ....core.compaction.plan import CompactionPlan, Operation, PlanOptions
 from ....core.compaction.transcript_planning import PlanDraft
 from ....core.compaction.transcript_reading import EntryReader
 from ....core.compaction.transcript_view import TranscriptView
+from ....core.model.problem import Problem
 from ....core.model.session import Session
+from ....core.store.database import StoreError, explain_error, open_reader
 from ....core.transcript.conversation import Entry
 from ....core.transcript.entry_decoder import iter_entries
+from ....core.transcript.sanitize import one_line
 from ...background_queries import WorkerThread
+from ...text.formats import shorten_middle
+from ...text.plan_text import OperationChange, read_edit_changes
 
 if TYPE_CHECKING:
-    from ....core.model.problem import Problem
     from ...dashboard import Dashboard
-    from ...text.plan_text import OperationChange
 
 
-PROGRESS_INTERVAL_S: Final = 0.1  # between two words of how far the reading has come
-FIRST_PASS_SHARE: Final = 0.3  # share of the work: all lines are read, then what is sent is counted
-PROMPT_CHARS: Final = 80  # of a prompt, by which a person knows it
+PROGRESS_INTERVAL_S: Final = 0.1  # between two reports of progress
+FIRST_PASS_SHARE: Final = 0.3  # of the work: all lines are read, then what is sent is counted
+PROMPT_CHARS: Final = 80  # of a prompt, by which a person recognises it
+
 OperationKey = tuple[str, int | None, str]
-"""By which an operation is known again in another plan: strategy, line, and place in the line."""
+"""Identifies an operation across plans: its strategy, its line, and its place in the line."""
 
 
 def operation_key(operation: Operation) -> OperationKey:
-    """Return the key that identifies an operation across plans."""
     first = operation.edits[0] if operation.edits else None
     return operation.strategy, operation.line, getattr(first, "pointer", "")
 
 
 @dataclass(frozen=True, slots=True)
 class PromptChoice:
-    """A prompt that can be gone back to."""
+    """A prompt to go back to."""
 
     line: int
     text: str
@@ -50,8 +53,6 @@ class PromptChoice:
 
 @dataclass(frozen=True, slots=True)
 class PlanRequest:
-    """What is to be planned."""
-
     session: Session
     options: PlanOptions
     left_out: frozenset[OperationKey] = frozenset()
@@ -63,25 +64,19 @@ class PlannedCompaction:
 
     request: PlanRequest
     plan: CompactionPlan
-    offered: tuple[Operation, ...]
-    """Each can be switched; what else the plan holds follows from them."""
-    prompts: tuple[PromptChoice, ...]
-    """Those that can be gone back to, oldest first; empty where nobody looked."""
-    size: int  # bytes of the transcript that it was made for
-    seconds: float  # that it took
+    offered: tuple[Operation, ...]  # can be switched; what else the plan holds follows from them
+    prompts: tuple[PromptChoice, ...]  # to go back to, oldest first; empty if nobody looked
 
 
 class _SupersededError(Exception):
-    """Somebody wishes for something else by now."""
+    """There is a newer request."""
 
 
 @dataclass
 class _OpenDraft:
-    """A draft that can be asked again, and for what it was made."""
+    """A draft that can be planned again, and what it was made for."""
 
-    path: str
-    options: PlanOptions
-    state: tuple[int, int, int]  # of the file when the reading began
+    made_for: tuple[object, ...]  # path, options, and the state of the file before it was read
     draft: PlanDraft
     close: ExitStack
 
@@ -111,11 +106,11 @@ class CompactionPlanner:
             if found is not None and request is self._newest:
                 on_plan(found)
 
-        def tell_newest(share: float) -> None:
+        def report_newest(share: float) -> None:
             if request is self._newest:
                 on_progress(share)
 
-        self._worker.submit(lambda: self._plan(request, tell_newest), take_newest)
+        self._worker.submit(lambda: self._plan(request, report_newest), take_newest)
 
     def read_changes(
         self,
@@ -139,68 +134,59 @@ class CompactionPlanner:
     def _plan(
         self, request: PlanRequest, on_progress: Callable[[float], None]
     ) -> PlannedCompaction | Problem | None:
-        import sqlite3
-
-        from ....core.model.problem import Problem
-        from ....core.store.database import StoreError, explain_error
-
         if request is not self._newest:
             return None
-        began = time.monotonic()
         try:
-            found = self._make_plan(request, on_progress)
+            return self._make_plan(request, on_progress)
         except _SupersededError:
             self._close_draft()
             return None
-        except NotPlannedError as error:
+        except (NotPlannedError, OSError, sqlite3.Error, StoreError) as error:
             self._close_draft()
+            return self._problem(error, request)
+
+    def _problem(self, error: Exception, request: PlanRequest) -> Problem:
+        if isinstance(error, NotPlannedError):
             return Problem("no plan", str(error), "Esc leaves it alone")
-        except OSError as error:
-            self._close_draft()
+        if isinstance(error, OSError):
             why = f"{error.filename or request.session.path}: {error.strerror or error}"
             return Problem("no plan", why, "see to that file, then change something here")
-        except sqlite3.Error as error:
-            self._close_draft()
+        if isinstance(error, sqlite3.Error):
             return Problem(str(self._places.store), *explain_error(error))
-        except StoreError as error:
-            self._close_draft()
-            return Problem("store", str(error), "then open this again")
-        return replace(found, seconds=time.monotonic() - began)
+        return Problem("store", str(error), "then open this again")
 
     def _make_plan(
         self, request: PlanRequest, on_progress: Callable[[float], None]
     ) -> PlannedCompaction:
-        path = self._transcript(request.session)
-        size = path.stat().st_size
-        if request.options.whole_strategy:
-            self._close_draft()
-            prompts: list[PromptChoice] = []
-
-            def note_prompts(view: TranscriptView) -> None:
-                prompts.extend(_prompt_choices(view))
-
-            context = self._plan_context(request, size, on_progress, note_prompts)
-            plan = plan_compaction(context, request.options)
-            return PlannedCompaction(request, plan, (), tuple(prompts), size, 0.0)
-        draft = self._draft(request, on_progress)
-        plan = draft.plan(_left_out_numbers(draft, request.left_out))
-        return PlannedCompaction(request, plan, draft.offered_operations, (), size, 0.0)
+        if not request.options.whole_strategy:
+            draft = self._draft(request, on_progress)
+            left_out = frozenset(
+                number
+                for number, operation in enumerate(draft.offered_operations)
+                if operation_key(operation) in request.left_out
+            )
+            return PlannedCompaction(request, draft.plan(left_out), draft.offered_operations, ())
+        self._close_draft()
+        size = self._transcript(request.session).stat().st_size
+        prompts: list[PromptChoice] = []
+        context = self._plan_context(
+            request, size, on_progress, lambda view: prompts.extend(_prompt_choices(view))
+        )
+        plan = plan_compaction(context, request.options)
+        return PlannedCompaction(request, plan, (), tuple(prompts))
 
     def _draft(self, request: PlanRequest, on_progress: Callable[[float], None]) -> PlanDraft:
-        held, now = self._open_draft, self._transcript(request.session).stat()
-        # Also where another file took its place, which an open one does not notice.
+        now = self._transcript(request.session).stat()
+        # The inode too: an open file does not notice that another one took its place.
         state = now.st_ino, now.st_size, now.st_mtime_ns
-        if held and (held.path, held.options, held.state) == (
-            request.session.path,
-            request.options,
-            state,
-        ):
-            return held.draft
+        made_for = request.session.path, request.options, state
+        if self._open_draft and self._open_draft.made_for == made_for:
+            return self._open_draft.draft
         self._close_draft()
         close = ExitStack()
         context = self._plan_context(request, now.st_size, on_progress)
         draft = close.enter_context(draft_compaction(context, request.options))
-        self._open_draft = _OpenDraft(request.session.path, request.options, state, draft, close)
+        self._open_draft = _OpenDraft(made_for, draft, close)
         return draft
 
     def _plan_context(
@@ -225,30 +211,27 @@ class CompactionPlanner:
         """Read entries, report progress from 0 to 1, and stop once `request` is superseded."""
         passes = 0
 
-        def told(path: Path, start: int = 0, /) -> Iterable[Entry]:
+        def read(path: Path, start: int = 0, /) -> Iterable[Entry]:
             nonlocal passes
             passes += 1
-            first = passes == 1
+            begin, share = (
+                (0.0, FIRST_PASS_SHARE) if passes == 1 else (FIRST_PASS_SHARE, 1 - FIRST_PASS_SHARE)
+            )
             for entry in iter_entries(path, start):
                 if request is not self._newest:
                     raise _SupersededError
                 now = time.monotonic()
                 if now - self._progress_at > PROGRESS_INTERVAL_S:
                     self._progress_at = now
-                    share = entry.offset / max(1, size)
-                    share *= FIRST_PASS_SHARE if first else 1 - FIRST_PASS_SHARE
-                    done = min(1.0, share if first else FIRST_PASS_SHARE + share)
+                    done = min(1.0, begin + share * entry.offset / max(1, size))
                     self._app.call_later(on_progress, done)
                 yield entry
 
-        return told
+        return read
 
     def _changes(
         self, session: Session, operations: list[Operation], max_changes: int
     ) -> list[OperationChange] | Problem:
-        from ....core.model.problem import Problem
-        from ...text.plan_text import read_edit_changes
-
         edits = [edit for each in operations for edit in each.edits][:max_changes]
         try:
             return read_edit_changes(edits, self._transcript(session))
@@ -257,8 +240,6 @@ class CompactionPlanner:
             return Problem("not shown", why, "it may have been moved")
 
     def _open_store(self) -> sqlite3.Connection:
-        from ....core.store.database import open_reader
-
         if self._db is None:
             self._db = open_reader(self._places.store)
         return self._db
@@ -268,23 +249,15 @@ class CompactionPlanner:
 
     def _close_draft(self) -> None:
         if self._open_draft is not None:
-            held, self._open_draft = self._open_draft, None
-            held.close.close()
+            draft, self._open_draft = self._open_draft, None
+            draft.close.close()
         if self._db is not None:
             with closing(self._db):
                 self._db = None
 
 
-def _left_out_numbers(draft: PlanDraft, left_out: frozenset[OperationKey]) -> frozenset[int]:
-    return frozenset(
-        n for n, each in enumerate(draft.offered_operations) if operation_key(each) in left_out
-    )
-
-
 def _prompt_choices(view: TranscriptView) -> list[PromptChoice]:
     from ....core.compaction.strategies.summary_and_cut import sent_prompts
-    from ....core.transcript.sanitize import one_line
-    from ...text.formats import shorten_middle
 
     return [
         PromptChoice(each.line, shorten_middle(one_line(each.part.text), PROMPT_CHARS))

@@ -7,18 +7,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
-from textual.binding import Binding, BindingType
+from textual.binding import BindingType
 from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.saves.save_metrics import AverageSave
-from ....core.saves.save_plugin import PluginFit
-from ....core.saves.save_status import NEEDS_ATTENTION, SaveState
-from ....core.transcript.sanitize import one_line
-from ...messages import FleetView
-from ...tables import Cell, Column, fitting_columns, total_cells
-from ...text.formats import (
+from ...core.saves.save_metrics import AverageSave
+from ...core.saves.save_plugin import PluginFit
+from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
+from ...core.transcript.sanitize import one_line
+from ..keymap import bind
+from ..messages import FleetView
+from ..tables import Cell, Column, fitting_columns, total_cells
+from ..text.formats import (
     NOTHING,
     duration,
     fit_left,
@@ -30,8 +31,8 @@ from ...text.formats import (
     shorten_middle,
     tokens,
 )
-from ...text.gauge import noise_meter
-from ...text.saves_text import (
+from ..text.gauge import noise_meter
+from ..text.saves_text import (
     band_sign,
     band_text,
     expected_max_tokens,
@@ -40,12 +41,12 @@ from ...text.saves_text import (
     save_age,
     tokens_of_maximum_text,
 )
-from ...text.text_lines import Drawing, ScreenColumn, header_line, item_line
-from ...widgets.row_list import Row, RowList, Rows
-from ..page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
+from ..text.text_lines import Drawing, ScreenColumn, hanging_lines, header_line, item_line
+from ..widgets.row_list import Row, RowList, Rows
+from .page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
 if TYPE_CHECKING:
-    from ....core.saves.project_saves import ProjectSaves, SavesReport
+    from ...core.saves.project_saves import ProjectSaves, SavesReport
 
 
 SAVE_STATE_SIGNS: Final = {
@@ -59,11 +60,9 @@ SAVE_STATE_SIGNS: Final = {
     SaveState.FAILED_UNKNOWN: ("✗", "bold $level-emergency"),
     SaveState.CORRUPT: ("✗", "bold $level-emergency"),
 }
-"""State is never told by colour alone."""
+"""Colour alone never conveys a state."""
 
 MAX_METER_CELLS: Final = 24
-
-
 _GAP: Final = 1
 
 
@@ -81,19 +80,19 @@ def lay_out_saves(width: int, now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
 
 def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
     return [
-        Column("", lambda each: Cell(*SAVE_STATE_SIGNS[each.status.state]), cells=1),
-        Column("project", lambda each: Cell(one_line(each.name), "bold"), cells=14, name="name"),
+        Column("", lambda found: Cell(*SAVE_STATE_SIGNS[found.status.state]), cells=1),
+        Column("project", lambda found: Cell(one_line(found.name), "bold"), cells=14, name="name"),
         Column("state", _state_cell, cells=14),
         Column(
             "age",
-            lambda each: Cell(save_age(each, now_ms), "$quiet"),
+            lambda found: Cell(save_age(found, now_ms), "$quiet"),
             right=True,
             cells=6,
             priority=2,
         ),
         Column(
             "what was saved, or is to be",
-            lambda each: Cell(one_line(saved_text(each)), "$foreground"),
+            lambda found: Cell(one_line(saved_text(found)), "$foreground"),
             cells=14,
             priority=3,
             name="what",
@@ -104,7 +103,11 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
         Column("items", _items_cell, right=True, cells=6, priority=5),
         Column("", _met_cell, cells=1),
         Column(
-            "saves", lambda each: _number(len(each.saves) or None), right=True, cells=5, priority=6
+            "saves",
+            lambda found: _number_cell(len(found.saves) or None),
+            right=True,
+            cells=5,
+            priority=6,
         ),
     ]
 
@@ -127,49 +130,40 @@ def _tokens_cell(found: ProjectSaves) -> Cell:
 
 
 def _lines_cell(found: ProjectSaves) -> Cell:
-    return _number(found.saves[-1].noise.lines if found.saves else None)
+    return _number_cell(found.saves[-1].noise.lines if found.saves else None)
 
 
 def _items_cell(found: ProjectSaves) -> Cell:
-    return _number(found.saves[-1].noise.items if found.saves else None)
+    return _number_cell(found.saves[-1].noise.items if found.saves else None)
 
 
 def _met_cell(found: ProjectSaves) -> Cell:
     return Cell(*band_sign(found.saves[-1])) if found.saves else Cell("")
 
 
-def _number(number: int | None) -> Cell:
+def _number_cell(number: int | None) -> Cell:
     return Cell(NOTHING, "$quiet") if number is None else Cell(f"{number:,}", "$foreground")
 
 
-def by_attention(projects: Iterable[ProjectSaves]) -> list[ProjectSaves]:
-    """Put those first that need somebody, each group the newest first."""
-    return sorted(projects, key=lambda each: each.status.state not in NEEDS_ATTENTION)
-
-
 def save_state_text(found: ProjectSaves) -> str:
-    """Name a state for a person."""
     return found.status.state.value.replace("_", " ")
 
 
 def saved_text(found: ProjectSaves) -> str:
     """Return what was saved or will be saved, else the reason for the state."""
-    standing = found.status
-    if standing.state is SaveState.SAVED:
-        return ", ".join(standing.titles or standing.saved_categories or standing.categories)
-    return ", ".join(standing.categories) or standing.reason
+    status = found.status
+    if status.state is SaveState.SAVED:
+        return ", ".join(status.titles or status.saved_categories or status.categories)
+    return ", ".join(status.categories) or status.reason
 
 
 _LABEL_CELLS: Final = 13
 _NAME_CELLS: Final = 22
 _STATE_CELLS: Final = 16
-_INDENT_CELLS: Final = 4
-
 _REPORT_METER_CELLS: Final = 24
-
 MAX_SAVES: Final = 20  # of the history; the command lists all
-READING_TEXT: Final = "claude-memory's files are being read …"
 
+READING_TEXT: Final = "claude-memory's files are being read …"
 NO_SAVES_TEXT: Final = (
     "No save of claude-memory was seen yet: neither its files nor its Stop hook in a transcript."
 )
@@ -177,12 +171,21 @@ NO_SAVES_TEXT: Final = (
 
 def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
     """Write all that is known of a project's saves for lines of `width` cells."""
-    lines = [*_project_lines(found, width, now_ms)]
+    lines = [_head_line(found, now_ms)]
+    for label, text, style in _project_facts(found):
+        head = Content.styled(f"    {label:<{_LABEL_CELLS}}", "$quiet")
+        lines += hanging_lines(head, Content.styled(one_line(text), style), width)
     if found.saves:
-        lines += [Content(""), *_history_lines(found, width, now_ms)]
-        lines += [Content(""), *_share_lines(found, width)]
-    lines += [each for part in (_rate_lines(found), _phase_lines(found)) if part for each in part]
+        lines += _section("its saves, the newest first", _history_lines(found, width, now_ms))
+        lines += _section("what the last one put in", _share_lines(found, width))
+    lines += _section("what triage wanted to be saved", _rate_lines(found))
+    lines += _section("how long each phase takes, in the mean", _phase_lines(found))
     return Content("\n").join(lines)
+
+
+def _section(title: str, lines: Iterable[Content]) -> list[Content]:
+    listed = list(lines)
+    return [Content(""), Content.styled(title, "bold $accent"), *listed] if listed else []
 
 
 def plugin_report(report: SavesReport, width: int) -> list[Content]:
@@ -191,132 +194,110 @@ def plugin_report(report: SavesReport, width: int) -> list[Content]:
     for plugin in report.plugins:
         style = "bold $level-emergency" if plugin.fit is PluginFit.BROKEN else "$quiet"
         version = plugin.plugin.version or NOTHING
-        words = f"{plugin.plugin.plugin_id} {version}: {plugin.reason}"
-        lines += _wrapped(one_line(words), style, 0, width)
+        words = one_line(f"{plugin.plugin.plugin_id} {version}: {plugin.reason}")
+        lines += hanging_lines(Content(""), Content.styled(words, style), width)
     return lines
 
 
 def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Content]:
-    yield Content.styled("its saves, the newest first", "bold $accent")
     cells = min(_REPORT_METER_CELLS, max(10, width // 4))
     for save in list(reversed(found.saves))[:MAX_SAVES]:
         noise = save.noise
-        mark, style = band_sign(save)
+        sign, style = band_sign(save)
         yield Content.assemble(
-            (f"  {mark} ", style),
+            (f"  {sign} ", style),
             (f"{local_time(noise.at, now_ms):>12}  ", "$quiet"),
             noise_meter(noise.tokens, expected_max_tokens(save), cells),
             (f" {fit_right(tokens_of_maximum_text(save), 16)}  ", "$foreground"),
-            (f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}", "$quiet"),
+            (_lines_and_items(noise.lines, noise.items), "$quiet"),
         )
     if len(found.saves) > MAX_SAVES:
         yield Content.styled(f"    and {len(found.saves) - MAX_SAVES:,} before", "$quiet")
 
 
+def _lines_and_items(lines: int, items: int) -> str:
+    return f"{plural(lines, 'line')}, {plural(items, 'item')}"
+
+
 def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
     """Yield the noise of the last save by class, largest first."""
-    noise = found.saves[-1].noise
-    yield Content.styled("what the last one put in", "bold $accent")
-    shares = sorted(noise.classes.items(), key=lambda each: -each[1].estimated_tokens)
-    in_all = sum(share.estimated_tokens for _, share in shares) or 1
+    classes = found.saves[-1].noise.classes
+    shares = sorted(classes.items(), key=lambda each: -each[1].estimated_tokens)
+    total = sum(share.estimated_tokens for _, share in shares) or 1
     cells = min(_REPORT_METER_CELLS, max(10, width // 4))
     for name, share in shares:
-        ratio = share.estimated_tokens / in_all
+        ratio = share.estimated_tokens / total
         yield Content.assemble(
             (f"  {name.value.replace('_', ' '):<13} ", "$foreground"),
             (f"{half_cell_bar(ratio, cells):<{cells}}", "$accent"),
             (f" {percent(ratio):>6}  ≈{tokens(share.estimated_tokens)} tokens, ", "$foreground"),
-            (f"{plural(share.lines, 'line')}, {plural(share.items, 'item')}", "$quiet"),
+            (_lines_and_items(share.lines, share.items), "$quiet"),
         )
 
 
-def _rate_lines(found: ProjectSaves) -> list[Content]:
-    if not found.trigger_rates:
-        return []
-    lines = [Content(""), Content.styled("what triage wanted to be saved", "bold $accent")]
+def _rate_lines(found: ProjectSaves) -> Iterator[Content]:
     for name, rate in found.trigger_rates.items():
         share = "" if rate.share is None else f"  {percent(rate.share)}"
-        lines.append(
-            Content.assemble(
-                (f"  {name:<20}", ""), (f"{rate.hits} of {rate.total}{share}", "$quiet")
-            )
-        )
-    return lines
+        yield Content.assemble(f"  {name:<20}", (f"{rate.hits} of {rate.total}{share}", "$quiet"))
 
 
-def _phase_lines(found: ProjectSaves) -> list[Content]:
-    if not found.phases_ms:
-        return []
-    lines = [Content(""), Content.styled("how long each phase takes, in the mean", "bold $accent")]
+def _phase_lines(found: ProjectSaves) -> Iterator[Content]:
     for name, took in found.phases_ms.items():
-        lines.append(
-            Content.assemble((f"  {one_line(name):<20}", ""), (duration(round(took)), "$quiet"))
-        )
-    return lines
+        yield Content.assemble(f"  {one_line(name):<20}", (duration(round(took)), "$quiet"))
 
 
-def _project_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Content]:
-    standing = found.status
-    mark, style = SAVE_STATE_SIGNS[standing.state]
+def _head_line(found: ProjectSaves, now_ms: int) -> Content:
+    sign, style = SAVE_STATE_SIGNS[found.status.state]
     known = found.age_s(now_ms) is not None
     ago = f"{save_age(found, now_ms)} ago" if known else NOTHING
     stale = "" if found.is_fresh or not known else ", no longer fresh"
-    yield Content.assemble(
-        (f"{mark} ", style),
+    return Content.assemble(
+        (f"{sign} ", style),
         (fit_left(shorten_middle(one_line(found.name), _NAME_CELLS), _NAME_CELLS), "bold"),
-        (" ", ""),
+        " ",
         (f"{save_state_text(found):<{_STATE_CELLS}}", style),
         (f"{ago}{stale}", "$quiet"),
     )
-    for label, words, how in _project_facts(found):
-        text = one_line(words)
-        first, *rest = _wrapped(text, how, 0, max(1, width - _INDENT_CELLS - _LABEL_CELLS))
-        yield Content.assemble((f"{'':<{_INDENT_CELLS}}{label:<{_LABEL_CELLS}}", "$quiet"), first)
-        for line in rest:
-            yield Content(" " * (_INDENT_CELLS + _LABEL_CELLS)) + line
 
 
 def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
-    standing = found.status
-    yield "why", standing.reason, "$foreground"
-    if standing.titles:
-        yield "saved", ", ".join(standing.titles), "$foreground"
-    elif standing.saved_categories:
-        yield "saved", ", ".join(standing.saved_categories), "$foreground"
-    if standing.state is not SaveState.SAVED and standing.categories:
-        yield "to save", ", ".join(standing.categories), "$foreground"
-    for error in standing.errors:
+    status, message = found.status, found.plugin_message
+    yield "why", status.reason, "$foreground"
+    if saved := status.titles or status.saved_categories:
+        yield "saved", ", ".join(saved), "$foreground"
+    if status.state is not SaveState.SAVED and status.categories:
+        yield "to save", ", ".join(status.categories), "$foreground"
+    for error in status.errors:
         yield "error", f"{error.category or NOTHING}: {error.error}", "$level-warning"
-    if found.plugin_message.blind_spots:
-        yield "but", plugin_text(found.plugin_message), "$level-warning"
-    elif found.plugin_message.text and standing.state in NEEDS_ATTENTION:
-        yield "plugin says", found.plugin_message.text, "$quiet"
+    if message.blind_spots:
+        yield "but", plugin_text(message), "$level-warning"
+    elif message.text and status.state in NEEDS_ATTENTION:
+        yield "plugin says", message.text, "$quiet"
     if found.was_confirmed is not None:
         yield "confirmed", "yes, a prompt was told" if found.was_confirmed else "not yet", "$quiet"
     if found.has_leftovers:
         yield "left behind", f"{len(found.staged_files)} staged files", "$level-warning"
     if found.saves:
         yield from _noise_facts(found)
-    for each in found.crossings:
-        how = "$level-warning" if each.would_cross else "$quiet"
-        ends = "the next save crosses it" if each.would_cross else "a save fits"
-        left = f"{tokens(each.tokens_to_trigger)} to the compaction, a save takes ≈"
-        yield "ahead", f"{left}{tokens(each.cost.tokens)}: {ends}", how
-    if standing.source_file:
-        inside = f"{found.project}/"
-        where = standing.source_file.path.removeprefix(inside)
-        yield "from", f"{where} ({standing.source_file.generation.value})", "$quiet"
+    for crossing in found.crossings:
+        style = "$level-warning" if crossing.would_cross else "$quiet"
+        ends = "the next save crosses it" if crossing.would_cross else "a save fits"
+        left = f"{tokens(crossing.tokens_to_trigger)} to the compaction, a save takes ≈"
+        yield "ahead", f"{left}{tokens(crossing.cost.tokens)}: {ends}", style
+    if status.source_file:
+        path = status.source_file.path.removeprefix(f"{found.project}/")
+        yield "from", f"{path} ({status.source_file.generation.value})", "$quiet"
 
 
 def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     last = found.saves[-1]
-    judged = band_text(last)
-    how = "$level-warning" if judged.startswith("✗") else "$foreground"
-    yield "noise", f"{noise_text(last.noise)} in the last save · {judged}", how
-    if last.noise.leaked_calls:
-        calls = f"{last.noise.leaked_calls} calls, {last.noise.leaked_lines} lines"
+    noise, band = last.noise, band_text(last)
+    style = "$level-warning" if band.startswith("✗") else "$foreground"
+    yield "noise", f"{noise_text(noise)} in the last save · {band}", style
+    if noise.leaked_calls:
+        calls = f"{noise.leaked_calls} calls, {noise.leaked_lines} lines"
         yield "leak", f"{calls} of the save agent in the main transcript", "$level-warning"
-    if last.noise.agents_in_background:
+    if noise.agents_in_background:
         words = "the save agent runs by itself: the session does not wait for it"
         yield "background", words, "$quiet"
     if found.is_degraded:
@@ -325,40 +306,29 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
         yield "fired again", f"{found.refires} times for the same save", "$level-warning"
     change = found.before_after
     if change.before and change.after and change.reduction is not None:
-        words = (
-            f"{_amount_text(change.before)} → {_amount_text(change.after)}"
-            f" ({percent(change.reduction)})"
-        )
-        yield "change", words, "$foreground"
+        amounts = f"{_average_text(change.before)} → {_average_text(change.after)}"
+        yield "change", f"{amounts} ({percent(change.reduction)})", "$foreground"
     if found.durations:
         took = found.durations
-        words = (
-            f"{duration(round(took.p50_ms))} in the median, {duration(round(took.p95_ms))} at"
-            " most of 95 %"
-        )
-        yield "took", f"{words}, {took.count} saves", "$quiet"
+        median, most = duration(round(took.p50_ms)), duration(round(took.p95_ms))
+        words = f"{median} in the median, {most} at most of 95 %, {took.count} saves"
+        yield "took", words, "$quiet"
 
 
-def _amount_text(found: AverageSave) -> str:
+def _average_text(found: AverageSave) -> str:
     return f"{found.lines:.0f} lines, {found.items:.0f} items, {tokens(round(found.tokens))} tokens"
-
-
-def _wrapped(text: str, style: str, indent: int, width: int) -> list[Content]:
-    """Break a line between words, or anywhere in what has none."""
-    lines = Content(text).wrap(max(1, width - indent)) if text else [Content("")]
-    return [Content.styled(each.plain.rstrip(), style) for each in lines]
 
 
 CRUMB: Final = "saves of claude-memory"
 
 
 class SavesScreen(Page):
-    """A line a project: its state, and what its last save put into the context."""
+    """A line for each project: its state, and what its last save put into the context."""
 
     CSS_PATH = "saves.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "copy", "Copy", tooltip="copy the project's folder", id="copy"),
+        bind("y", "copy", "Copy", "copy the project's folder", "copy"),
     ]
 
     def __init__(self, saves: SavesReport | None, now_ms: int) -> None:
@@ -367,12 +337,10 @@ class SavesScreen(Page):
         self._now_ms = now_ms
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out the plugin's line and the projects."""
         yield Static(id="plugins", markup=False)
         yield RowList(id="saves", number="", name="Saves")
 
     def on_mount(self) -> None:
-        """Show what is known."""
         self._list.rows.focus()
         self._draw()
 
@@ -381,48 +349,48 @@ class SavesScreen(Page):
         return self.query_one(RowList)
 
     def show_view(self, view: FleetView) -> None:
-        """Show what a newer view says."""
         self._saves, self._now_ms = view.saves, view.now_ms
         self._draw()
 
+    @on(Rows.RoomChanged)
     def _draw(self) -> None:
         if not self.is_attached:
             return
         pane, saves = self._list, self._saves
         pane.empty = READING_TEXT if saves is None else NO_SAVES_TEXT
         columns = lay_out_saves(pane.row_width, self._now_ms)
-        projects = by_attention(saves.projects) if saves else []
+        # Those that need attention come first.
+        projects = sorted(
+            saves.projects if saves else (),
+            key=lambda found: found.status.state not in NEEDS_ATTENTION,
+        )
         pane.show_header(header_line(columns))
-        pane.show_rows([Row(each.project, item_line(columns, each)) for each in projects])
+        pane.show_rows([Row(found.project, item_line(columns, found)) for found in projects])
         pane.set_titles(Content(f"Saves · {len(projects)} projects" if projects else "Saves"))
         lines = plugin_report(saves, self.size.width - TEXT_MARGIN_CELLS) if saves else []
         plugins = self.query_one("#plugins", Static)
         plugins.display = bool(lines)
         plugins.update(Content("\n").join(lines))
 
-    def _found(self, project: str | None) -> ProjectSaves | None:
-        projects = self._saves.projects if self._saves else ()
-        return next((each for each in projects if each.project == project), None)
-
     def action_copy(self) -> None:
-        """Copy the marked project's folder."""
         key = self._list.key
         if key:
             self.app.copy(one_line(key), "the project's folder")
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
-        found = self._found(event.key)
+        found = _find_project(self._saves, event.key)
         if found:
             self.app.push_screen(ProjectSaveScreen(found, self.app.size.width, self._now_ms))
 
-    @on(Rows.RoomChanged)
-    def _draw_for_room(self) -> None:
-        self._draw()
+
+def _find_project(saves: SavesReport | None, project: str) -> ProjectSaves | None:
+    projects = saves.projects if saves else ()
+    return next((found for found in projects if found.project == project), None)
 
 
 class ProjectSaveScreen(ReadingScreen):
-    """All that is known of one project's saves, and of each newer view's."""
+    """All that is known of one project's saves; follows newer views."""
 
     def __init__(self, found: ProjectSaves, width: int, now_ms: int) -> None:
         self._saves = found
@@ -431,13 +399,10 @@ class ProjectSaveScreen(ReadingScreen):
         super().__init__(CRUMB, found.name, content=content)
 
     def on_resize(self, event: events.Resize) -> None:
-        """Wrap the lines anew."""
         self._draw(event.size.width)
 
     def show_view(self, view: FleetView) -> None:
-        """Show what a newer view says."""
-        projects = view.saves.projects if view.saves else ()
-        found = next((each for each in projects if each.project == self._saves.project), None)
+        found = _find_project(view.saves, self._saves.project)
         if found is not None:
             self._saves, self._now_ms = found, view.now_ms
             self._draw(self.size.width)

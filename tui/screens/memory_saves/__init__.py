@@ -1,1 +1,0 @@
-"""The page of claude-memory's saves."""
