@@ -73,12 +73,17 @@ def find_places(
 ) -> Places:
     """Resolve the options, then the environment, then the defaults; raises PlaceError."""
     named = config or _path_variable(CONFIG_VARIABLE)
-    chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
-    if named and not chosen.is_dir():
-        raise PlaceError(f"no folder at {chosen}: give Claude Code's folder with --config-dir")
-    file = (
-        (store or _path_variable(STORE_VARIABLE) or default_store(chosen)).expanduser().absolute()
-    )
+    try:
+        chosen = (named or claude_config_dir(os.environ, Path.home())).expanduser().absolute()
+        if named and not chosen.is_dir():
+            raise PlaceError(f"no folder at {chosen}: give Claude Code's folder with --config-dir")
+        file = store or _path_variable(STORE_VARIABLE) or default_store(chosen)
+        file = file.expanduser().absolute()
+    except RuntimeError as error:
+        # pathlib raises it for a ~ without a home and for links in a circle.
+        raise PlaceError(
+            f"{str(error).rstrip('.')}: name the places in full with --config-dir and --db"
+        ) from error
     if file.is_dir():
         raise PlaceError(f"{file} is a folder: give a file with --db")
     sources = PolicySources(tuple(policy), dict(os.environ), user_policy_path(), trust_file_path())

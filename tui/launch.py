@@ -1,4 +1,4 @@
-"""Running the dashboard and the demo, and leaving at a signal or without a terminal."""
+"""Opens the dashboard and the demo, and leaves at a signal or without a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,42 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..collectors.places import Places, PolicySources, user_policy_path
+from ..collectors.places import Places, PolicySources, find_places, user_policy_path
+from .cli.command_errors import USAGE, print_error
 
 if TYPE_CHECKING:
     from textual.app import App
 
     from ..collectors.demo import DemoFolder
+
+
+TEXTUAL_DRIVER: Final = "TEXTUAL_DRIVER"
+"""Textual's variable for a driver that needs no terminal, as for a page in a browser."""
+
+
+def open_dashboard(
+    config: Path | None,
+    store: Path | None,
+    policy: Sequence[tuple[str, str]] = (),
+    *,
+    mouse: bool = True,
+) -> int:
+    """Run the dashboard, or the demo without a Claude Code folder; returns the exit code.
+
+    Raises PlaceError where a named place cannot be used.
+    """
+    if not (sys.stdout.isatty() or TEXTUAL_DRIVER in os.environ):
+        print_error("the dashboard needs a terminal; `ctxtop sessions` prints the same")
+        return USAGE
+    places = find_places(config, store, policy)
+    if places.exists:
+        return run_dashboard(places, mouse=mouse, welcomes=True)
+    notice = (
+        f"no Claude Code folder at {places.config_dir}: this is the demo;"
+        " name a folder with --config-dir"
+    )
+    print_error(notice)
+    return run_demo(notice, policy, mouse=mouse)
 
 
 def run_dashboard(

@@ -45,7 +45,7 @@ STARTS: Final = {
     # notify-send or osascript, by its absolute path.
     ("tui/notifications.py", "subprocess.run"),
     # Our own dashboard for a page, by python_command.
-    ("tui/web/web_server.py", "asyncio.create_subprocess_exec"),
+    ("tui/web_server.py", "asyncio.create_subprocess_exec"),
 }
 
 INTERPRETERS: Final = {

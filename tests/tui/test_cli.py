@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from ctxtop.tui.cli.output.printing import text_bar
+from ctxtop.tui.cli.printing import text_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -24,9 +24,9 @@ from ctxtop.collectors.plugin.plugin_log import (
     note_fault,
 )
 from ctxtop.core.store.transcript_records import LogKind
+from ctxtop.tui.cli import machine_checks
 from ctxtop.tui.cli.commands import run
-from ctxtop.tui.cli.doctor import config_checks, machine_checks
-from ctxtop.tui.cli.doctor.store_checks import check_all, scan_and_check_all
+from ctxtop.tui.cli.store_checks import check_all, scan_and_check_all
 
 from ..logs import log_file, part_name, tell
 from ..transcripts import PROJECT, assistant, user, write
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck
+    from ctxtop.tui.cli.machine_checks import DoctorCheck
 
 SESSION = "0a000000-0000-4000-8000-000000000001"
 
@@ -226,7 +226,7 @@ def test_a_damaged_store(scanned: Places) -> None:
 
 
 def test_a_disk_that_is_nearly_full(scanned: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(config_checks, "LOW_DISK_BYTES", 1 << 62)
+    monkeypatch.setattr(machine_checks, "LOW_DISK_BYTES", 1 << 62)
     check = the_wrong_one(check_all(scanned))
 
     assert (check.name, "nearly full" in check.detail) == ("disk", True)

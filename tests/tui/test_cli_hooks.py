@@ -322,7 +322,6 @@ INSTALLERS = {
     ROOT / "tui" / name
     for name in (
         "cli/hooks_commands.py",
-        "cli/output/hooks_output.py",
         "screens/welcome_screen.py",
         "screens/history/receipt_history.py",
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from types import ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from ctxtop.tui import launch
 from ctxtop.tui.cli import main
 
 if TYPE_CHECKING:
@@ -17,13 +17,12 @@ if TYPE_CHECKING:
 LATE = ("click", "sqlite_utils", "psutil", "tiktoken", "watchfiles", "ctxtop.tui.cli.commands")
 
 PROBE = f"""
-import sys, types
+import sys
+from ctxtop.tui import launch
 def run_dashboard(places, mouse, welcomes):
     print(sorted(name for name in {LATE!r} if name in sys.modules), file=sys.stderr)
     return 7
-stub = types.ModuleType("ctxtop.tui.launch")
-stub.run_dashboard = run_dashboard
-sys.modules["ctxtop.tui.launch"] = stub
+launch.run_dashboard = run_dashboard
 sys.argv = ["ctxtop"]
 sys.stdout.isatty = lambda: True
 from ctxtop.tui.cli import main
@@ -54,11 +53,11 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         calls.append(("demo" if mouse else "demo, no mouse", notice))
         return 0
 
-    launch = ModuleType("ctxtop.tui.launch")
-    vars(launch).update(
-        run_dashboard=run_dashboard, run_demo=run_demo, make_demo_once=lambda: "/made/here"
-    )
-    monkeypatch.setitem(sys.modules, "ctxtop.tui.launch", launch)
+    def make_demo_once() -> str:
+        return "/made/here"
+
+    for stub in (run_dashboard, run_demo, make_demo_once):
+        monkeypatch.setattr(launch, stub.__name__, stub)
     return calls
 
 
@@ -185,11 +184,7 @@ def test_ctrl_c_ends_with_130(
         raise KeyboardInterrupt
 
     (home / ".claude").mkdir()
-    monkeypatch.setitem(
-        sys.modules,
-        "ctxtop.tui.launch",
-        SimpleNamespace(run_dashboard=interrupt),
-    )
+    monkeypatch.setattr(launch, "run_dashboard", interrupt)
     on_a_terminal(monkeypatch)
     assert run(monkeypatch) == 130
     assert run(monkeypatch, "--config-dir", str(home)) == 130

@@ -21,8 +21,7 @@ from ctxtop.core.actions.session_access import (
 )
 from ctxtop.core.measure.evidence import compare_measurements
 from ctxtop.core.store.queries.log_queries import MeasurementComparisonRow
-from ctxtop.tui.cli import main
-from ctxtop.tui.cli.doctor import config_checks
+from ctxtop.tui.cli import machine_checks, main
 
 from ..transcripts import PROJECT, SESSION, assistant, user, write
 
@@ -169,30 +168,30 @@ def test_a_folder_that_cannot_be_believed_fails_in_one_line(
 
 
 def test_doctor_knows_what_did_not_end(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (check := config_checks.requests_check(store)).ok
+    assert (check := machine_checks.requests_check(store)).ok
     assert check.detail == "none"
     compact_requests.make_request_folders(str(store))
     request = CompactRequest(store, SESSION, "")
     request.begin(Via.PLUGIN)
-    check = config_checks.requests_check(store)
+    check = machine_checks.requests_check(store)
     assert (check.ok, check.detail.startswith(f"1 pending: session {SESSION}")) == (True, True)
     later = time.time_ns() + 301 * 1_000_000_000
     with monkeypatch.context() as patch:
         patch.setattr(time, "time_ns", lambda: later)
-        check = config_checks.requests_check(store)
+        check = machine_checks.requests_check(store)
     assert (check.ok, "1 request without a result for 300 s" in check.detail) == (False, True)
     assert request.path(compact_requests.ASKED) in (check.fix or "")
     request.fail(NotCompactedError(CompactFailure.FAILED, "the API said no"))
-    check = config_checks.requests_check(store)
+    check = machine_checks.requests_check(store)
     assert (check.ok, check.detail.endswith("the API said no")) == (True, True)
     request.finish(DONE)
-    assert config_checks.requests_check(store).detail == "1 request, none open"
+    assert machine_checks.requests_check(store).detail == "1 request, none open"
 
 
 def test_doctor_does_not_believe_a_folder_that_is_a_link(store: Path) -> None:
     compact_requests.make_request_folders(str(store))
     put_behind_a_link(Path(compact_requests.request_folder(str(store))))
-    check = config_checks.requests_check(store)
+    check = machine_checks.requests_check(store)
     assert (check.ok, "is a link" in check.detail) == (False, True)
 
 

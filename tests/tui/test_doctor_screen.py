@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ctxtop.tui.cli.doctor import store_checks
-from ctxtop.tui.cli.doctor.machine_checks import DoctorCheck, failed_check, passed_check
+from ctxtop.tui.cli import store_checks
+from ctxtop.tui.cli.machine_checks import DoctorCheck, failed, passed
 from ctxtop.tui.screens.doctor_screen import DoctorScreen
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.widgets.row_list import RowList
@@ -21,27 +21,21 @@ if TYPE_CHECKING:
     from .support import Opened
 
 CHECKS = (
-    passed_check("claude folder", "/home/dev/.claude"),
-    passed_check("projects", "29 transcripts in /home/dev/.claude/projects"),
-    passed_check("registry", "8 open sessions"),
-    passed_check("links", "1 link or special files set aside, e.g. -home-dev-shop/notes.jsonl"),
-    passed_check(
-        "watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"
-    ),
-    failed_check(
-        "clock", "1 transcript from the future, by 2.0 h: [red]x", "set this machine's clock"
-    ),
-    passed_check(
-        "store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"
-    ),
-    passed_check("bad lines", "2 lines set aside", "`ctxtop scan --bad` lists them"),
-    failed_check(
+    passed("claude folder", "/home/dev/.claude"),
+    passed("projects", "29 transcripts in /home/dev/.claude/projects"),
+    passed("registry", "8 open sessions"),
+    passed("links", "1 link or special files set aside, e.g. -home-dev-shop/notes.jsonl"),
+    passed("watching", "inotify: 61 folders; max_user_watches 192,536, max_user_instances 128"),
+    failed("clock", "1 transcript from the future, by 2.0 h: [red]x", "set this machine's clock"),
+    passed("store", "/home/dev/.local/state/ctxtop/store-1.db, 1,204,224 bytes, m017_automatic"),
+    passed("bad lines", "2 lines set aside", "`ctxtop scan --bad` lists them"),
+    failed(
         "hook log",
         "1 file, 0.4 MB, last written 2026-11-20 11:48:00+00:00; others can read it",
         "chmod 600 /home/dev/.local/state/ctxtop/store-1.db.logs/hooks.jsonl",
     ),
-    passed_check("sqlite", "3.40.1 with FTS5"),
-    passed_check("terminal", "TERM=xterm-256color, a terminal, colours, NO_COLOR unset, utf-8"),
+    passed("sqlite", "3.40.1 with FTS5"),
+    passed("terminal", "TERM=xterm-256color, a terminal, colours, NO_COLOR unset, utf-8"),
 )
 
 
@@ -96,7 +90,7 @@ async def test_it_checks_again(demo: Stage, monkeypatch: pytest.MonkeyPatch) -> 
     give(monkeypatch, *CHECKS)
     async with opened(demo) as it:
         screen = await open_doctor(it)
-        give(monkeypatch, *CHECKS[:5], passed_check("clock", "no transcript is from the future"))
+        give(monkeypatch, *CHECKS[:5], passed("clock", "no transcript is from the future"))
         await it.press("full_stop")
         await it.until(lambda: screen._is_done and len(rows(it)) == 6)
         assert "6 ✓" in it.words

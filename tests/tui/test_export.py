@@ -16,14 +16,18 @@ from ctxtop.core.measure.activity import Activity, ActivityKind, SessionCost
 from ctxtop.core.model.session import SessionStatus
 from ctxtop.core.store.queries.query_rows import UsageRow
 from ctxtop.tui.export.documents import csv_table
-from ctxtop.tui.export.metric_exporters import (
+from ctxtop.tui.export.metrics import (
+    Metric,
+    MetricsInput,
+    MetricUnit,
     NotSentError,
+    SessionLabel,
     check_endpoint,
+    make_metrics,
     otlp_request,
     parse_headers,
     prometheus_text,
 )
-from ctxtop.tui.export.metrics import Metric, MetricsInput, MetricUnit, SessionLabel, make_metrics
 from ctxtop.tui.tables import escape_markdown
 from msgspec.structs import replace
 

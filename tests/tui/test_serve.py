@@ -18,7 +18,7 @@ import aiohttp
 import psutil
 import pytest
 from ctxtop.collectors.demo import make_demo
-from ctxtop.tui.web.web_server import MAX_COLUMNS, MAX_ROWS, AccessGuard, bounded_size, new_token
+from ctxtop.tui.web_server import MAX_COLUMNS, MAX_ROWS, AccessGuard, bounded_size, new_token
 
 from .browser import CHROMIUM, browser
 from .support import NOW

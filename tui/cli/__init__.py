@@ -10,17 +10,16 @@ from .command_errors import run_guarded
 
 def main() -> NoReturn:
     """Run the command that the arguments name, or the dashboard, and exit with its code."""
-    words = sys.argv[1:]
-    sys.exit(run_guarded(lambda: _run(words)))
+    sys.exit(run_guarded(lambda: _run(sys.argv[1:])))
 
 
 def _run(words: list[str]) -> int:
-    # Without arguments nothing but the dashboard is imported: the commands and what
-    # they read with would come before its first paint.
+    # Without arguments only the dashboard is imported: the commands and what they read with
+    # would delay its first paint.
     if words:
         from .commands import run
 
         return run(words)
-    from .start import open_dashboard
+    from ..launch import open_dashboard
 
     return open_dashboard(None, None)

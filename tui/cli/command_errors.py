@@ -6,37 +6,39 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final, TextIO
+from typing import Final
 
 DONE: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 LIVE: Final = 3  # refused: the session is at work, or open where it would not see the change
-UNSAFE: Final = 4  # refused: it cannot be proved that it does no harm
-INTERRUPTED: Final = 130  # 128 + SIGINT, as shells say it
+UNSAFE: Final = 4  # refused: not provably harmless
+INTERRUPTED: Final = 130  # 128 + SIGINT, as in a shell
 
 
 class RefusedError(Exception):
-    """What was asked for cannot be done; the message says why and what to do."""
+    """A request that cannot be carried out; the message says why and what to do."""
 
 
 def run_guarded(run: Callable[[], int]) -> int:
-    """Run a command; an expected failure is said in one line on stderr."""
+    """Run a command; an expected failure becomes one line on stderr."""
     _open_closed_streams()
-    _never_fail_to_encode(sys.stdout)
+    # A file's name may not be UTF-8, nor a terminal.
+    if reconfigure := getattr(sys.stdout, "reconfigure", None):
+        reconfigure(errors="backslashreplace")
     try:
         code = run()
         sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        # `| head` has seen enough: nothing is wrong.
-        _close_quietly()
+        # `| head` has read enough: nothing is wrong.
+        _silence_stdout()
         return DONE
     except _expected_errors() as error:
         print_error(error_text(error))
         if isinstance(error, OSError):
-            _close_quietly()
+            _silence_stdout()
         return FAILED
     return code
 
@@ -49,7 +51,6 @@ def print_error(message: str) -> None:
 
 
 def print_errors(messages: Iterable[object]) -> None:
-    """Print each message to stderr as one sanitized line."""
     for message in messages:
         print_error(str(message))
 
@@ -71,7 +72,7 @@ def error_text(error: Exception) -> str:
 
 
 def _expected_errors() -> tuple[type[Exception], ...]:
-    # Asked only when something was raised: the imports are not the fast path's.
+    # Called only when something was raised, so that no run without an error imports these.
     import sqlite3
 
     from ...collectors.places import PlaceError
@@ -81,26 +82,19 @@ def _expected_errors() -> tuple[type[Exception], ...]:
 
 
 def _open_closed_streams() -> None:
-    # After `>&-` Python has none; the store must not be given their numbers.
+    # After `>&-` Python has no stream; the store must not get its file descriptor.
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            nowhere = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- till the end
-            setattr(sys, name, nowhere)
+            null = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- until the exit
+            setattr(sys, name, null)
 
 
-def _never_fail_to_encode(stream: TextIO) -> None:
-    # A name on disk may be no UTF-8, and a terminal may not be UTF-8 either.
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is not None:
-        reconfigure(errors="backslashreplace")
-
-
-def _close_quietly() -> None:
-    # Python flushes stdout once more at its end, and would complain.
+def _silence_stdout() -> None:
+    # Python flushes stdout once more at its exit, and would complain.
     try:
         descriptor = sys.stdout.fileno()
     except (AttributeError, OSError, ValueError):
         return
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, descriptor)
-    os.close(nowhere)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, descriptor)
+    os.close(null)

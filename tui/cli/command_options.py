@@ -10,14 +10,14 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from ...collectors.places import PolicySources
+from ...collectors.places import Places, PolicySources, find_places
 from ..ui_state import asks_for_ascii
 
 Command = TypeVar("Command", bound="Callable[..., Any]")
 
 
 class CommandOptions(msgspec.Struct):
-    """What was chosen, wherever it stood; None and False where nothing was said."""
+    """The shared options of one run; click hands one object down from the group."""
 
     config_dir: Path | None = None
     db: Path | None = None
@@ -26,9 +26,18 @@ class CommandOptions(msgspec.Struct):
     no_mouse: bool = False
     policy: list[tuple[str, str]] = []  # keys and values of the policy
 
+    @property
+    def places(self) -> Places:
+        """Find the places of this run; raises PlaceError."""
+        return find_places(self.config_dir, self.db, self.policy)
+
+    @property
+    def ascii_only(self) -> bool:
+        """Whether output for people should use ASCII characters only."""
+        return asks_for_ascii(PolicySources(tuple(self.policy), os.environ))
+
 
 def options_of(context: click.Context) -> CommandOptions:
-    """Return the options of this run; click hands one object down from the group."""
     options: CommandOptions = context.ensure_object(CommandOptions)
     return options
 
@@ -38,19 +47,9 @@ def common_options(command: Command) -> Command:
     return _config_dir(_db(_json(_ascii(command))))
 
 
-def dashboard_options(command: Command) -> Command:
-    """Add what only the dashboard has a use for."""
-    return _no_mouse(command)
-
-
 def store_options(command: Command) -> Command:
     """Add the common options, --no-scan and the policy's to a command that reads the store."""
     return common_options(_no_scan(_preset(_set(command))))
-
-
-def wants_ascii(options: CommandOptions) -> bool:
-    """Whether output for people should use ASCII characters only."""
-    return asks_for_ascii(PolicySources(tuple(options.policy), os.environ))
 
 
 def refuse_options(context: click.Context, **reasons: str) -> None:
@@ -72,23 +71,25 @@ def _store_preset(context: click.Context, _parameter: click.Parameter, value: st
         options_of(context).policy.append(("preset", value))
 
 
-def _store_ascii(context: click.Context, _parameter: click.Parameter, asked: object) -> None:
-    if asked:
+def _store_ascii(context: click.Context, _parameter: click.Parameter, value: object) -> None:
+    if value:
         options_of(context).policy.append(("ui.ascii", "true"))
 
 
-def _store_values(
-    context: click.Context, _parameter: click.Parameter, values: tuple[str, ...]
+def _store_policy_values(
+    context: click.Context, _parameter: click.Parameter, assignments: tuple[str, ...]
 ) -> None:
-    for said in values:
-        key, equals, value = said.partition("=")
+    for assignment in assignments:
+        key, equals, value = assignment.partition("=")
         if not (equals and key.strip()):
-            raise click.BadParameter(f"{said!r} is not KEY=VALUE; `ctxtop policy` lists the keys")
+            raise click.BadParameter(
+                f"{assignment!r} is not KEY=VALUE; `ctxtop policy` lists the keys"
+            )
         options_of(context).policy.append((key.strip(), value.strip()))
 
 
 class _PathParameter(click.ParamType[Path]):
-    """A path; an empty one is an unset variable, not the folder one stands in."""
+    """A path; an empty one is an unset variable, not the current folder."""
 
     name = "path"
 
@@ -100,65 +101,51 @@ class _PathParameter(click.ParamType[Path]):
         return Path(str(value))
 
 
-_config_dir: Final = click.option(
+def _shared_option(
+    *names: str,
+    callback: Callable[[click.Context, click.Parameter, Any], None] = _store_value,
+    **settings: Any,  # noqa: ANN401 -- click's
+) -> Callable[[Command], Command]:
+    return click.option(*names, expose_value=False, callback=callback, **settings)
+
+
+_config_dir: Final = _shared_option(
     "--config-dir",
     type=_PathParameter(),
     metavar="DIR",
     help="Claude Code's folder.  [default: CTXTOP_CONFIG_DIR, CLAUDE_CONFIG_DIR or ~/.claude]",
-    expose_value=False,
-    callback=_store_value,
 )
-_db: Final = click.option(
+_db: Final = _shared_option(
     "--db",
     type=_PathParameter(),
     metavar="FILE",
     help="Where ctxtop keeps what it read.  [default: CTXTOP_DB or the user's state folder]",
-    expose_value=False,
-    callback=_store_value,
 )
-_json: Final = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help="Print for programs.",
-    expose_value=False,
-    callback=_store_value,
-)
-_ascii: Final = click.option(
+_json: Final = _shared_option("--json", "as_json", is_flag=True, help="Print for programs.")
+_ascii: Final = _shared_option(
     "--ascii",
     is_flag=True,
     help="Draw with ASCII's signs alone.  [default: CTXTOP_ASCII]",
-    expose_value=False,
     callback=_store_ascii,
 )
-_no_mouse: Final = click.option(
-    "--no-mouse",
-    is_flag=True,
-    help="Leave the mouse to the terminal, to select with.",
-    expose_value=False,
-    callback=_store_value,
+mouse_option: Final = _shared_option(
+    "--no-mouse", is_flag=True, help="Leave the mouse to the terminal, to select with."
 )
-_no_scan: Final = click.option(
-    "--no-scan",
-    is_flag=True,
-    help="Read the store as it is, without a look at the folder.",
-    expose_value=False,
-    callback=_store_value,
+_no_scan: Final = _shared_option(
+    "--no-scan", is_flag=True, help="Read the store as it is, without a look at the folder."
 )
-_preset: Final = click.option(
+_preset: Final = _shared_option(
     "--preset",
     metavar="NAME",
     help="The policy to begin with; `ctxtop policy` shows it.",
-    expose_value=False,
     callback=_store_preset,
 )
-_set: Final = click.option(
+_set: Final = _shared_option(
     "--set",
     metavar="KEY=VALUE",
     multiple=True,
     help="Change one value of the policy; may be given again.",
-    expose_value=False,
-    callback=_store_values,
+    callback=_store_policy_values,
 )
 session_option: Final = click.option(
     "--session", metavar="ID", help="Only this session; the start of its id is enough."

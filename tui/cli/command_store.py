@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Final
 
 import msgspec
 
@@ -24,108 +26,131 @@ from ...core.store.queries import config_queries, session_queries
 from ...core.store.readers import fleet_reader
 from ...core.store.warning_log import ContextWarning, read_warnings
 from .command_errors import RefusedError, print_errors
-from .start import resolve_places
-
-if TYPE_CHECKING:
-    from .command_options import CommandOptions
+from .command_options import CommandOptions
 
 
 def rebuild_if_damaged(options: CommandOptions, error: Exception) -> str | None:
-    """Make the store again where an error comes of its damage; None where it does not.
+    """Rebuild the store if it is damaged and caused the error; returns what was done, else None.
 
-    The text says what was done. Raises as `rebuild_store` does.
+    Raises as `rebuild_store` does.
     """
     if isinstance(error, (OSError, RefusedError)):
         return None
-    places = resolve_places(options.config_dir, options.db, options.policy)
+    store = options.places.store
     cause = error.__cause__ if isinstance(error, StoreError) else error
-    if not (places.store.is_file() and cause and is_caused_by_corruption(cause, places.store)):
+    if not (store.is_file() and cause and is_caused_by_corruption(cause, store)):
         return None
-    return rebuild_store(places, " ".join(str(cause).split()))
+    return rebuild_store(options.places, " ".join(str(cause).split()))
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
-    """One commit of the store and the moment at which it is looked at."""
+    """One commit of the store, and the time at which it is read."""
 
     places: Places
     db: sqlite3.Connection
     now_ms: int
     policies: Policies
 
-    def session_id(self, start: str | None) -> str | None:
-        """Complete the start of a session's id; raises RefusedError where that is not one."""
-        if start is None:
-            return None
-        wanted = start.encode("utf-8", "replace").decode().lower()
-        found = sorted(session_queries.find_sessions(self.db, wanted))
-        if wanted in found:
-            return wanted
-        if not found and any(
-            each.startswith(wanted) for each in session_queries.open_sessions(self.db)
+    def session_id(self, start: str) -> str:
+        """Complete the start of a session's id; raises RefusedError."""
+        start = start.encode("utf-8", "replace").decode().lower()
+        matches = sorted(session_queries.find_sessions(self.db, start))
+        if not matches and any(
+            each.startswith(start) for each in session_queries.open_sessions(self.db)
         ):
-            raise RefusedError(f"the session {wanted!r} is open, but nothing was said in it yet")
-        if not found:
-            raise RefusedError(f"no session begins with {wanted!r}; `ctxtop sessions` lists them")
-        if len(found) > 1:
-            raise RefusedError(
-                f"{len(found)} sessions begin with {wanted!r}: give more of the id, e.g. {found[0]}"
-            )
-        return found[0]
+            raise RefusedError(f"the session {start!r} is open, but nothing was said in it yet")
+        return _only_match(
+            start,
+            matches,
+            "sessions",
+            f"no session begins with {start!r}; `ctxtop sessions` lists them",
+        )
+
+    def optional_session_id(self, start: str | None) -> str | None:
+        return None if start is None else self.session_id(start)
 
     def agent_id(self, session_id: str, start: str | None) -> str | None:
-        """Complete the start of the id of a session's agent; raises RefusedError as above."""
+        """Complete the start of the id of a session's agent; raises RefusedError."""
         if start is None:
             return None
-        wanted = start.encode("utf-8", "replace").decode()
+        start = start.encode("utf-8", "replace").decode()
         known = {each.agent_id for each in self.agents(session_id)}
-        found = sorted(each for each in known if each.startswith(wanted))
-        if wanted in known:
-            return wanted
-        if not found:
-            raise RefusedError(
-                f"no agent of session {session_id} begins with {wanted!r};"
-                f" `ctxtop agents --session {session_id}` lists them"
-            )
-        if len(found) > 1:
-            raise RefusedError(
-                f"{len(found)} agents begin with {wanted!r}: give more of the id, e.g. {found[0]}"
-            )
-        return found[0]
+        return _only_match(
+            start,
+            sorted(each for each in known if each.startswith(start)),
+            "agents",
+            f"no agent of session {session_id} begins with {start!r};"
+            f" `ctxtop agents --session {session_id}` lists them",
+        )
+
+    def session(self, start: str) -> Session:
+        """Read the session whose id begins so; raises RefusedError."""
+        return self.sessions(self.session_id(start))[0]
 
     def sessions(self, only: str | None = None) -> list[Session]:
-        """Every session, or the one named, newest activity first."""
-        found = fleet_reader.read_sessions(self.db, self.now_ms, _only(only), self.policies)
-        return sorted(found, key=fleet_reader.newest_session_order)
+        """Every session, or one, newest activity first."""
+        sessions = fleet_reader.read_sessions(self.db, self.now_ms, _only(only), self.policies)
+        return sorted(sessions, key=fleet_reader.newest_session_order)
 
     def stream_sessions(self) -> Iterator[list[Session]]:
         """Every session, a part at a time, newest activity first."""
         return fleet_reader.stream_sessions(self.db, self.now_ms, None, self.policies)
 
     def agents(self, only: str | None = None) -> list[Agent]:
-        """The agents of every session, or of the one named, newest activity first."""
-        found = fleet_reader.read_agents(self.db, self.sessions(only), _only(only), self.policies)
-        return sorted(found, key=fleet_reader.newest_agent_order)
+        """The agents of every session, or of one, newest activity first."""
+        agents = fleet_reader.read_agents(self.db, self.sessions(only), _only(only), self.policies)
+        return sorted(agents, key=fleet_reader.newest_agent_order)
+
+    def short_ids(self) -> dict[str, str]:
+        """Map every session's id to the short one that `ctxtop sessions` prints."""
+        return shorten_ids(session_queries.find_sessions(self.db, ""))
 
     def warnings(self, only: str | None = None) -> list[ContextWarning]:
         """The warnings of every session and agent, or of one session's, newest first."""
-        found = read_warnings(self.db, only)
-        return sorted(found, key=lambda each: (each.warning.at or 0, each.log_id), reverse=True)
+        warnings = read_warnings(self.db, only)
+        return sorted(warnings, key=lambda each: (each.warning.at or 0, each.log_id), reverse=True)
+
+
+def _only(session_id: str | None) -> list[str] | None:
+    return None if session_id is None else [session_id]
+
+
+def _only_match(start: str, matches: list[str], kind: str, missing: str) -> str:
+    if start in matches:
+        return start
+    if not matches:
+        raise RefusedError(missing)
+    if len(matches) > 1:
+        raise RefusedError(
+            f"{len(matches)} {kind} begin with {start!r}: give more of the id, e.g. {matches[0]}"
+        )
+    return matches[0]
+
+
+MIN_ID_CHARS: Final = 8
+
+
+def shorten_ids(session_ids: Iterable[str]) -> dict[str, str]:
+    """Cut ids to the same length, as short as still tells them apart."""
+    ordered = sorted(set(session_ids))
+    shared = (len(os.path.commonprefix(pair)) for pair in pairwise(ordered))  # noqa: RUF071 -- ids
+    length = max([MIN_ID_CHARS - 1, *shared]) + 1
+    return {each: each[:length] for each in ordered}
 
 
 @contextmanager
 def open_snapshot(
-    options: CommandOptions, scan_method: Callable[[Collector], object] = Collector.scan
+    options: CommandOptions, scan: Callable[[Collector], object] = Collector.scan
 ) -> Iterator[StoreSnapshot]:
-    """Bring the store up to date unless told not to, and hold one commit of it.
+    """Bring the store up to date, unless --no-scan was given, and hold one commit of it.
 
     Raises RefusedError, PlaceError or StoreError where there is nothing to read.
     """
-    places = resolve_places(options.config_dir, options.db, options.policy)
-    if options.no_scan:
-        if not places.store.exists():
-            raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
-    else:
-        update_and_report(places, scan_method)
+    places = options.places
+    if not options.no_scan:
+        update_and_report(places, scan)
+    elif not places.store.exists():
+        raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
     with closing(open_reader(places.store)) as db:
         db.execute("BEGIN")
         root = session_queries.claimed_folder(db)
@@ -133,48 +158,38 @@ def open_snapshot(
             raise PlaceError(
                 f"the store {places.store} holds the sessions of {root}: give another --db"
             )
-        files = _policy_files(places, options, config_queries.project_roots(db))
+        files = _read_policies(places, config_queries.project_roots(db))
+        # The scan has reported the other notices.
+        print_errors(
+            notice
+            for notice in files.notices
+            if options.no_scan or notice.origin is PolicyOrigin.COMMAND_LINE
+        )
         yield StoreSnapshot(places, db, time.time_ns() // 1_000_000, files.policies)
 
 
-def update_and_report(
-    places: Places, scan_method: Callable[[Collector], object] = Collector.scan
-) -> None:
-    """Bring the store up to date and tell what it met."""
-    outcome = update_store(places, scan_method)
-    print_errors(outcome.notices)
-    print_errors(outcome.problems)
+def update_and_report(places: Places, scan: Callable[[Collector], object] = Collector.scan) -> None:
+    """Bring the store up to date and print its notices and problems."""
+    outcome = update_store(places, scan)
+    print_errors((*outcome.notices, *outcome.problems))
 
 
 def read_policy(
     options: CommandOptions, session: str | None
 ) -> tuple[Policy, tuple[PolicyNotice, ...]]:
-    """Resolve the policy of a session's folder, or of the one that the command runs in.
+    """Resolve the policy of a session's folder, or of the current folder.
 
     Raises RefusedError, PlaceError or StoreError where the session cannot be looked up.
     """
-    if session is None:
-        folder: str | None = str(Path.cwd())
-    else:
+    folder: str | None = str(Path.cwd())
+    if session is not None:
         with open_snapshot(options) as found:
-            folder = found.sessions(found.session_id(session))[0].project_root
-    places = resolve_places(options.config_dir, options.db, options.policy)
-    files = PolicyFiles(places.policy)
-    files.refresh([folder] if folder else [])
+            folder = found.session(session).project_root
+    files = _read_policies(options.places, [folder] if folder else [])
     return files.policies.for_project(folder), files.notices
 
 
-def _policy_files(places: Places, options: CommandOptions, folders: Iterable[str]) -> PolicyFiles:
-    """Read the policies; what the scan has not told of is told here."""
+def _read_policies(places: Places, folders: Iterable[str]) -> PolicyFiles:
     files = PolicyFiles(places.policy)
     files.refresh(folders)
-    print_errors(
-        notice
-        for notice in files.notices
-        if options.no_scan or notice.origin is PolicyOrigin.COMMAND_LINE
-    )
     return files
-
-
-def _only(session_id: str | None) -> list[str] | None:
-    return None if session_id is None else [session_id]

@@ -12,112 +12,33 @@ import click
 from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.places import Places
-from ...core.host import python_command
+from ...collectors.places import Places, find_places
+from ...core.host import LOOPBACK, python_command
 from ...core.store.queries import session_queries
-from ...core.store.queries.query_rows import CompactionRow
-from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, RefusedError, print_error
+from . import (
+    compact_commands,
+    compliance_commands,
+    export_command,
+    hooks_commands,
+    json_records,
+    policy_commands,
+    recover_command,
+    saves_command,
+    session_commands,
+    summaries_command,
+)
+from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
 from .command_options import (
     CommandOptions,
     common_options,
-    dashboard_options,
+    mouse_option,
     options_of,
     refuse_options,
     session_option,
     store_options,
 )
-from .command_store import StoreSnapshot, open_snapshot
-from .compact_commands import compact, receipts, trigger, undo
-from .compliance_commands import check, compliance, findings
-from .event_commands import log, notify
-from .export_command import export
-from .hooks_commands import hook, hooks, statusline
-from .output import json_records, snapshot_records
-from .output.printing import print_result, print_result_parts, shorten_ids
-from .output.printing import print_result as _emit
-from .policy_commands import keys, policy, trust
-from .recover_command import recover_session
-from .session_commands import evidence, inject, lens, timeline
-from .start import open_dashboard, resolve_places
-from .summaries_command import diff, summaries
-
-INSTALL_WEB_HINT: Final = "the browser's part is not installed: pip install 'ctxtop[web]'"
-
-
-@click.command()
-@common_options
-@click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="A port of your choice; else any."
-)
-@click.pass_context
-def serve(context: click.Context, *, port: int) -> int:
-    """Show the dashboard in a browser on this machine, to whoever has its address.
-
-    It listens to this machine alone, and the address holds a token that is new each time. Ctrl+C
-    ends it.
-    """
-    try:
-        from ...core.host import LOOPBACK
-        from ..web.web_server import new_token
-        from ..web.web_server import serve_dashboard as run
-    except ModuleNotFoundError as error:
-        if error.name not in {"aiohttp", "textual_serve"}:
-            raise
-        print_error(INSTALL_WEB_HINT)
-        return FAILED
-    options = options_of(context)
-    command = dashboard_command(resolve_places(options.config_dir, options.db))
-    with socket.socket() as listening:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind((LOOPBACK, port))
-            # Before the address is told: what comes early then waits, and is not refused.
-            listening.listen()
-        except OSError as error:
-            print_error(f"port {port} cannot be used ({error.strerror}): give another with --port")
-            return FAILED
-
-        def tell(address: str) -> None:
-            print_result(context, {"address": address}, lambda: [address])
-            sys.stdout.flush()
-
-        run(command, listening, new_token(), tell)
-    return DONE
-
-
-def dashboard_command(places: Places) -> list[str]:
-    """Return the command that opens the dashboard, or its demo if there is no client folder.
-
-    Each page of the web server runs it.
-    """
-    if not places.exists:
-        return python_command("ctxtop", "demo")
-    where = ("--config-dir", str(places.config_dir), "--db", str(places.store))
-    return python_command("ctxtop", *where)
-
-
-@click.command()
-@store_options
-@click.pass_context
-def saves(context: click.Context) -> int:
-    """Say how claude-memory's saves stand, project by project. Newest first.
-
-    It looks into every place that a version of the plugin ever used, and changes nothing.
-    """
-    from ...core.store.readers.saves_reader import read_saves
-    from .output import saves_output
-
-    with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as found:
-        report = read_saves(found.db, found.sessions(), found.now_ms, found.policies)
-        return print_result(
-            context,
-            [saves_output.save_record(each, report, found.now_ms) for each in report.projects],
-            lambda: (
-                saves_output.saves_table(report, found.now_ms)
-                or [f"no saves of claude-memory yet in {found.places.config_dir}"]
-            ),
-        )
-
+from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged
+from .printing import print_result, print_result_parts
 
 _CLICK_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -125,19 +46,16 @@ _CLICK_SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_c
 def run(words: list[str]) -> int:
     """Run one command line; a usage error is one line and code 2.
 
-    Where it fails because the store is damaged, the store is made again, and the command run
-    once more.
+    If it fails because the store is damaged, the store is rebuilt and the command run once more.
     """
     options = CommandOptions()
     try:
         return _run(words, options)
     except Exception as error:
-        from .command_store import rebuild_if_damaged
-
-        healed = rebuild_if_damaged(options, error)
-        if healed is None:
+        rebuilt = rebuild_if_damaged(options, error)
+        if rebuilt is None:
             raise
-        print_error(healed)
+        print_error(rebuilt)
     return _run(words, CommandOptions())
 
 
@@ -156,7 +74,7 @@ def _run(words: list[str], options: CommandOptions) -> int:
 @click.group(invoke_without_command=True, context_settings=_CLICK_SETTINGS)
 @click.version_option(__version__, prog_name="ctxtop", message="%(prog)s %(version)s")
 @store_options
-@dashboard_options
+@mouse_option
 @click.pass_context
 def group(context: click.Context) -> int:
     """Top for the context windows of Claude Code: how full every session and agent is.
@@ -172,15 +90,41 @@ def group(context: click.Context) -> int:
         as_json="the dashboard prints nothing; `ctxtop sessions --json` does",
         no_scan="the dashboard always looks; `ctxtop sessions --no-scan` does not",
     )
+    from ..launch import open_dashboard
+
     options = options_of(context)
-    mouse = not options.no_mouse
-    return open_dashboard(options.config_dir, options.db, options.policy, mouse=mouse)
+    return open_dashboard(
+        options.config_dir, options.db, options.policy, mouse=not options.no_mouse
+    )
 
 
-group.add_command(hook)
-group.add_command(hooks)
-group.add_command(statusline)
-group.add_command(export)
+for _command in (
+    hooks_commands.hook,
+    hooks_commands.hooks,
+    hooks_commands.statusline,
+    export_command.export,
+    summaries_command.summaries,
+    summaries_command.diff,
+    session_commands.composition,
+    session_commands.timeline,
+    session_commands.evidence,
+    session_commands.lens,
+    session_commands.inject,
+    compliance_commands.check,
+    compliance_commands.compliance,
+    compliance_commands.findings,
+    policy_commands.policy,
+    policy_commands.trust,
+    policy_commands.keys,
+    policy_commands.notify,
+    compact_commands.compact,
+    compact_commands.trigger,
+    compact_commands.undo,
+    compact_commands.receipts,
+    recover_command.recover_session,
+    saves_command.saves,
+):
+    group.add_command(_command)
 
 
 @group.command()
@@ -192,10 +136,10 @@ def scan(context: click.Context, *, bad: bool) -> int:
     refuse_options(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
     began = time.monotonic()
     with open_snapshot(options_of(context)) as found:
-        record = snapshot_records.scan_record(found, time.monotonic() - began)
+        record = json_records.scan_record(found, time.monotonic() - began)
         if bad:
-            record |= snapshot_records.unread_records(found)
-        return _emit(context, record, lambda: _tables().scan_lines(record))
+            record |= json_records.unread_records(found)
+        return print_result(context, record, lambda: _tables().scan_lines(record))
 
 
 @group.command()
@@ -206,7 +150,7 @@ def sessions(context: click.Context) -> int:
     with open_snapshot(options_of(context)) as found:
         return print_result_parts(
             context,
-            (snapshot_records.session_records(found, some) for some in found.stream_sessions()),
+            (json_records.session_records(found, part) for part in found.stream_sessions()),
             lambda: (
                 _tables().sessions_table(found.sessions(), found.now_ms)
                 or _nothing_yet(found, "sessions")
@@ -221,13 +165,13 @@ def sessions(context: click.Context) -> int:
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        session_id = found.session_id(session)
+        session_id = found.optional_session_id(session)
         listed = found.agents(session_id)
-        return _emit(
+        return print_result(
             context,
-            snapshot_records.agent_records(found, listed, session_id),
+            json_records.agent_records(found, listed, session_id),
             lambda: (
-                _tables().agents_table(listed, _short_ids(found), found.now_ms)
+                _tables().agents_table(listed, found.short_ids(), found.now_ms)
                 or _nothing_yet(found, "agents", session)
             ),
         )
@@ -240,13 +184,13 @@ def agents(context: click.Context, *, session: str | None) -> int:
 def compactions(context: click.Context, *, session: str | None) -> int:
     """List the compactions, what each kept and what it forgot. Newest first."""
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
-        session_id = found.session_id(session)
-        listed = session_queries.compactions(found.db, session_id)
-        return _emit(
+        session_id = found.optional_session_id(session)
+        rows = session_queries.compactions(found.db, session_id)
+        return print_result(
             context,
-            snapshot_records.compaction_records(found, listed, session_id),
+            json_records.compaction_records(found, rows, session_id),
             lambda: (
-                _compaction_lines(found, listed, session)
+                _tables().compactions_table(rows, found.short_ids(), detailed=bool(session))
                 or _nothing_yet(found, "compactions", session)
             ),
         )
@@ -259,57 +203,15 @@ def compactions(context: click.Context, *, session: str | None) -> int:
 def warnings(context: click.Context, *, session: str | None) -> int:
     """List the levels that contexts reached. Newest first."""
     with open_snapshot(options_of(context)) as found:
-        listed = found.warnings(found.session_id(session))
-        return _emit(
+        listed = found.warnings(found.optional_session_id(session))
+        return print_result(
             context,
             [json_records.warning_record(each) for each in listed],
             lambda: (
-                _tables().warnings_table(listed, _short_ids(found))
+                _tables().warnings_table(listed, found.short_ids())
                 or _nothing_yet(found, "warnings", session)
             ),
         )
-
-
-group.add_command(summaries)
-group.add_command(diff)
-
-
-@group.command("context")
-@store_options
-@click.argument("session")
-@click.option("--agent", metavar="ID", help="Of this agent; the start of its id is enough.")
-@click.pass_context
-def composition(context: click.Context, *, session: str, agent: str | None) -> int:
-    """Say what fills a session's context, or an agent's, and its largest items.
-
-    The start of SESSION's id is enough.
-    """
-    from ...collectors.claude_code.transcript_details import (
-        TranscriptUnavailableError,
-        read_composition,
-    )
-
-    with open_snapshot(options_of(context)) as found:
-        session_id = found.session_id(session) or session
-        agent_id = found.agent_id(session_id, agent)
-        try:
-            composed = read_composition(
-                found.db, found.places.folder.projects, session_id, agent_id
-            )
-        except TranscriptUnavailableError as error:
-            raise RefusedError(str(error)) from error
-        (of,) = found.sessions(session_id)
-        return _emit(
-            context,
-            json_records.composition_record(of, agent_id, composed),
-            lambda: _tables().composition_tables(composed),
-        )
-
-
-group.add_command(timeline)
-group.add_command(evidence)
-group.add_command(lens)
-group.add_command(inject)
 
 
 @group.command()
@@ -318,8 +220,45 @@ group.add_command(inject)
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_snapshot(options_of(context)) as found:
-        record = snapshot_records.totals_of_snapshot(found)
-        return _emit(context, record, lambda: _tables().totals_lines(record))
+        record = json_records.totals_record(found)
+        return print_result(context, record, lambda: _tables().totals_lines(record))
+
+
+_LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
+
+
+@group.command()
+@store_options
+@click.option(
+    "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This and worse."
+)
+@click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
+@click.pass_context
+def log(context: click.Context, *, level: str, search: str) -> int:
+    """List what happened: levels, compactions, refusals, recoveries, changes, bad lines.
+
+    Newest first.
+    """
+    from ..screens.log.event_log import LogLevel, filter_events, read_event_history
+
+    with open_snapshot(options_of(context)) as found:
+        history = read_event_history(found.db, found.places.store)
+        least = list(LogLevel)[_LOG_LEVELS.index(level)]
+        records = [
+            {
+                **json_records.record_of(event, "at"),
+                "level": _LOG_LEVELS[event.weight],
+                **json_records.record_of(event, "source where what=text"),
+                "detail": event.detail or None,
+                "session_id": event.session_id,
+            }
+            for event in filter_events(history, search, least)[::-1]
+        ]
+        return print_result(
+            context,
+            records,
+            lambda: _tables().log_table(records) or ["nothing like that has happened"],
+        )
 
 
 @group.command()
@@ -327,86 +266,99 @@ def totals(context: click.Context) -> int:
 @click.pass_context
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
-    from .doctor.store_checks import check_all, rebuild_damaged_store, scan_and_check_all
+    from .store_checks import check_all, rebuild_damaged_store, scan_and_check_all
 
     options = options_of(context)
-    look = check_all if options.no_scan else scan_and_check_all
-    places = resolve_places(options.config_dir, options.db, options.policy)
+    places = options.places
     rebuild_damaged_store(places)
-    checks = look(places)
-    code = _emit(
+    checks = (check_all if options.no_scan else scan_and_check_all)(places)
+    print_result(
         context,
-        {"checks": [each.record() for each in checks]},
+        {"checks": json_records.records_of(checks, "name ok detail fix")},
         lambda: _tables().checks_list(checks),
     )
     failed = [each.name for each in checks if not each.ok and each.is_blocking]
-    if failed:
-        print_error(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
-        return FAILED
-    return code
-
-
-group.add_command(check)
-group.add_command(compliance)
-group.add_command(findings)
-group.add_command(policy)
-group.add_command(trust)
-group.add_command(log)
-group.add_command(notify)
-group.add_command(compact)
-group.add_command(trigger)
-group.add_command(recover_session)
-group.add_command(saves)
-group.add_command(undo)
-group.add_command(receipts)
-group.add_command(serve)
-group.add_command(keys)
+    if not failed:
+        return DONE
+    print_error(f"{len(failed)} of {len(checks)} checks failed: {', '.join(failed)}")
+    return FAILED
 
 
 @group.command()
 @common_options
-@dashboard_options
+@mouse_option
 @click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
 @click.pass_context
 def demo(context: click.Context, *, once: bool) -> int:
     """Open the dashboard on data that ctxtop makes itself."""
+    from ..launch import make_demo_once, run_demo
+
     reason = "the demo makes a folder and a store of its own: leave --config-dir and --db out"
     refuse_options(context, config_dir=reason, db=reason, no_scan="the demo reads what it makes")
     if once:
-        from ..launch import make_demo_once
-
-        folder = make_demo_once()
-        return _emit(context, {"config_dir": str(folder)}, lambda: [str(folder)])
+        folder = str(make_demo_once())
+        return print_result(context, {"config_dir": folder}, lambda: [folder])
     refuse_options(
         context, as_json="the dashboard prints nothing; `ctxtop demo --once --json` does"
     )
     if not sys.stdout.isatty():
         print_error("the dashboard needs a terminal; `ctxtop demo --once` makes the data alone")
         return USAGE
-    from ..launch import run_demo
-
     options = options_of(context)
     return run_demo(policy=options.policy, mouse=not options.no_mouse)
 
 
-def _compaction_lines(
-    found: StoreSnapshot, listed: list[CompactionRow], session: str | None
-) -> list[str]:
-    table = _tables()
-    lay_out = table.detailed_compactions_table if session else table.compactions_table
-    lines: list[str] = lay_out(listed, _short_ids(found))
-    return lines
+@group.command()
+@common_options
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=0, help="A port of your choice; else any."
+)
+@click.pass_context
+def serve(context: click.Context, *, port: int) -> int:
+    """Show the dashboard in a browser on this machine, to whoever has its address.
+
+    It listens to this machine alone, and the address holds a token that is new each time. Ctrl+C
+    ends it.
+    """
+    try:
+        from ..web_server import new_token, serve_dashboard
+    except ModuleNotFoundError as error:
+        if error.name not in {"aiohttp", "textual_serve"}:
+            raise
+        print_error("the browser's part is not installed: pip install 'ctxtop[web]'")
+        return FAILED
+    options = options_of(context)
+    command = _dashboard_command(find_places(options.config_dir, options.db))
+    with socket.socket() as listening:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind((LOOPBACK, port))
+            # Before the address is printed: an early request then waits instead of being refused.
+            listening.listen()
+        except OSError as error:
+            print_error(f"port {port} cannot be used ({error.strerror}): give another with --port")
+            return FAILED
+
+        def print_address(address: str) -> None:
+            print_result(context, {"address": address}, lambda: [address])
+            sys.stdout.flush()
+
+        serve_dashboard(command, listening, new_token(), print_address)
+    return DONE
+
+
+def _dashboard_command(places: Places) -> list[str]:
+    """Return the command that each page runs: the dashboard, or the demo without a folder."""
+    if not places.exists:
+        return python_command("ctxtop", "demo")
+    where = ("--config-dir", str(places.config_dir), "--db", str(places.store))
+    return python_command("ctxtop", *where)
 
 
 def _tables() -> ModuleType:
-    from .output import result_tables  # what programs ask for does without
+    from . import result_tables  # JSON does without them
 
     return result_tables
-
-
-def _short_ids(found: StoreSnapshot) -> dict[str, str]:
-    # As `ctxtop sessions` writes them, so that every short id is one that --session takes.
-    return shorten_ids(session_queries.find_sessions(found.db, ""))
 
 
 def _nothing_yet(found: StoreSnapshot, what: str, session: str | None = None) -> list[str]:

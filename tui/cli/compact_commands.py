@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable
+from contextlib import closing
 from functools import reduce
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from ...collectors.places import Places, find_places
+from ...collectors.places import Places
 from ...collectors.plugin.compact_requests import instruction_problem
 from ...collectors.session_target import open_session, receipt_target
 from ...core.actions.session_access import (
@@ -30,25 +31,16 @@ from ...core.actions.session_compaction import (
     plan_compaction,
     undo_receipt,
 )
+from ...core.compaction import plan as plans
 from ...core.compaction.compaction_target import CompactionTarget
-from ...core.compaction.plan import (
-    LAST_PROMPT,
-    TEMPLATES_BY_SECTIONS,
-    WHOLE_STRATEGIES,
-    CompactionPlan,
-    PlanOptions,
-    Refusal,
-    RefusalKind,
-    check_options,
-    plan_to_dict,
-)
-from ...core.compaction.receipts import ApplyMode, CompactionReceipt
+from ...core.compaction.plan import CompactionPlan, PlanOptions, Refusal, RefusalKind
+from ...core.compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
 from ...core.compaction.transcript_planning import STRATEGIES
 from ...core.compaction.transcript_view import large_transcript_note
-from ...core.store.database import state_folder
+from ...core.store.database import StoreError, open_reader, state_folder
 from ...core.summaries.model_summary import ProviderName
-from ...core.summaries.summary_facts import TEMPLATES as NAMED
-from ..text.formats import iso_time, tokens
+from ...core.summaries.summary_facts import TEMPLATES
+from ..text.formats import tokens
 from .command_errors import (
     DONE,
     FAILED,
@@ -61,19 +53,25 @@ from .command_errors import (
 )
 from .command_options import common_options, options_of, store_options
 from .command_store import StoreSnapshot, open_snapshot
-from .output.printing import print_result, repeat_command
+from .json_records import record_of
+from .printing import print_result, repeat_command
 
 VERIFICATION_FAILED: Final = 5  # a check of the written file failed; everything is as it was
+_EXIT_CODES: Final = {
+    RefusalKind.NOTHING: USAGE,
+    RefusalKind.LIVE: LIVE,
+    RefusalKind.UNSAFE: UNSAFE,
+    RefusalKind.UNVERIFIED: VERIFICATION_FAILED,
+}
 
 
-def exit_code(stop: RefusalKind) -> int:
+def exit_code(kind: RefusalKind) -> int:
     """Return the exit code for a kind of refusal (commands.md)."""
-    codes = {"nothing": USAGE, "live": LIVE, "unsafe": UNSAFE, "unverified": VERIFICATION_FAILED}
-    return codes[stop.value]
+    return _EXIT_CODES[kind]
 
 
-def print_failure(failure: ActionFailure) -> int:
-    """Print that nothing was changed and why; returns the exit code."""
+def _print_failure(failure: ActionFailure) -> int:
+    """Print why nothing was changed; returns the exit code."""
     print_errors(failure.why)
     return FAILED if failure.kind is None else exit_code(failure.kind)
 
@@ -95,37 +93,37 @@ def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> i
 
     What was written since stays, and a fork is never removed: nothing is lost by it.
     """
-    options = options_of(context)
-    places = find_places(options.config_dir, options.db)
-    found = find_receipt(places, receipt)
+    places = options_of(context).places
+    found = _find_receipt(places, receipt)
     if found is None:
         return USAGE
     target = receipt_target(places.folder, places.store, found)
-    chosen_ones = [number - 1 for number in numbers] or None
-    undone = undo_receipt(target, found, chosen_ones)
+    undone = undo_receipt(target, found, [number - 1 for number in numbers] or None)
     if isinstance(undone, ActionFailure):
-        return print_failure(undone)
+        return _print_failure(undone)
     record = {
         "receipt_id": undone.receipt_id,
         "undone": [number + 1 for number in undone.undone],
         "sha256": undone.sha256,
     }
-    count = len(undone.undone)
-    line = (
-        f"took back {count} of {len(found.plan.operations)} operations in {target.session_id[:8]}"
+    count = f"{len(undone.undone)} of {len(found.plan.operations)}"
+    return print_result(
+        context,
+        record,
+        lambda: [
+            f"took back {count} operations in {target.session_id[:8]}",
+            f"go on with: {found.resume_command}",
+        ],
     )
-    return print_result(context, record, lambda: [line, f"go on with: {found.resume_command}"])
 
 
-def find_receipt(places: Places, start: str) -> CompactionReceipt | None:
-    """Find the receipt whose id begins so; says so where there is none, or more than one."""
-    from ...core.compaction.receipts import ReceiptStore
-
-    found = ReceiptStore(state_folder(places.store)).find_by_prefix(start)
-    if len(found) == 1:
-        return found[0]
-    some = "no receipt begins" if not found else f"{len(found)} receipts begin"
-    print_error(f"{some} with {start!r}: `ctxtop receipts` lists them")
+def _find_receipt(places: Places, start: str) -> CompactionReceipt | None:
+    """Find the receipt whose id begins so; prints an error unless there is exactly one."""
+    matches = ReceiptStore(state_folder(places.store)).find_by_prefix(start)
+    if len(matches) == 1:
+        return matches[0]
+    what = f"{len(matches)} receipts begin" if matches else "no receipt begins"
+    print_error(f"{what} with {start!r}: `ctxtop receipts` lists them")
     return None
 
 
@@ -136,7 +134,7 @@ _PLAN_OPTIONS: Final = (
         "--strategy",
         "strategies",
         multiple=True,
-        type=click.Choice([*(each.name for each in STRATEGIES), *WHOLE_STRATEGIES]),
+        type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
         metavar="NAME",
         help="Only this one; may be given again. summarise, cut, revert and rollover go alone.",
     ),
@@ -153,7 +151,7 @@ _PLAN_OPTIONS: Final = (
     ),
     click.option(
         "--template",
-        type=click.Choice([*TEMPLATES_BY_SECTIONS, *NAMED]),
+        type=click.Choice([*plans.TEMPLATES_BY_SECTIONS, *TEMPLATES]),
         metavar="4|5|8|11",
         help="Sections of a summary.  [default: summary.template of the policy]",
     ),
@@ -173,21 +171,14 @@ _PLAN_OPTIONS: Final = (
     click.option(
         "--to",
         metavar="PROMPT",
-        help=f"Of revert: a prompt's line, its uuid's start, or {LAST_PROMPT}.",
+        help=f"Of revert: a prompt's line, its uuid's start, or {plans.LAST_PROMPT}.",
     ),
     click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB."),
 )
 
 
-def plan_options(command: ClickCommand) -> ClickCommand:
-    """Add them to a command."""
-    return reduce(lambda sofar, option: option(sofar), reversed(_PLAN_OPTIONS), command)
-
-
-def parse_plan_options(context: click.Context) -> PlanOptions:
-    """Collect the options that `plan_options` adds to a command."""
-    names = context.params.keys() & set(PlanOptions.__struct_fields__)
-    return msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
+def _plan_options(command: ClickCommand) -> ClickCommand:
+    return reduce(lambda wrapped, option: option(wrapped), reversed(_PLAN_OPTIONS), command)
 
 
 _REFUSAL_CODES: Final = {
@@ -201,13 +192,13 @@ _REFUSAL_CODES: Final = {
     "live": LIVE,
     "changed": LIVE,
 }
-"""Exit codes of what a plan is refused for; all else is not safe."""
+"""Exit codes by the check that refuses a plan; UNSAFE for all others."""
 
 
 @click.command()
 @store_options
 @click.argument("session")
-@plan_options
+@_plan_options
 @click.option("--explain", type=click.IntRange(1), metavar="N", help="Show one operation's words.")
 @click.option("--apply", "is_applied", is_flag=True, help="Carry it out, in a fork.")
 @click.option("--in-place", is_flag=True, help="With --apply: in the session itself.")
@@ -227,24 +218,24 @@ def compact(
     The start of SESSION's id is enough. Least harm goes first, and no more than is needed.
     Levels 7 and 8 are asked for by name: --strategy summarise, cut, revert or rollover.
     """
-    from .output.plan_output import PreviewInfo, preview_lines
+    from .compaction_output import PreviewInfo, preview_lines
 
-    wanted = parse_plan_options(context)
-    wrong = check_options(wanted)
+    names = context.params.keys() & set(PlanOptions.__struct_fields__)
+    options = msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
+    problem = plans.check_options(options)
     if in_place and not is_applied:
-        wrong = "--in-place needs --apply"
-    if wrong:
-        raise click.UsageError(wrong, context)
+        problem = "--in-place needs --apply"
+    if problem:
+        raise click.UsageError(problem, context)
     try:
         with open_snapshot(options_of(context)) as found:
-            access = find_session(found, session)
+            access = open_target(found, session)
             holder = access.target.find_holder(access.target.session_id)
-            plan = plan_compaction(PlanContext(access, found.db, print_error), wanted)
+            plan = plan_compaction(PlanContext(access, found.db, print_error), options)
     except (RefusedError, NotPlannedError) as error:
         print_error(str(error))
         return USAGE
-    note = large_transcript_note(plan.bytes_before)
-    if note:
+    if note := large_transcript_note(plan.bytes_before):
         print_error(note)
     if plan.refused and (is_applied or not plan.operations):
         return _print_refused_plan(context, plan)
@@ -253,17 +244,19 @@ def compact(
         return _apply_plan(context, plan, access.target, mode)
     if explain is not None:
         return _print_operation(context, plan, explain, access.target.transcript)
-    known = access.session
     about = PreviewInfo(
-        known.title, known.context.window.tokens, repeat_command(context, session), holder
+        access.session.title,
+        access.session.context.window.tokens,
+        repeat_command(context, session),
+        holder,
     )
-    print_result(context, plan_to_dict(plan), lambda: preview_lines(plan, about))
+    print_result(context, plans.plan_to_dict(plan), lambda: preview_lines(plan, about))
     return _refusal_code(plan.refused)
 
 
-def find_session(found: StoreSnapshot, start: str) -> SessionAccess:
-    """Open the session whose id starts with a prefix. Raises RefusedError."""
-    (session,) = found.sessions(found.session_id(start) or start)
+def open_target(found: StoreSnapshot, start: str) -> SessionAccess:
+    """Open the session whose id begins so. Raises RefusedError."""
+    session = found.session(start)
     policy = found.policies.acting.for_project(session.project_root)
     return open_session(found.places.folder, found.places.store, session, policy)
 
@@ -273,14 +266,14 @@ def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
     from ..text.plan_text import refusal_line
 
     print_errors(refusal_line(each) for each in plan.refused)
-    print_result(context, plan_to_dict(plan), list)
+    print_result(context, plans.plan_to_dict(plan), list)
     return _refusal_code(plan.refused)
 
 
 def _print_operation(
     context: click.Context, plan: CompactionPlan, number: int, transcript: Path
 ) -> int:
-    from .output.plan_output import operation_lines, operation_record
+    from .compaction_output import operation_lines, operation_record
 
     count = len(plan.operations)
     if number > count:
@@ -292,11 +285,11 @@ def _print_operation(
 def _apply_plan(
     context: click.Context, plan: CompactionPlan, target: CompactionTarget, mode: ApplyMode
 ) -> int:
-    from .output.receipt_output import applied_lines, applied_record
+    from .compaction_output import applied_lines, applied_record
 
     receipt = apply_compaction(target, plan, mode)
     if isinstance(receipt, ActionFailure):
-        return print_failure(receipt)
+        return _print_failure(receipt)
     return print_result(context, applied_record(receipt), lambda: applied_lines(receipt))
 
 
@@ -318,50 +311,41 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
     if receipt is not None and (is_check or is_all):
         option = "--check" if is_check else "--all"
         raise click.UsageError(f"{option} is for all: leave the RECEIPT out", context)
-    from ...core.compaction.receipts import ReceiptStore
-    from .output import receipt_output as lines
+    from . import compaction_output as output
 
-    options = options_of(context)
-    places = find_places(options.config_dir, options.db)
+    places = options_of(context).places
     state = state_folder(places.store)
     if is_check:
-        from .output.receipt_output import check_receipts
-
-        return check_receipts(context, state)
+        return output.print_checked_receipts(context, state)
     if receipt is not None:
-        one = find_receipt(places, receipt)
+        one = _find_receipt(places, receipt)
         if one is None:
             return USAGE
-        record = lines.full_receipt_record(one, state)
-        return print_result(context, record, lambda: lines.full_receipt_lines(one, state))
+        record = output.full_receipt_record(one, state)
+        return print_result(context, record, lambda: output.full_receipt_lines(one, state))
     if is_all:
         return _print_history(context, places)
     found = ReceiptStore(state).all()
     return print_result(
         context,
-        [lines.receipt_record(each, state) for each in found],
-        lambda: lines.receipt_table(found, state) if found else ["no receipts yet"],
+        [output.receipt_record(each, state) for each in found],
+        lambda: output.receipt_table(found, state) if found else ["no receipts yet"],
     )
 
 
 def _print_history(context: click.Context, places: Places) -> int:
-    """List what the dashboard's page of receipts does."""
-    from contextlib import closing
-
-    from ...core.store.database import StoreError, open_reader
+    """List what the dashboard's History page does."""
     from ..screens.history.receipt_history import read_history
-    from .output import receipt_output
+    from .compaction_output import history_record, history_table
 
     try:
         with closing(open_reader(places.store)) as db:
-            found = read_history(db, places.store)
+            entries = read_history(db, places.store)
     except StoreError as error:
         print_error(str(error))
         return FAILED
     return print_result(
-        context,
-        [receipt_output.history_record(each) for each in found],
-        lambda: receipt_output.history_table(found),
+        context, [history_record(each) for each in entries], lambda: history_table(entries)
     )
 
 
@@ -391,40 +375,31 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
 
     The start of SESSION's id is enough. TEXT tells the summariser what matters.
     """
-    words = " ".join(text).strip()
-    wrong = instruction_problem(words)
-    if wrong:
-        raise click.UsageError(wrong, context)
+    instructions = " ".join(text).strip()
+    if problem := instruction_problem(instructions):
+        raise click.UsageError(problem, context)
     try:
         with open_snapshot(options_of(context)) as found:
-            access = find_session(found, session)
+            access = open_target(found, session)
     except RefusedError as error:
         print_error(str(error))
         return USAGE
     try:
-        outcome = access.client.compact(Via(via), words)
+        result = access.client.compact(Via(via), instructions)
     except NotCompactedError as error:
         print_error(f"{access.session.session_id[:8]} was not compacted: {error}")
         return _FAILURE_CODES[error.failure]
-    return print_result(context, outcome_record(outcome), lambda: _outcome_lines(outcome))
-
-
-def outcome_record(outcome: ClientCompactResult) -> dict[str, Any]:
-    """Return a compaction's outcome as a JSON record (commands.md)."""
-    return {
-        "via": outcome.via.value,
-        "requested_at": iso_time(outcome.requested_at),
-        "boundary_uuid": outcome.boundary_uuid,
-        "pre_tokens": outcome.pre_tokens,
-        "post_tokens": outcome.post_tokens,
-        "command": outcome.command or None,
-        "folder": outcome.folder,
+    record = {
+        **record_of(result, "via requested_at boundary_uuid pre_tokens post_tokens"),
+        "command": result.command or None,
+        "folder": result.folder,
     }
+    return print_result(context, record, lambda: _result_lines(result))
 
 
-def _outcome_lines(outcome: ClientCompactResult) -> list[str]:
-    sizes = f"{tokens(outcome.pre_tokens)} → {tokens(outcome.post_tokens)}"
-    said = [f"compacted via {outcome.via.value} in {outcome.seconds:.1f} s: {sizes}"]
-    if outcome.command:
-        said.append(f"ran {shlex.join(outcome.command)} in {outcome.folder}")
-    return said
+def _result_lines(result: ClientCompactResult) -> list[str]:
+    sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
+    lines = [f"compacted via {result.via.value} in {result.seconds:.1f} s: {sizes}"]
+    if result.command:
+        lines.append(f"ran {shlex.join(result.command)} in {result.folder}")
+    return lines

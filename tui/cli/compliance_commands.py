@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -25,7 +25,6 @@ from ...core.measure.agent_compliance import (
     summarize_compliance,
 )
 from ...core.model.agent import Agent
-from ...core.store.queries import session_queries
 from ...core.transcript.sanitize import sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text.compliance_text import VERDICT_NAMES, excess_text, findings_markdown, reviewers_text
@@ -33,183 +32,8 @@ from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
 from .command_errors import DONE, RefusedError
 from .command_options import options_of, refuse_options, session_option, store_options
 from .command_store import open_snapshot, read_policy
-from .output import compliance_json
-from .output.printing import (
-    clean_line,
-    draw_table,
-    paint,
-    print_lines,
-    print_result,
-    session_id_cell,
-    shorten_ids,
-)
-
-MAX_DAYS: Final = 14  # shown of the score over time; `--json` has them all
-MAX_ROWS: Final = 20  # of findings and of agents that did not comply; `--json` has them all
-VERDICT_COLOURS: Final = {
-    ComplianceVerdict.COMPLIANT: "ok",
-    ComplianceVerdict.FORCED: "notice",
-    ComplianceVerdict.NON_COMPLIANT: "bad",
-    ComplianceVerdict.EXHAUSTED: "bad",
-    ComplianceVerdict.CLOBBERED: "bad",
-}
-
-
-def check_lines(found: Judgement) -> list[str]:
-    """Lay out `ctxtop check`."""
-    size = plural(found.lines, "line")
-    said = paint(VERDICT_NAMES[found.verdict], VERDICT_COLOURS.get(found.verdict, ""))
-    lines = [f"{said}  {size}, {found.chars:,} characters"]
-    for each in (*found.violations, *found.warnings):
-        colour = "bad" if each.code.is_violation else "warning"
-        lines.append(f"{paint(each.label, colour)}  {each.sentence}")
-        lines.append(f"  line {each.line}: {clean_line(each.text)}")
-    return lines
-
-
-def compliance_tables(found: ComplianceSummary, short: Mapping[str, str]) -> list[str]:
-    """Lay out `ctxtop compliance`."""
-    if not found.types:
-        return []
-    lines = draw_table(_TYPE_COLUMNS, found.types)
-    lines += ["", *_summary_lines(found)]
-    lines += [
-        clean_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
-        for each in found.types
-        if each.drift
-    ]
-    if len(found.days) > 1:
-        lines += ["", *draw_table(_DAY_COLUMNS, found.days[-MAX_DAYS:])]
-    if found.noncompliant:
-        lines += ["", *_failed_table(found, short)]
-    if found.findings:
-        lines += ["", *_review_table(found.findings, short)]
-    lines += [
-        clean_line(f"{each.agent_type} reviewed more files than one review holds well")
-        for each in found.oversized_reviews
-    ]
-    return lines
-
-
-def _summary_lines(found: ComplianceSummary) -> list[str]:
-    score, cost = found.score, found.cost
-    grep = (
-        f"a grep over the whole transcript would have passed {score.grep_passed:,} of"
-        f" {score.judged_count:,}, {score.grep_wrong:,} of them wrongly"
-    )
-    spent = f"results took ≈{tokens(cost.result_tokens)} tokens of their parents' contexts"
-    saved = f"compliance would have saved ≈{tokens(cost.excess_tokens)}"
-    retried = f"requests after a block spent {tokens(cost.retry_tokens)}"
-    lines = [
-        f"a share is told of {found.min_samples} results or more; {grep}",
-        f"{spent}; {saved}; {retried}",
-    ]
-    if score.codes:
-        codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
-        lines.append(f"findings: {clean_line(codes)}")
-    return lines
-
-
-def _share_text(share: float | None, score: ComplianceScore) -> str:
-    if not score.judged_count:
-        return ""
-    return NOTHING if share is None else percent(share)
-
-
-def _day_text(at_ms: int) -> str:
-    return (iso_time(at_ms) or NOTHING)[:10]
-
-
-def _failure_cell(score: ComplianceScore) -> Cell:
-    return Cell(str(score.failed_count or ""), "bad")
-
-
-_TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
-    Column("type", lambda each: each.name, flexible=True),
-    Column("expected", lambda each: ", ".join(each.formats), priority=3),
-    Column("results", lambda each: str(each.runs), right=True),
-    Column("complied", lambda each: _share_text(each.score.passed_share, each.score), right=True),
-    Column(
-        "first time",
-        lambda each: _share_text(each.score.first_pass_share, each.score),
-        right=True,
-        priority=2,
-    ),
-    Column(
-        "forced",
-        lambda each: str(each.score.verdicts[ComplianceVerdict.FORCED] or ""),
-        right=True,
-        priority=1,
-    ),
-    Column("failed", lambda each: _failure_cell(each.score), right=True),
-    Column(
-        "not judged",
-        lambda each: str(each.score.verdicts[ComplianceVerdict.UNKNOWN] or ""),
-        right=True,
-        priority=4,
-    ),
-    Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
-    Column("too many", lambda each: excess_text(each.cost), right=True, priority=6),
-)
-
-_DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (
-    Column("day (UTC)", lambda each: _day_text(each.at)),
-    Column("judged", lambda each: str(each.score.judged_count), right=True),
-    Column("complied", lambda each: _share_text(each.score.passed_share, each.score), right=True),
-    Column(
-        "first time", lambda each: _share_text(each.score.first_pass_share, each.score), right=True
-    ),
-    Column("failed", lambda each: _failure_cell(each.score), right=True),
-)
-
-
-def _failed_table(found: ComplianceSummary, short: Mapping[str, str]) -> list[str]:
-    columns: list[TextColumn[tuple[Agent, RunVerdict]]] = [
-        Column("at", lambda each: date_time(each[0].ended_at), priority=2),
-        Column("session", lambda each: session_id_cell(each[0].session_id, short)),
-        Column("type", lambda each: each[0].agent_type, flexible=True),
-        Column("verdict", lambda each: Cell(VERDICT_NAMES[each[1].verdict], "bad")),
-        Column("because", lambda each: _violation_labels(each[1])),
-        Column("grep", lambda each: "passes" if each[1].grep_passes else "", priority=1),
-        Column("line", lambda each: _first_violation(each[1]), flexible=True),
-    ]
-    judged = [
-        (each, each.compliance)
-        for each in found.noncompliant[:MAX_ROWS]
-        if each.compliance is not None and each.compliance.violations
-    ]
-    return draw_table(columns, judged)
-
-
-def _violation_labels(ruling: RunVerdict) -> str:
-    return " ".join(dict.fromkeys(one.label for one in ruling.violations))
-
-
-def _first_violation(ruling: RunVerdict) -> str:
-    first = ruling.violations[0]
-    return f"{first.line}: {first.text}"
-
-
-def _review_table(found: Sequence[ReviewedFinding], short: Mapping[str, str]) -> list[str]:
-    columns: list[TextColumn[ReviewedFinding]] = [
-        Column("severity", lambda each: _severity_cell(each.finding)),
-        Column("file", lambda each: each.finding.path, flexible=True),
-        Column("line", lambda each: str(each.finding.line), right=True),
-        Column("finding", lambda each: each.finding.text, flexible=True),
-        Column("session", lambda each: session_id_cell(each.session_id, short), priority=1),
-        Column("reviewer", lambda each: each.agent_type, priority=2),
-    ]
-    return draw_table(columns, found[:MAX_ROWS])
-
-
-def _severity_cell(found: ReviewFinding) -> Cell:
-    return Cell(found.severity, _SEVERITY_COLOURS.get(found.severity, ""))
-
-
-_SEVERITY_COLOURS: Final = {"critical": "bad", "warning": "warning"}
-
-
-_CHECKED_FORMATS: Final = (ResultFormat.OUTPUT.value, ResultFormat.REVIEW.value)
+from .json_records import check_record, compliance_record, record_of, records_of
+from .printing import clean_line, draw_table, paint, print_lines, print_result, session_id_cell
 
 
 @click.command()
@@ -218,7 +42,7 @@ _CHECKED_FORMATS: Final = (ResultFormat.OUTPUT.value, ResultFormat.REVIEW.value)
 @click.option(
     "--format",
     "expected",
-    type=click.Choice(_CHECKED_FORMATS),
+    type=click.Choice((ResultFormat.OUTPUT.value, ResultFormat.REVIEW.value)),
     default=ResultFormat.OUTPUT.value,
     show_default=True,
     help="What the text is expected to be.",
@@ -229,8 +53,8 @@ def check(context: click.Context, *, file: str, expected: str, agent_type: str |
     """Judge one text by the grammar of compressed results. FILE is - for the input."""
     policy, _ = read_policy(options_of(context), None)
     limits = compliance_settings(policy).limits
-    judged = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
-    return print_result(context, compliance_json.check_record(judged), lambda: check_lines(judged))
+    judgement = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
+    return print_result(context, check_record(judgement), lambda: _check_lines(judgement))
 
 
 def _read_text(file: str) -> str:
@@ -239,8 +63,28 @@ def _read_text(file: str) -> str:
     except OSError as error:
         why = error.strerror or error
         raise RefusedError(f"{file} cannot be read ({why}): name a file with the text") from error
-    # As the store keeps it: a text is judged the same wherever it comes from.
+    # As in the store: the verdict on a text does not depend on where it comes from.
     return sanitize_text(data.decode("utf-8", "replace"))
+
+
+_VERDICT_COLOURS: Final = {
+    ComplianceVerdict.COMPLIANT: "ok",
+    ComplianceVerdict.FORCED: "notice",
+    ComplianceVerdict.NON_COMPLIANT: "bad",
+    ComplianceVerdict.EXHAUSTED: "bad",
+    ComplianceVerdict.CLOBBERED: "bad",
+}
+
+
+def _check_lines(judgement: Judgement) -> list[str]:
+    verdict = judgement.verdict
+    name = paint(VERDICT_NAMES[verdict], _VERDICT_COLOURS.get(verdict, ""))
+    lines = [f"{name}  {plural(judgement.lines, 'line')}, {judgement.chars:,} characters"]
+    for each in (*judgement.violations, *judgement.warnings):
+        colour = "bad" if each.code.is_violation else "warning"
+        lines.append(f"{paint(each.label, colour)}  {each.sentence}")
+        lines.append(f"  line {each.line}: {clean_line(each.text)}")
+    return lines
 
 
 @click.command()
@@ -253,16 +97,150 @@ def compliance(context: click.Context, *, session: str | None, agent_type: str |
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
         agents = [
             each
-            for each in found.agents(found.session_id(session))
+            for each in found.agents(found.optional_session_id(session))
             if agent_type in {None, each.agent_type}
         ]
-        summed = summarize_compliance(agents, compliance_settings(found.policies.common))
-        short = shorten_ids(session_queries.find_sessions(found.db, ""))
+        summary = summarize_compliance(agents, compliance_settings(found.policies.common))
         return print_result(
             context,
-            compliance_json.compliance_record(summed),
-            lambda: compliance_tables(summed, short) or ["no agents yet"],
+            compliance_record(summary),
+            lambda: _compliance_tables(summary, found.short_ids()) or ["no agents yet"],
         )
+
+
+MAX_DAYS: Final = 14  # shown of the score over time; `--json` has all
+MAX_ROWS: Final = 20  # of findings and of agents that did not comply; `--json` has all
+
+
+def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str]) -> list[str]:
+    if not summary.types:
+        return []
+    lines = draw_table(_TYPE_COLUMNS, summary.types)
+    lines += ["", *_summary_lines(summary)]
+    lines += [
+        clean_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
+        for each in summary.types
+        if each.drift
+    ]
+    if len(summary.days) > 1:
+        lines += ["", *draw_table(_DAY_COLUMNS, summary.days[-MAX_DAYS:])]
+    if summary.noncompliant:
+        lines += ["", *_failed_table(summary, short_ids)]
+    if summary.findings:
+        lines += ["", *_review_table(summary.findings, short_ids)]
+    lines += [
+        clean_line(f"{each.agent_type} reviewed more files than one review holds well")
+        for each in summary.oversized_reviews
+    ]
+    return lines
+
+
+def _summary_lines(summary: ComplianceSummary) -> list[str]:
+    score, cost = summary.score, summary.cost
+    grep = (
+        f"a grep over the whole transcript would have passed {score.grep_passed:,} of"
+        f" {score.judged_count:,}, {score.grep_wrong:,} of them wrongly"
+    )
+    spent = f"results took ≈{tokens(cost.result_tokens)} tokens of their parents' contexts"
+    saved = f"compliance would have saved ≈{tokens(cost.excess_tokens)}"
+    retried = f"requests after a block spent {tokens(cost.retry_tokens)}"
+    lines = [
+        f"a share is told of {summary.min_samples} results or more; {grep}",
+        f"{spent}; {saved}; {retried}",
+    ]
+    if score.codes:
+        codes = ", ".join(f"{code} {count}" for code, count in score.codes.items())
+        lines.append(f"findings: {clean_line(codes)}")
+    return lines
+
+
+Scored = AgentTypeCompliance | ComplianceDay
+
+
+def _share_of(share: Callable[[ComplianceScore], float | None]) -> Callable[[Scored], str]:
+    """Format a share of the judged results; empty where none was judged."""
+
+    def text(scored: Scored) -> str:
+        return percent(share(scored.score)) if scored.score.judged_count else ""
+
+    return text
+
+
+def _count_of(verdict: ComplianceVerdict) -> Callable[[Scored], str]:
+    return lambda scored: str(scored.score.verdicts[verdict] or "")
+
+
+def _failed_cell(scored: Scored) -> Cell:
+    return Cell(str(scored.score.failed_count or ""), "bad")
+
+
+_complied = _share_of(lambda score: score.passed_share)
+_complied_first = _share_of(lambda score: score.first_pass_share)
+
+_TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
+    Column("type", lambda each: each.name, flexible=True),
+    Column("expected", lambda each: ", ".join(each.formats), priority=3),
+    Column("results", lambda each: str(each.runs), right=True),
+    Column("complied", _complied, right=True),
+    Column("first time", _complied_first, right=True, priority=2),
+    Column("forced", _count_of(ComplianceVerdict.FORCED), right=True, priority=1),
+    Column("failed", _failed_cell, right=True),
+    Column("not judged", _count_of(ComplianceVerdict.UNKNOWN), right=True, priority=4),
+    Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
+    Column("too many", lambda each: excess_text(each.cost), right=True, priority=6),
+)
+
+_DAY_COLUMNS: Final[Sequence[TextColumn[ComplianceDay]]] = (
+    Column("day (UTC)", lambda each: (iso_time(each.at) or NOTHING)[:10]),
+    Column("judged", lambda each: str(each.score.judged_count), right=True),
+    Column("complied", _complied, right=True),
+    Column("first time", _complied_first, right=True),
+    Column("failed", _failed_cell, right=True),
+)
+
+
+def _failed_table(summary: ComplianceSummary, short_ids: Mapping[str, str]) -> list[str]:
+    columns: list[TextColumn[tuple[Agent, RunVerdict]]] = [
+        Column("at", lambda row: date_time(row[0].ended_at), priority=2),
+        Column("session", lambda row: session_id_cell(row[0].session_id, short_ids)),
+        Column("type", lambda row: row[0].agent_type, flexible=True),
+        Column("verdict", lambda row: Cell(VERDICT_NAMES[row[1].verdict], "bad")),
+        Column("because", lambda row: _violation_labels(row[1])),
+        Column("grep", lambda row: "passes" if row[1].grep_passes else "", priority=1),
+        Column("line", lambda row: _first_violation(row[1]), flexible=True),
+    ]
+    rows = [
+        (agent, agent.compliance)
+        for agent in summary.noncompliant[:MAX_ROWS]
+        if agent.compliance is not None and agent.compliance.violations
+    ]
+    return draw_table(columns, rows)
+
+
+def _violation_labels(verdict: RunVerdict) -> str:
+    return " ".join(dict.fromkeys(each.label for each in verdict.violations))
+
+
+def _first_violation(verdict: RunVerdict) -> str:
+    first = verdict.violations[0]
+    return f"{first.line}: {first.text}"
+
+
+def _review_table(found: Sequence[ReviewedFinding], short_ids: Mapping[str, str]) -> list[str]:
+    columns: list[TextColumn[ReviewedFinding]] = [
+        Column("severity", lambda each: _severity_cell(each.finding)),
+        Column("file", lambda each: each.finding.path, flexible=True),
+        Column("line", lambda each: str(each.finding.line), right=True),
+        Column("finding", lambda each: each.finding.text, flexible=True),
+        Column("session", lambda each: session_id_cell(each.session_id, short_ids), priority=1),
+        Column("reviewer", lambda each: each.agent_type, priority=2),
+    ]
+    return draw_table(columns, found[:MAX_ROWS])
+
+
+def _severity_cell(finding: ReviewFinding) -> Cell:
+    colours = {"critical": "bad", "warning": "warning"}
+    return Cell(finding.severity, colours.get(finding.severity, ""))
 
 
 @click.command()
@@ -286,56 +264,42 @@ def findings(
     if markdown:
         refuse_options(context, as_json="it is Markdown or JSON: leave one of them out")
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        sessions = found.sessions(found.session_id(session))
-        agents = found.agents(found.session_id(session))
-        reviewed = summarize_compliance(agents, compliance_settings(found.policies.common)).findings
+        session_id = found.optional_session_id(session)
+        projects = {each.session_id: each.project for each in found.sessions(session_id)}
+        settings = compliance_settings(found.policies.common)
+        reviewed = summarize_compliance(found.agents(session_id), settings).findings
         groups = group_by_severity(
             each
-            for each in group_findings(
-                reviewed, {each.session_id: each.project for each in sessions}
-            )
+            for each in group_findings(reviewed, projects)
             if severity in {None, each.finding.severity} and (path or "") in each.finding.path
         )
-        short = shorten_ids(session_queries.find_sessions(found.db, ""))
-        listed = [each for group in groups for in_file in group.files for each in in_file.findings]
         if markdown:
             print_lines(findings_markdown(groups).splitlines())
             return DONE
+        listed = [each for group in groups for file in group.files for each in file.findings]
         return print_result(
             context,
-            [finding_record(each) for each in listed],
-            lambda: finding_table(listed, short) or ["no review has found any of that yet"],
+            [
+                {
+                    **record_of(each.finding, "severity"),
+                    "project": each.project,
+                    **record_of(each.finding, "path line last_line text"),
+                    "said": records_of(each.reviews, "session_id agent_id agent_type at"),
+                }
+                for each in listed
+            ],
+            lambda: (
+                _finding_table(listed, found.short_ids())
+                if listed
+                else ["no review has found any of that yet"]
+            ),
         )
 
 
-def finding_record(found: GroupedFinding) -> dict[str, Any]:
-    """Make the object of one finding."""
-    finding = found.finding
-    return {
-        "severity": finding.severity,
-        "project": found.project,
-        "path": finding.path,
-        "line": finding.line,
-        "last_line": finding.last_line,
-        "text": finding.text,
-        "said": [
-            {
-                "session_id": each.session_id,
-                "agent_id": each.agent_id,
-                "agent_type": each.agent_type,
-                "at": iso_time(each.at),
-            }
-            for each in found.reviews
-        ],
-    }
-
-
-def finding_table(found: Sequence[GroupedFinding], short: Mapping[str, str]) -> list[str]:
-    """Lay out `ctxtop findings`."""
-
-    def session(found: GroupedFinding) -> str:
-        session_id = found.reviews[0].session_id
-        return short.get(session_id, session_id or NOTHING)
+def _finding_table(found: Sequence[GroupedFinding], short_ids: Mapping[str, str]) -> list[str]:
+    def session(finding: GroupedFinding) -> str:
+        session_id = finding.reviews[0].session_id
+        return short_ids.get(session_id, session_id or NOTHING)
 
     columns: list[TextColumn[GroupedFinding]] = [
         Column("severity", lambda each: _severity_cell(each.finding)),
@@ -349,4 +313,4 @@ def finding_table(found: Sequence[GroupedFinding], short: Mapping[str, str]) -> 
         Column("at", lambda each: date_time(each.reviews[0].at), priority=3),
         Column("session", session, priority=4),
     ]
-    return draw_table(columns, found) if found else []
+    return draw_table(columns, found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -10,18 +11,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
+from ctxtop import __version__
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.store.queries import session_queries
+from ..text.formats import iso_time
+from . import json_records
 from .command_errors import DONE, RefusedError, print_error
 from .command_options import CommandOptions, options_of, refuse_options, store_options
+from .command_store import StoreSnapshot, open_snapshot
+from .summaries_command import read_summaries, summary_records
 
 if TYPE_CHECKING:
     from ..export.metrics import Metric
-    from .command_store import StoreSnapshot
-
-
-HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
-"""OpenTelemetry's own variable: a key is never an argument, which every process can read."""
 
 
 class ExportFormat(StrEnum):
@@ -34,21 +36,24 @@ class ExportFormat(StrEnum):
     OTLP = "otlp"
 
 
-class ExportTable(StrEnum):
-    """Of which records a table is made."""
-
-    SESSIONS = "sessions"
-    AGENTS = "agents"
-    COMPACTIONS = "compactions"
-    WARNINGS = "warnings"
-    SUMMARIES = "summaries"
+# The tables of a csv and of JSON.
+_RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
+    "sessions": lambda found: json_records.session_records(found, found.sessions()),
+    "agents": lambda found: json_records.agent_records(found, found.agents(), None),
+    "compactions": lambda found: json_records.compaction_records(
+        found, session_queries.compactions(found.db), None
+    ),
+    "warnings": lambda found: [json_records.warning_record(each) for each in found.warnings()],
+    "summaries": lambda found: summary_records(read_summaries(found, "")),
+}
+_NOT_IN_JSON: Final = "summaries"
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """What was asked for on the command line."""
+    """The options of the command line."""
 
     form: ExportFormat
-    what: ExportTable | None = None
+    what: str | None = None
     output: Path | None = None
     mode: str | None = None
     serve: int | None = None
@@ -78,9 +83,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
     help="json is everything; csv one table; markdown a report; prometheus and otlp metrics.",
 )
 @click.option(
-    "--what",
-    type=click.Choice([each.value for each in ExportTable]),
-    help="The table of a csv.  [default: sessions]",
+    "--what", type=click.Choice(list(_RECORDS)), help="The table of a csv.  [default: sessions]"
 )
 @click.option(
     "--output",
@@ -120,36 +123,23 @@ def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- c
     (= + - @) gets an apostrophe before it. Secrets in texts are replaced by what they are.
     """
     refuse_options(context, as_json="`ctxtop export --format json` writes JSON")
-    wanted = msgspec.convert(given, ExportOptions, strict=False)
-    _check_options(context, wanted)
+    chosen = msgspec.convert(given, ExportOptions, strict=False)
+    _check_options(context, chosen)
     options = options_of(context)
-    if wanted.serve is not None:
-        return _serve(options, wanted, wanted.serve)
-    if wanted.to is not None:
-        return _send(options, wanted, wanted.to)
-    text = make_export(options, wanted)
-    if wanted.output is not None:
-        _write_file(wanted.output, text, wanted.mode)
+    if chosen.serve is not None:
+        return _serve(options, chosen, chosen.serve)
+    if chosen.to is not None:
+        return _send(options, chosen, chosen.to)
+    text = _make_export(options, chosen)
+    if chosen.output is not None:
+        _write_file(chosen.output, text, chosen.mode)
     else:
-        _write_stdout(text)
+        # A csv ends its lines in its own way, which a text stream would change on some systems.
+        sys.stdout.flush()
+        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.flush()
     return DONE
 
-
-def make_export(options: CommandOptions, wanted: ExportOptions) -> str:
-    """Bring the store up to date, and write it in a format."""
-    from .command_store import open_snapshot
-
-    look = _SCANS.get(wanted.form, Collector.scan)
-    with open_snapshot(options, look) as found:
-        return _WRITERS[wanted.form](found, wanted)
-
-
-_SCANS: Final = {
-    ExportFormat.JSON: Collector.scan_and_report_compactions,
-    ExportFormat.MARKDOWN: Collector.scan_and_count_tokens,
-    ExportFormat.CSV: Collector.scan_and_report_compactions,
-}
-"""What a format asks beside a scan: tokens of results, and what compactions forgot."""
 
 _OPTION_FORMATS: Final = {
     "what": ExportFormat.CSV,
@@ -161,153 +151,89 @@ _OPTION_FORMATS: Final = {
 }
 
 
-def _check_options(context: click.Context, wanted: ExportOptions) -> None:
+def _check_options(context: click.Context, chosen: ExportOptions) -> None:
     for name, form in _OPTION_FORMATS.items():
-        said = getattr(wanted, name)
-        # Port 0 was said too, and is equal to False.
-        is_said = said is not None and said is not False and said != ()
-        if is_said and wanted.form is not form:
+        value = getattr(chosen, name)
+        # Port 0 is a value too, and equal to False.
+        is_set = value is not None and value is not False and value != ()
+        if is_set and chosen.form is not form:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for --format {form}", context)
-    if not all(each.partition("=")[0] and "=" in each for each in wanted.resource):
+    if not all(each.partition("=")[0] and "=" in each for each in chosen.resource):
         raise click.UsageError("--resource is KEY=VALUE", context)
-    if wanted.label and wanted.form not in {ExportFormat.PROMETHEUS, ExportFormat.OTLP}:
+    if chosen.label and chosen.form not in {ExportFormat.PROMETHEUS, ExportFormat.OTLP}:
         raise click.UsageError("--label is for --format prometheus or otlp", context)
-    for first, second in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
-        if getattr(wanted, first) and getattr(wanted, second) is None:
-            one, other = (f"--{name.replace('_', '-')}" for name in (first, second))
-            raise click.UsageError(f"{one} goes with {other}", context)
-    if wanted.output is not None and (wanted.serve is not None or wanted.to is not None):
+    for name, needed in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
+        if getattr(chosen, name) and getattr(chosen, needed) is None:
+            raise click.UsageError(f"--{name.replace('_', '-')} goes with --{needed}", context)
+    if chosen.output is not None and (chosen.serve is not None or chosen.to is not None):
         raise click.UsageError("--output writes a file: leave --serve and --to out", context)
 
 
-def _json_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from .output import json_records
-
-    return json_records.dump_json(wanted.redacted(_all_records(found)), "utf-8") + "\n"
-
-
-def _markdown_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.documents import markdown_report
-
-    return markdown_report(wanted.redacted(_all_records(found)))
-
-
-def _csv_text(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.documents import csv_table
-
-    return csv_table(wanted.redacted(_RECORDS[wanted.what or ExportTable.SESSIONS](found)))
-
-
-def _prometheus(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ..export.metric_exporters import prometheus_text
-
-    return prometheus_text(_metrics(found, wanted)[0])
-
-
-def _otlp(found: StoreSnapshot, wanted: ExportOptions) -> str:
-    from ctxtop import __version__
-
-    from ..export.metric_exporters import otlp_request
-    from .output import json_records
-
-    metrics, since_ms = _metrics(found, wanted)
-    said = (each.partition("=") for each in wanted.resource)
-    resource = {key: value for key, _, value in said}
-    body = otlp_request(metrics, __version__, since_ms, found.now_ms, resource)
-    return json_records.dump_json(body, "utf-8") + "\n"
-
-
-_WRITERS: Final[dict[ExportFormat, Callable[[StoreSnapshot, ExportOptions], str]]] = {
-    ExportFormat.JSON: _json_text,
-    ExportFormat.CSV: _csv_text,
-    ExportFormat.MARKDOWN: _markdown_text,
-    ExportFormat.PROMETHEUS: _prometheus,
-    ExportFormat.OTLP: _otlp,
+# What a format needs beside a scan: tokens of results, and what compactions forgot.
+_SCANS: Final = {
+    ExportFormat.JSON: Collector.scan_and_report_compactions,
+    ExportFormat.MARKDOWN: Collector.scan_and_count_tokens,
+    ExportFormat.CSV: Collector.scan_and_report_compactions,
 }
+
+
+def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
+    """Bring the store up to date, and write its content in the chosen format."""
+    from ..export import documents, metrics
+
+    with open_snapshot(options, _SCANS.get(chosen.form, Collector.scan)) as found:
+        match chosen.form:
+            case ExportFormat.JSON:
+                records = chosen.redacted(_all_records(found))
+                return json_records.dump_json(records, "utf-8") + "\n"
+            case ExportFormat.MARKDOWN:
+                return documents.markdown_report(chosen.redacted(_all_records(found)))
+            case ExportFormat.CSV:
+                table = _RECORDS[chosen.what or "sessions"](found)
+                return documents.csv_table(chosen.redacted(table))
+            case ExportFormat.PROMETHEUS:
+                return metrics.prometheus_text(_metrics(found, chosen)[0])
+            case ExportFormat.OTLP:
+                measured, since_ms = _metrics(found, chosen)
+                resource = dict(each.split("=", 1) for each in chosen.resource)
+                body = metrics.otlp_request(measured, __version__, since_ms, found.now_ms, resource)
+                return json_records.dump_json(body, "utf-8") + "\n"
 
 
 def _all_records(found: StoreSnapshot) -> dict[str, Any]:
-    from ctxtop import __version__
-
-    from ..text.formats import iso_time
-    from .output import snapshot_records
-
     return {
         "exported_at": iso_time(found.now_ms),
         "ctxtop_version": __version__,
-        **{
-            what.value: _RECORDS[what](found)
-            for what in ExportTable
-            if what is not ExportTable.SUMMARIES
-        },
-        "totals": snapshot_records.totals_of_snapshot(found),
+        **{name: make(found) for name, make in _RECORDS.items() if name != _NOT_IN_JSON},
+        "totals": json_records.totals_record(found),
     }
 
 
-def _session_records(found: StoreSnapshot) -> list[dict[str, Any]]:
-    from .output import snapshot_records
-
-    return snapshot_records.session_records(found, found.sessions())
-
-
-def _agent_records(found: StoreSnapshot) -> list[dict[str, Any]]:
-    from .output import snapshot_records
-
-    return snapshot_records.agent_records(found, found.agents(), None)
-
-
-def _compaction_records(found: StoreSnapshot) -> list[dict[str, Any]]:
-    from ...core.store.queries import session_queries
-    from .output import snapshot_records
-
-    return snapshot_records.compaction_records(found, session_queries.compactions(found.db), None)
-
-
-def _warning_records(found: StoreSnapshot) -> list[dict[str, Any]]:
-    from .output import json_records
-
-    return [json_records.warning_record(each) for each in found.warnings()]
-
-
-def _summary_records(found: StoreSnapshot) -> list[dict[str, Any]]:
-    from .summaries_command import read_summaries, summary_records
-
-    return summary_records(read_summaries(found, ""))
-
-
-_RECORDS: Final[dict[ExportTable, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
-    ExportTable.SESSIONS: _session_records,
-    ExportTable.AGENTS: _agent_records,
-    ExportTable.COMPACTIONS: _compaction_records,
-    ExportTable.WARNINGS: _warning_records,
-    ExportTable.SUMMARIES: _summary_records,
-}
-
-
-def _metrics(found: StoreSnapshot, wanted: ExportOptions) -> tuple[list[Metric], int]:
-    from ctxtop import __version__
-
+def _metrics(found: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
     from ..export.metrics import MetricsInput, SessionLabel, make_metrics
-    from .output import snapshot_records
 
     sessions = [
-        msgspec.structs.replace(each, title=wanted.redacted(each.title))
+        msgspec.structs.replace(each, title=chosen.redacted(each.title))
         for each in found.sessions()
     ]
     since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
-    spent = snapshot_records.spent_by_session(found)
-    measured = MetricsInput(sessions, spent, __version__, found.now_ms, since)
-    return make_metrics(measured, [SessionLabel(each) for each in wanted.label]), since
+    spent = json_records.spent_by_session(found)
+    source = MetricsInput(sessions, spent, __version__, found.now_ms, since)
+    return make_metrics(source, map(SessionLabel, chosen.label)), since
 
 
-def _send(options: CommandOptions, wanted: ExportOptions, to: str) -> int:
-    from ..export.metric_exporters import NotSentError, check_endpoint, parse_headers, send_metrics
+HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"
+"""OpenTelemetry's own variable: a key is never an argument, which every process can read."""
+
+
+def _send(options: CommandOptions, chosen: ExportOptions, to: str) -> int:
+    from ..export.metrics import NotSentError, check_endpoint, parse_headers, send_metrics
 
     try:
-        check_endpoint(to, allow_remote=wanted.allow_remote)
+        check_endpoint(to, allow_remote=chosen.allow_remote)
         headers = parse_headers(os.environ.get(HEADERS_VARIABLE, ""))
-        refused = send_metrics(to, msgspec.json.decode(make_export(options, wanted)), headers)
+        refused = send_metrics(to, msgspec.json.decode(_make_export(options, chosen)), headers)
     except NotSentError as error:
         raise RefusedError(str(error)) from error
     if refused:
@@ -315,14 +241,12 @@ def _send(options: CommandOptions, wanted: ExportOptions, to: str) -> int:
     return DONE
 
 
-def _serve(options: CommandOptions, wanted: ExportOptions, port: int) -> int:
-    from ..export.metric_exporters import MetricsServer
+def _serve(options: CommandOptions, chosen: ExportOptions, port: int) -> int:
+    from ..export.metrics import MetricsServer
 
-    token = _read_token(wanted.token_file) if wanted.token_file else None
-    make_export(
-        options, wanted
-    )  # what is wrong with the store is said now, not to the first scrape
-    with MetricsServer(port, token, lambda: make_export(options, wanted), print_error) as server:
+    token = _read_token(chosen.token_file) if chosen.token_file else None
+    _make_export(options, chosen)  # reports a problem of the store now, not to the first scrape
+    with MetricsServer(port, token, lambda: _make_export(options, chosen), print_error) as server:
         print_error(f"metrics at {server.address}; Ctrl-C ends it")
         try:
             server.serve_forever(poll_interval=0.5)
@@ -349,12 +273,3 @@ def _write_file(path: Path, text: str, mode: str | None) -> None:
     if not 0 <= rights <= 0o777:
         raise RefusedError(f"--mode {mode} is none: give octal digits, e.g. 0644")
     write_atomically(str(path), text.encode(), rights)
-
-
-def _write_stdout(text: str) -> None:
-    import sys
-
-    # A csv ends its lines in its own way, which a text stream would change on some systems.
-    sys.stdout.flush()
-    sys.stdout.buffer.write(text.encode())
-    sys.stdout.buffer.flush()

@@ -5,23 +5,27 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from ...collectors.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
+from ..tables import Column, TextColumn
+from ..text.formats import iso_time, plural
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
-from .command_options import CommandOptions, common_options, options_of, wants_ascii
-from .output.printing import paint, print_lines, print_result
-from .start import resolve_places
+from .command_options import common_options, options_of
+from .command_store import update_and_report
+from .printing import clean_line, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
     from ...collectors.install.hook_settings import SettingsLocation
     from ...collectors.install.install_plan import InstallPlan
-    from ...collectors.places import Places
+    from ...collectors.install.install_status import CommandStatus, InstallStatus
 
 
 _SCOPES: Final = ("user", "project", "local")
@@ -94,21 +98,20 @@ def install(
     from ...collectors.install.install_plan import plan_install
 
     is_user = scope == "user"
-    options = options_of(context)
-    places = _resolve_places(options)
-    wanted = InstallOptions(
+    places = _resolve_places(context)
+    options = InstallOptions(
         store=places.store,
         features=_parse_features(features),
         as_plugin=(form or ("plugin" if is_user else "hooks")) == "plugin",
         status_line=is_user if status_line is None else status_line,
     )
 
-    def make() -> InstallPlan:
-        place = _scope_settings(scope, places, project)
-        _refuse_second_install(place, places, project)
-        return plan_install(place, places.config_dir, wanted)
+    def make_plan() -> InstallPlan:
+        settings = _scope_settings(scope, places, project)
+        _refuse_second_install(settings, places, project)
+        return plan_install(settings, places.config_dir, options)
 
-    return _apply_install_plan(context, make, places, dry_run=dry_run, yes=yes)
+    return _apply_install_plan(context, make_plan, places, dry_run=dry_run, yes=yes)
 
 
 @hooks.command()
@@ -124,13 +127,13 @@ def uninstall(
     """Take ctxtop out of the settings: as they were, byte for byte, if nothing else changed."""
     from ...collectors.install.install_plan import plan_uninstall
 
-    places = _resolve_places(options_of(context))
+    places = _resolve_places(context)
 
-    def make() -> InstallPlan:
-        place = _scope_settings(scope, places, project)
-        return plan_uninstall(place, places.config_dir, places.store)
+    def make_plan() -> InstallPlan:
+        settings = _scope_settings(scope, places, project)
+        return plan_uninstall(settings, places.config_dir, places.store)
 
-    return _apply_install_plan(context, make, places, dry_run=dry_run, yes=yes)
+    return _apply_install_plan(context, make_plan, places, dry_run=dry_run, yes=yes)
 
 
 @hooks.command()
@@ -139,16 +142,14 @@ def uninstall(
 @click.pass_context
 def status(context: click.Context, *, project: Path | None) -> int:
     """Say what is installed and whether it works: `clean` where all is right. Else code 1."""
-    from ...collectors.install.install_status import InstallState, read_install_status
-    from .output.hooks_output import install_status_lines, install_status_record
+    from ...collectors.install.install_status import InstallState
 
-    places = _resolve_places(options_of(context))
-    found = read_install_status(
-        _all_settings(places, project), places.config_dir, places.store, _managed_settings()
-    )
-    last, faults = _last_records(places) if found.state is not InstallState.ABSENT else ({}, [])
-    record = install_status_record(found, last, faults)
-    print_result(context, record, lambda: install_status_lines(found, record))
+    places = _resolve_places(context)
+    installed = _read_status(_all_settings(places, project), places)
+    is_absent = installed.state is InstallState.ABSENT
+    last, faults = ({}, []) if is_absent else _last_records(places)
+    record = _status_record(installed, last, faults)
+    print_result(context, record, lambda: _status_lines(installed, record))
     return FAILED if record["state"] == InstallState.FAULTY else DONE
 
 
@@ -158,52 +159,59 @@ MAX_ATTEMPTS: Final = 5
 
 def _apply_install_plan(
     context: click.Context,
-    make: Callable[[], InstallPlan],
+    make_plan: Callable[[], InstallPlan],
     places: Places,
     *,
     dry_run: bool,
     yes: bool,
-    tries: int = MAX_ATTEMPTS,
+    attempts: int = MAX_ATTEMPTS,
 ) -> int:
     from ...collectors.install.install_plan import apply_install, install_diff
     from ...collectors.install.settings_file import ChangedError, NotSafeError
-    from .output.hooks_output import install_plan_record
 
+    options = options_of(context)
     try:
-        plan = make()
-        lines = install_diff(plan)
-        is_json = options_of(context).as_json
-        if not is_json:
-            coloured = (paint(line, _diff_colour(line)) for line in lines)
-            print_lines(coloured, ascii_only=wants_ascii(options_of(context)))
+        plan = make_plan()
+        diff = install_diff(plan)
+        if not options.as_json:
+            coloured = (paint(line, _DIFF_COLOURS.get(line[:1], "")) for line in diff)
+            print_lines(coloured, ascii_only=options.ascii_only)
         print_errors(plan.notes)
-        if plan.changes_nothing:
-            print_result(context, install_plan_record(plan, lines, None), list)
-            print_error("nothing to do")
-            return USAGE
-        if dry_run:
-            return print_result(context, install_plan_record(plan, lines, None), list)
-        if not yes and not _confirm_install(plan, is_json=is_json):
+        if plan.changes_nothing or dry_run:
+            print_result(context, _plan_record(plan, diff, None), list)
+            if plan.changes_nothing:
+                print_error("nothing to do")
+            return USAGE if plan.changes_nothing else DONE
+        if not yes and not _confirm_install(plan, is_json=options.as_json):
             return USAGE
         backup = apply_install(plan, places.store)
-    except ChangedError as error:
-        if yes and tries > 1:
-            # Another ctxtop was faster, which nobody has to be asked about again.
+    except (ChangedError, NotSafeError) as error:
+        if isinstance(error, ChangedError) and yes and attempts > 1:
+            # Another ctxtop was faster; nobody has to be asked again about that.
             return _apply_install_plan(
-                context, make, places, dry_run=dry_run, yes=yes, tries=tries - 1
+                context, make_plan, places, dry_run=dry_run, yes=yes, attempts=attempts - 1
             )
         print_error(str(error))
         return UNSAFE
-    except NotSafeError as error:
-        print_error(str(error))
-        return UNSAFE
-    done = [f"backup {backup}"] if backup else []
-    return print_result(context, install_plan_record(plan, lines, backup), lambda: done)
+    lines = [f"backup {backup}"] if backup else []
+    return print_result(context, _plan_record(plan, diff, backup), lambda: lines)
+
+
+_DIFF_COLOURS: Final = {"+": "ok", "-": "bad"}
+
+
+def _plan_record(plan: InstallPlan, diff: Sequence[str], backup: Path | None) -> dict[str, Any]:
+    return {
+        "settings": str(plan.file.path),
+        "added": list(plan.added),
+        "removed": list(plan.removed),
+        "kept": list(plan.unchanged),
+        "backup": str(backup) if backup else None,
+        "difference": list(diff),
+    }
 
 
 def _confirm_install(plan: InstallPlan, *, is_json: bool) -> bool:
-    from .output.hooks_output import install_plan_text
-
     if is_json or not _is_interactive():
         print_error(
             "nothing was written: nobody can be asked here; give --yes, or --dry-run to look"
@@ -220,9 +228,24 @@ def _is_interactive() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _parse_features(named: str | None) -> tuple[str, ...]:
-    """Read --with; the order is ours, so that the same set is the same command."""
-    words = [word.strip() for word in (named or "").split(",") if word.strip()]
+def install_plan_text(plan: InstallPlan) -> str:
+    """Summarize a plan in one line."""
+    parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
+    changes = [f"{verb} {_kinds_text(things)}" for verb, things in parts if things]
+    return clean_line(f"{plan.file.path}: {'; '.join(changes)}")
+
+
+def _kinds_text(things: Sequence[str]) -> str:
+    kinds = Counter(
+        next(kind for kind in ("hook", "status line", "file") if thing.startswith(kind))
+        for thing in things
+    )
+    return ", ".join(plural(count, kind) for kind, count in kinds.items())
+
+
+def _parse_features(names: str | None) -> tuple[str, ...]:
+    """Read --with; the order is ours, so that the same set gives the same command."""
+    words = [word.strip() for word in (names or "").split(",") if word.strip()]
     unknown = [word for word in words if word not in FEATURE_EVENTS]
     if unknown:
         raise click.UsageError(
@@ -231,48 +254,54 @@ def _parse_features(named: str | None) -> tuple[str, ...]:
     return tuple(name for name in FEATURE_EVENTS if name in words)
 
 
-def _resolve_places(options: CommandOptions) -> Places:
-    return resolve_places(options.config_dir, options.db)
+def _resolve_places(context: click.Context) -> Places:
+    options = options_of(context)
+    return find_places(options.config_dir, options.db)
 
 
 def _scope_settings(scope: str, places: Places, project: Path | None) -> SettingsLocation:
-    found = {str(place.scope): place for place in _all_settings(places, project)}
-    if scope not in found:
+    by_scope = {str(each.scope): each for each in _all_settings(places, project)}
+    if scope not in by_scope:
         raise RefusedError("the project's settings are your own here: leave --scope out")
-    return found[scope]
+    return by_scope[scope]
 
 
 def _all_settings(places: Places, project: Path | None) -> list[SettingsLocation]:
-    """Name the settings of all scopes; in the home folder a project's are the user's own."""
+    """Locate the settings of all scopes; in the home folder a project's are the user's own."""
     from ...collectors.install.hook_settings import SettingsScope, settings_location
 
     folder = (project or Path.cwd()).absolute()
     found: dict[str, SettingsLocation] = {}
     for scope in _SCOPES:
-        place = settings_location(SettingsScope(scope), places.config_dir, folder)
-        # Unlike Path.resolve it takes a loop of links, of which the plan says what is wrong.
-        found.setdefault(os.path.realpath(place.settings), place)
+        location = settings_location(SettingsScope(scope), places.config_dir, folder)
+        # Unlike Path.resolve it accepts a loop of links, which the plan reports.
+        found.setdefault(os.path.realpath(location.settings), location)
     return list(found.values())
 
 
-def _refuse_second_install(place: SettingsLocation, places: Places, project: Path | None) -> None:
-    """Refuse where the same session would be told of twice."""
-    from ...collectors.install.install_status import read_install_status
-
-    others = [one for one in _all_settings(places, project) if one.scope != place.scope]
-    found = read_install_status(others, places.config_dir, places.store, _managed_settings())
-    is_elsewhere = [hook for hook in found.hooks if hook.scope != place.scope]
-    if is_elsewhere:
+def _refuse_second_install(
+    settings: SettingsLocation, places: Places, project: Path | None
+) -> None:
+    """Raise RefusedError where each session would be recorded twice."""
+    others = [each for each in _all_settings(places, project) if each.scope != settings.scope]
+    installed = _read_status(others, places)
+    elsewhere = [hook for hook in installed.hooks if hook.scope != settings.scope]
+    if elsewhere:
         raise RefusedError(
-            f"ctxtop is already in {is_elsewhere[0].path}: two would note everything twice;"
-            f" `ctxtop hooks uninstall --scope {is_elsewhere[0].scope}` first"
+            f"ctxtop is already in {elsewhere[0].path}: two would note everything twice;"
+            f" `ctxtop hooks uninstall --scope {elsewhere[0].scope}` first"
         )
 
 
-def _managed_settings() -> Path:
+def _read_status(settings: list[SettingsLocation], places: Places) -> InstallStatus:
     from ...collectors.claude_code.config.save_files import find_system_folders
+    from ...collectors.install.install_status import read_install_status
 
-    return find_system_folders(os.environ, Path.home()).managed_folder
+    managed = find_system_folders(os.environ, Path.home()).managed_folder
+    return read_install_status(settings, places.config_dir, places.store, managed)
+
+
+_STATUS_LINE: Final = ""  # the key of the status line among the events
 
 
 def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
@@ -282,9 +311,7 @@ def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
     """
     from ...core.store.database import open_reader
     from ...core.store.queries import log_queries
-    from .command_store import update_and_report
-    from .doctor.config_checks import log_checks
-    from .output.hooks_output import STATUS_LINE_KEY
+    from .machine_checks import log_checks
 
     if places.exists:
         update_and_report(places)
@@ -292,15 +319,67 @@ def _last_records(places: Places) -> tuple[dict[str, int | None], list[str]]:
         return {}, [check.detail for check in log_checks(places.store, []) if not check.ok]
     with closing(open_reader(places.store)) as db:
         checks = log_checks(places.store, log_queries.log_parts(db))
-        last: dict[str, int | None] = {**log_queries.last_event_times(db)}
-        last[STATUS_LINE_KEY] = log_queries.last_shown_at(db)
+        last = {**log_queries.last_event_times(db), _STATUS_LINE: log_queries.last_shown_at(db)}
         return last, [each.detail for each in checks if not each.ok]
 
 
-def _diff_colour(line: str) -> str:
-    if line.startswith("+"):
-        return "ok"
-    return "bad" if line.startswith("-") else ""
+def _status_record(
+    installed: InstallStatus, last: Mapping[str, int | None], faults: Sequence[str]
+) -> dict[str, Any]:
+    """Return what is installed, when it was last active, and its problems.
+
+    `last` has times in milliseconds since 1970; `faults` turn a clean state into a faulty one.
+    """
+    from ...collectors.install.install_status import InstallState
+
+    line, state = installed.status_line, installed.state
+    is_faulty = faults and state is InstallState.CLEAN
+    return {
+        "state": str(InstallState.FAULTY if is_faulty else state),
+        "plugin": str(installed.plugin) if installed.plugin else None,
+        "plugin_version": installed.version,
+        "hooks": [_command_record(hook, last.get(hook.event)) for hook in installed.hooks],
+        "status_line": _command_record(line, last.get(_STATUS_LINE)) if line else None,
+        "problems": [*installed.problems, *faults],
+    }
+
+
+def _command_record(command: CommandStatus, last_at: int | None) -> dict[str, Any]:
+    from ...collectors.claude_code.config.client_settings import mask_secrets
+
+    wrapped = command.own_command.wrapped
+    return {
+        "event": command.event or None,
+        "scope": str(command.scope),
+        "settings": str(command.path),
+        "command": mask_secrets(command.command),
+        "features": list(command.own_command.features),
+        "wrapped": mask_secrets(wrapped) if wrapped else None,
+        "problem": command.problem,
+        "last_record_at": iso_time(last_at),
+    }
+
+
+_HOOK_COLUMNS: Final[Sequence[TextColumn[Mapping[str, Any]]]] = (
+    Column("event", lambda hook: hook["event"]),
+    Column("does", lambda hook: ",".join(hook["features"]) or "record"),
+    Column("last record", lambda hook: hook["last_record_at"] or "never"),
+)
+
+
+def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[str]:
+    state, line = record["state"], record["status_line"]
+    lines = [paint(state, {"clean": "ok", "faulty": "bad"}.get(state, ""))]
+    if state == "absent":
+        return [*lines, "nothing of ctxtop's runs in Claude Code: `ctxtop hooks install`"]
+    if record["hooks"]:
+        lines += draw_table(_HOOK_COLUMNS, record["hooks"])
+    if line:
+        wrapped = f", runs {line['wrapped']}" if line["wrapped"] else ""
+        lines.append(clean_line(f"status line{wrapped}"))
+    paths = dict.fromkeys(hook.path for hook in installed.hooks)
+    lines += [clean_line(f"in {path}") for path in paths]
+    return [*lines, *(paint(clean_line(each), "bad") for each in record["problems"])]
 
 
 @click.command(context_settings={"ignore_unknown_options": True})
@@ -316,10 +395,10 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
     from ...collectors.plugin.hook import main
 
     if not words:
-        # Not 2, as for every other command: that would hold up what the client does.
+        # Not 2, as for every other command: that would block what the client does.
         print_error("name the event, as in `ctxtop hook SubagentStop`")
         return FAILED
-    main([_store_path(context), *words])
+    main([str(_resolve_places(context).store), *words])
     return DONE
 
 
@@ -336,10 +415,6 @@ def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
 
     # One word is a shell's whole command, as Claude Code keeps it.
     command = wrapped[0] if len(wrapped) == 1 else shlex.join(wrapped)
-    main([_store_path(context), *([WRAP_SEPARATOR, command] if wrapped else [])])
+    store = str(_resolve_places(context).store)
+    main([store, *([WRAP_SEPARATOR, command] if wrapped else [])])
     return DONE
-
-
-def _store_path(context: click.Context) -> str:
-    options = options_of(context)
-    return str(resolve_places(options.config_dir, options.db).store)

@@ -1,8 +1,9 @@
-"""`ctxtop policy`, `trust` and `keys`: the settings, whose they are, and the keys."""
+"""`ctxtop policy`, `trust`, `keys` and `notify`: the settings, and what they decide."""
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,26 +12,18 @@ import click
 
 from ...collectors.places import Places
 from ...collectors.policy_files import PolicyFiles, TrustPreview
-from ...core.policy.policy import KeyPermission, PolicyNotice, key_permission
-from ...core.policy.value_types import PolicyValue
+from ...core.policy.policy import KeyPermission, PolicyNotice, ProjectTrust, key_permission
+from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ..tables import Cell, Column, TextColumn
-from ..text.formats import iso_time
 from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
-from .command_options import common_options, options_of, session_option, store_options, wants_ascii
+from .command_options import common_options, options_of, session_option, store_options
 from .command_store import read_policy
-from .output.printing import (
-    clean_line,
-    draw_table,
-    paint,
-    print_lines,
-    print_result,
-)
-from .start import resolve_places
+from .json_records import policy_record, record_of, records_of
+from .printing import clean_line, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
     from ..keymap import KeyRow
-    from ..screens.settings.policy_table import EditablePolicyFile
 
 
 @click.group(invoke_without_command=True)
@@ -42,15 +35,15 @@ def policy(context: click.Context, *, session: str | None) -> int:
 
     Of the folder one stands in, or of a session's.
     """
-    from .output import json_records, result_tables
+    from .result_tables import policy_table
 
     if context.invoked_subcommand is not None:
         return DONE
-    found, notices = read_policy(options_of(context), session)
-    keymap = policy_keymap(found)
+    resolved, notices = read_policy(options_of(context), session)
+    keymap = policy_keymap(resolved)
     notices = (*notices, *(keymap.notices if keymap else ()))
-    record = json_records.policy_record(found, notices)
-    return print_result(context, record, lambda: result_tables.policy_table(found, notices))
+    record = policy_record(resolved, notices)
+    return print_result(context, record, lambda: policy_table(resolved, notices))
 
 
 _project_option = click.option(
@@ -72,30 +65,23 @@ def set_policy_value(
     context: click.Context, *, key: str, value: str, project: bool, dry_run: bool
 ) -> int:
     """Let your config.toml say that KEY is VALUE; comments and order stay."""
-    from ...core.policy.value_types import InvalidValueError
     from ..screens.settings.policy_table import parse_value
 
     try:
-        checked = parse_value(key, value)
+        parsed = parse_value(key, value)
     except KeyError:
         raise RefusedError(f"no key {key!r}; `ctxtop policy` lists them") from None
     except InvalidValueError as error:
         raise RefusedError(f"{key}: {value!r} is not taken: give {error}") from error
-    if project and key_permission(key) is KeyPermission.PERSON:
+    permission = key_permission(key)
+    if project and permission is KeyPermission.PERSON:
         raise RefusedError(f"{key} counts only in your own file: leave --project out")
-    code = _change_policy(
-        context, key, checked, _policy_file(context, is_project=project), is_dry=dry_run
-    )
-    if project and key_permission(key) is KeyPermission.TRUSTED and not _is_trusted(context):
-        print_error(f"{key} does not count yet: `ctxtop trust` shows the file, and asks")
+    code = _change_policy(context, key, parsed, is_project=project, is_dry=dry_run)
+    if project and permission is KeyPermission.TRUSTED:
+        resolved, _ = read_policy(options_of(context), None)
+        if resolved.trust is not ProjectTrust.TRUSTED:
+            print_error(f"{key} does not count yet: `ctxtop trust` shows the file, and asks")
     return code
-
-
-def _is_trusted(context: click.Context) -> bool:
-    from ...core.policy.policy import ProjectTrust
-
-    found, _ = read_policy(options_of(context), None)
-    return found.trust is ProjectTrust.TRUSTED
 
 
 @policy.command("unset")
@@ -106,51 +92,33 @@ def _is_trusted(context: click.Context) -> bool:
 @click.pass_context
 def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_run: bool) -> int:
     """Take KEY out of your config.toml: the preset's or the built-in value holds again."""
-    return _change_policy(
-        context, key, None, _policy_file(context, is_project=project), is_dry=dry_run
-    )
-
-
-def _policy_file(context: click.Context, *, is_project: bool) -> EditablePolicyFile:
-    from ..screens.settings.policy_table import editable_files
-
-    options = options_of(context)
-    places = resolve_places(options.config_dir, options.db)
-    files = editable_files(places.policy, str(Path.cwd()) if is_project else None)
-    return files[-1]
+    return _change_policy(context, key, None, is_project=project, is_dry=dry_run)
 
 
 def _change_policy(
-    context: click.Context,
-    key: str,
-    value: PolicyValue | None,
-    file: EditablePolicyFile,
-    *,
-    is_dry: bool,
+    context: click.Context, key: str, value: PolicyValue | None, *, is_project: bool, is_dry: bool
 ) -> int:
+    """Set a key in the user's or the project's file, or take it out where `value` is None."""
     from ...collectors.policy_editing import PolicyChangeHistory, diff_policy_change
-    from ..screens.settings.policy_table import (
-        PolicyChangeRefused,
-        plan_policy_change,
-        try_change,
-        write_policy_change,
-    )
+    from ..screens.settings import policy_table
 
-    options = options_of(context)
-    changes = PolicyChangeHistory(resolve_places(options.config_dir, options.db).store)
-    change = try_change(lambda: plan_policy_change(file, key, value))
-    if isinstance(change, PolicyChangeRefused):
+    places = options_of(context).places
+    *_, file = policy_table.editable_files(places.policy, str(Path.cwd()) if is_project else None)
+    change = policy_table.try_change(lambda: policy_table.plan_policy_change(file, key, value))
+    if isinstance(change, policy_table.PolicyChangeRefused):
         raise RefusedError(change.message)
     is_written = not (is_dry or change.is_empty)
     if is_written:
-        sources = resolve_places(options.config_dir, options.db).policy
-        refused = try_change(lambda: write_policy_change(sources, change, changes.apply))
-        if isinstance(refused, PolicyChangeRefused):
+        history = PolicyChangeHistory(places.store)
+        refused = policy_table.try_change(
+            lambda: policy_table.write_policy_change(places.policy, change, history.apply)
+        )
+        if isinstance(refused, policy_table.PolicyChangeRefused):
             raise RefusedError(refused.message)
-    shown = diff_policy_change(change)
-    record = {"file": str(file.path), "key": key, "written": is_written, "difference": shown}
-    said = "" if is_written else (": nothing is written" if is_dry else " says so already")
-    return print_result(context, record, lambda: [f"{file.path}{said}", *shown])
+    diff = diff_policy_change(change)
+    record = {"file": str(file.path), "key": key, "written": is_written, "difference": diff}
+    suffix = "" if is_written else (": nothing is written" if is_dry else " says so already")
+    return print_result(context, record, lambda: [f"{file.path}{suffix}", *diff])
 
 
 @click.command()
@@ -174,36 +142,41 @@ def trust(
 
     if lists and (revoke or folder):
         raise click.UsageError("--list takes no DIR and no --revoke", context)
-    options = options_of(context)
-    places = resolve_places(options.config_dir, options.db, options.policy)
+    places = options_of(context).places
     place = (folder or Path.cwd()).expanduser().absolute()
     try:
         if lists:
             return _print_trusted(context, places)
-        return (
-            _revoke_trust(context, places, place)
-            if revoke
-            else _trust_folder(context, places, place, yes)
-        )
+        if revoke:
+            return _revoke_trust(context, places, place)
+        return _trust_folder(context, places, place, is_confirmed=yes)
     except TrustFileError as error:
         raise RefusedError(str(error)) from error
 
 
-def _trust_folder(context: click.Context, places: Places, folder: Path, yes: bool) -> int:  # noqa: FBT001 -- the option
+def _trust_folder(
+    context: click.Context, places: Places, folder: Path, *, is_confirmed: bool
+) -> int:
     from ...collectors.policy_files import TrustFile, preview_trust
-    from ...core.policy.policy import ProjectTrust
 
-    found = preview_trust(places.policy, folder)
-    is_json = options_of(context).as_json
-    if not is_json:
-        print_lines(_preview_lines(found), ascii_only=wants_ascii(options_of(context)))
-    is_new = found.trust is not ProjectTrust.TRUSTED
-    if is_new and not yes and not _confirm_trust(found, is_json=is_json):
+    preview, options = preview_trust(places.policy, folder), options_of(context)
+    if not options.as_json:
+        print_lines(_preview_lines(preview), ascii_only=options.ascii_only)
+    is_new = preview.trust is not ProjectTrust.TRUSTED
+    if is_new and not is_confirmed and not _confirm_trust(preview, is_json=options.as_json):
         return USAGE
     if is_new:
-        TrustFile(places.policy.trust_file).trust(found.folder, found.sha256)
-    said = f"{found.path} is trusted" + ("" if is_new else " already")
-    return print_result(context, _trust_record(found), lambda: [said])
+        TrustFile(places.policy.trust_file).trust(preview.folder, preview.sha256)
+    record = {
+        "folder": preview.folder,
+        "file": str(preview.path),
+        "sha256": preview.sha256,
+        "trust": "trusted",
+        "begins": records_of(preview.changes, "key value=value_text effect"),
+        "ignored": records_of(preview.still_ignored, "key value=value_text why"),
+    }
+    result = f"{preview.path} is trusted" + ("" if is_new else " already")
+    return print_result(context, record, lambda: [result])
 
 
 def is_terminal() -> bool:
@@ -211,66 +184,47 @@ def is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stdout.isatty()
 
 
-def _confirm_trust(found: TrustPreview, *, is_json: bool) -> bool:
+def _confirm_trust(preview: TrustPreview, *, is_json: bool) -> bool:
     if is_json or not is_terminal():
-        print_error(f"{found.path} was not trusted: not a terminal; pass --yes to confirm")
+        print_error(f"{preview.path} was not trusted: not a terminal; pass --yes to confirm")
         return False
     if click.confirm("Trust this file?", err=True):
         return True
-    print_error(f"{found.path} was not trusted")
+    print_error(f"{preview.path} was not trusted")
     return False
 
 
-def _preview_lines(found: TrustPreview) -> list[str]:
+def _preview_lines(preview: TrustPreview) -> list[str]:
     from ...core.transcript.sanitize import sanitize_text
 
-    lines = [
-        str(found.path),
-        *(f"  | {line}" for line in sanitize_text(found.text).splitlines()),
+    changes = [
+        paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
+        for each in preview.changes
+    ]
+    return [
+        str(preview.path),
+        *(f"  | {line}" for line in sanitize_text(preview.text).splitlines()),
+        "",
+        "Once you trust it:" if changes else "Trusting it changes nothing.",
+        *changes,
+        *(
+            f"  {each.key} = {each.value_text}  still ignored: {each.why}"
+            for each in preview.still_ignored
+        ),
         "",
     ]
-    if found.changes:
-        lines.append("Once you trust it:")
-        lines += [
-            paint(f"  {each.key} = {each.value_text}", "bad") + f"  {each.effect}"
-            for each in found.changes
-        ]
-    else:
-        lines.append("Trusting it changes nothing.")
-    lines += [
-        f"  {each.key} = {each.value_text}  still ignored: {each.why}"
-        for each in found.still_ignored
-    ]
-    return [*lines, ""]
-
-
-def _trust_record(found: TrustPreview) -> dict[str, object]:
-    return {
-        "folder": found.folder,
-        "file": str(found.path),
-        "sha256": found.sha256,
-        "trust": "trusted",
-        "begins": [
-            {"key": each.key, "value": each.value_text, "effect": each.effect}
-            for each in found.changes
-        ],
-        "ignored": [
-            {"key": each.key, "value": each.value_text, "why": each.why}
-            for each in found.still_ignored
-        ],
-    }
 
 
 def _print_trusted(context: click.Context, places: Places) -> int:
     from ...collectors.policy_files import list_trusted
 
-    found = list_trusted(places.policy.trust_file)
-    record = [
-        {"folder": each.folder, "trusted_at": iso_time(each.at), "state": each.state}
-        for each in found
-    ]
-    lines = [f"{each.state:<8}  {each.folder}" for each in found]
-    return print_result(context, record, lambda: lines or ["You trust no project's policy file."])
+    folders = list_trusted(places.policy.trust_file)
+    lines = [f"{each.state:<8}  {each.folder}" for each in folders]
+    return print_result(
+        context,
+        records_of(folders, "folder trusted_at=at state"),
+        lambda: lines or ["You trust no project's policy file."],
+    )
 
 
 def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
@@ -280,7 +234,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
     if not TrustFile(places.policy.trust_file).revoke(str(real)):
         raise RefusedError(f"{real} is not trusted; `ctxtop trust --list` lists what is")
     record = {"folder": str(real), "trust": "untrusted"}
-    return print_result(context, record, lambda: [f"{real} is not trusted any more"]) or DONE
+    return print_result(context, record, lambda: [f"{real} is not trusted any more"])
 
 
 @click.command()
@@ -291,27 +245,13 @@ def keys(context: click.Context) -> int:
     from ..keymap import all_bindings, key_rows, read_keymap
 
     bindings = all_bindings()
-    options = options_of(context)
-    # As the dashboard reads it: a project's own file has no word in it.
-    sources = resolve_places(options.config_dir, options.db, options.policy).policy
-    keymap = read_keymap(PolicyFiles(sources).policies.common, bindings)
+    # As the dashboard reads it: a project's file cannot change keys.
+    policies = PolicyFiles(options_of(context).places.policy).policies
+    keymap = read_keymap(policies.common, bindings)
     rows = key_rows(bindings, keymap.keys)
     record = {
-        "keys": [
-            {
-                "id": row.id,
-                "keys": list(row.keys),
-                "default_keys": list(row.default_keys),
-                "title": row.title,
-                "what": row.what,
-                "where": list(row.where),
-            }
-            for row in rows
-        ],
-        "notices": [
-            {"key": each.key, "where": each.where, "what": each.what, "remedy": each.fix}
-            for each in keymap.notices
-        ],
+        "keys": records_of(rows, "id keys default_keys title what where"),
+        "notices": [record_of(each, "key where what remedy=fix") for each in keymap.notices],
     }
     return print_result(context, record, lambda: _key_lines(rows, keymap.notices))
 
@@ -325,3 +265,39 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
     ]
     lines = draw_table(columns, rows)
     return [*lines, *(paint(clean_line(str(notice)), "bad") for notice in notices)]
+
+
+@click.command()
+@common_options
+@click.option("--test", is_flag=True, help="Send a notice for trying it.")
+@click.pass_context
+def notify(context: click.Context, *, test: bool) -> int:
+    """Say how ctxtop tells you of things, by the policy's notify.*; --test tries it."""
+    from .. import notifications
+
+    policy, _ = read_policy(options_of(context), None)
+    settings = notifications.notification_settings(policy)
+    environ = notifications.terminal_environment()
+    channel = notifications.choose_channel(settings.desktop, environ)
+    hint = notifications.channel_hint(channel, environ)
+    if test:
+        notice = notifications.test_notification(time.time_ns() // 1_000_000)
+        desktop = notifications.desktop_notification(notice, channel, environ)
+        if isinstance(desktop, tuple):
+            if failure := notifications.run_program(desktop):
+                raise RefusedError(failure)
+        elif sys.stderr.isatty():
+            bell = "\a" if settings.bell else ""
+            # Not to stdout, which a program may read.
+            print(bell + (desktop or ""), end="", file=sys.stderr, flush=True)
+    record = {
+        "toast": settings.toast,
+        "bell": settings.bell,
+        "desktop": channel,
+        "condition": hint or None,
+        "quiet": str(settings.quiet_hours) if settings.quiet_hours else None,
+        "tested": test,
+    }
+    return print_result(
+        context, record, lambda: [notifications.channels_text(settings, channel, hint)]
+    )

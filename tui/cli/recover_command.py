@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -24,78 +23,86 @@ from ...core.compaction.plan import CompactionRefusedError, Operation
 from ...core.compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
 from ..tables import Cell, Column, TextColumn
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
-from .command_errors import LIVE, UNSAFE, USAGE, RefusedError, print_error
+from .command_errors import DONE, LIVE, UNSAFE, USAGE, RefusedError, print_error
 from .command_options import options_of, store_options
 from .command_store import open_snapshot
-from .compact_commands import exit_code, find_session
-from .output.printing import (
-    COLUMN_GAP,
-    MIN_TEXT_CELLS,
-    draw_table,
-    print_result,
-    terminal_width,
+from .compact_commands import exit_code, open_target
+from .json_records import Record, record_of, records_of
+from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, terminal_width
+
+
+@click.command("recover")
+@store_options
+@click.argument("session")
+@click.option("--apply", "is_applied", is_flag=True, help="Do it, in a session of its own.")
+@click.option(
+    "--confirm",
+    "confirmed",
+    multiple=True,
+    type=click.Choice([each.value for each in RecoveryStep]),
+    metavar="STEP",
+    help="Allow a step that asks first, as `revert` does; may be given again.",
 )
+@click.pass_context
+def recover_session(
+    context: click.Context, *, session: str, is_applied: bool, confirmed: tuple[str, ...]
+) -> int:
+    """Mend a session that ended in "prompt is too long" or in an empty message.
 
-MAX_OPERATIONS: Final = 8  # operations that are named; `--json` lists all
+    The start of SESSION's id is enough. Prints the plan; --apply carries it out on a fork, and
+    the session itself stays as it is.
+    """
+    resumed: ResumeResult | None = None
+    try:
+        with open_snapshot(options_of(context)) as found:
+            access = open_target(found, session)
+            allowed = frozenset(map(RecoveryStep, confirmed))
+            if is_applied:
+                recovery, resumed = run_recovery(access, allowed)
+            else:
+                recovery = preview_recovery(access, found.db, allowed)
+    except (RefusedError, NothingToRecoverError) as error:
+        return _print_not_recovered(session, str(error), USAGE)
+    except SessionBusyError as error:
+        return _print_not_recovered(session, str(error), LIVE)
+    except AttemptRefusedError as error:
+        code = LIVE if error.refusal.check == "in_progress" else UNSAFE
+        return _print_not_recovered(session, f"{error.refusal.check}: {error}", code)
+    except CompactionRefusedError as error:
+        return _print_not_recovered(session, str(error), exit_code(error.kind))
+    print_result(
+        context,
+        _recovery_record(recovery, resumed),
+        lambda: recovery_lines(recovery, resumed),
+    )
+    return UNSAFE if recovery.choice.plan is None else DONE
 
 
-@dataclass(frozen=True, slots=True)
-class _StepLine:
-    """A step of a recovery, whether it frees enough, and what it does; or more of that."""
-
-    step: str
-    sign: Cell
-    effect: Cell | str
+def _print_not_recovered(session: str, why: str, code: int) -> int:
+    print_error(f"{session} was not mended: {why}")
+    return code
 
 
-_STEP_COLUMNS: Final[Sequence[TextColumn[_StepLine]]] = (
-    Column("step", lambda each: each.step),
-    Column("", lambda each: each.sign, priority=1),
-    Column("what it does", lambda each: each.effect, flexible=True),
-)
-
-_OPERATION_COLUMNS: Final[Sequence[TextColumn[Operation]]] = (
-    Column("line", lambda each: str(each.line or "end"), right=True),
-    Column("what", lambda each: each.what, flexible=True),
-    Column("tokens", lambda each: f"{each.tokens_saved:,}", right=True),
-    Column("why", lambda each: each.why, flexible=True, priority=1),
-)
-
-_WORKS, _FAILS, _UNKNOWN = Cell("✓", "ok"), Cell("✗", "quiet"), Cell("")
-
-
-def recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> dict[str, Any]:
-    """Return a recovery as a JSON record (commands.md)."""
-    found, choice, run = recovery.found, recovery.choice, recovery.run
-    chosen = choice.chosen
+def _recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> Record:
+    choice, run, receipt = recovery.choice, recovery.run, recovery.receipt
     return {
-        "session_id": found.session_id,
-        "error_type": found.error_type.value,
-        "current_tokens": found.current_tokens,
-        "max_tokens": found.max_tokens,
-        "message_index": found.message_index,
-        "line": found.line,
+        **record_of(
+            recovery.found,
+            "session_id error_type current_tokens max_tokens message_index line",
+        ),
         "state": run.state.value if run else "detected",
         "attempts": run.counters.attempts if run else 0,
         "steps": [step.value for step in recovery.steps],
-        "step": chosen.step.value if chosen else None,
-        "prompt": chosen.prompt if chosen else None,
+        **record_of(choice, "step=chosen.step prompt=chosen.prompt"),
         "plan": plans.plan_to_dict(choice.plan) if choice.plan else None,
-        "refused": [
-            {"check": each.check, "why": each.why, "what_to_do": each.what_to_do}
-            for each in choice.refusals
-        ],
-        "receipt": receipts.receipt_to_dict(recovery.receipt) if recovery.receipt else None,
-        "resumed": {
-            "prompt": resumed.prompt,
-            "answered": resumed.answered,
-            "said": resumed.output,
-            "attempts": resumed.attempts,
+        "refused": records_of(choice.refusals, "check why what_to_do"),
+        "receipt": receipts.receipt_to_dict(receipt) if receipt else None,
+        "resumed": resumed
+        and {
+            **record_of(resumed, "prompt answered said=output attempts"),
             "command": resumed.command or None,
             "folder": resumed.folder,
-        }
-        if resumed
-        else None,
+        },
     }
 
 
@@ -110,23 +117,40 @@ def recovery_lines(recovery: Recovery, resumed: ResumeResult | None) -> list[str
     ]
 
 
-def _step_lines(recovery: Recovery) -> Iterator[_StepLine]:
+# A step, whether it frees enough, and its effect; the effect may continue on further lines.
+StepLine = tuple[str, Cell, Cell | str]
+_STEP_COLUMNS: Final[Sequence[TextColumn[StepLine]]] = (
+    Column("step", lambda each: each[0]),
+    Column("", lambda each: each[1], priority=1),
+    Column("what it does", lambda each: each[2], flexible=True),
+)
+_WORKS, _FAILS, _UNKNOWN = Cell("✓", "ok"), Cell("✗", "quiet"), Cell("")
+
+
+def _step_lines(recovery: Recovery) -> Iterator[StepLine]:
     tried = {each.step: each for each in recovery.choice.proposals}
     names = max((len(step) for step in recovery.steps), default=0)
     width = max(MIN_TEXT_CELLS, terminal_width() - names - len(COLUMN_GAP) * 2 - 1)
     for step in recovery.steps:
         proposal = tried.get(step)
         if proposal is None:
-            yield _StepLine(step.value, _UNKNOWN, Cell(unused_step_text(recovery), "quiet"))
+            yield step.value, _UNKNOWN, Cell(unused_step_text(recovery), "quiet")
         elif proposal.insufficient:
-            first, *more = wrap(
-                f"{proposal.insufficient.why.rstrip(chr(46))}{step_hint(proposal)}", width
-            )
-            yield _StepLine(step.value, _FAILS, first)
-            for each in more:
-                yield _StepLine("", _UNKNOWN, each)
+            why = proposal.insufficient.why.rstrip(".")
+            first, *more = wrap(f"{why}{step_hint(proposal)}", width)
+            yield step.value, _FAILS, first
+            yield from (("", _UNKNOWN, line) for line in more)
         else:
-            yield _StepLine(step.value, _WORKS, step_effect(recovery, proposal))
+            yield step.value, _WORKS, step_effect(recovery, proposal)
+
+
+MAX_OPERATIONS: Final = 8  # operations that are named; `--json` lists all
+_OPERATION_COLUMNS: Final[Sequence[TextColumn[Operation]]] = (
+    Column("line", lambda each: str(each.line or "end"), right=True),
+    Column("what", lambda each: each.what, flexible=True),
+    Column("tokens", lambda each: f"{each.tokens_saved:,}", right=True),
+    Column("why", lambda each: each.why, flexible=True, priority=1),
+)
 
 
 def _operation_lines(recovery: Recovery) -> Iterator[str]:
@@ -141,13 +165,13 @@ def _operation_lines(recovery: Recovery) -> Iterator[str]:
 
 
 def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[str]:
-    start, receipt, chosen = recovery.found.session_id[:8], recovery.receipt, recovery.choice.chosen
-    if chosen and chosen.prompt:
-        yield f"to ask again: {chosen.prompt}"
-    if recovery.choice.plan is None:
+    start, receipt, choice = recovery.found.session_id[:8], recovery.receipt, recovery.choice
+    if choice.chosen and choice.chosen.prompt:
+        yield f"to ask again: {choice.chosen.prompt}"
+    if choice.plan is None:
         yield "no step suffices"
-        asking = [each.what_to_do for each in recovery.choice.refusals if each.check == "confirm"]
-        for hint in asking or [f"see `ctxtop compact {start}`, or begin a new session"]:
+        hints = [each.what_to_do for each in choice.refusals if each.check == "confirm"]
+        for hint in hints or [f"see `ctxtop compact {start}`, or begin a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
         yield f"next:  ctxtop recover {start} --apply   (in a fork: the session stays as it is)"
@@ -160,55 +184,3 @@ def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[st
                 yield f"ran:   {shlex.join(resumed.command)} in {resumed.folder}"
         yield f"next:  {receipt.resume_command}"
         yield f"undo:  ctxtop undo {receipt.receipt_id}"
-
-
-@click.command("recover")
-@store_options
-@click.argument("session")
-@click.option("--apply", "is_asked", is_flag=True, help="Do it, in a session of its own.")
-@click.option(
-    "--confirm",
-    "confirmed",
-    multiple=True,
-    type=click.Choice([each.value for each in RecoveryStep]),
-    metavar="STEP",
-    help="Allow a step that asks first, as `revert` does; may be given again.",
-)
-@click.pass_context
-def recover_session(
-    context: click.Context, *, session: str, is_asked: bool, confirmed: tuple[str, ...]
-) -> int:
-    """Mend a session that ended in "prompt is too long" or in an empty message.
-
-    The start of SESSION's id is enough. Prints the plan; --apply carries it out on a fork, and
-    the session itself stays as it is.
-    """
-    resumed: ResumeResult | None = None
-    try:
-        with open_snapshot(options_of(context)) as found:
-            access = find_session(found, session)
-            allowed = frozenset(map(RecoveryStep, confirmed))
-            if is_asked:
-                done, resumed = run_recovery(access, allowed)
-            else:
-                done = preview_recovery(access, found.db, allowed)
-    except (RefusedError, NothingToRecoverError) as error:
-        return _print_not_recovered(session, str(error), USAGE)
-    except SessionBusyError as error:
-        return _print_not_recovered(session, str(error), LIVE)
-    except AttemptRefusedError as error:
-        code = LIVE if error.refusal.check == "in_progress" else UNSAFE
-        return _print_not_recovered(session, f"{error.refusal.check}: {error}", code)
-    except CompactionRefusedError as error:
-        return _print_not_recovered(session, str(error), exit_code(error.kind))
-    print_result(
-        context,
-        recovery_record(done, resumed),
-        lambda: recovery_lines(done, resumed),
-    )
-    return UNSAFE if done.choice.plan is None else 0
-
-
-def _print_not_recovered(session: str, why: str, code: int) -> int:
-    print_error(f"{session} was not mended: {why}")
-    return code

@@ -1,40 +1,76 @@
-"""`ctxtop timeline`, `sources`, `lens` and `inject`: commands about one session."""
+"""`ctxtop context`, `timeline`, `evidence`, `lens` and `inject`: commands about one session."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...core.measure.evidence import AssessedClaim
-from ...core.model.session import Session
-from ...core.store.queries.query_rows import CompactionRow
+from ...core.store.queries import session_queries
 from ..tables import Column, TextColumn
-from ..text.formats import iso_time
+from . import printing
 from .command_errors import RefusedError
 from .command_options import options_of, store_options
 from .command_store import StoreSnapshot, open_snapshot
-from .output.printing import print_result
+from .json_records import COUNT_KEYS, Record, composition_record, record_of, records_of
 
 if TYPE_CHECKING:
     from ...core.injection.context_selection import Injection, InjectionLimits
     from ...core.measure.compaction_report import CompactionReport, RetainedAndLost
+    from ...core.measure.evidence import AssessedClaim
     from ...core.measure.timeline import Timeline
+    from ...core.model.session import Session
+    from ...core.store.queries.query_rows import CompactionRow
     from ...core.summaries.artifacts import Artifacts
 
 
-PICTURE_LINES: Final = 14  # of the terminal: the picture and the table below it fit on a screen
-Record = dict[str, Any]
+_agent_option: Final = click.option(
+    "--agent", metavar="ID", help="Of this agent; the start of its id is enough."
+)
+
+
+@click.command("context")
+@store_options
+@click.argument("session")
+@_agent_option
+@click.pass_context
+def composition(context: click.Context, *, session: str, agent: str | None) -> int:
+    """Say what fills a session's context, or an agent's, and its largest items.
+
+    The start of SESSION's id is enough.
+    """
+    from ...collectors.claude_code.transcript_details import (
+        TranscriptUnavailableError,
+        read_composition,
+    )
+    from .result_tables import composition_tables
+
+    with open_snapshot(options_of(context)) as found:
+        session_id = found.session_id(session)
+        agent_id = found.agent_id(session_id, agent)
+        try:
+            composed = read_composition(
+                found.db, found.places.folder.projects, session_id, agent_id
+            )
+        except TranscriptUnavailableError as error:
+            raise RefusedError(str(error)) from error
+        (of,) = found.sessions(session_id)
+        return printing.print_result(
+            context,
+            composition_record(of, agent_id, composed),
+            lambda: composition_tables(composed),
+        )
 
 
 @click.command()
 @store_options
 @click.argument("session")
-@click.option("--agent", metavar="ID", help="Of this agent; the start of its id is enough.")
+@_agent_option
 @click.pass_context
 def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
     """Draw a session's context over its turns, or an agent's, and list what happened.
@@ -42,14 +78,72 @@ def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
     The start of SESSION's id is enough.
     """
     with open_snapshot(options_of(context)) as found:
-        session_id = found.session_id(session) or session
+        session_id = found.session_id(session)
         agent_id = found.agent_id(session_id, agent)
         read = _read_timeline(found, session_id, agent_id)
-        return print_result(
-            context,
-            timeline_record(session_id, agent_id, read),
-            lambda: timeline_table(read),
-        )
+        record = {"session_id": session_id, "agent_id": agent_id, **_timeline_fields(read)}
+        return printing.print_result(context, record, lambda: _timeline_lines(read))
+
+
+def _read_timeline(found: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
+    from ...core.store.readers.timeline_reader import read_timeline
+
+    agents = found.agents(session_id)
+    failed = frozenset(
+        each.agent_id for each in agents if each.compliance and each.compliance.failed
+    )
+    (session,) = found.sessions(session_id)
+    context = next((each.context for each in agents if each.agent_id == agent_id), session.context)
+    return read_timeline(found.db, (session_id, agent_id), context, failed)
+
+
+def _timeline_fields(read: Timeline) -> Record:
+    return {
+        "window_tokens": read.window,
+        "trigger_tokens": read.trigger,
+        "thresholds": records_of(read.thresholds, "level ratio=at"),
+        "turns": [_turn_record(read, place) for place in range(len(read.turns))],
+        "compactions": records_of(
+            read.compactions,
+            "turn=turns_before at trigger pre_tokens post_tokens next_answer_tokens=next_tokens"
+            " estimated_next_tokens boundary_uuid=uuid",
+        ),
+        "marks": records_of(read.events, "turn kind at what level saved_tokens"),
+    }
+
+
+def _turn_record(read: Timeline, place: int) -> Record:
+    turn, level = read.turns[place], read.level(place)
+    return {
+        **record_of(turn, "at model context_tokens=tokens"),
+        "used_ratio": read.ratio(place),
+        "level": level.value if level else None,
+        "growth_tokens": read.growth(place),
+        "estimated": bool(turn.is_estimate),
+        **record_of(turn, "output_tokens tool_uses=tool_calls message_id offset"),
+    }
+
+
+PICTURE_LINES: Final = 14  # of the terminal: the picture and the table below it fit on a screen
+
+
+def _timeline_lines(read: Timeline) -> list[str]:
+    from ..text.timeline_text import timeline_events
+    from ..widgets.timeline_picture import TimelineViewport, timeline_lines
+
+    if not read.turns:
+        return ["no answer yet: the timeline begins with the first one"]
+    viewport = TimelineViewport().with_count(len(read.turns))
+    picture = timeline_lines(read, viewport, printing.terminal_width(), PICTURE_LINES)
+    columns: list[TextColumn[Sequence[str]]] = [
+        Column("turn", itemgetter(0), right=True),
+        Column("time", itemgetter(1), priority=1),
+        Column("tokens", itemgetter(2), right=True),
+        Column("used", itemgetter(3), right=True),
+        Column("what happened", itemgetter(4), flexible=True),
+    ]
+    events = printing.draw_table(columns, timeline_events(read))
+    return [*(line.plain.rstrip() for line in picture), "", *events]
 
 
 @click.command()
@@ -64,137 +158,31 @@ def evidence(context: click.Context, *, session: str) -> int:
     from ...core.store.readers.fleet_reader import read_assessed_claims
 
     with open_snapshot(options_of(context)) as found:
-        session_id = found.session_id(session) or session
-        (of,) = found.sessions(session_id)
-        reasons = read_assessed_claims(found.db, session_id, found.policies)
-        return print_result(
-            context, sources_record(of, reasons), lambda: sources_table(of, reasons)
-        )
+        of = found.session(session)
+        claims = read_assessed_claims(found.db, of.session_id, found.policies)
+        record = {
+            **record_of(of, "session_id context_tokens=context.tokens context_state=context.state"),
+            **record_of(of.context.token_counts, COUNT_KEYS),
+            "claims": records_of(
+                claims,
+                "of=subject tokens=claim.tokens source=claim.source standing=status"
+                " sureness=claim.source.certainty",
+            ),
+        }
+        return printing.print_result(context, record, lambda: _evidence_table(of, claims))
 
 
-def _read_timeline(found: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
-    from ...core.store.readers.timeline_reader import read_timeline
-
-    agents = found.agents(session_id)
-    failed = frozenset(
-        each.agent_id for each in agents if each.compliance and each.compliance.failed
-    )
-    (of,) = found.sessions(session_id)
-    context = next((each.context for each in agents if each.agent_id == agent_id), of.context)
-    return read_timeline(found.db, (session_id, agent_id), context, failed)
-
-
-def timeline_record(session_id: str, agent_id: str | None, read: Timeline) -> Record:
-    """Make the object of `ctxtop timeline`."""
-    return {
-        "session_id": session_id,
-        "agent_id": agent_id,
-        "window_tokens": read.window,
-        "trigger_tokens": read.trigger,
-        "thresholds": [{"level": line.level.value, "ratio": line.at} for line in read.thresholds],
-        "turns": [_turn_record(read, place) for place in range(len(read.turns))],
-        "compactions": [
-            {
-                "turn": cut.turns_before,
-                "at": iso_time(cut.at),
-                "trigger": cut.trigger,
-                "pre_tokens": cut.pre_tokens,
-                "post_tokens": cut.post_tokens,
-                "next_answer_tokens": cut.next_tokens,
-                "estimated_next_tokens": cut.estimated_next_tokens,
-                "boundary_uuid": cut.uuid,
-            }
-            for cut in read.compactions
-        ],
-        "marks": [
-            {
-                "turn": mark.turn,
-                "kind": mark.kind.value,
-                "at": iso_time(mark.at),
-                "what": mark.what,
-                "level": mark.level.value if mark.level else None,
-                "saved_tokens": mark.saved_tokens,
-            }
-            for mark in read.events
-        ],
-    }
-
-
-def _turn_record(read: Timeline, place: int) -> Record:
-    turn, level = read.turns[place], read.level(place)
-    return {
-        "at": iso_time(turn.at),
-        "model": turn.model,
-        "context_tokens": turn.tokens,
-        "used_ratio": read.ratio(place),
-        "level": level.value if level else None,
-        "growth_tokens": read.growth(place),
-        "estimated": bool(turn.is_estimate),
-        "output_tokens": turn.output_tokens,
-        "tool_uses": turn.tool_calls,
-        "message_id": turn.message_id,
-        "offset": turn.offset,
-    }
-
-
-def timeline_table(read: Timeline) -> list[str]:
-    """Draw the picture, and below it what happened, turn by turn."""
-    from ..text.timeline_text import timeline_events
-    from ..widgets.timeline_picture import TimelineViewport, timeline_lines
-    from .output.printing import draw_table, terminal_width
-
-    if not read.turns:
-        return ["no answer yet: the timeline begins with the first one"]
-    width = terminal_width()
-    scope = TimelineViewport().with_count(len(read.turns))
-    picture = timeline_lines(read, scope, width, PICTURE_LINES)
-    columns: list[TextColumn[Sequence[str]]] = [
-        Column("turn", itemgetter(0), right=True),
-        Column("time", itemgetter(1), priority=1),
-        Column("tokens", itemgetter(2), right=True),
-        Column("used", itemgetter(3), right=True),
-        Column("what happened", itemgetter(4), flexible=True),
-    ]
-    events = draw_table(columns, timeline_events(read))
-    return [*(line.plain.rstrip() for line in picture), "", *events]
-
-
-def sources_record(of: Session, reasons: tuple[AssessedClaim, ...]) -> Record:
-    """Make the object of `ctxtop evidence`."""
-    numbers = of.context.token_counts
-    return {
-        "session_id": of.session_id,
-        "context_tokens": of.context.tokens,
-        "context_state": of.context.state.value,
-        "counter_tokens": numbers.counter,
-        "hook_tokens": numbers.hook,
-        "report_tokens": numbers.report,
-        "claims": [
-            {
-                "of": reason.subject.value,
-                "tokens": reason.claim.tokens,
-                "source": reason.claim.source.value,
-                "standing": reason.status.value,
-                "sureness": reason.claim.source.certainty.value,
-            }
-            for reason in reasons
-        ],
-    }
-
-
-def sources_table(of: Session, reasons: tuple[AssessedClaim, ...]) -> list[str]:
-    """Lay out `ctxtop evidence`."""
+def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list[str]:
     from ..screens.session.context_breakdown import NumberSource, number_sources, standing_sign
-    from .output.printing import draw_table
 
     columns: list[TextColumn[NumberSource]] = [
-        Column("", lambda fact: standing_sign(fact.standing)[0]),
-        Column("what", lambda fact: fact.name),
-        Column("tokens", lambda fact: fact.value, right=True),
-        Column("sure", lambda fact: fact.certainty, priority=1),
-        Column("how ctxtop knows", lambda fact: fact.source, flexible=True),
+        Column("", lambda source: standing_sign(source.standing)[0]),
+        Column("what", lambda source: source.name),
+        Column("tokens", lambda source: source.value, right=True),
+        Column("sure", lambda source: source.certainty, priority=1),
+        Column("how ctxtop knows", lambda source: source.source, flexible=True),
     ]
-    return draw_table(columns, number_sources(of.context, reasons))
+    return printing.draw_table(columns, number_sources(session.context, claims))
 
 
 @click.command()
@@ -213,20 +201,30 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
 
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
         row = _find_compaction(found, session, boundary or "")
-        told, halves = decode_report(row.report), _read_retained_and_lost(found, row)
-        words = forgotten_prompt(told.forgotten) if told else ""
-        return print_result(
+        report, content = decode_report(row.report), _read_retained_and_lost(found, row)
+        restoring = forgotten_prompt(report.forgotten) if report else ""
+        known = content if content and content.is_known else None
+        record = {
+            **record_of(
+                row,
+                "session_id agent_id boundary_uuid=uuid at pre_tokens post_tokens"
+                " next_answer_tokens=next_tokens estimated_next_tokens",
+            ),
+            "kept": _artifacts_record(known.retained) if known else None,
+            "forgotten": _artifacts_record(known.lost) if known else None,
+            "summary": row.summary,
+            "prompt": restoring or None,
+        }
+        return printing.print_result(
             context,
-            compaction_detail_record(row, halves, words),
-            lambda: words.splitlines() if prompt else _compaction_detail_lines(row, told, halves),
+            record,
+            lambda: restoring.splitlines() if prompt else _lens_lines(row, report, content),
         )
 
 
 def _find_compaction(found: StoreSnapshot, session: str, start: str) -> CompactionRow:
-    from ...core.store.queries.session_queries import compactions
-
-    session_id = found.session_id(session) or session
-    rows = compactions(found.db, session_id)
+    session_id = found.session_id(session)
+    rows = session_queries.compactions(found.db, session_id)
     row = next((row for row in rows if row.uuid.startswith(start)), None)
     if row is None:
         raise RefusedError(
@@ -245,59 +243,33 @@ def _read_retained_and_lost(found: StoreSnapshot, row: CompactionRow) -> Retaine
         raise RefusedError(f"the transcript cannot be read: {error.strerror or error}") from error
 
 
-def compaction_detail_record(
-    row: CompactionRow, halves: RetainedAndLost | None, prompt: str
-) -> dict[str, Any]:
-    """Make the object of `ctxtop lens`."""
+def _artifacts_record(artifacts: Artifacts) -> dict[str, Any]:
     return {
-        "session_id": row.session_id,
-        "agent_id": row.agent_id,
-        "boundary_uuid": row.uuid,
-        "at": iso_time(row.at),
-        "pre_tokens": row.pre_tokens,
-        "post_tokens": row.post_tokens,
-        "next_answer_tokens": row.next_tokens,
-        "estimated_next_tokens": row.estimated_next_tokens,
-        "kept": _artifacts_record(halves.retained) if halves and halves.is_known else None,
-        "forgotten": _artifacts_record(halves.lost) if halves and halves.is_known else None,
-        "summary": row.summary,
-        "prompt": prompt or None,
+        "files": [use.path for use in artifacts.files],
+        "identifiers": [name.text for name in artifacts.names],
+        "decisions": records_of(artifacts.decisions, "text line"),
+        "todos": records_of(artifacts.todos, "text line"),
+        "constraints": records_of(artifacts.constraints, "text line"),
     }
 
 
-def _artifacts_record(found: Artifacts) -> dict[str, Any]:
-    return {
-        "files": [use.path for use in found.files],
-        "identifiers": [name.text for name in found.names],
-        "decisions": [{"text": said.text, "line": said.line} for said in found.decisions],
-        "todos": [{"text": todo.text, "line": todo.line} for todo in found.todos],
-        "constraints": [{"text": said.text, "line": said.line} for said in found.constraints],
-    }
-
-
-def _compaction_detail_lines(
-    row: CompactionRow, told: CompactionReport | None, halves: RetainedAndLost | None
+def _lens_lines(
+    row: CompactionRow, report: CompactionReport | None, content: RetainedAndLost | None
 ) -> list[str]:
-    from ..screens.session.compactions import (
-        compaction_headline,
-        group_compaction_items,
-        is_content_known,
-        retained_and_lost_listing,
-    )
+    from ..screens.session import compactions
     from ..text.compaction_text import CONTENT_UNKNOWN
-    from .output.printing import terminal_width
 
-    empty = "nothing was forgotten" if is_content_known(told, halves) else CONTENT_UNKNOWN
-    listing = retained_and_lost_listing(
-        group_compaction_items(told, halves, ()), terminal_width(), empty
+    is_known = compactions.is_content_known(report, content)
+    listing = compactions.retained_and_lost_listing(
+        compactions.group_compaction_items(report, content, ()),
+        printing.terminal_width(),
+        "nothing was forgotten" if is_known else CONTENT_UNKNOWN,
     )
-    rows = [row.content.plain.rstrip() for row in listing.rows]
-    return [compaction_headline(row), listing.head.plain, *(rows or [listing.empty])]
+    lines = [each.content.plain.rstrip() for each in listing.rows] or [listing.empty]
+    return [compactions.compaction_headline(row), listing.head.plain, *lines]
 
 
 CountTokens = Callable[[str], int]
-
-MAX_LEFT_OUT: Final = 30  # lines of what was left out; a project has hundreds of earlier results
 
 
 @click.command()
@@ -326,57 +298,42 @@ def inject(
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
         injection, limits, count = _preview(found, session, agent_type, prompt, budget)
-        return print_result(
-            context,
-            injection_record(injection, limits.budget, count),
-            lambda: injection_lines(injection, count),
-        )
+        # `tokens` are estimated, `at_most_tokens` is a bound.
+        record = {
+            "context": injection.context,
+            "tokens": count(injection.context),
+            "at_most_tokens": injection.token_bound,
+            "budget_tokens": limits.budget,
+            "entries": [
+                {
+                    **record_of(each, "stage session_id agent_id reason"),
+                    "tokens": count(each.text),
+                    "at_most_tokens": each.token_bound,
+                }
+                for each in injection.entries
+            ],
+            "excluded": records_of(injection.excluded, "session_id agent_id agent_type reason"),
+        }
+        return printing.print_result(context, record, lambda: _injection_lines(injection, count))
 
 
-def injection_record(found: Injection, budget: int, count: CountTokens) -> dict[str, Any]:
-    """Return the object of `ctxtop inject`: `tokens` are estimated, `at_most_tokens` a bound."""
-    return {
-        "context": found.context,
-        "tokens": count(found.context),
-        "at_most_tokens": found.token_bound,
-        "budget_tokens": budget,
-        "entries": [
-            {
-                "stage": each.stage.value,
-                "session_id": each.session_id,
-                "agent_id": each.agent_id,
-                "reason": each.reason,
-                "tokens": count(each.text),
-                "at_most_tokens": each.token_bound,
-            }
-            for each in found.entries
-        ],
-        "excluded": [
-            {
-                "session_id": each.session_id,
-                "agent_id": each.agent_id,
-                "agent_type": each.agent_type,
-                "reason": each.reason,
-            }
-            for each in found.excluded
-        ],
-    }
+MAX_LEFT_OUT: Final = 30  # lines of what was left out; a project has hundreds of earlier results
 
 
-def injection_lines(found: Injection, count: CountTokens) -> list[str]:
-    """Write it for people: the text as it would be given, then what was left out."""
-    if not found.context:
+def _injection_lines(injection: Injection, count: CountTokens) -> list[str]:
+    """Write the text as it would be injected, then what was left out."""
+    if not injection.context:
         lines = ["nothing would be given"]
     else:
-        lines = [*found.context.split("\n"), ""]
-        lines.append(f"≈{count(found.context):,} tokens, {found.token_bound:,} at the most")
-    if found.excluded:
+        lines = [*injection.context.split("\n"), ""]
+        lines.append(f"≈{count(injection.context):,} tokens, {injection.token_bound:,} at the most")
+    if injection.excluded:
         lines += ["", "left out"]
         lines += [
             f"  {each.agent_type} {each.agent_id} of {each.session_id[:8]}: {each.reason}"
-            for each in found.excluded[:MAX_LEFT_OUT]
+            for each in injection.excluded[:MAX_LEFT_OUT]
         ]
-        more = len(found.excluded) - MAX_LEFT_OUT
+        more = len(injection.excluded) - MAX_LEFT_OUT
         lines += [f"  … {more} more; --json has all"] if more > 0 else []
     return lines
 
@@ -384,8 +341,6 @@ def injection_lines(found: Injection, count: CountTokens) -> list[str]:
 def _preview(
     found: StoreSnapshot, start: str, agent_type: str, prompt: str, budget: int | None
 ) -> tuple[Injection, InjectionLimits, CountTokens]:
-    from pathlib import Path
-
     from ...collectors.claude_code.injection_sources import (
         InjectionRequest,
         gather_injection_sources,
@@ -394,18 +349,18 @@ def _preview(
     from ...core.measure.token_estimate import Estimator
     from ...core.transcript.sanitize import sanitize_title
 
-    session = found.sessions(found.session_id(start))[0]
+    session = found.session(start)
     limits = injection_limits(found.policies.acting.for_project(session.project_root))
     if limits is None:
         raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
     if budget is not None:
         limits = replace(limits, budget=budget)
-    asked = InjectionRequest(
+    request = InjectionRequest(
         found.places.folder.projects / session.path,
         sanitize_title(agent_type),
         prompt=prompt.encode("utf-8", "replace").decode(),
         project_root=Path(session.project_root) if session.project_root else None,
     )
     estimator = Estimator({})
-    injection = select_context(*gather_injection_sources(asked, found.db, limits), limits)
+    injection = select_context(*gather_injection_sources(request, found.db, limits), limits)
     return injection, limits, lambda text: estimator.tokens(text, session.model)

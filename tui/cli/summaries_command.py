@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Final
 
 import click
 import msgspec
@@ -14,18 +14,18 @@ from ...collectors.claude_code.transcripts.replaced_content import PlanSummaryRe
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
-from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff
+from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, TextDiff, diff_texts
 from ...core.summaries.summary_search import PlanSummary, SummaryCriteria
 from ...core.transcript.sanitize import one_line
 from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
 from .command_options import options_of, session_option, store_options
 from .command_store import StoreSnapshot, open_snapshot
-from .output import json_records
-from .output.printing import paint, print_result
+from .json_records import Record, summary_record
+from .printing import paint, print_lines, print_result
 
 
 class ListedSummaries(msgspec.Struct, frozen=True):
-    """What one command found, whole."""
+    """The summaries that a command found, with their whole text."""
 
     rows: tuple[SummaryRow, ...]
     plans: tuple[PlanSummary, ...]
@@ -65,15 +65,15 @@ def summaries(
     options = options_of(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)
-    words = search.encode("utf-8", "replace").decode()
+    query = search.encode("utf-8", "replace").decode()
     with open_snapshot(options, Collector.scan_and_count_tokens) as found:
-        listed = read_summaries(found, words, found.session_id(session))
+        listed = read_summaries(found, query, found.optional_session_id(session))
         print_errors(listed.filter_errors)
         if export is not None:
             return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
-        what = f"summaries with {words!r}" if words.strip() else "summaries"
+        what = f"summaries with {query!r}" if query.strip() else "summaries"
         where = f"of session {session}" if session else f"in {found.places.config_dir}"
         return print_result(
             context,
@@ -83,14 +83,14 @@ def summaries(
 
 
 def read_summaries(
-    found: StoreSnapshot, words: str, session_id: str | None = None
+    found: StoreSnapshot, query: str, session_id: str | None = None
 ) -> ListedSummaries:
-    """Find what is searched for, as the dashboard's page does, and read it whole."""
+    """Search as the dashboard's page does, and read the whole texts."""
     sessions = found.sessions()
     projects = {each.session_id: each.project for each in sessions}
-    wanted = SummaryCriteria(query=words, session_id=session_id)
+    criteria = SummaryCriteria(query=query, session_id=session_id)
     plans = PlanSummaryReader(state_folder(found.places.store)).read()
-    matches = find_summaries(found.db, plans, wanted, projects, found.now_ms)
+    matches = find_summaries(found.db, plans, criteria, projects, found.now_ms)
     return ListedSummaries(
         rows=tuple(read_summary_rows(found.db, plans, matches.ids)),
         plans=plans,
@@ -102,36 +102,33 @@ def read_summaries(
     )
 
 
-def summary_records(listed: ListedSummaries) -> list[dict[str, Any]]:
-    """Return the summaries as JSON records (commands.md)."""
-    return [
-        json_records.summary_record(each, summary_name(each, listed.plans)) for each in listed.rows
-    ]
+def summary_records(listed: ListedSummaries) -> list[Record]:
+    """Return the objects of `ctxtop summaries`."""
+    return [summary_record(each, _diff_name(each, listed.plans)) for each in listed.rows]
 
 
-def summary_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:
+def _diff_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:
     """Name a summary for `ctxtop diff`: its number, or a plan's receipt and operation."""
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     return str(row.summary_id) if plan is None else f"{plan.receipt_id}.{plan.operation_number + 1}"
 
 
 def _summary_lines(rows: Sequence[SummaryRow]) -> list[str]:
-    from .output import result_tables
+    from .result_tables import summaries_list
 
-    return result_tables.summaries_list(rows)
+    return summaries_list(rows)
 
 
 def _print_markdown(listed: ListedSummaries, *, redacting: bool) -> int:
     from ...core.transcript.redaction import redact
     from ..text.summary_text import summaries_markdown
-    from .output.printing import print_lines
 
     text = "".join(summaries_markdown(listed.rows, listed.session_titles)).removesuffix("\n")
     print_lines((redact(text) if redacting else text).split("\n"))
     return DONE
 
 
-def _export(listed: ListedSummaries, named: str, *, redacting: bool) -> int:
+def _export(listed: ListedSummaries, name: str, *, redacting: bool) -> int:
     from ..export.documents import ExportError, parse_path, write_export
     from ..text.summary_text import summaries_markdown
 
@@ -139,7 +136,7 @@ def _export(listed: ListedSummaries, named: str, *, redacting: bool) -> int:
         print_error("no summaries to export: nothing was written")
         return FAILED
     try:
-        path = parse_path(named, Path.cwd())
+        path = parse_path(name, Path.cwd())
         parts = summaries_markdown(listed.rows, listed.session_titles)
         size = write_export(path, parts, redacting=redacting)
     except ExportError as error:
@@ -148,9 +145,6 @@ def _export(listed: ListedSummaries, named: str, *, redacting: bool) -> int:
     count = len(listed.rows)
     print(f"{count:,} summar{'y' if count == 1 else 'ies'}, {size:,} bytes: {one_line(str(path))}")
     return DONE
-
-
-_FATE_COLOURS = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
 
 
 @click.command()
@@ -165,45 +159,48 @@ def diff(context: click.Context, *, summary: str, other: str | None) -> int:
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
         listed = read_summaries(found, "")
-        one = _find_summary(listed, summary)
-        if other is not None:
-            from ...core.summaries.summary_comparison import diff_texts
-
-            two = _find_summary(listed, other)
-            differing = diff_texts(one.text, two.text)
-            record = {
-                "left": summary,
-                "right": other,
-                "same_lines": differing.same,
-                "left_lines": differing.only_left,
-                "right_lines": differing.only_right,
-                "uncompared_lines": differing.left_cut + differing.right_cut,
-                "pairs": [msgspec.to_builtins(each) for each in differing.pairs],
-            }
-            return print_result(context, record, lambda: _difference_lines(differing))
-        from ...collectors.claude_code.transcripts.replaced_content import (
-            NotReadableError,
-            read_replaced,
-        )
-
-        try:
-            replaced = read_replaced(found.db, found.places.folder.projects, one, listed.plans)
-        except NotReadableError as error:
-            raise RefusedError(str(error)) from error
-        record = {"summary": summary, "kind": one.kind} | msgspec.to_builtins(replaced)
-        return print_result(context, record, lambda: _coverage_lines(one, replaced))
+        left = _find_summary(listed, summary)
+        if other is None:
+            replaced = _read_replaced(found, left, listed.plans)
+            record = {"summary": summary, "kind": left.kind} | msgspec.to_builtins(replaced)
+            return print_result(context, record, lambda: _coverage_lines(left, replaced))
+        texts = diff_texts(left.text, _find_summary(listed, other).text)
+        record = {
+            "left": summary,
+            "right": other,
+            "same_lines": texts.same,
+            "left_lines": texts.only_left,
+            "right_lines": texts.only_right,
+            "uncompared_lines": texts.left_cut + texts.right_cut,
+            "pairs": [msgspec.to_builtins(each) for each in texts.pairs],
+        }
+        return print_result(context, record, lambda: _difference_lines(texts))
 
 
-def _find_summary(listed: ListedSummaries, wanted: str) -> SummaryRow:
-    found = next((row for row in listed.rows if summary_name(row, listed.plans) == wanted), None)
-    if found is None:
-        raise RefusedError(f"no summary {wanted!r}; `ctxtop summaries --json` names their ids")
-    return found
+def _find_summary(listed: ListedSummaries, name: str) -> SummaryRow:
+    for row in listed.rows:
+        if _diff_name(row, listed.plans) == name:
+            return row
+    raise RefusedError(f"no summary {name!r}; `ctxtop summaries --json` names their ids")
 
 
-def _difference_lines(found: TextDiff) -> list[str]:
+def _read_replaced(
+    found: StoreSnapshot, row: SummaryRow, plans: tuple[PlanSummary, ...]
+) -> ReplacedContent:
+    from ...collectors.claude_code.transcripts.replaced_content import (
+        NotReadableError,
+        read_replaced,
+    )
+
+    try:
+        return read_replaced(found.db, found.places.folder.projects, row, plans)
+    except NotReadableError as error:
+        raise RefusedError(str(error)) from error
+
+
+def _difference_lines(texts: TextDiff) -> list[str]:
     lines = []
-    for pair in found.pairs:
+    for pair in texts.pairs:
         if pair.same and pair.left is not None:
             lines.append(f"  {one_line(pair.left.text)}")
             continue
@@ -214,18 +211,17 @@ def _difference_lines(found: TextDiff) -> list[str]:
     return lines
 
 
-def _coverage_lines(row: SummaryRow, found: ReplacedContent) -> list[str]:
+_FATE_COLOURS: Final = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
+
+
+def _coverage_lines(row: SummaryRow, replaced: ReplacedContent) -> list[str]:
     from ..text.summary_text import COVERAGE_SIGNS, coverage_headline
 
-    lines = coverage_headline(row, found)
-    for tally in found.tallies:
+    lines = coverage_headline(row, replaced)
+    for tally in replaced.tallies:
         lines += ["", paint(tally.sort.value, "notice")]
-        lines += [
-            paint(
-                f"  {COVERAGE_SIGNS[each.where]} {one_line(each.text)} (line {each.line})", colour
-            )
-            for each in found.things
-            if each.sort is tally.sort
-            for colour in [_FATE_COLOURS[each.where]]
-        ]
+        for item in replaced.things:
+            if item.sort is tally.sort:
+                text = f"  {COVERAGE_SIGNS[item.where]} {one_line(item.text)} (line {item.line})"
+                lines.append(paint(text, _FATE_COLOURS[item.where]))
     return lines

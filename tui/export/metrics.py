@@ -1,25 +1,32 @@
-"""What is measured, by no format's rules yet: gauges and totals of each session and of all."""
+"""Metrics of sessions and of the fleet, for Prometheus (scraped here) and as OTLP/HTTP requests."""
 
 from __future__ import annotations
 
+import hmac
+import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
+from ...core.host import LOOPBACK, is_loopback, loopback_hosts
 from ...core.measure.activity import ActivityKind
 from ...core.measure.levels import Level
 from ...core.model.session import Session, SessionStatus
 from ...core.store.queries.query_rows import UsageRow
 
 MAX_SESSIONS: Final = 200
-"""That have values of their own: with 20 values each a monitor keeps 4,000 series."""
+"""Sessions with values of their own: with 20 values each a monitor keeps 4,000 series."""
 
 RECENT_H: Final = 24
-"""Hours after which a session that is not live has no values of its own any more."""
+"""Hours after which a session that is not live no longer has values of its own."""
 
+Json = dict[str, Any]
 Labels = tuple[tuple[str, str], ...]
 
 
@@ -34,7 +41,7 @@ class MetricUnit(StrEnum):
 
 
 class SessionLabel(StrEnum):
-    """What may name a session beside its id; a person asks for it."""
+    """A label of a session beside its id; only on request."""
 
     TITLE = "title"
     PROJECT = "project"
@@ -42,17 +49,17 @@ class SessionLabel(StrEnum):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """One thing that is measured, of everything that has it."""
+    """A measured quantity and its samples."""
 
     name: str  # its parts with dots, without a unit
     unit: MetricUnit
     help: str
     samples: tuple[tuple[Labels, float], ...]
-    is_counter: bool = False  # a total that only grows; else a value of now
+    is_counter: bool = False  # a total that only grows; else a gauge
 
 
 class MetricsInput(msgspec.Struct, frozen=True):
-    """What metrics are made of, at one moment."""
+    """What metrics are computed from, at one moment."""
 
     sessions: Sequence[Session]
     spent: Mapping[str, UsageRow]
@@ -61,257 +68,391 @@ class MetricsInput(msgspec.Struct, frozen=True):
     since_ms: int  # when the oldest session began
 
 
+_TOKENS, _RATIO, _COUNT, _SECONDS, _DOLLARS = MetricUnit
+_LEVEL_RANKS: Final = {level: rank for rank, level in enumerate(Level, 1)}
+_LEVEL_HELP: Final = ", ".join(f"{rank} {level}" for level, rank in _LEVEL_RANKS.items())
+_TOKEN_KINDS: Final = ("input", "cache_creation", "cache_read", "output")
+_COUNTERS: Final = {"spent", "responses", "compactions", "session.compactions", "session.spent"}
+
+# Names, units and texts: for what all sessions have together, then for each session.
+_METRICS: Final = {
+    "build.info": (_RATIO, "Always 1; the version is a label."),
+    "sessions": (_COUNT, "Sessions of the store by status."),
+    "sessions.at.level": (
+        _COUNT,
+        "Live sessions by the highest level that their context reached.",
+    ),
+    "sessions.left.out": (
+        _COUNT,
+        "Live and recent sessions without values of their own, because there are too many.",
+    ),
+    "spent": (_TOKENS, "Tokens of all answers by kind; each answer counts once."),
+    "responses": (_COUNT, "Answers of the API; each counts once."),
+    "cost": (_DOLLARS, "What all sessions cost, as far as it is known; most of it is estimated."),
+    "compactions": (_COUNT, "Compactions of all sessions."),
+    "agents": (_COUNT, "Agents of all sessions."),
+    "agents.noncompliant": (_COUNT, "Agents that did not compress their results."),
+    "session.live": (_RATIO, "1 while a client has it open."),
+    "session.waiting": (_RATIO, "1 while it waits for a person: a permission, an answer."),
+    "session.context": (_TOKENS, "Tokens that the model saw in the last request."),
+    "session.window": (_TOKENS, "The context window."),
+    "session.used": (
+        _RATIO,
+        "Context over window; above 1 where the window is not what was believed.",
+    ),
+    "session.trigger": (
+        _TOKENS,
+        "Where the client compacts by itself; missing where that is not armed.",
+    ),
+    "session.trigger.used": (_RATIO, "What the client counts over its trigger."),
+    "session.turns.left": (
+        _COUNT,
+        "Turns to the trigger or to the window's end, the middle of the forecast.",
+    ),
+    "session.level": (_COUNT, f"0 for none, then {_LEVEL_HELP}."),
+    "session.agents": (_COUNT, "Agents that it started."),
+    "session.agents.noncompliant": (_COUNT, "Agents that did not compress their results."),
+    "session.compactions": (_COUNT, "Compactions."),
+    "session.cost": (_DOLLARS, "What it cost, its agents with it."),
+    "session.cost.estimated": (
+        _RATIO,
+        "1 where the cost is worked out by list prices, 0 where the client said it.",
+    ),
+    "session.cache.expires.timestamp": (
+        _SECONDS,
+        "When its prompt cache goes cold, in seconds since 1970.",
+    ),
+    "session.last.activity.timestamp": (
+        _SECONDS,
+        "When it last wrote, in seconds since 1970.",
+    ),
+    "session.spent": (_TOKENS, "Tokens of the session's answers by kind, its agents' with them."),
+}
+
+
 def make_metrics(
-    found: MetricsInput,
+    source: MetricsInput,
     labels: Iterable[SessionLabel] = (),
     max_sessions: int = MAX_SESSIONS,
-    recent_h: int = RECENT_H,
 ) -> list[Metric]:
-    """Measure the sessions that are live or recent one by one, and all of them together."""
-    shown = _recent_sessions(found, recent_h)
-    chosen = tuple(labels)
-    labelled = [(_labels(each, chosen), each) for each in shown[:max_sessions]]
+    """Measure each live or recent session, and all of them together."""
+    chosen, recent = frozenset(labels), _recent_sessions(source)
+    samples = _fleet_samples(source, len(recent[max_sessions:]))
+    for name in _METRICS.keys() - samples.keys():
+        samples[name] = []
+    for session in recent[:max_sessions]:
+        own = _session_labels(session, chosen)
+        for name, value in _session_values(session).items():
+            if value is not None:
+                samples[name].append((own, value))
+        if row := source.spent.get(session.session_id):
+            samples["session.spent"] += _spent_samples([row], own)
     return [
-        *_fleet_metrics(found, len(shown[max_sessions:])),
-        *(
-            Metric(name, unit, text, _samples(labelled, value), is_counter=name in _COUNTERS)
-            for name, unit, text, value in _SESSION_METRICS
-        ),
-        _tokens(labelled, found.spent),
+        Metric(
+            name,
+            unit,
+            text,
+            tuple((own, float(value)) for own, value in samples[name]),
+            is_counter=name in _COUNTERS,
+        )
+        for name, (unit, text) in _METRICS.items()
     ]
 
 
-def _recent_sessions(found: MetricsInput, recent_h: int) -> list[Session]:
-    since = found.now_ms - recent_h * 3_600_000
-    recent = [each for each in found.sessions if each.live or (each.last_activity_at or 0) >= since]
+def _recent_sessions(source: MetricsInput) -> list[Session]:
+    since = source.now_ms - RECENT_H * 3_600_000
+    recent = [
+        each for each in source.sessions if each.live or (each.last_activity_at or 0) >= since
+    ]
     return sorted(recent, key=lambda each: (not each.live, -(each.last_activity_at or 0)))
 
 
-def _labels(session: Session, named: tuple[SessionLabel, ...]) -> Labels:
-    said = {
-        SessionLabel.TITLE: session.title,
-        SessionLabel.PROJECT: session.project,
-        SessionLabel.CWD: session.cwd,
-    }
-    own = tuple((name.value, said[name] or "") for name in SessionLabel if name in named)
-    return (("session", session.session_id), ("model", session.model or ""), *own)
-
-
-def _samples(
-    labelled: list[tuple[Labels, Session]], value: Callable[[Session], float | None]
-) -> tuple[tuple[Labels, float], ...]:
-    found = ((labels, value(session)) for labels, session in labelled)
-    return tuple((labels, number) for labels, number in found if number is not None)
-
-
-_TOKEN_KINDS: Final = ("input", "cache_creation", "cache_read", "output")
-
-
-def _tokens(labelled: list[tuple[Labels, Session]], spent: Mapping[str, UsageRow]) -> Metric:
-    samples = tuple(
-        ((*labels, ("kind", kind)), float(getattr(own, f"{kind}_tokens")))
-        for labels, session in labelled
-        if (own := spent.get(session.session_id)) is not None
-        for kind in _TOKEN_KINDS
+def _session_labels(session: Session, chosen: frozenset[SessionLabel]) -> Labels:
+    optional = tuple(
+        (label.value, getattr(session, label) or "") for label in SessionLabel if label in chosen
     )
-    text = "Tokens of the session's answers by kind, its agents' with them."
-    return Metric("session.spent", MetricUnit.TOKENS, text, samples, is_counter=True)
+    return (("session", session.session_id), ("model", session.model or ""), *optional)
 
 
-def _fleet_metrics(found: MetricsInput, left_out: int) -> Iterable[Metric]:
-    by_status = Counter(each.status for each in found.sessions)
-    by_level = Counter(each.context.level for each in found.sessions if each.live)
-    rows = found.spent.values()
-    costs = [each.cost.usd for each in found.sessions if each.cost]
-    for name, unit, text, samples, grows in (
-        (
-            "build.info",
-            MetricUnit.RATIO,
-            "Always 1; the version is a label.",
-            [((("version", found.version),), 1)],
-            False,
-        ),
-        (
-            "sessions",
-            MetricUnit.COUNT,
-            "Sessions of the store by status.",
-            [((("status", each.value),), by_status[each]) for each in SessionStatus],
-            False,
-        ),
-        (
-            "sessions.at.level",
-            MetricUnit.COUNT,
-            "Live sessions by the highest level that their context reached.",
-            [((("level", each.value),), by_level[each]) for each in Level],
-            False,
-        ),
-        (
-            "sessions.left.out",
-            MetricUnit.COUNT,
-            "Live and recent sessions without values of their own, because there are too many.",
-            [((), left_out)],
-            False,
-        ),
-        (
-            "spent",
-            MetricUnit.TOKENS,
-            "Tokens of all answers by kind; each answer counts once.",
-            [
-                ((("kind", kind),), sum(getattr(row, f"{kind}_tokens") for row in rows))
-                for kind in _TOKEN_KINDS
-            ],
-            True,
-        ),
-        (
-            "responses",
-            MetricUnit.COUNT,
-            "Answers of the API; each counts once.",
-            [((), sum(row.responses for row in rows))],
-            True,
-        ),
-        (
-            "cost",
-            MetricUnit.DOLLARS,
-            "What all sessions cost, as far as it is known; most of it is estimated.",
-            [((), sum(costs))],
-            False,
-        ),
-        (
-            "compactions",
-            MetricUnit.COUNT,
-            "Compactions of all sessions.",
-            [((), sum(each.compactions for each in found.sessions))],
-            True,
-        ),
-        (
-            "agents",
-            MetricUnit.COUNT,
-            "Agents of all sessions.",
-            [((), sum(each.agents for each in found.sessions))],
-            False,
-        ),
-        (
-            "agents.noncompliant",
-            MetricUnit.COUNT,
-            "Agents that did not compress their results.",
-            [((), sum(each.agents_noncompliant or 0 for each in found.sessions))],
-            False,
-        ),
-    ):
-        values = tuple((labels, float(value)) for labels, value in samples)
-        yield Metric(name, unit, text, values, is_counter=grows)
+def _spent_samples(rows: Iterable[UsageRow], labels: Labels = ()) -> list[tuple[Labels, float]]:
+    spent = list(rows)
+    return [
+        ((*labels, ("kind", kind)), sum(getattr(row, f"{kind}_tokens") for row in spent))
+        for kind in _TOKEN_KINDS
+    ]
 
 
-_LEVEL_RANKS: Final = {level: rank for rank, level in enumerate(Level, 1)}
+def _fleet_samples(source: MetricsInput, left_out: int) -> dict[str, list[tuple[Labels, float]]]:
+    sessions, rows = source.sessions, source.spent.values()
+    by_status = Counter(each.status for each in sessions)
+    by_level = Counter(each.context.level for each in sessions if each.live)
+    return {
+        "build.info": [((("version", source.version),), 1)],
+        "sessions": [((("status", each.value),), by_status[each]) for each in SessionStatus],
+        "sessions.at.level": [((("level", each.value),), by_level[each]) for each in Level],
+        "sessions.left.out": [((), left_out)],
+        "spent": _spent_samples(rows),
+        "responses": [((), sum(row.responses for row in rows))],
+        "cost": [((), sum(each.cost.usd for each in sessions if each.cost))],
+        "compactions": [((), sum(each.compactions for each in sessions))],
+        "agents": [((), sum(each.agents for each in sessions))],
+        "agents.noncompliant": [((), sum(each.agents_noncompliant or 0 for each in sessions))],
+    }
 
 
-def _level_rank(session: Session) -> int:
-    return _LEVEL_RANKS[session.context.level] if session.context.level else 0
+def _session_values(session: Session) -> dict[str, float | None]:
+    context, activity, cost = session.context, session.activity, session.cost
+    end, expires_at, last_at = (
+        session.outlook.end,
+        session.cache.expires_at,
+        session.last_activity_at,
+    )
+    return {
+        "session.live": session.live,
+        "session.waiting": activity is not None and activity.kind is ActivityKind.PERSON,
+        "session.context": context.tokens,
+        "session.window": context.window.tokens,
+        "session.used": context.ratio,
+        "session.trigger": context.trigger.tokens if context.trigger else None,
+        "session.trigger.used": context.trigger_ratio,
+        "session.turns.left": end.turns.p50 if end else None,
+        "session.level": _LEVEL_RANKS[context.level] if context.level else 0,
+        "session.agents": session.agents,
+        "session.agents.noncompliant": session.agents_noncompliant,
+        "session.compactions": session.compactions,
+        "session.cost": cost.usd if cost else None,
+        "session.cost.estimated": cost.estimated if cost else None,
+        "session.cache.expires.timestamp": None if expires_at is None else expires_at / 1000,
+        "session.last.activity.timestamp": None if last_at is None else last_at / 1000,
+    }
 
 
-def _seconds(at_ms: int | None) -> float | None:
-    return None if at_ms is None else at_ms / 1000
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_UNIT_SUFFIXES: Final = {
+    MetricUnit.TOKENS: "_tokens",
+    MetricUnit.RATIO: "_ratio",
+    MetricUnit.COUNT: "",
+    MetricUnit.SECONDS: "_seconds",
+    MetricUnit.DOLLARS: "_dollars",
+}
+_WITHOUT_UNIT: Final = {"build.info", "session.live", "session.waiting", "session.cost.estimated"}
+"""Metrics that are 0 or 1: not ratios to a reader."""
 
 
-def _turns_left(session: Session) -> float | None:
-    end = session.outlook.end
-    return end.turns.p50 if end else None
+def prometheus_text(metrics: Iterable[Metric]) -> str:
+    """Write metrics for a scrape or for the textfile collector of the node exporter.
+
+    Source: prometheus.io/docs, "Exposition formats" and "Metric and label naming".
+    """
+    lines: list[str] = []
+    for metric in metrics:
+        if not metric.samples:
+            continue
+        unit = "" if metric.name in _WITHOUT_UNIT else _UNIT_SUFFIXES[metric.unit]
+        total = "_total" if metric.is_counter else ""
+        name = f"ctxtop_{metric.name.replace('.', '_')}{unit}{total}"
+        lines.append(f"# HELP {name} {_escape(metric.help)}")
+        lines.append(f"# TYPE {name} {'counter' if metric.is_counter else 'gauge'}")
+        lines += [f"{name}{_labels(labels)} {_number(value)}" for labels, value in metric.samples]
+    return "\n".join(lines) + "\n"
 
 
-def _is_waiting(session: Session) -> int:
-    return int(session.activity is not None and session.activity.kind is ActivityKind.PERSON)
+def _labels(labels: Labels) -> str:
+    pairs = ",".join(f'{name}="{_escape(value, quotes=True)}"' for name, value in labels)
+    return f"{{{pairs}}}" if pairs else ""
 
 
-_COUNTERS: Final = frozenset({"session.compactions"})
-_SESSION_METRICS: Final[
-    tuple[tuple[str, MetricUnit, str, Callable[[Session], float | None]], ...]
-] = (
-    (
-        "session.live",
-        MetricUnit.RATIO,
-        "1 while a client has it open.",
-        lambda each: int(each.live),
-    ),
-    (
-        "session.waiting",
-        MetricUnit.RATIO,
-        "1 while it waits for a person: a permission, an answer.",
-        _is_waiting,
-    ),
-    (
-        "session.context",
-        MetricUnit.TOKENS,
-        "Tokens that the model saw in the last request.",
-        lambda each: each.context.tokens,
-    ),
-    (
-        "session.window",
-        MetricUnit.TOKENS,
-        "The context window.",
-        lambda each: each.context.window.tokens,
-    ),
-    (
-        "session.used",
-        MetricUnit.RATIO,
-        "Context over window; above 1 where the window is not what was believed.",
-        lambda each: each.context.ratio,
-    ),
-    (
-        "session.trigger",
-        MetricUnit.TOKENS,
-        "Where the client compacts by itself; missing where that is not armed.",
-        lambda each: each.context.trigger.tokens if each.context.trigger else None,
-    ),
-    (
-        "session.trigger.used",
-        MetricUnit.RATIO,
-        "What the client counts over its trigger.",
-        lambda each: each.context.trigger_ratio,
-    ),
-    (
-        "session.turns.left",
-        MetricUnit.COUNT,
-        "Turns to the trigger or to the window's end, the middle of the forecast.",
-        _turns_left,
-    ),
-    (
-        "session.level",
-        MetricUnit.COUNT,
-        "0 for none, then "
-        + ", ".join(f"{rank} {level}" for level, rank in _LEVEL_RANKS.items())
-        + ".",
-        _level_rank,
-    ),
-    ("session.agents", MetricUnit.COUNT, "Agents that it started.", lambda each: each.agents),
-    (
-        "session.agents.noncompliant",
-        MetricUnit.COUNT,
-        "Agents that did not compress their results.",
-        lambda each: each.agents_noncompliant,
-    ),
-    ("session.compactions", MetricUnit.COUNT, "Compactions.", lambda each: each.compactions),
-    (
-        "session.cost",
-        MetricUnit.DOLLARS,
-        "What it cost, its agents with it.",
-        lambda each: each.cost.usd if each.cost else None,
-    ),
-    (
-        "session.cost.estimated",
-        MetricUnit.RATIO,
-        "1 where the cost is worked out by list prices, 0 where the client said it.",
-        lambda each: int(each.cost.estimated) if each.cost else None,
-    ),
-    (
-        "session.cache.expires.timestamp",
-        MetricUnit.SECONDS,
-        "When its prompt cache goes cold, in seconds since 1970.",
-        lambda each: _seconds(each.cache.expires_at),
-    ),
-    (
-        "session.last.activity.timestamp",
-        MetricUnit.SECONDS,
-        "When it last wrote, in seconds since 1970.",
-        lambda each: _seconds(each.last_activity_at),
-    ),
-)
+def _escape(text: str, *, quotes: bool = False) -> str:
+    escaped = text.replace("\\", "\\\\").replace("\n", "\\n")
+    return escaped.replace('"', '\\"') if quotes else escaped
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value == int(value) else repr(value)
+
+
+METRICS_PATH: Final = "/metrics"
+REQUEST_TIMEOUT_S: Final = 10.0  # for a client to send its request: Prometheus' limit of a scrape
+UNAUTHORIZED: Final = 401
+FORBIDDEN: Final = 403
+
+
+class MetricsServer(ThreadingHTTPServer):
+    """Answers scrapes, one at a time, until it is shut down."""
+
+    daemon_threads = True
+
+    def __init__(
+        self,
+        port: int,
+        token: str | None,
+        make_text: Callable[[], str],
+        report: Callable[[str], None],
+    ) -> None:
+        super().__init__((LOOPBACK, port), _ScrapeHandler)
+        self._token: Final = token
+        self._make_text: Final = make_text
+        self._report: Final = report
+        self._lock: Final = threading.Lock()
+
+    @property
+    def address(self) -> str:
+        """Return the URL to scrape."""
+        return f"http://{LOOPBACK}:{self.server_address[1]}{METRICS_PATH}"
+
+    def refusal_status(self, host: str, authorization: str) -> int | None:
+        """Return the HTTP status to refuse a request with; None if it is allowed."""
+        if host not in loopback_hosts(self.server_address[1]):
+            return FORBIDDEN
+        if self._token is None:
+            return None
+        expected = f"Bearer {self._token}".encode()
+        is_known = hmac.compare_digest(authorization.encode("utf-8", "replace"), expected)
+        return None if is_known else UNAUTHORIZED
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Report an error in one line; ignore scrapers that disconnect."""
+        error = sys.exc_info()[1]
+        if error is not None and not isinstance(error, (ConnectionError, TimeoutError)):
+            self._report(str(error))
+
+    def metrics(self) -> str:
+        """Make the text of one scrape; concurrent scrapes wait for each other."""
+        with self._lock:
+            return self._make_text()
+
+
+class _ScrapeHandler(BaseHTTPRequestHandler):
+    timeout = REQUEST_TIMEOUT_S
+    server_version = "ctxtop"
+    sys_version = ""
+    server: MetricsServer
+
+    def do_GET(self) -> None:
+        host, authorization = self.headers.get("Host", ""), self.headers.get("Authorization", "")
+        refused = self.server.refusal_status(host, authorization)
+        if refused is not None:
+            self._answer(refused, "refused\n")
+        elif self.path.partition("?")[0] != METRICS_PATH:
+            self._answer(404, f"look at {METRICS_PATH}\n")
+        else:
+            try:
+                text = self.server.metrics()
+            except Exception as error:
+                # The scraper shows the message; the server keeps running.
+                self._answer(500, f"{error}\n")
+                raise
+            self._answer(200, text)
+
+    def _answer(self, status: int, text: str) -> None:
+        body = text.encode()
+        self.send_response(status)
+        self.send_header("Content-Type", CONTENT_TYPE)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.send_header("X-Content-Type-Options", "nosniff")
+        if status == UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", "Bearer")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the base's name
+        """Do not log each scrape."""
+
+
+CUMULATIVE_TEMPORALITY: Final = 2
+"""AGGREGATION_TEMPORALITY_CUMULATIVE; enums are numbers in OTLP's JSON."""
+
+
+def otlp_request(
+    metrics: Iterable[Metric],
+    version: str,
+    since_ms: int,
+    now_ms: int,
+    resource: Mapping[str, str],
+) -> Json:
+    """Make the body that a collector takes at /v1/metrics.
+
+    Source: opentelemetry.io/docs/specs/otlp, "JSON Protobuf Encoding": 64-bit numbers are
+    texts, keys are in camel case.
+    """
+    about = {"service.name": "ctxtop", "service.version": version, **resource}
+    since, now = (str(at_ms * 1_000_000) for at_ms in (since_ms, now_ms))
+    scope = {
+        "scope": {"name": "ctxtop", "version": version},
+        "metrics": [_otlp_metric(each, since, now) for each in metrics if each.samples],
+    }
+    attributes = _attributes(tuple(about.items()))
+    return {"resourceMetrics": [{"resource": {"attributes": attributes}, "scopeMetrics": [scope]}]}
+
+
+def _otlp_metric(metric: Metric, since: str, now: str) -> Json:
+    points = [_point(labels, value, now) for labels, value in metric.samples]
+    about: Json = {
+        "name": f"ctxtop.{metric.name}",
+        "description": metric.help,
+        "unit": metric.unit.value,
+    }
+    if not metric.is_counter:
+        return about | {"gauge": {"dataPoints": points}}
+    return about | {
+        "sum": {
+            "dataPoints": [{"startTimeUnixNano": since} | point for point in points],
+            "aggregationTemporality": CUMULATIVE_TEMPORALITY,
+            "isMonotonic": True,
+        }
+    }
+
+
+def _point(labels: Labels, value: float, now: str) -> Json:
+    number: Json = {"asInt": str(int(value))} if value == int(value) else {"asDouble": value}
+    return {"attributes": _attributes(labels), "timeUnixNano": now} | number
+
+
+def _attributes(labels: Labels) -> list[Json]:
+    return [{"key": key, "value": {"stringValue": value}} for key, value in labels]
+
+
+SEND_TIMEOUT_S: Final = 10.0  # OpenTelemetry's own default for an export
+
+
+class NotSentError(Exception):
+    """Metrics that did not arrive; the message says why and what to do."""
+
+
+def check_endpoint(url: str, *, allow_remote: bool) -> None:
+    """Raise NotSentError unless metrics may be sent to this URL."""
+    try:
+        parts = urlsplit(url)
+        scheme, host, _ = parts.scheme, parts.hostname or "", parts.port
+    except ValueError:
+        scheme = host = ""
+    if not host or scheme not in {"http", "https"}:
+        raise NotSentError(f"{url!r} is no address: give http://127.0.0.1:4318/v1/metrics")
+    if not is_loopback(host) and not allow_remote:
+        raise NotSentError(f"{host} is another machine: add --allow-remote to send it there")
+
+
+def send_metrics(url: str, body: Mapping[str, Any], headers: Mapping[str, str]) -> int:
+    """POST a request and return how many points were refused; raises NotSentError."""
+    from ...core.summaries.model_providers import post_json
+    from ...core.summaries.model_summary import ProviderError
+
+    try:
+        answer = post_json(url, headers, body, SEND_TIMEOUT_S)
+    except ProviderError as error:
+        raise NotSentError(f"{error}; nothing is kept to be sent later") from error
+    partial = answer.get("partialSuccess")
+    refused = partial.get("rejectedDataPoints", 0) if isinstance(partial, dict) else 0
+    return int(refused) if str(refused).isdecimal() else 0
+
+
+def parse_headers(text: str) -> dict[str, str]:
+    """Read OTEL_EXPORTER_OTLP_HEADERS: name=value with commas; raises NotSentError."""
+    headers: dict[str, str] = {}
+    for pair in filter(None, (each.strip() for each in text.split(","))):
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not (name and equals) or not f"{name}{value}".isprintable():
+            raise NotSentError("OTEL_EXPORTER_OTLP_HEADERS is not name=value,name=value")
+        headers[name.lower()] = value
+    return headers

@@ -20,7 +20,7 @@ from .page import Page, ReadingScreen
 
 if TYPE_CHECKING:
     from ...core.model.problem import Problem
-    from ..cli.doctor.machine_checks import DoctorCheck
+    from ..cli.machine_checks import DoctorCheck
 
 
 _NAME_CELLS: Final = 18
@@ -110,7 +110,7 @@ class DoctorScreen(Page):
         app = self.app
 
         def run_checks() -> None:
-            from ..cli.doctor.store_checks import each_check
+            from ..cli.store_checks import each_check
 
             for check in each_check(app.places):
                 app.call_later(self._add, check)
@@ -129,9 +129,9 @@ class DoctorScreen(Page):
             return
         self._previous = []
         if problem is not None:
-            from ..cli.doctor.machine_checks import failed_check
+            from ..cli.machine_checks import failed
 
-            self._checks.append(failed_check(problem.where, problem.what, problem.fix))
+            self._checks.append(failed(problem.where, problem.what, problem.fix))
         self._draw()
 
     @property

@@ -44,7 +44,7 @@ def offer_install(places: Places) -> InstallOffer | str:
     from ...collectors.install.hook_settings import InstallOptions, SettingsScope, settings_location
     from ...collectors.install.install_plan import install_diff, plan_install
     from ...collectors.install.settings_file import NotSafeError
-    from ..cli.output.hooks_output import install_plan_text
+    from ..cli.hooks_commands import install_plan_text
 
     location = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())
     options = InstallOptions(store=places.store, features=(), as_plugin=True, status_line=True)

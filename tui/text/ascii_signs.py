@@ -4,129 +4,37 @@ from __future__ import annotations
 
 from typing import Final
 
+# No two signs that can stand in one column share an ASCII sign.
 _SIGNS: Final = {
-    # What a session, an agent or a line is doing. No two that can stand in one column are alike.
-    "●": "*",
-    "○": "o",
-    "◌": "o",
-    "◯": "o",
-    "▲": "!",
-    "△": "!",
-    "⚠": "!",
-    "⏸": "=",
-    "▶": ">",
-    "✓": "+",
-    "✔": "+",
-    "✗": "x",
-    "✘": "x",
-    "†": "t",
-    "★": "*",
-    "☆": "o",
-    "◆": "&",
-    "◇": "%",
-    "■": "#",
-    "□": "_",
-    "▪": "#",
-    "↻": "@",
-    "✂": "%",
-    "⟳": "@",
-    "∅": "0",
-    "⊘": "0",
-    # Words and numbers.
-    "≡": "=",
-    "≈": "~",
-    "…": ".",
-    "·": "-",
-    "•": "*",
-    "–": "-",
-    "—": "-",
-    "‑": "-",
-    "−": "-",
-    "×": "x",
-    "÷": "/",
-    "±": "~",
-    "≤": "<",
-    "≥": ">",
-    "›": ">",
-    "‹": "<",
-    "»": ">",
-    "«": "<",
-    "❯": ">",
-    "“": '"',
-    "”": '"',
-    "„": '"',
-    "‘": "'",
-    "’": "'",
-    "¹": "1",
-    "²": "2",
-    "³": "3",
-    "⁴": "4",
-    "⁵": "5",
-    "⁶": "6",
-    "⁷": "7",
-    "⁸": "8",
-    "⁹": "9",
-    "⁰": "0",
-    "⚡": "! ",
-    "\N{NO-BREAK SPACE}": " ",
-    # Where something opens, leads, or can be turned.
-    "→": ">",
-    "←": "<",
-    "↑": "^",
-    "↓": "v",
-    "↔": "-",
-    "↕": "|",
-    "↵": "<",
-    "⏎": "<",
-    "⌫": "<",
-    "↳": ">",
-    "▸": ">",
-    "▹": ">",
-    "▾": "v",
-    "▿": "v",
-    "◂": "<",
-    "►": ">",
-    "◄": "<",
-    "▼": "v",
-    "▽": "v",
-    "◀": "<",
-    "⭘": "o",
-    "🔎": "/ ",
-    # Bars and sparklines: the lower, the lighter.
-    "▁": "_",
-    "▂": ".",
-    "▃": ":",
-    "▄": "#",
-    "▅": "#",
-    "▆": "#",
-    "▇": "#",
-    "█": "#",
-    "▀": '"',
-    "▔": '"',
-    "▐": "|",
-    "▌": "|",
-    "▏": "|",
-    "▕": "|",
-    "▎": "|",
-    "▍": "|",
-    "▋": "#",
-    "▊": "#",
-    "▉": "#",
-    "▖": "=",
-    "▗": "=",
-    "▘": '"',
-    "▝": '"',
-    "▙": "#",
-    "▚": "%",
-    "▛": "#",
-    "▜": "#",
-    "▞": "%",
-    "▟": "#",
-    "░": "-",
-    "▒": "+",
-    "▓": "#",
+    "*": "●★•",
+    "o": "○◌◯☆⭘",
+    "!": "▲△⚠",
+    "! ": "⚡",
+    "x": "✗✘×",
+    "t": "†",
+    "&": "◆",
+    "@": "↻⟳",
+    "0": "∅⊘",
+    "+": "✓✔▒",
+    "%": "◇✂▚▞",
+    "=": "⏸≡▖▗",
+    "~": "≈±",
+    ".": "…▂",
+    ":": "▃",
+    "-": "·–—‑−↔░",
+    "_": "□▁",
+    "/": "÷",
+    "/ ": "🔎",
+    "<": "≤‹«←↵⏎⌫◂◄◀",
+    ">": "▶≥›»❯→↳▸▹►",
+    "^": "↑",
+    "v": "↓▾▿▼▽",
+    "|": "↕▐▌▏▕▎▍",
+    "#": "■▪▄▅▆▇█▋▊▉▙▛▜▟▓",
+    '"': "“”„▀▔▘▝",
+    "'": "‘’",
+    " ": "\N{NO-BREAK SPACE}\u2800",
 }
-
 _STRAIGHT_LINES: Final = {
     "-": "─━┄┅┈┉╌╍═╴╶╸╺╼╾⎯",
     "|": "│┃┆┇┊┋╎╏║╵╷╹╻╽╿┊",
@@ -136,22 +44,22 @@ _STRAIGHT_LINES: Final = {
 }
 
 
-def _box_drawing() -> dict[str, str]:
-    """Borders and trees: what is no straight line is a corner or a crossing."""
-    box = {chr(code): "+" for code in range(0x2500, 0x2580)}
-    return box | {sign: plain for plain, signs in _STRAIGHT_LINES.items() for sign in signs}
+def _ascii_table() -> dict[str, str]:
+    # Box drawing: what is no straight line is a corner or a crossing.
+    table = {chr(code): "+" for code in range(0x2500, 0x2580)}
+    # Braille: a cell with one or two dots, with some, with many.
+    table |= {
+        chr(0x2800 + dots): ".:#"[min(dots.bit_count() - 1, 5) // 2] for dots in range(1, 256)
+    }
+    table |= dict(zip("⁰¹²³⁴⁵⁶⁷⁸⁹", "0123456789", strict=True))
+    for groups in (_STRAIGHT_LINES, _SIGNS):
+        table |= {sign: plain for plain, signs in groups.items() for sign in signs}
+    return table
 
 
-def _braille() -> dict[str, str]:
-    """Graphs of dots: a cell with one or two, with some, with many."""
-    cells = {chr(0x2800 + dots): ".:#"[min(dots.bit_count() - 1, 5) // 2] for dots in range(1, 256)}
-    return cells | {"\u2800": " "}
-
-
-ASCII_TABLE: Final = str.maketrans(_box_drawing() | _braille() | _SIGNS)
-"""Each sign by ASCII of the same width; letters of any language are not signs and stay."""
+ASCII_TABLE: Final = str.maketrans(_ascii_table())
+"""Each sign by ASCII of the same width; letters of any language stay."""
 
 
 def to_ascii(text: str) -> str:
-    """Write a text with ASCII's signs."""
     return text if text.isascii() else text.translate(ASCII_TABLE)

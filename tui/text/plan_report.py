@@ -22,8 +22,9 @@ from .plan_text import (
     NOTHING_TO_GAIN,
     OperationChange,
     break_even_after,
+    change_heading,
     screen_advice,
-    wrap_first_lines,
+    signed_lines,
 )
 
 if TYPE_CHECKING:
@@ -164,7 +165,6 @@ MAX_CHANGES: Final = 10
 
 
 FULL_TEXT_LINES: Final = 400  # lines of a text that is read whole
-_CHANGE_HEADINGS: Final = {"replace": "changed", "remove": "removed", "append": "added"}
 
 
 def change_lines(
@@ -189,15 +189,11 @@ def change_lines(
 
 
 def _change(change: OperationChange, width: int, lines: int) -> Iterator[Content]:
-    where = "at the end" if change.line is None else f"line {change.line:,}"
-    place = f"{where} {change.pointer}" if change.pointer else where
-    yield Content.styled(f"{_CHANGE_HEADINGS[change.do]} {one_line(place)}", "$accent")
-    if change.before is not None:
-        yield from _signed_lines("-", change.before, "$level-high", width, lines)
-    if change.after is not None:
-        yield from _signed_lines("+", change.after, "$level-calm", width, lines)
-
-
-def _signed_lines(sign: str, text: str, style: str, width: int, lines: int) -> Iterator[Content]:
-    for each in wrap_first_lines(text, lines, width - 4):
-        yield Content.styled(f"  {sign} {each}".rstrip(), style)
+    yield Content.styled(one_line(change_heading(change)), "$accent")
+    for sign, text, style in (
+        ("-", change.before, "$level-high"),
+        ("+", change.after, "$level-calm"),
+    ):
+        if text is not None:
+            shown = signed_lines(sign, text, lines, width)
+            yield from (Content.styled(line, style) for line in shown)

@@ -166,11 +166,6 @@ class OperationChange(msgspec.Struct, frozen=True):
     after: str | None
 
 
-def read_changes(operation: Operation, transcript: Path) -> list[OperationChange]:
-    """Read what an operation changes. Raises OSError."""
-    return read_edit_changes(operation.edits, transcript)
-
-
 def read_edit_changes(edits: Iterable[Edit], transcript: Path) -> list[OperationChange]:
     """Read what some edits change of a transcript that is still as it was. Raises OSError."""
     with open_regular_file(transcript) as file:
@@ -189,6 +184,22 @@ def read_backup_changes(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[O
     numbered = enumerate(islice(lines, last), 1)
     old = {wanted[number]: line for number, line in numbered if number in wanted}
     return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
+
+
+_CHANGE_VERBS: Final = {"replace": "changed", "remove": "removed", "append": "added"}
+
+
+def change_heading(change: OperationChange) -> str:
+    """Return what happens to a value or line, and where."""
+    where = "at the end" if change.line is None else f"line {change.line:,}"
+    place = f"{where} {change.pointer}" if change.pointer else where
+    return f"{_CHANGE_VERBS[change.do]} {place}"
+
+
+def signed_lines(sign: str, text: str, max_lines: int, width: int) -> list[str]:
+    """Wrap the first lines of a text, each behind a sign."""
+    lines = wrap_first_lines(text, max_lines, width - 4)
+    return [f"  {sign} {line}".rstrip() for line in lines]
 
 
 def wrap_first_lines(text: str, max_lines: int, width: int) -> list[str]:

@@ -1,44 +1,27 @@
-"""What commands print: tables in cells, colours where a terminal shows them, JSON."""
+"""Prints what commands return: tables, colours where a terminal shows them, JSON."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import click
 from click.core import ParameterSource
 from rich.cells import cell_len
 
-from ....core.measure.tokens import tokens_or_estimate
-from ....core.model.context import Context
-from ....core.transcript.sanitize import sanitize_text
-from ...tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
-from ...text.ascii_signs import to_ascii
-from ...text.compliance_text import VERDICT_SIGNS, short_verdict
-from ...text.formats import (
-    NOTHING,
-    fit_left,
-    fit_right,
-    plural,
-    shorten_middle,
-    tokens,
-    used_percent,
-)
-from ..command_errors import DONE
-from ..command_options import options_of, wants_ascii
-from . import json_records
-from .json_records import Record
-
-if TYPE_CHECKING:
-    from ....core.compliance.run_verdict import RunVerdict
-    from ....core.model.agent import Agent
-
+from ...core.transcript.sanitize import sanitize_text
+from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
+from ..text.ascii_signs import to_ascii
+from ..text.formats import fit_left, fit_right, shorten_middle
+from .command_errors import DONE
+from .command_options import options_of
+from .json_records import Record, dump_json
 
 COLUMN_GAP: Final = "  "
 MIN_TEXT_CELLS: Final = 16  # cells of a text that may be cut; below that other columns leave first
@@ -80,7 +63,6 @@ def clean_line(text: str) -> str:
 
 
 def terminal_width() -> int:
-    """Cells of a line of output."""
     fallback = (80 if sys.stdout.isatty() else PIPE_WIDTH, 24)
     return shutil.get_terminal_size(fallback).columns
 
@@ -100,7 +82,7 @@ def wants_colours() -> bool:
 
 
 def print_lines(lines: Iterable[str], *, ascii_only: bool = False) -> None:
-    """Print lines, with plain signs where that is asked for or the output is not UTF-8."""
+    """Print lines, in ASCII on request or where the output is not UTF-8."""
     encoding = output_encoding()
     for line in lines:
         shown = to_ascii(line) if ascii_only or encoding != "utf-8" else line
@@ -108,14 +90,12 @@ def print_lines(lines: Iterable[str], *, ascii_only: bool = False) -> None:
 
 
 def output_encoding() -> str:
-    """Name the output's encoding the way Python does."""
-    import codecs
-
+    """Return Python's name of the output's encoding."""
     return codecs.lookup(getattr(sys.stdout, "encoding", None) or "utf-8").name
 
 
 def _measured_column(column: TextColumn[Item], items: Sequence[Item]) -> Column[int, Cell]:
-    """Draw a column's cells once: the values of the result are by line, the header is line 0."""
+    """Draw a column's cells once; the result's values are by line, and line 0 is the header."""
     cells = [Cell(column.header.upper(), "quiet")]
     cells += [_clean_cell(column.value(item)) for item in items]
     if not column.flexible:
@@ -146,7 +126,7 @@ def _shrunk_widths(columns: Sequence[Column[int, Cell]], width: int) -> list[int
     widths = [column.cells for column in columns]
     flexible = [place for place, column in enumerate(columns) if column.flexible]
     for _ in range(total_cells(columns, len(COLUMN_GAP)) - width):
-        # The longest text gives first: a short project name need not suffer for a long title.
+        # The longest text is cut first: a short project name stays whole beside a long title.
         longest = max(flexible, key=widths.__getitem__, default=None)
         if longest is None or widths[longest] <= MIN_TEXT_CELLS:
             break
@@ -155,19 +135,18 @@ def _shrunk_widths(columns: Sequence[Column[int, Cell]], width: int) -> list[int
 
 
 def _table_line(columns: Sequence[Column[int, Cell]], widths: Sequence[int], line: int) -> str:
-    parts = []
-    for column, width in zip(columns, widths, strict=True):
-        cell = column.value(line)
-        aligned = (fit_right if column.right else fit_left)(cell.text, width)
-        parts.append(paint(aligned, cell.style))
-    return COLUMN_GAP.join(parts).rstrip()
+    cells = ((column.right, column.value(line)) for column in columns)
+    return COLUMN_GAP.join(
+        paint((fit_right if right else fit_left)(cell.text, width), cell.style)
+        for (right, cell), width in zip(cells, widths, strict=True)
+    ).rstrip()
 
 
 LABEL_CELLS: Final = 10
 
 
 def labelled_lines(label: str, text: str, width: int) -> list[str]:
-    """Write a text beside its label; what does not fit goes on below it."""
+    """Wrap a text beside its label."""
     first, *rest = textwrap.wrap(
         clean_line(text),
         max(width, LABEL_CELLS * 3) - LABEL_CELLS,
@@ -178,23 +157,12 @@ def labelled_lines(label: str, text: str, width: int) -> list[str]:
 
 
 def label_beside(label: str, drawn: str) -> str:
-    """Put what is drawn beside its label; it is not wrapped."""
+    """Put a text beside its label without wrapping it."""
     return f"{paint(label, 'quiet') if label else ''}{' ' * (LABEL_CELLS - len(label))}{drawn}"
 
 
-BAR_CELLS: Final = 10
-MIN_ID_CHARS: Final = 8
-
 _EIGHTHS: Final = "░▏▎▍▌▋▊▉"
 _ROUNDING_ERROR: Final = 1e-9  # 0.29 × 100 is 28.999…: products this close are the same
-
-
-def gauge_cell(context: Context) -> Cell:
-    """Draw the bar and, beside it, its number."""
-    drawn = text_bar(context.ratio, BAR_CELLS)
-    return Cell(
-        f"{drawn} {used_percent(context):>6}", context.level.severity.value if context.level else ""
-    )
 
 
 def text_bar(ratio: float | None, cells: int) -> str:
@@ -205,39 +173,9 @@ def text_bar(ratio: float | None, cells: int) -> str:
     return drawn.ljust(cells, "░")
 
 
-def result_size(found: Agent) -> str:
-    """Format how much an agent added to its parent's context."""
-    if found.result is None:
-        return NOTHING
-    lines = plural(found.result.lines, "line")
-    return (
-        f"{lines} ≈{tokens(tokens_or_estimate(found.result.estimated_tokens, found.result.text))}"
-    )
-
-
-def verdict_cell(found: RunVerdict | None) -> Cell:
-    """Return the cell for an agent's compliance; empty if no rule applies to it."""
-    if found is None or not VERDICT_SIGNS[found.verdict].strip():
-        return Cell("")
-    words = f"{VERDICT_SIGNS[found.verdict]} {short_verdict(found)}".rstrip()
-    return Cell(words, "bad" if found.failed else "")
-
-
-def session_id_cell(whole: str, short: Mapping[str, str]) -> Cell:
+def session_id_cell(session_id: str, short_ids: Mapping[str, str]) -> Cell:
     """Write an id as `ctxtop sessions` does; that of a session without a file stays whole."""
-    return Cell(short.get(whole, whole), "quiet")
-
-
-def shorten_ids(session_ids: Iterable[str]) -> dict[str, str]:
-    """Cut ids to the same length, as short as still tells them apart."""
-    ordered = sorted(set(session_ids))
-    shared = (_shared_length(*pair) for pair in pairwise(ordered))
-    length = max([MIN_ID_CHARS - 1, *shared]) + 1
-    return {each: each[:length] for each in ordered}
-
-
-def _shared_length(one: str, other: str) -> int:
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    return Cell(short_ids.get(session_id, session_id), "quiet")
 
 
 _NOT_REPEATED: Final = frozenset(
@@ -248,41 +186,31 @@ _NOT_REPEATED: Final = frozenset(
 
 def repeat_command(context: click.Context, *arguments: str) -> str:
     """Write the command with its options as they were given, and other arguments."""
-    words = [
-        *_place_options(context),
-        context.info_name or "",
-        *arguments,
-        *_given_options(context),
-    ]
-    return shlex.join(["ctxtop", *words])
-
-
-def _place_options(context: click.Context) -> Iterator[str]:
-    options = options_of(context)
+    options, words = options_of(context), ["ctxtop"]
     if options.config_dir is not None:
-        yield from ("--config-dir", str(options.config_dir))
+        words += ["--config-dir", str(options.config_dir)]
     if options.db is not None:
-        yield from ("--db", str(options.db))
-
-
-def _given_options(context: click.Context) -> Iterator[str]:
+        words += ["--db", str(options.db)]
+    words += [context.info_name or "", *arguments]
     for parameter in context.command.params:
         name = parameter.name or ""
-        given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
-        if given and name in context.params and name not in _NOT_REPEATED:
+        is_given = context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        if is_given and name in context.params and name not in _NOT_REPEATED:
             value = context.params[name]
             for each in value if isinstance(value, tuple) else (value,):
-                yield from (parameter.opts[0], str(each))
-    for key, value in options_of(context).policy:
-        yield from ("--set", f"{key}={value}")
+                words += [parameter.opts[0], str(each)]
+    for key, value in options.policy:
+        words += ["--set", f"{key}={value}"]
+    return shlex.join(words)
 
 
 def print_result(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
     """Print a record as JSON where that was asked for, else the lines."""
-    if options_of(context).as_json:
-        print(json_records.dump_json(record, output_encoding()))
+    options = options_of(context)
+    if options.as_json:
+        print(dump_json(record, output_encoding()))
     else:
-        print_lines(lines(), ascii_only=wants_ascii(options_of(context)))
+        print_lines(lines(), ascii_only=options.ascii_only)
     return DONE
 
 
@@ -291,20 +219,15 @@ def print_result_parts(
 ) -> int:
     """Print the records of all parts as one JSON list where that was asked for, else the lines.
 
-    Only one part at a time is held, and what was printed is the same as from `print_result`.
+    Holds one part at a time, and prints the same as `print_result`.
     """
     if not options_of(context).as_json:
-        print_lines(lines(), ascii_only=wants_ascii(options_of(context)))
-        return DONE
+        return print_result(context, None, lines)
     before = "["
     for part in parts:
         if part:
-            inner = (
-                json_records.dump_json(part, output_encoding())
-                .removeprefix("[")
-                .removesuffix("\n]")
-            )
-            sys.stdout.write(f"{before}{inner}")
+            text = dump_json(part, output_encoding()).removeprefix("[").removesuffix("\n]")
+            sys.stdout.write(f"{before}{text}")
             before = ","
     print("[]" if before == "[" else "\n]")
     return DONE

@@ -19,7 +19,7 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server
 from typing_extensions import override
 
-from ...core.host import LOOPBACK, loopback_hosts
+from ..core.host import LOOPBACK, loopback_hosts
 
 if TYPE_CHECKING:
     import socket

@@ -1,0 +1,439 @@
+"""Plans, receipts and the history for people and programs; one operation in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+import msgspec
+
+from ...core.actions.session_compaction import try_undo, undo_obstacle
+from ...core.compaction.plan import CompactionPlan, Operation, Refusal, Severity
+from ...core.compaction.receipts import (
+    ApplyMode,
+    CompactionReceipt,
+    ReceiptState,
+    ReceiptStore,
+    receipt_to_dict,
+)
+from ...core.transcript.sanitize import sanitize_text
+from ..screens.history import receipt_history
+from ..screens.history.receipt_history import HistoryEntry
+from ..tables import Column, TextColumn
+from ..text import plan_text
+from ..text.formats import date_time, iso_time, percent, tokens
+from .command_errors import DONE, FAILED
+from .json_records import Record, record_of
+from .printing import (
+    clean_line,
+    draw_table,
+    label_beside,
+    labelled_lines,
+    paint,
+    print_result,
+    terminal_width,
+    text_bar,
+)
+
+MAX_OPERATIONS: Final = 20
+"""Operations of a preview (compaction.md 7.2): the largest; `--explain` and `--json` show all."""
+
+SUMMARY_LINES: Final = (
+    30  # of a summary in a preview; `--explain 1` shows more, `--json` has it all
+)
+WIDE_COLUMNS: Final = 110  # columns with room for why each operation goes; `--explain` shows it too
+MAX_REASONS: Final = 5  # why something stays, the largest first
+BAR_CELLS: Final = 30
+
+NumberedOperation = tuple[int, Operation]  # an operation and its number, which counts from 1
+_OPERATION_COLUMNS: Final[Sequence[TextColumn[NumberedOperation]]] = (
+    Column("op", lambda each: str(each[0]), right=True),
+    Column(
+        "line",
+        lambda each: "" if each[1].line is None else f"{each[1].line:,}",
+        right=True,
+        priority=1,
+    ),
+    Column("harm", lambda each: plan_text.HARM_NAMES[each[1].level], priority=2),
+    Column("what", lambda each: each[1].what, flexible=True),
+    Column("tokens", lambda each: f"{each[1].tokens_saved:,}", right=True),
+    Column("bytes", lambda each: f"{each[1].bytes_saved:,}", right=True, priority=3),
+)
+
+_PREVIEW_COLUMNS: Final[Sequence[TextColumn[NumberedOperation]]] = (
+    *_OPERATION_COLUMNS,
+    Column("why", lambda each: each[1].why, flexible=True, priority=4),
+)
+
+# The level and the name of a strategy, and its operations; without a level all of a plan.
+StrategySum = tuple[Severity | None, str, Sequence[Operation]]
+_STRATEGY_COLUMNS: Final[Sequence[TextColumn[StrategySum]]] = (
+    Column("level", lambda each: "" if each[0] is None else str(int(each[0])), right=True),
+    Column("harm", lambda each: "" if each[0] is None else plan_text.HARM_NAMES[each[0]]),
+    Column("strategy", lambda each: each[1], flexible=True),
+    Column("operations", lambda each: f"{len(each[2]):,}", right=True),
+    Column("tokens", lambda each: f"{sum(one.tokens_saved for one in each[2]):,}", right=True),
+    Column("bytes", lambda each: f"{sum(one.bytes_saved for one in each[2]):,}", right=True),
+)
+
+
+class PreviewInfo(msgspec.Struct, frozen=True):
+    """What a preview needs beside its plan."""
+
+    title: str
+    window_tokens: int
+    command: str  # the command that made it, for the next one
+    open_in: str | None = None  # what has the session open
+
+
+def preview_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
+    """Draw a plan; what matters most stands at the end, where a terminal shows it."""
+    width = terminal_width()
+    head = f"{plan.session_id[:8]}  {clean_line(about.title)}"
+    return [
+        *labelled_lines("session", head, width)[:1],
+        "",
+        *_added_text_lines(plan, about),
+        *_operation_table(plan.operations, width),
+        "",
+        *_strategy_table(plan.operations),
+        "",
+        *_size_lines(plan, about.window_tokens),
+        "",
+        *_price_lines(plan, width),
+        *_protected_lines(plan, width),
+        *_refusal_lines(plan.refused, width),
+        *_next_lines(plan, about, width),
+    ]
+
+
+def _added_text_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
+    """Show what is appended: a summary is read before it is used."""
+    texts = [text for each in plan.operations for text in plan_text.appended_texts(each)]
+    if not texts:
+        return []
+    lines = plan_text.wrap_first_lines("\n\n".join(texts), SUMMARY_LINES, terminal_width() - 2)
+    if len(lines) > SUMMARY_LINES:
+        lines.append(f"(more of it: {about.command} --explain 1)")
+    return [*(f"  {line}".rstrip() for line in lines), ""]
+
+
+def _operation_table(operations: Sequence[Operation], width: int) -> list[str]:
+    numbered = list(enumerate(operations, 1))
+    largest = sorted(numbered, key=lambda each: (-each[1].tokens_saved, -each[1].bytes_saved))
+    shown = sorted(largest[:MAX_OPERATIONS], key=lambda each: each[0])
+    # Where there is room for tokens or bytes, the column is the one that changes.
+    saving = "tokens" if any(each.tokens_saved for each in operations) else "bytes"
+    narrow = {"op", "line", "harm", "what", saving}
+    lines = draw_table(
+        [each for each in _PREVIEW_COLUMNS if width >= WIDE_COLUMNS or each.header in narrow],
+        shown,
+    )
+    if left := len(numbered) - len(shown):
+        lines.append(f"and {left:,} smaller ones; --json lists all")
+    return lines
+
+
+def _strategy_table(operations: Sequence[Operation]) -> list[str]:
+    sums: list[StrategySum] = [
+        (level, name, [each for each in operations if each.strategy == name])
+        for level, name in sorted({(each.level, each.strategy) for each in operations})
+    ]
+    if len(sums) > 1:
+        sums.append((None, "together", operations))
+    return draw_table(_STRATEGY_COLUMNS, sums)
+
+
+def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
+    """Compare what the model sees, and what the file holds."""
+    now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
+    yield label_beside("context", f"now   {now} of {tokens(window)}")
+    yield label_beside("", f"then  {then}  {percent(plan.saved_share)} less")
+    less = plan.bytes_saved
+    change = f"{abs(less):,} {'less' if less >= 0 else 'more'}"
+    yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes, {change}")
+
+
+def _gauge(count: int, window: int, colour: str = "") -> str:
+    ratio = count / window
+    bar = paint(text_bar(ratio, BAR_CELLS), colour)
+    return f"{bar}  {f'≈ {tokens(count)}':>8}  {percent(ratio):>5}"
+
+
+def _price_lines(plan: CompactionPlan, width: int) -> list[str]:
+    short, long = plan.break_even_requests, plan.break_even_requests_1h
+    if plan.before_tokens == plan.after_tokens:
+        return labelled_lines("pays", "the context stays as it is, and so does its cache", width)
+    if short is None or long is None:
+        return []
+    soon, late = plan_text.break_even_after(short), plan_text.break_even_after(long)
+    text = f"{soon} where the prompt cache is kept 5 minutes, {late} where an hour"
+    cold = "" if max(short, long) <= 0 else "; at once where it is cold"
+    return labelled_lines("pays", text + cold, width)
+
+
+def _protected_lines(plan: CompactionPlan, width: int) -> list[str]:
+    if not plan.protected:
+        return []
+    reasons = [f"{each.why} {tokens(each.tokens)}" for each in plan.protected[:MAX_REASONS]]
+    more = ["and more"] if len(plan.protected) > MAX_REASONS else []
+    total = sum(each.tokens for each in plan.protected)
+    return labelled_lines("stays", f"≈ {tokens(total)}: {', '.join([*reasons, *more])}", width)
+
+
+def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[str]:
+    for each in refused:
+        yield from labelled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}", width)
+
+
+def _next_lines(plan: CompactionPlan, about: PreviewInfo, width: int) -> Iterator[str]:
+    if about.open_in:
+        hint = f"in {about.open_in}: a fork can be made, --in-place waits until it is closed"
+        yield from labelled_lines("open", hint, width)
+    yield ""
+    yield label_beside("next", f"{about.command} --explain 1")
+    if plan.refused:
+        return
+    yield label_beside("", f"{about.command} --apply")
+    change = "it is appended to the session itself" if plan.only_appends else "it is changed"
+    stays = "" if plan.only_appends else ", the session stays"
+    yield label_beside("", f"(makes a fork{stays}; with --in-place {change})")
+
+
+TEXT_LINES: Final = 12
+"""Of a text: before and after fit a small terminal together. What is left out is counted, and
+`--json` has all."""
+
+ADDED_LINES: Final = 400
+"""Of what is added: a summary of 12,000 tokens is read whole before it is used."""
+
+MAX_CHANGES: Final = 10  # of one operation; a way back removes hundreds of lines
+
+
+def operation_record(plan: CompactionPlan, number: int, transcript: Path) -> Record:
+    """Return one operation, counted from 1, with its texts. Raises OSError."""
+    operation = plan.operations[number - 1]
+    record: Record = msgspec.to_builtins(operation)
+    del record["edits"]
+    changes = msgspec.to_builtins(plan_text.read_edit_changes(operation.edits, transcript))
+    return {"plan_id": plan.plan_id, "op": number, **record, "changes": changes}
+
+
+def operation_lines(plan: CompactionPlan, number: int, transcript: Path) -> list[str]:
+    """Show one operation for people. Raises OSError."""
+    operation = plan.operations[number - 1]
+    changes = plan_text.read_edit_changes(operation.edits, transcript)
+    lines = [
+        f"{number} of {len(plan.operations)}  {sanitize_text(operation.what)}",
+        f"{operation.strategy}, level {int(operation.level)}: {sanitize_text(operation.why)}",
+        f"frees {operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes",
+    ]
+    for each in changes[:MAX_CHANGES]:
+        lines += ["", *_change_lines(each, terminal_width())]
+    if (left := len(changes) - MAX_CHANGES) > 0:
+        lines += ["", f"… {left:,} more changes of this kind; --json has all"]
+    return lines
+
+
+def _change_lines(change: plan_text.OperationChange, width: int) -> list[str]:
+    is_added = change.do == "append"
+    lines = [plan_text.change_heading(change) + ("" if is_added else ", before:")]
+    if change.before is not None:
+        lines += plan_text.signed_lines("-", change.before, TEXT_LINES, width)
+    if change.after is not None:
+        lines += ["after:"] if change.do == "replace" else []
+        most = ADDED_LINES if is_added else TEXT_LINES
+        lines += plan_text.signed_lines("+", change.after, most, width)
+    return lines
+
+
+_HISTORY_COLUMNS: Final[Sequence[TextColumn[HistoryEntry]]] = (
+    Column("receipt", lambda each: each.receipt_id or ""),
+    Column("at", lambda each: date_time(each.at)),
+    Column("session", lambda each: (each.session_id or "")[:8]),
+    Column("how", lambda each: each.mode),
+    Column("what", lambda each: each.what, flexible=True),
+    Column(
+        "freed",
+        lambda each: "" if each.freed_tokens is None else tokens(each.freed_tokens),
+        right=True,
+    ),
+    Column("state", lambda each: each.state),
+    Column("by", lambda each: each.requested_by, priority=1),
+)
+
+
+def history_record(entry: HistoryEntry) -> Record:
+    """Return an object of `ctxtop receipts --all`."""
+    return {
+        **record_of(entry, "receipt_id at session_id how=mode what"),
+        "by": entry.requested_by or None,
+        **record_of(entry, "tokens_saved=freed_tokens bytes_saved=freed_bytes state"),
+        "can_be_undone": entry.receipt_id is not None and entry.undo_obstacle is None,
+        "why_not": entry.undo_obstacle,
+    }
+
+
+def history_table(entries: Sequence[HistoryEntry]) -> list[str]:
+    return draw_table(_HISTORY_COLUMNS, entries) if entries else ["no actions yet"]
+
+
+def print_checked_receipts(context: click.Context, state: Path) -> int:
+    """Try to undo every receipt without writing; returns FAILED (1) if one cannot be undone.
+
+    Receipts that are already undone or gone do not count as failures.
+    """
+    store = ReceiptStore(state)
+    checked: list[Record] = [
+        {"receipt_id": path.stem, "state": None, "can_be_undone": False, "check": "unreadable",
+         "why": f"{path} or its plan is damaged", "what_to_do": "put it back from a copy"}
+        for path in store.unreadable()
+    ]  # fmt: skip
+    checked += [_check_record(each, state) for each in store.all()]
+    lines = [
+        f"{each['receipt_id']}  "
+        + (f"{each['check']}: {each['why']}: {each['what_to_do']}" if each["check"] else "ok")
+        for each in checked
+    ]
+    print_result(context, checked, lambda: lines or ["no receipts yet"])
+    is_failed = any(each["check"] not in {None, "undone", "gone"} for each in checked)
+    return FAILED if is_failed else DONE
+
+
+def _check_record(receipt: CompactionReceipt, state: Path) -> Record:
+    """Try to undo a receipt without writing; returns what prevents it."""
+    refusal = try_undo(receipt, state)
+    return {
+        **record_of(receipt, "receipt_id state"),
+        "can_be_undone": refusal is None,
+        **record_of(refusal, "check why what_to_do"),
+    }
+
+
+def receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
+    """Return an object of `ctxtop receipts`."""
+    obstacle = undo_obstacle(receipt, state)
+    return receipt_to_dict(receipt) | {
+        "at": iso_time(receipt.at),
+        "transcript_path": receipt.target,
+        "tokens_saved": receipt.plan.tokens_saved,
+        "bytes_saved": receipt.plan.bytes_saved,
+        "can_be_undone": obstacle is None,
+        "why_not": obstacle,
+    }
+
+
+def full_receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
+    """Return a receipt with the details of its operations.
+
+    Tries the undo, without writing, to find out whether it is possible.
+    """
+    checked = _check_record(receipt, state)
+    record = receipt_record(receipt, state)
+    record |= {"can_be_undone": checked["can_be_undone"], "why_not": checked["why"]}
+    for each, operation in zip(record["operations"], receipt.plan.operations, strict=True):
+        each.update(record_of(operation, "what why tokens_saved bytes_saved"))
+    return record
+
+
+def applied_record(receipt: CompactionReceipt) -> Record:
+    """Return the object of `--apply`."""
+    return record_of(
+        receipt, "receipt_id session_id new_session_id mode backup verified resume_command"
+    )
+
+
+def applied_lines(receipt: CompactionReceipt) -> list[str]:
+    return [
+        *_applied_summary(receipt, terminal_width()),
+        "",
+        *_check_lines(receipt.verified),
+        "",
+        *_next_steps(receipt),
+    ]
+
+
+def receipt_table(receipts: Sequence[CompactionReceipt], state: Path) -> list[str]:
+    """Lay out `ctxtop receipts`."""
+    columns: list[TextColumn[CompactionReceipt]] = [
+        Column("id", lambda each: each.receipt_id),
+        Column("when", lambda each: date_time(each.at), priority=1),
+        Column("session", _session_text),
+        Column("mode", lambda each: receipt_history.MODE_NAMES[each.mode]),
+        Column("what", receipt_history.strategies_text, flexible=True, priority=3),
+        Column("freed", lambda each: tokens(each.plan.tokens_saved), right=True),
+        Column("state", lambda each: receipt_history.receipt_state_text(each, state)),
+        Column("by", lambda each: "itself" if each.automatic else "you", priority=2),
+    ]
+    return [
+        *draw_table(columns, receipts),
+        "",
+        "ctxtop receipts ID shows one; ctxtop undo ID [--op N] takes it back",
+    ]
+
+
+def _session_text(receipt: CompactionReceipt) -> str:
+    session = receipt.session_id[:8]
+    return f"{session} → {receipt.new_session_id[:8]}" if receipt.new_session_id else session
+
+
+def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
+    """Lay out `ctxtop receipts ID`."""
+    width = terminal_width()
+    undone = receipt.now.undone if receipt.now else ()
+    columns: list[TextColumn[NumberedOperation]] = [
+        *_OPERATION_COLUMNS,
+        Column("undone", lambda each: "✓" if each[0] - 1 in undone else ""),
+    ]
+    by = f"by itself: {receipt.automatic}" if receipt.automatic else "asked for"
+    obstacle = _check_record(receipt, state)["why"]
+    state_text = obstacle or receipt_history.RECEIPT_STATE_TEXTS[receipt.state]
+    return [
+        label_beside("receipt", f"{receipt.receipt_id}  {date_time(receipt.at)}  {by}"),
+        *_applied_summary(receipt, width),
+        "",
+        *draw_table(columns, list(enumerate(receipt.plan.operations, 1))),
+        "",
+        *_check_lines(receipt.verified),
+        "",
+        *labelled_lines("state", state_text, width),
+        *_next_steps(receipt),
+    ]
+
+
+def _applied_summary(receipt: CompactionReceipt, width: int) -> Iterator[str]:
+    plan = receipt.plan
+    done = {
+        ApplyMode.FORK: f"fork {receipt.new_session_id}; the session stays",
+        ApplyMode.IN_PLACE: f"in place, in {receipt.session_id}",
+        ApplyMode.APPEND: f"appended to {receipt.session_id}; nothing of it was rewritten",
+    }
+    yield from labelled_lines("done", done[receipt.mode], width)
+    sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
+    yield label_beside("context", f"{sizes}, {percent(plan.saved_share)} less")
+    yield label_beside("file", f"{plan.bytes_before:,} → {plan.bytes_after:,} bytes")
+
+
+CHECK_CELLS: Final = 34  # of a check and its text: two fit beside each other in 80 columns
+
+
+def _check_lines(checks: Sequence[str]) -> Iterator[str]:
+    """Draw the checks in two columns, down and then across."""
+    texts = [f"{check:<3} {receipt_history.check_text(check)}" for check in checks]
+    tick = paint("✓", "ok")
+    half = (len(texts) + 1) // 2
+    for number in range(half):
+        right = f"{tick} {texts[number + half]}" if number + half < len(texts) else ""
+        left = f"{tick} {texts[number]:<{CHECK_CELLS}}{right}".rstrip()
+        yield label_beside("" if number else "checked", left)
+
+
+def _next_steps(receipt: CompactionReceipt) -> Iterator[str]:
+    # A command is never wrapped: it is to be copied.
+    yield label_beside("go on", clean_line(receipt.resume_command))
+    if receipt.state is not ReceiptState.UNDONE:
+        several = len(receipt.plan.operations) > 1
+        part = "  (--op N: that one alone)" if several else ""
+        yield label_beside("undo", f"ctxtop undo {receipt.receipt_id}{part}")

@@ -1,1 +1,0 @@
-"""What `ctxtop doctor` checks."""

@@ -1,0 +1,482 @@
+"""The JSON of the commands: every key of the contract, null where it does not apply."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import asdict
+
+from ...collectors.claude_code.own_files import own_log_folder
+from ...core.compliance.findings import Judgement, finding_labels
+from ...core.measure.activity import SessionCost, estimate_cost
+from ...core.measure.compaction_report import (
+    CompactionReport,
+    decode_report,
+    find_thrash,
+    steering_outcomes,
+)
+from ...core.measure.tokens import tokens_or_estimate
+from ...core.policy.value_types import to_json_value
+from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
+from ...core.store.queries.query_rows import CompactionRow, SummaryRow, UsageRow
+from ..text.formats import iso_time
+
+if TYPE_CHECKING:
+    from ...core.compliance.run_verdict import RunVerdict
+    from ...core.measure.agent_compliance import (
+        AgentTypeCompliance,
+        ComplianceDay,
+        ComplianceSummary,
+    )
+    from ...core.measure.composition import Composition
+    from ...core.measure.forecast import Forecast, Outlook
+    from ...core.model.agent import Agent
+    from ...core.model.context import Context
+    from ...core.model.session import Session
+    from ...core.policy.policy import Policy, PolicyNotice
+    from ...core.store.queries.activity_queries import ModelUsageRow
+    from ...core.store.warning_log import ContextWarning
+    from ...core.summaries.artifacts import LostArtifacts
+    from .command_store import StoreSnapshot
+
+
+Record = dict[str, Any]
+
+
+def record_of(source: object, keys: str) -> Record:
+    """Make a record of an object's attributes: a key for each word of `keys`, in their order.
+
+    `key=path` takes the value from another attribute, as `level=context.level`; it is null where
+    the path ends early. `at` and keys that end in `_at` are milliseconds since 1970 and written
+    as ISO 8601. Enums, tuples and structs become what JSON has for them.
+    """
+    record: Record = {}
+    for key, path, is_time in _parse_keys(keys):
+        value: Any = source
+        for name in path:
+            if value is None:
+                break
+            value = getattr(value, name)
+        record[key] = iso_time(value) if is_time else msgspec.to_builtins(value)
+    return record
+
+
+def records_of(sources: Iterable[object], keys: str) -> list[Record]:
+    return [record_of(each, keys) for each in sources]
+
+
+@cache
+def _parse_keys(keys: str) -> list[tuple[str, list[str], bool]]:
+    pairs = (word.partition("=") for word in keys.split())
+    return [
+        (key, (path or key).split("."), key == "at" or key.endswith("_at"))
+        for key, _, path in pairs
+    ]
+
+
+# Below 0x20 json escapes by itself; these a terminal could obey as well.
+_UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def dump_json(value: object, encoding: str) -> str:
+    """Write JSON for people's eyes and for an output of this encoding."""
+    is_utf8 = encoding.lower().replace("-", "") == "utf8"
+    text = (_dump_quickly(value) if is_utf8 else None) or json.dumps(
+        value, ensure_ascii=not is_utf8, indent=2
+    )
+    return text if _is_safe(text) else "\n".join(map(_escape_unsafe, text.split("\n")))
+
+
+def _is_safe(text: str) -> bool:
+    # Both tests are many times faster than the expression, and most text passes them.
+    return text.isascii() and "\x7f" not in text
+
+
+def _escape_unsafe(line: str) -> str:
+    return line if _is_safe(line) else _UNSAFE.sub(lambda sign: f"\\u{ord(sign[0]):04x}", line)
+
+
+def _dump_quickly(value: object) -> str | None:
+    """Write JSON as json.dumps does, but many times faster; None where a name is not Unicode."""
+    try:
+        return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    except UnicodeEncodeError:
+        # A file's name may be any bytes; json escapes what stands for them.
+        return None
+
+
+def session_records(found: StoreSnapshot, sessions: Sequence[Session]) -> list[Record]:
+    """Return the objects of `ctxtop sessions`."""
+    projects = found.places.folder.projects
+    return [_session_record(each, f"{projects}/", found.now_ms) for each in sessions]
+
+
+_USED_TOKENS: Final = (
+    "input_tokens",
+    "cache_creation_tokens",
+    "cache_read_tokens",
+    "output_tokens",
+)
+_CACHE_STATES: Final = {True: "warm", False: "cold", None: None}
+
+
+def _session_record(session: Session, projects: str, now_ms: int) -> Record:
+    context, cache = session.context, session.cache
+    return {
+        **record_of(
+            session,
+            "session_id title project model client_version live status tmux"
+            " context_tokens=context.tokens context_state=context.state"
+            " window_tokens=context.window.tokens window_source=context.window.source"
+            " used_ratio=context.ratio level=context.level",
+        ),
+        **_trigger_fields(context),
+        **_forecast_fields(session.outlook),
+        **record_of(session, "compactions last_compaction_at agents agents_noncompliant"),
+        **{name: getattr(session.usage, name, 0) for name in _USED_TOKENS},
+        **record_of(session, "started_at last_activity_at"),
+        "transcript_path": projects + session.path if session.path else None,
+        "forked_from": session.forked_from,
+        "doing": session.activity
+        and record_of(session.activity, "kind what detail")
+        | {"since": iso_time(session.activity.since)},
+        "trail_tokens": list(session.recent_contexts),
+        "cache_state": _CACHE_STATES[cache.is_warm(now_ms)],
+        "cache_expires_at": iso_time(cache.expires_at),
+        "cache_estimated": None if cache.expires_at is None else cache.estimated,
+        **_cost_fields(session.cost),
+        **_evidence_fields(context),
+    }
+
+
+def _cost_fields(cost: SessionCost | None) -> Record:
+    return {
+        "cost_usd": round(cost.usd, 6) if cost else None,
+        **record_of(cost, "cost_source=source cost_estimated=estimated cost_partial=partial"),
+    }
+
+
+def agent_records(
+    found: StoreSnapshot, agents: Sequence[Agent], session_id: str | None
+) -> list[Record]:
+    """Return the objects of `ctxtop agents`."""
+    injected: dict[tuple[str, str | None], list[Record]] = {}
+    for row in agent_queries.answer_items(found.db, "inject", session_id):
+        record = record_of(
+            row,
+            "stage=kind session_id=from_session_id agent_id=from_agent_id reason=text"
+            " at_most_tokens=tokens",
+        )
+        injected.setdefault((row.session_id, row.agent_id), []).append(record)
+    return [
+        _agent_record(each) | {"injected": injected.get((each.session_id, each.agent_id))}
+        for each in agents
+    ]
+
+
+def _agent_record(agent: Agent) -> Record:
+    result, verdict = agent.result, agent.compliance
+    return {
+        **record_of(
+            agent,
+            "agent_id session_id parent_agent_id agent_type description model status"
+            " context_tokens=context.tokens window_tokens=context.window.tokens"
+            " used_ratio=context.ratio level=context.level tool_uses progress_responses"
+            " started_at ended_at result_lines=result.lines result_chars=result.chars",
+        ),
+        "result_tokens": result and tokens_or_estimate(result.estimated_tokens, result.text),
+        **_verdict_fields(verdict),
+        "context_summary": result.text if result else agent.last_message,
+        **_verdict_reason_fields(verdict),
+        **_trigger_fields(agent.context),
+        **_forecast_fields(agent.outlook),
+        **_evidence_fields(agent.context),
+    }
+
+
+def _trigger_fields(context: Context) -> Record:
+    trigger = context.trigger
+    return {
+        **record_of(context, "trigger_tokens=trigger.tokens trigger_source=trigger.source"),
+        "trigger_ratio": context.trigger_ratio,
+        "trigger_armed": trigger.tokens is not None if trigger else None,
+    }
+
+
+def _forecast_fields(outlook: Outlook) -> Record:
+    """Turns and minutes to the trigger, or to the window's end where that is not armed."""
+    ahead = outlook.next_threshold
+    return {
+        **_turns_and_minutes(outlook.end),
+        "next_threshold": ahead
+        and record_of(ahead, "level threshold tokens") | _turns_and_minutes(ahead.forecast),
+    }
+
+
+def _turns_and_minutes(forecast: Forecast | None) -> Record:
+    turns, minutes = (forecast.turns, forecast.minutes) if forecast else (None, None)
+    return {
+        "turns_left": turns and {name: int(value) for name, value in asdict(turns).items()},
+        "minutes_left": minutes
+        and {name: round(value, 1) for name, value in asdict(minutes).items()},
+    }
+
+
+def _evidence_fields(context: Context) -> Record:
+    """Return other counts of the context, and evidence for another window or trigger."""
+    claims = [("window", claim) for claim in context.window.contradicting]
+    if context.trigger:
+        claims += [("trigger", claim) for claim in context.trigger.contradicting]
+    return {
+        **record_of(context.token_counts, COUNT_KEYS),
+        "contradictions": [
+            {"of": subject, **record_of(claim, "tokens source")} for subject, claim in claims
+        ],
+    }
+
+
+COUNT_KEYS: Final = "counter_tokens=counter hook_tokens=hook report_tokens=report"
+
+
+def compaction_records(
+    found: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
+) -> list[Record]:
+    """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
+    reports = [decode_report(row.report) for row in rows]
+    asked = agent_queries.answer_items(found.db, "steer", session_id)
+    outcomes = steering_outcomes(list(zip(rows, reports, strict=True)), asked)
+    return [
+        {
+            **record_of(
+                row,
+                "session_id agent_id boundary_uuid=uuid at trigger pre_tokens post_tokens"
+                " next_answer_tokens=next_tokens estimated_next_tokens dropped_tokens"
+                " duration_ms kept_messages summary",
+            ),
+            **_report_fields(report),
+            "steered": [asdict(item) for item in items] or None,
+        }
+        for row, report, items in zip(rows, reports, outcomes, strict=True)
+    ]
+
+
+def _report_fields(report: CompactionReport | None) -> Record:
+    thrash = find_thrash(report.refill) if report else None
+    return {
+        "forgotten": _lost_record(report.forgotten) if report and report.is_known else None,
+        "thrash": thrash and record_of(thrash, "turns_since_last culprit"),
+        "cleared_results": report and report.cleared_results,
+    }
+
+
+def _lost_record(lost: LostArtifacts) -> Record:
+    return {
+        "files": [each.path for each in lost.files],
+        "identifiers": [each.text for each in lost.names],
+        "decisions": records_of(lost.decisions, "text line"),
+        "todos": records_of(lost.todos, "text line"),
+        "constraints": records_of(lost.constraints, "text line"),
+        "counts": asdict(lost.counts),
+    }
+
+
+def warning_record(warning: ContextWarning) -> Record:
+    """Return an object of `ctxtop warnings`."""
+    return record_of(
+        warning,
+        "session_id agent_id level=warning.level threshold=warning.threshold ratio=warning.ratio"
+        " at=warning.at cleared_at=warning.cleared_at",
+    )
+
+
+def policy_record(policy: Policy, notices: Iterable[PolicyNotice]) -> Record:
+    """Return the object of `ctxtop policy`."""
+    return {
+        "preset": policy.preset,
+        "policy": [
+            {
+                "key": each.key.name,
+                "value": to_json_value(each.value),
+                "origin": each.origin.value,
+                "where": each.where or None,
+                "unit": each.key.unit or None,
+                "description": each.key.description,
+            }
+            for each in policy.values.values()
+        ],
+        "notices": [
+            {"key": each.key or None, **record_of(each, "origin where what remedy=fix")}
+            for each in notices
+        ],
+        "trust": policy.trust.value if policy.trust else None,
+        "ignored": records_of(policy.ignored, "key value=value_text where why remedy=fix"),
+    }
+
+
+def summary_record(row: SummaryRow, name: str) -> Record:
+    """Return an object of `ctxtop summaries`; `name` is what `ctxtop diff` calls it."""
+    return {
+        **record_of(row, "kind session_id agent_id agent_type at"),
+        "tokens": tokens_or_estimate(row.estimated_tokens, row.text),
+        "text": row.text,
+        "id": name,
+    }
+
+
+def composition_record(session: Session, agent_id: str | None, found: Composition) -> Record:
+    """Return the object of `ctxtop context`."""
+    return {
+        **record_of(session, "session_id forked_from"),
+        "agent_id": agent_id,
+        **record_of(found, "total_tokens estimated source later_tokens read_bytes categories"),
+        "largest": records_of(found.largest, "kind what=name tokens line superseded"),
+    }
+
+
+def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
+    """Return what each session's answers spent; each answer counts once."""
+    return activity_queries.usage_by_session(activity_queries.model_usage(found.db))
+
+
+def totals_record(found: StoreSnapshot) -> Record:
+    """Return the object of `ctxtop totals`."""
+    spent = activity_queries.model_usage(found.db)
+    progress = activity_queries.progress_model_usage(found.db)
+    return {
+        **_usage_sums(spent),
+        "sessions": session_queries.store_counts(found.db)["sessions"],
+        **_list_price_fields(found, spent),
+        "agent_progress": {**_usage_sums(progress), **_list_price_fields(found, progress)},
+        "with_agent_progress": {
+            **_usage_sums([*spent, *progress]),
+            **_list_price_fields(found, [*spent, *progress]),
+        },
+    }
+
+
+def _list_price_fields(found: StoreSnapshot, rows: Sequence[ModelUsageRow]) -> Record:
+    prices = found.policies.common.strings_by_name("price")
+    return _cost_fields(estimate_cost(rows, prices))
+
+
+def _usage_sums(rows: Sequence[ModelUsageRow]) -> Record:
+    return {name: sum(getattr(row, name) for row in rows) for name in (*_USED_TOKENS, "responses")}
+
+
+def scan_record(found: StoreSnapshot, seconds: float) -> Record:
+    """Return the object of `ctxtop scan`: what the whole store holds."""
+    counts = session_queries.store_counts(found.db)
+    return {
+        **{name: counts[name] for name in ("files", "bytes", "lines", "bad_lines")},
+        "unknown_types": session_queries.unknown_types(found.db),
+        "sessions": counts["sessions"],
+        "agents": agent_queries.count_agents(found.db),
+        "seconds": round(seconds, 3),
+    }
+
+
+def unread_records(found: StoreSnapshot) -> Record:
+    """Return what `ctxtop scan --bad` adds: every line and every place that was not readable."""
+    projects, logs = found.places.folder.projects, own_log_folder(found.places.store)
+    return {
+        "bad": [
+            {"file": str(folder / name), "offset": offset, "length": length, "reason": reason}
+            for folder, lines in (
+                (projects, session_queries.bad_lines(found.db)),
+                (logs, log_queries.bad_log_lines(found.db)),
+            )
+            for name, offset, length, reason in lines
+        ],
+        "troubles": records_of(session_queries.problems(found.db), "place=where what remedy=fix"),
+    }
+
+
+def _verdict_fields(verdict: RunVerdict | None) -> Record:
+    """Return whether an agent compressed its result."""
+    return {
+        **record_of(verdict, "expected_format=expected.format verdict"),
+        "violations": finding_labels(verdict.violations) if verdict else [],
+        "warnings": finding_labels(verdict.warnings) if verdict else [],
+        **record_of(verdict, "marker_origin=marker_location blocked"),
+    }
+
+
+def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
+    """Return how it is known whether an agent compressed its result."""
+    return {
+        **record_of(verdict, "expected_by=expected.source grep_passes refired"),
+        "findings": _finding_records(verdict) if verdict else [],
+    }
+
+
+def check_record(judgement: Judgement) -> Record:
+    """Return the object of `ctxtop check`."""
+    return {
+        "verdict": judgement.verdict.value,
+        "violations": finding_labels(judgement.violations),
+        "warnings": finding_labels(judgement.warnings),
+        "lines": judgement.lines,
+        "chars": judgement.chars,
+        "findings": _finding_records(judgement),
+        "review": msgspec.to_builtins(judgement.review_findings),
+    }
+
+
+def _finding_records(judged: Judgement | RunVerdict) -> list[Record]:
+    findings = (*judged.violations, *judged.warnings)
+    return records_of(findings, "code=label name=code.name line text why=sentence")
+
+
+def compliance_record(found: ComplianceSummary) -> Record:
+    """Return the object of `ctxtop compliance`."""
+    return {
+        **_score_fields(found),
+        "min_samples": found.min_samples,
+        "types": [_type_record(each) for each in found.types],
+        "days": _day_records(found.days),
+        "failed": [
+            {
+                **record_of(each, "session_id agent_id agent_type at=ended_at"),
+                **_verdict_fields(each.compliance),
+                **_verdict_reason_fields(each.compliance),
+            }
+            for each in found.noncompliant
+        ],
+        "reviewed": [
+            record_of(each, "session_id agent_id agent_type at") | msgspec.to_builtins(each.finding)
+            for each in found.findings
+        ],
+        "too_wide": records_of(found.oversized_reviews, "session_id agent_id"),
+    }
+
+
+def _type_record(agents: AgentTypeCompliance) -> Record:
+    sizes = agents.sizes if agents.sizes.results else None
+    return {
+        **record_of(agents, "agent_type=name expected_formats=formats drift_from_rule=drift"),
+        **_score_fields(agents),
+        **record_of(agents, "runs running"),
+        **record_of(sizes, "median_lines p90_lines median_tokens p90_tokens"),
+        "last_verdicts": [each.value for each in agents.last_verdicts],
+        "days": _day_records(agents.days),
+    }
+
+
+def _day_records(days: Iterable[ComplianceDay]) -> list[Record]:
+    return [{"day": (iso_time(each.at) or "")[:10], **_score_fields(each)} for each in days]
+
+
+def _score_fields(scored: ComplianceSummary | AgentTypeCompliance | ComplianceDay) -> Record:
+    return {
+        **record_of(
+            scored.score,
+            "verdicts judged=judged_count passed_share first_pass_share forced_share grep_passed"
+            " grep_wrong codes",
+        ),
+        **record_of(scored.cost, "result_tokens excess_tokens retry_tokens"),
+    }

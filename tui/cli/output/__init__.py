@@ -1,1 +1,0 @@
-"""What commands print, for people and for programs."""

@@ -1,0 +1,378 @@
+"""The tables of the commands: sessions, agents, compactions, warnings, policy, context, checks."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final
+
+from ...core.measure.compaction_report import CompactionReport, decode_report, find_thrash
+from ...core.measure.composition import CategoryShare, Composition, ContextItem
+from ...core.measure.levels import Level
+from ...core.measure.tokens import tokens_or_estimate
+from ...core.policy.policy import Policy, PolicyNotice, PolicyOrigin, ResolvedValue
+from ...core.policy.value_types import format_value
+from ...core.store.queries.query_rows import CompactionRow, SummaryRow
+from ...core.transcript.sanitize import sanitize_text
+from ..tables import Cell, Column, TextColumn
+from ..text import compaction_text, compliance_text, session_text
+from ..text.formats import (
+    NOTHING,
+    age,
+    count_text,
+    date_time,
+    duration,
+    model_name,
+    percent,
+    plural,
+    shorten_middle,
+    tokens,
+    tokens_of_window,
+    used_percent,
+)
+from ..text.policy_text import ignored_table
+from .command_store import shorten_ids
+from .printing import clean_line, draw_table, paint, session_id_cell, terminal_width, text_bar
+
+if TYPE_CHECKING:
+    from ...core.compliance.run_verdict import RunVerdict
+    from ...core.model.agent import Agent
+    from ...core.model.context import Context
+    from ...core.model.session import Session
+    from ...core.store.warning_log import ContextWarning
+    from .json_records import Record
+    from .machine_checks import DoctorCheck
+
+
+def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
+    short_ids = shorten_ids([each.session_id for each in sessions])
+    columns: list[TextColumn[Session]] = [
+        Column("id", lambda each: session_id_cell(each.session_id, short_ids), priority=1),
+        Column("title", _session_title, flexible=True),
+        Column("project", lambda each: each.project, flexible=True, priority=6),
+        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("status", lambda each: each.status.value.replace("_", " "), priority=2),
+        Column("context", lambda each: _gauge_cell(each.context)),
+        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
+        Column("level", _session_level_cell, priority=4),
+        Column("agents", _agent_count, right=True, priority=7),
+        Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
+        Column("age", lambda each: age(each.last_activity_at, now_ms), right=True, priority=3),
+    ]
+    return draw_table(columns, sessions) if sessions else []
+
+
+def _session_title(session: Session) -> str:
+    """Return a session's title; a fork names its parent, which has the same title."""
+    parent = f"fork of {session.forked_from[:8]}: " if session.forked_from else ""
+    return parent + session.title
+
+
+BAR_CELLS: Final = 10
+
+
+def _gauge_cell(context: Context) -> Cell:
+    text = f"{text_bar(context.ratio, BAR_CELLS)} {used_percent(context):>6}"
+    return Cell(text, context.level.severity.value if context.level else "")
+
+
+def _session_level_cell(session: Session) -> Cell:
+    if session.too_long:
+        return Cell("refused", "emergency")
+    return _level_cell(session.context.level) if session.context.level else Cell("")
+
+
+def _level_cell(level: Level) -> Cell:
+    return Cell(level.value, level.severity.value)
+
+
+def _agent_count(session: Session) -> str:
+    return compliance_text.agent_count(session.agents, session.agents_noncompliant)
+
+
+def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: int) -> list[str]:
+    columns: list[TextColumn[Agent]] = [
+        Column("session", lambda each: session_id_cell(each.session_id, short_ids), priority=4),
+        Column("type", lambda each: each.agent_type, flexible=True),
+        Column("description", lambda each: each.description, flexible=True, priority=3),
+        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("status", lambda each: each.status.value),
+        Column("context", lambda each: _gauge_cell(each.context)),
+        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
+        Column("tools", lambda each: count_text(each.tool_uses), right=True, priority=6),
+        Column("result", _result_size, right=True, priority=1),
+        Column("verdict", lambda each: _verdict_cell(each.compliance)),
+        Column(
+            "age",
+            lambda each: age(each.ended_at or each.started_at, now_ms),
+            right=True,
+            priority=2,
+        ),
+    ]
+    return draw_table(columns, agents) if agents else []
+
+
+def _result_size(agent: Agent) -> str:
+    if (result := agent.result) is None:
+        return NOTHING
+    count = tokens_or_estimate(result.estimated_tokens, result.text)
+    return f"{plural(result.lines, 'line')} ≈{tokens(count)}"
+
+
+def _verdict_cell(run: RunVerdict | None) -> Cell:
+    """Return the cell for an agent's compliance; empty if no rule applies to it."""
+    sign = compliance_text.VERDICT_SIGNS[run.verdict].strip() if run else ""
+    if run is None or not sign:
+        return Cell("")
+    text = f"{sign} {compliance_text.short_verdict(run)}".rstrip()
+    return Cell(text, "bad" if run.failed else "")
+
+
+ReportedCompaction = tuple[CompactionRow, CompactionReport | None]
+MAX_SUMMARY_CHARS: Final = 300  # of a summary in a row; no terminal has more room
+
+
+def compactions_table(
+    rows: Sequence[CompactionRow], short_ids: Mapping[str, str], *, detailed: bool
+) -> list[str]:
+    """Lay out `ctxtop compactions`; if `detailed`, with the whole report below each row."""
+    if not rows:
+        return []
+    columns: list[TextColumn[ReportedCompaction]] = [
+        Column("at", lambda each: date_time(each[0].at)),
+        Column("session", lambda each: session_id_cell(each[0].session_id, short_ids)),
+        Column("agent", lambda each: each[0].agent_id or "", flexible=True, priority=5),
+        Column("trigger", lambda each: each[0].trigger or NOTHING),
+        Column("before", lambda each: tokens(each[0].pre_tokens), right=True),
+        Column("after", lambda each: compaction_text.tokens_left(each[0]), right=True),
+        Column("took", lambda each: duration(each[0].duration_ms), right=True, priority=4),
+        Column("kept", lambda each: count_text(each[0].kept_messages), right=True, priority=6),
+        Column("thrash", lambda each: _thrash_cell(each[1]), priority=1),
+        Column("forgot", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
+        Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
+    ]
+    reported = [(row, decode_report(row.report)) for row in rows]
+    head, *drawn = draw_table(columns, reported)
+    lines = [head]
+    for (_, report), line in zip(reported, drawn, strict=True):
+        lines += [line, *(_report_lines(report) if detailed else ())]
+    return lines
+
+
+def _summary_start(row: CompactionRow) -> str:
+    return (row.summary or NOTHING)[:MAX_SUMMARY_CHARS]
+
+
+def _lost_cell(report: CompactionReport | None) -> Cell | str:
+    if report is None:
+        return NOTHING
+    if not report.is_known:
+        return Cell("unknown", "quiet")
+    counts = compaction_text.lost_counts(report.forgotten)
+    kinds = ("file", "name", "decision", "todo", "rule")
+    lost = ", ".join(plural(counts[kind], kind) for kind in kinds if counts[kind])
+    return lost or Cell("nothing", "quiet")
+
+
+def _thrash_cell(report: CompactionReport | None) -> Cell | str:
+    """Mark a compaction that came soon after another."""
+    thrash = find_thrash(report.refill) if report else None
+    return Cell(f"after {plural(thrash.turns_since_last, 'turn')}", "warning") if thrash else ""
+
+
+_INDENT: Final = "  "
+_LABEL_CELLS: Final = 13
+
+
+def _report_lines(report: CompactionReport | None) -> list[str]:
+    if report is None:
+        return [paint(f"{_INDENT}nothing is told of it yet: its file was not read", "quiet")]
+    if not report.is_known:
+        return [paint(f"{_INDENT}{compaction_text.CONTENT_UNKNOWN}", "quiet")]
+    room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
+    return [
+        paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet")
+        + shorten_middle(clean_line(text), room)
+        for label, text in compaction_text.compaction_report_lines(report, room)
+    ]
+
+
+def warnings_table(warnings: Sequence[ContextWarning], short_ids: Mapping[str, str]) -> list[str]:
+    columns: list[TextColumn[ContextWarning]] = [
+        Column("at", lambda each: date_time(each.warning.at)),
+        Column("session", lambda each: session_id_cell(each.session_id, short_ids)),
+        Column("agent", lambda each: each.agent_id or "", flexible=True),
+        Column("level", lambda each: _level_cell(each.warning.level)),
+        Column("threshold", lambda each: percent(each.warning.threshold), right=True, priority=1),
+        Column("reached", lambda each: percent(each.warning.ratio), right=True),
+        Column("cleared", lambda each: date_time(each.warning.cleared_at)),
+    ]
+    return draw_table(columns, warnings) if warnings else []
+
+
+_EVENT_COLOURS: Final = {"warning": "warning", "trouble": "bad"}
+_EVENT_COLUMNS: Final[Sequence[TextColumn[Record]]] = (
+    Column("at", lambda each: Cell(each["at"] or "", "quiet"), priority=1),
+    Column("level", lambda each: Cell(each["level"], _EVENT_COLOURS.get(each["level"], ""))),
+    Column("source", lambda each: each["source"], priority=2),
+    Column("where", lambda each: each["where"], flexible=True),
+    Column("what", lambda each: each["what"], flexible=True),
+)
+
+
+def log_table(records: Sequence[Record]) -> list[str]:
+    return draw_table(_EVENT_COLUMNS, records) if records else []
+
+
+def _key_cell(resolved: ResolvedValue) -> Cell:
+    return Cell(resolved.key.name, "" if resolved.origin is PolicyOrigin.BUILT_IN else "ok")
+
+
+def _origin_text(resolved: ResolvedValue) -> str:
+    origin = resolved.origin.value.replace("_", " ")
+    return f"{origin} {resolved.where}" if resolved.where else origin
+
+
+_POLICY_COLUMNS: Final[Sequence[TextColumn[ResolvedValue]]] = (
+    Column("key", _key_cell),
+    Column("value", lambda each: format_value(each.value) or "none", flexible=True),
+    Column("unit", lambda each: each.key.unit, priority=3),
+    Column("origin", _origin_text, flexible=True, priority=1),
+    Column("description", lambda each: each.key.description, flexible=True, priority=2),
+)
+
+
+def policy_table(policy: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
+    """Lay out `ctxtop policy`: what somebody chose is coloured."""
+    lines = draw_table(_POLICY_COLUMNS, list(policy.values.values()))
+    remarks = (*map(str, notices), *ignored_table(policy))
+    return [*lines, *(paint(clean_line(line), "bad") for line in remarks)]
+
+
+SUMMARY_LINES: Final = 12  # of each summary; `--json` has the whole
+MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
+
+
+def summaries_list(rows: Iterable[SummaryRow]) -> list[str]:
+    """Lay out `ctxtop summaries`: a head line, and how each text begins."""
+    lines: list[str] = []
+    for row in rows:
+        kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
+        size = tokens(tokens_or_estimate(row.estimated_tokens, row.text))
+        head = f"{date_time(row.at)}  {kind}  {row.session_id}  ≈{size} tokens"
+        text_lines = row.text.strip("\n").split("\n")
+        lines.append(paint(clean_line(head), "ok"))
+        wrapped, whole = _first_lines(text_lines)
+        lines += [f"  {line}".rstrip() for line in wrapped]
+        if more := len(text_lines) - whole:
+            lines.append(paint(f"  … {more} more line{'s' if more > 1 else ''}", "quiet"))
+        lines.append("")
+    return lines[:-1]
+
+
+def _first_lines(text_lines: Sequence[str]) -> tuple[list[str], int]:
+    """Wrap a text into SUMMARY_LINES rows; also returns how many of its lines are there whole."""
+    width = max(MIN_SUMMARY_CELLS, terminal_width() - 2)
+    rows: list[str] = []
+    for number, line in enumerate(text_lines):
+        left = SUMMARY_LINES - len(rows)
+        # A line may have megabytes: only what can be shown is wrapped.
+        start = sanitize_text(line[: SUMMARY_LINES * width]).expandtabs(4)
+        wrapped = textwrap.wrap(start, width) or [""]
+        if len(wrapped) > left or len(line) > SUMMARY_LINES * width:
+            cut = wrapped[:left]
+            return [*rows, *cut[:-1], *(f"{row[: width - 1]}…" for row in cut[-1:])], number
+        rows += wrapped
+    return rows, len(text_lines)
+
+
+NamedShare = tuple[CategoryShare, Cell]  # a category of a composition, or one of its parts
+_SHARE_COLUMNS: Final[Sequence[TextColumn[NamedShare]]] = (
+    Column("what fills it", lambda each: each[1], flexible=True),
+    Column("tokens", lambda each: session_text.share_tokens_text(each[0]), right=True),
+    Column("share", lambda each: percent(each[0].share), right=True),
+    Column(
+        "",
+        lambda each: Cell(text_bar(each[0].share, session_text.SHARE_CELLS), each[1].style),
+        priority=1,
+    ),
+)
+
+_ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
+    Column("tokens", lambda each: f"≈{tokens(each.tokens)}", right=True),
+    Column(
+        "line", lambda each: "" if each.line is None else str(each.line), right=True, priority=2
+    ),
+    Column("kind", lambda each: each.kind, priority=3),
+    Column("largest items", lambda each: each.name, flexible=True),
+    Column("superseded", lambda each: Cell(each.superseded or "", "notice"), priority=1),
+)
+
+
+def composition_tables(found: Composition) -> list[str]:
+    """Lay out `ctxtop context`: the categories with their largest parts, then the items."""
+    shares: list[NamedShare] = []
+    for each in found.categories:
+        shares.append((each, Cell(each.name)))
+        parts = session_text.largest_parts(each)
+        shares += [(part, Cell(f"  {part.name}", "quiet")) for part in parts]
+    total = session_text.composition_total_text(found)
+    lines = [total, "", *draw_table(_SHARE_COLUMNS, shares)]
+    return [*lines, "", *draw_table(_ITEM_COLUMNS, found.largest)] if found.largest else lines
+
+
+def scan_lines(record: Record) -> list[str]:
+    bad, problems = record.get("bad"), record.get("troubles", ())
+    lines = _count_lines(record)
+    lines += [
+        f"unknown type  {clean_line(name)}  {count:,}"
+        for name, count in record["unknown_types"].items()
+    ]
+    if bad is not None:
+        for each in bad:
+            place = f"{each['file']} at {each['offset']}, {each['length']} bytes"
+            lines.append(clean_line(f"{place}: {each['reason']}"))
+        if more := record["bad_lines"] - len(bad):
+            lines.append(f"{plural(more, 'bad line')} more: counted, not listed")
+    lines += [clean_line(f"{each['place']}: {each['what']}; {each['remedy']}") for each in problems]
+    return [*lines, f"in {record['seconds']:.1f} s"]
+
+
+def _count_lines(record: Record) -> list[str]:
+    """Align the whole numbers of a record beside their names."""
+    numbers = {name: f"{value:,}" for name, value in record.items() if type(value) is int}
+    names, width = max(map(len, numbers)), max(map(len, numbers.values()))
+    return [
+        f"{name.replace('_', ' '):<{names}}  {number:>{width}}" for name, number in numbers.items()
+    ]
+
+
+def totals_lines(record: Record) -> list[str]:
+    """Lay out `ctxtop totals`: the sums, then those with what only progress lines hold."""
+    lines = _sum_lines(record)
+    more = record["agent_progress"]["responses"]
+    if not more:
+        return lines
+    head = f"{more:,} more answers of agents are recorded only in progress lines; with them:"
+    if more == 1:
+        head = "1 more answer of agents is recorded only in progress lines; with it:"
+    return [*lines, "", head, *_sum_lines(record["with_agent_progress"])]
+
+
+def _sum_lines(record: Record) -> list[str]:
+    lines, usd = _count_lines(record), record["cost_usd"]
+    if usd is None:
+        return lines
+    more = ", without models that have no price" if record["cost_partial"] else ""
+    return [*lines, f"≈ ${usd:,.2f} by list prices{more}"]
+
+
+def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
+    """Lay out `ctxtop doctor`."""
+    names = max(len(check.name) for check in checks)
+    lines = []
+    for check in checks:
+        sign = paint("✓", "ok") if check.ok else paint("✗", "bad")
+        fix = f" — {check.fix}" if check.fix else ""
+        lines.append(f"{sign} {check.name:<{names}}  {clean_line(check.detail + fix)}")
+    return lines

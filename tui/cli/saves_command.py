@@ -1,0 +1,209 @@
+"""`ctxtop saves`: claude-memory's saves, project by project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from ...collectors.claude_code.collector_thread import Collector
+from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
+from ...core.store.readers.saves_reader import read_saves
+from ..tables import Cell, Column, TextColumn
+from ..text.formats import NOTHING, plural, tokens
+from ..text.saves_text import (
+    expected_band,
+    is_bootstrap_error,
+    noise_tokens_text,
+    plugin_text,
+    save_age,
+)
+from .command_options import options_of, store_options
+from .command_store import open_snapshot
+from .json_records import Record, record_of, records_of
+from .printing import clean_line, draw_table, print_result
+
+if TYPE_CHECKING:
+    from ...core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
+
+
+@click.command()
+@store_options
+@click.pass_context
+def saves(context: click.Context) -> int:
+    """Say how claude-memory's saves stand, project by project. Newest first.
+
+    It looks into every place that a version of the plugin ever used, and changes nothing.
+    """
+    with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as found:
+        report = read_saves(found.db, found.sessions(), found.now_ms, found.policies)
+        return print_result(
+            context,
+            [_save_record(each, report, found.now_ms) for each in report.projects],
+            lambda: (
+                _saves_table(report, found.now_ms)
+                or [f"no saves of claude-memory yet in {found.places.config_dir}"]
+            ),
+        )
+
+
+def _save_record(project: ProjectSaves, report: SavesReport, now_ms: int) -> Record:
+    status = project.status
+    last = project.saves[-1].noise if project.saves else None
+    return {
+        "project": project.project or None,
+        **record_of(status, "state categories titles"),
+        "errors": [
+            {
+                "category": each.category or None,
+                "error": each.error,
+                "class": "env_bootstrap" if is_bootstrap_error(each.error) else None,
+            }
+            for each in status.errors
+        ],
+        "age_s": project.age_s(now_ms),
+        **record_of(last, "noise_lines=lines noise_tokens=tokens"),
+        "origin": _origin(project),
+        **record_of(status, "path=source_file.path reason at=since_ms saved=saved_categories"),
+        "needs_someone": status.state in NEEDS_ATTENTION,
+        **record_of(
+            project,
+            "fresh=is_fresh confirmed=was_confirmed confirmed_at plugin_says=plugin_message.text"
+            " blind_spots=plugin_message.blind_spots",
+        ),
+        "staged_files": len(project.staged_files),
+        "staged_bytes": sum(each.mark.size for each in project.staged_files),
+        "staging_leak": project.has_leftovers,
+        "degraded": "inline" if project.is_degraded else None,
+        **record_of(last, "noise_items=items noise_estimated=is_estimated"),
+        "saves": [_measured_save_record(each) for each in project.saves],
+        **record_of(
+            project,
+            "refires sessions_by_fires=fire_counts before=before_after.before"
+            " after=before_after.after reduction=before_after.reduction"
+            " expected_tokens=expected_cost.tokens expected_from=expected_cost.sample_count",
+        ),
+        "crossings": records_of(
+            project.crossings,
+            "session_id left_tokens=tokens_to_trigger share_of_trigger=share would_cross",
+        ),
+        **record_of(project, "durations phases_ms"),
+        "triggers": {
+            name: record_of(rate, _RATE_KEYS) for name, rate in project.trigger_rates.items()
+        },
+        "success": record_of(project.success_rate, _RATE_KEYS),
+        "clients": list(project.client_versions),
+        "plugins": records_of(
+            report.plugins,
+            "plugin_id=plugin.plugin_id version=plugin.version install_path=plugin.install_path"
+            " fit architecture why=reason",
+        ),
+    }
+
+
+_RATE_KEYS: Final = "hits of=total rate=share"
+
+
+def _measured_save_record(save: MeasuredSave) -> Record:
+    return {
+        **record_of(
+            save,
+            "session_id transcript=path offset end_offset=noise.end_offset"
+            " lines_of_transcript=noise.end_line at=noise.at last_at=noise.last_at"
+            " ended=noise.closed categories=noise.categories triage=noise.form"
+            " saver=noise.saver said=noise.said lines=noise.lines items=noise.items"
+            " tokens=noise.tokens estimated=noise.is_estimated",
+        ),
+        "classes": {
+            name.value: record_of(share, "lines items tokens=estimated_tokens")
+            for name, share in save.noise.classes.items()
+        },
+        **record_of(
+            save.noise,
+            "agents agents_in_background leaked_calls leaked_lines compacted=was_compacted",
+        ),
+        "bands": records_of(
+            save.bands,
+            "band=band.name what=band.label expected=is_expected lines tokens met=is_met",
+        ),
+    }
+
+
+def _origin(project: ProjectSaves) -> str | None:
+    """Return which generation of places, or a transcript, the state comes from."""
+    if project.status.source_file:
+        return project.status.source_file.generation.value
+    return "transcript" if project.status.since_ms is not None else None
+
+
+def _saves_table(report: SavesReport, now_ms: int) -> list[str]:
+    columns: list[TextColumn[ProjectSaves]] = [
+        Column("project", lambda each: each.name, flexible=True),
+        Column("state", _state_cell),
+        Column("age", lambda each: save_age(each, now_ms), right=True, priority=2),
+        Column("what", _save_text, flexible=True),
+        Column("saves", lambda each: str(len(each.saves) or ""), right=True, priority=6),
+        Column("noise, tokens", _noise_text, right=True, priority=3),
+        Column("expected", _expected_text, priority=5),
+        Column("origin", lambda each: _origin(each) or NOTHING, priority=7),
+    ]
+    if not report.projects:
+        return []
+    notes = [f"{each.plugin.plugin_id}: {each.reason}" for each in report.plugins]
+    for project in report.projects:
+        notes += [f"{project.name}: {note}" for note in _project_notes(project)]
+    lines = draw_table(columns, report.projects)
+    return [*lines, "", *map(clean_line, notes)] if notes else lines
+
+
+_STATE_COLOURS: Final = {
+    SaveState.SAVED: "ok",
+    SaveState.PARTIAL: "warning",
+    SaveState.PENDING: "warning",
+    SaveState.ORPHANED: "bad",
+    SaveState.FAILED_UNKNOWN: "bad",
+    SaveState.CORRUPT: "bad",
+    SaveState.NONE: "quiet",
+}
+
+
+def _state_cell(project: ProjectSaves) -> Cell:
+    state = project.status.state
+    return Cell(state.value, _STATE_COLOURS.get(state, ""))
+
+
+def _save_text(project: ProjectSaves) -> str:
+    """Format what was or will be saved, and the reason for the state."""
+    status = project.status
+    names = ", ".join(status.categories)
+    if status.state is SaveState.SAVED:
+        return ", ".join(status.titles) or names or status.reason
+    return f"{status.reason}: {names}" if names else status.reason
+
+
+def _expected_text(project: ProjectSaves) -> str:
+    band = expected_band(project.saves[-1]) if project.saves else None
+    return NOTHING if band is None else "✓ met" if band.is_met else "✗ above"
+
+
+def _noise_text(project: ProjectSaves) -> str:
+    if not project.saves:
+        return NOTHING
+    noise = project.saves[-1].noise
+    return f"{plural(noise.lines, 'line')}, {noise_tokens_text(noise)}"
+
+
+def _project_notes(project: ProjectSaves) -> Iterator[str]:
+    if project.plugin_message.blind_spots:
+        yield plugin_text(project.plugin_message)
+    if project.has_leftovers:
+        yield f"{plural(len(project.staged_files), 'staged file')} left behind"
+    if project.refires:
+        yield f"the Stop hook fired again {plural(project.refires, 'time')}"
+    for each in project.crossings:
+        if each.would_cross:
+            yield (
+                f"session {each.session_id[:8]} has {tokens(each.tokens_to_trigger)} to its"
+                f" compaction, and a save takes ≈{tokens(each.cost.tokens)}"
+            )
