@@ -13,27 +13,12 @@ from ...core.summaries.artifacts import FileUse, LostArtifacts
 from ...core.transcript.sanitize import one_line
 from .formats import plural, tokens, tokens_after
 
+# Of one compaction; `ctxtop compactions --json` has all.
 MAX_FILES: Final = 10
-
-
 MAX_NAMES: Final = 30
-
-
-MAX_QUOTES: Final = 8  # lines and names of one compaction; `ctxtop compactions --json` has more
-
+MAX_QUOTES: Final = 8
 
 CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what it forgot cannot be known."
-
-
-_CULPRIT_KINDS: Final = {
-    "file_read": "reading",
-    "tool_result": "the result of",
-    "attachment": "the attachment",
-    "agent_return": "an agent's return:",
-    "prompt": "the prompt",
-    "meta": "what the client wrote:",
-    "answer": "the answers:",
-}
 
 
 def tokens_left(row: CompactionRow) -> str:
@@ -44,24 +29,24 @@ def tokens_left(row: CompactionRow) -> str:
 def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tuple[str, str]]:
     """Yield the report as pairs of label and text; names are wrapped at `room` cells."""
     lost = report.forgotten
-    found = compaction_report.find_thrash(report.refill)
-    if found:
-        turns = plural(found.turns_since_last, "turn")
-        yield "thrash", f"{turns} after the last one{refill_text(found.culprit)}"
+    counts = lost.counts
+    if thrash := compaction_report.find_thrash(report.refill):
+        turns = plural(thrash.turns_since_last, "turn")
+        yield "thrash", f"{turns} after the last one{refill_text(thrash.culprit)}"
     if report.cleared_results:
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
-    files = [_file_line(each) for each in lost.files[:MAX_FILES]]
-    yield from _labelled_once("forgot files", _with_rest(files, lost.counts.files))
-    names = [one_line(each.text) for each in lost.names[:MAX_NAMES]]
-    listed = ", ".join(_with_rest(names, lost.counts.identifiers))
+    files = [f"{use.path} ({file_use_text(use)}; line {use.line})" for use in lost.files]
+    yield from _labelled_once("forgot files", _first(files, MAX_FILES, counts.files))
+    names = [one_line(each.text) for each in lost.names]
+    listed = ", ".join(_first(names, MAX_NAMES, counts.identifiers))
     yield from _labelled_once("names", wrap(listed, room, break_on_hyphens=False))
-    for label, said, count in (
-        ("decisions", lost.decisions, lost.counts.decisions),
-        ("todos", lost.todos, lost.counts.todos),
-        ("constraints", lost.constraints, lost.counts.constraints),
+    for label, quotes, count in (
+        ("decisions", lost.decisions, counts.decisions),
+        ("todos", lost.todos, counts.todos),
+        ("constraints", lost.constraints, counts.constraints),
     ):
-        quoted = [f"{each.text} (line {each.line})" for each in said[:MAX_QUOTES]]
-        yield from _labelled_once(label, _with_rest(quoted, count))
+        texts = [f"{each.text} (line {each.line})" for each in quotes]
+        yield from _labelled_once(label, _first(texts, MAX_QUOTES, count))
 
 
 def lost_counts(lost: LostArtifacts) -> dict[str, int]:
@@ -80,15 +65,15 @@ def steering_lines(items: Sequence[SteeringOutcome]) -> Iterator[tuple[str, str]
     """Yield what a compaction was asked to keep, and what of it was lost."""
     if items:
         lost = [one_line(item.text) for item in items if item.kept is False]
-        said = plural(len(items), "thing") + (f", {len(lost)} not kept" if lost else "")
-        yield "asked to keep", said + steering_cost_text(items)
+        text = plural(len(items), "thing") + (f", {len(lost)} not kept" if lost else "")
+        yield "asked to keep", text + steering_cost_text(items)
         yield from _labelled_once("not kept", lost[:MAX_QUOTES])
 
 
 def steering_cost_text(items: Sequence[SteeringOutcome]) -> str:
-    """Return how many tokens it took to ask; empty where nobody counted them."""
-    known = [item.tokens for item in items if item.tokens is not None]
-    return f", at most {tokens(sum(known))} tokens" if known else ""
+    """Return how many tokens the instructions took; empty if they were not counted."""
+    counts = [item.tokens for item in items if item.tokens is not None]
+    return f", at most {tokens(sum(counts))} tokens" if counts else ""
 
 
 def _labelled_once(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]]:
@@ -97,18 +82,27 @@ def _labelled_once(label: str, texts: Iterable[str]) -> Iterator[tuple[str, str]
         label = ""
 
 
-def _with_rest(shown: list[str], count: int) -> list[str]:
+def _first(texts: Sequence[str], most: int, count: int) -> list[str]:
+    """Return the first texts; `count`, which may be higher than they are, names the rest."""
+    shown = list(texts[:most])
     return [*shown, f"… {count - len(shown)} more"] if count > len(shown) else shown
-
-
-def _file_line(use: FileUse) -> str:
-    return f"{use.path} ({file_use_text(use)}; line {use.line})"
 
 
 def file_use_text(use: FileUse) -> str:
     """Format how often a file was written, edited and read."""
-    done = [("written", use.writes), ("edited", use.edits), ("read", use.reads)]
-    return ", ".join(f"{what} {count}×" for what, count in done if count)
+    uses = (("written", use.writes), ("edited", use.edits), ("read", use.reads))
+    return ", ".join(f"{verb} {count}×" for verb, count in uses if count)
+
+
+_CULPRIT_KINDS: Final = {
+    "file_read": "reading",
+    "tool_result": "the result of",
+    "attachment": "the attachment",
+    "agent_return": "an agent's return:",
+    "prompt": "the prompt",
+    "meta": "what the client wrote:",
+    "answer": "the answers:",
+}
 
 
 def refill_text(culprit: Culprit | None) -> str:
@@ -120,14 +114,10 @@ def refill_text(culprit: Culprit | None) -> str:
     return f", refilled most by {kind} {culprit.what}: {size} (line {culprit.line})"
 
 
+# The prompt must cost less than the compaction saved.
 PROMPT_FILES: Final = 30
-
-
 PROMPT_NAMES: Final = 60
-
-
-PROMPT_QUOTES: Final = 20  # of each kind: what is given back shall cost less than what was saved
-
+PROMPT_QUOTES: Final = 20
 
 _PROMPT_INTRODUCTION: Final = (
     "Our conversation was compacted, and its summary leaves out some of what stood before it."
@@ -138,36 +128,23 @@ _PROMPT_INTRODUCTION: Final = (
 
 
 def forgotten_prompt(lost: LostArtifacts) -> str:
-    """Write the prompt; empty where nothing was forgotten."""
+    """Write a prompt that restores what was lost; empty if nothing was."""
+    quotes = (
+        ("Rules that I gave you and that still hold:", lost.constraints),
+        ("What was decided:", lost.decisions),
+        ("What is still open:", lost.todos),
+    )
     parts = [
-        *_quoted(
-            "Rules that I gave you and that still hold:",
-            [said.text for said in lost.constraints],
-            PROMPT_QUOTES,
-        ),
-        *_quoted("What was decided:", [said.text for said in lost.decisions], PROMPT_QUOTES),
-        *_quoted("What is still open:", [todo.text for todo in lost.todos], PROMPT_QUOTES),
-        *_quoted(
-            "Files that were worked on:", [_file_with_use(use) for use in lost.files], PROMPT_FILES
-        ),
-        *_name_list([name.text for name in lost.names]),
+        line
+        for title, quoted in quotes
+        for line in _quoted(title, [each.text for each in quoted[:PROMPT_QUOTES]])
     ]
+    files = [f"{use.path} ({file_use_text(use) or 'named'})" for use in lost.files[:PROMPT_FILES]]
+    parts += _quoted("Files that were worked on:", files)
+    names = ", ".join(one_line(name.text) for name in lost.names[:PROMPT_NAMES])
+    parts += _quoted("Names that were used:", [names] if names else [])
     return "\n".join([_PROMPT_INTRODUCTION, *parts]) + "\n" if parts else ""
 
 
-def _quoted(title: str, texts: Iterable[str], most: int) -> Iterator[str]:
-    shown = [one_line(text) for text in texts][:most]
-    if shown:
-        yield ""
-        yield title
-        yield from (f"> {text}" for text in shown)
-
-
-def _name_list(names: list[str]) -> Iterator[str]:
-    shown = [one_line(name) for name in names][:PROMPT_NAMES]
-    if shown:
-        yield from ("", "Names that were used:", f"> {', '.join(shown)}")
-
-
-def _file_with_use(use: FileUse) -> str:
-    return f"{use.path} ({file_use_text(use) or 'named'})"
+def _quoted(title: str, texts: Sequence[str]) -> list[str]:
+    return ["", title, *(f"> {one_line(text)}" for text in texts)] if texts else []

@@ -11,40 +11,42 @@ from .formats import date_time, tokens
 
 if TYPE_CHECKING:
     from ...core.compliance.run_verdict import ComplianceCost, RunVerdict
-    from ...core.measure.agent_compliance import FileFindings, GroupedFinding, SeverityFindings
+    from ...core.measure.agent_compliance import GroupedFinding, SeverityFindings
 
 
-VERDICT_NAMES: Final = {
-    ComplianceVerdict.COMPLIANT: "compliant",
-    ComplianceVerdict.NON_COMPLIANT: "not compliant",
-    ComplianceVerdict.FORCED: "forced",
-    ComplianceVerdict.EXHAUSTED: "exhausted",
-    ComplianceVerdict.CLOBBERED: "clobbered",
-    ComplianceVerdict.NOT_REQUIRED: "not required",
-    ComplianceVerdict.UNKNOWN: "not judged",
-}
-
-VERDICT_MEANINGS: Final = {
-    ComplianceVerdict.COMPLIANT: "its final message follows the skill",
-    ComplianceVerdict.NON_COMPLIANT: "its final message does not follow the skill",
-    ComplianceVerdict.FORCED: "its final message follows the skill, after a block",
-    ComplianceVerdict.EXHAUSTED: "it was blocked once, and still does not follow the skill",
-    ComplianceVerdict.CLOBBERED: (
-        "an earlier message followed the skill, and the final one replaced it"
+# The name, the meaning and the sign of each verdict.
+_VERDICTS: Final = {
+    ComplianceVerdict.COMPLIANT: ("compliant", "its final message follows the skill", "✓"),
+    ComplianceVerdict.NON_COMPLIANT: (
+        "not compliant",
+        "its final message does not follow the skill",
+        "✗",
     ),
-    ComplianceVerdict.NOT_REQUIRED: "no skill asks it to compress its result",
-    ComplianceVerdict.UNKNOWN: "it left no final message yet that could be judged",
+    ComplianceVerdict.FORCED: ("forced", "its final message follows the skill, after a block", "✓"),
+    ComplianceVerdict.EXHAUSTED: (
+        "exhausted",
+        "it was blocked once, and still does not follow the skill",
+        "✗",
+    ),
+    ComplianceVerdict.CLOBBERED: (
+        "clobbered",
+        "an earlier message followed the skill, and the final one replaced it",
+        "✗",
+    ),
+    ComplianceVerdict.NOT_REQUIRED: (
+        "not required",
+        "no skill asks it to compress its result",
+        " ",
+    ),
+    ComplianceVerdict.UNKNOWN: (
+        "not judged",
+        "it left no final message yet that could be judged",
+        " ",
+    ),
 }
-
-VERDICT_SIGNS: Final = {
-    ComplianceVerdict.COMPLIANT: "✓",
-    ComplianceVerdict.FORCED: "✓",
-    ComplianceVerdict.NON_COMPLIANT: "✗",
-    ComplianceVerdict.EXHAUSTED: "✗",
-    ComplianceVerdict.CLOBBERED: "✗",
-    ComplianceVerdict.NOT_REQUIRED: " ",
-    ComplianceVerdict.UNKNOWN: " ",
-}
+VERDICT_NAMES: Final = {verdict: name for verdict, (name, _, _) in _VERDICTS.items()}
+VERDICT_MEANINGS: Final = {verdict: meaning for verdict, (_, meaning, _) in _VERDICTS.items()}
+VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.items()}
 
 
 def agent_count(agents: int, failed: int | None) -> str:
@@ -54,50 +56,37 @@ def agent_count(agents: int, failed: int | None) -> str:
     return f"{agents} ✗{failed}" if failed else str(agents)
 
 
-def short_verdict(ruling: RunVerdict | None) -> str:
+def short_verdict(run: RunVerdict | None) -> str:
     """Shorten a verdict for a table row; empty if no verdict applies.
 
     A failure names its first violation (`V01`), a compliant review its own verdict (`PASS`).
     """
-    if ruling is None or not VERDICT_SIGNS[ruling.verdict].strip():
+    if run is None or not VERDICT_SIGNS[run.verdict].strip():
         return ""
-    if ruling.verdict is ComplianceVerdict.CLOBBERED:
-        return VERDICT_NAMES[ruling.verdict]
-    if ruling.verdict in FAILED_VERDICTS:
-        codes = finding_labels(ruling.violations)
-        more = f"+{len(codes) - 1}" if len(codes) > 1 else ""
-        return f"{_FAILURE_PREFIXES[ruling.verdict]} {codes[0].partition(':')[0]}{more}".strip()
-    if (review := review_verdict(ruling)) and ruling.verdict is ComplianceVerdict.COMPLIANT:
-        return review
-    return "" if ruling.verdict is ComplianceVerdict.COMPLIANT else VERDICT_NAMES[ruling.verdict]
+    if run.verdict is ComplianceVerdict.COMPLIANT:
+        return _review_verdict(run)
+    if run.verdict not in FAILED_VERDICTS or run.verdict is ComplianceVerdict.CLOBBERED:
+        return VERDICT_NAMES[run.verdict]
+    codes = finding_labels(run.violations)
+    more = f"+{len(codes) - 1}" if len(codes) > 1 else ""
+    prefix = "exhausted " if run.verdict is ComplianceVerdict.EXHAUSTED else ""
+    return f"{prefix}{codes[0].partition(':')[0]}{more}"
 
 
-_FAILURE_PREFIXES: Final = {
-    ComplianceVerdict.NON_COMPLIANT: "",
-    ComplianceVerdict.EXHAUSTED: "exhausted",
-}
-
-
-def review_verdict(ruling: RunVerdict) -> str:
-    """Write a review's own verdict: PASS, or FAIL with critical and warning findings."""
-    judged = ruling.judgement
-    if judged.review_passes is None:
+def _review_verdict(run: RunVerdict) -> str:
+    """Return a review's own verdict: PASS, or FAIL with critical and warning findings."""
+    passes, findings = run.judgement.review_passes, run.judgement.review_findings
+    if passes is None:
         return ""
-    if judged.review_passes:
-        return "PASS"
-    counts = [
-        sum(each.severity == name for each in judged.review_findings)
-        for name in _COUNTED_SEVERITIES
-    ]
-    return "FAIL {}/{}".format(*counts)
+    critical, warning = (
+        sum(each.severity == severity for each in findings) for severity in ("critical", "warning")
+    )
+    return "PASS" if passes else f"FAIL {critical}/{warning}"
 
 
-_COUNTED_SEVERITIES: Final = ("critical", "warning")
-
-
-def reviewers_text(found: GroupedFinding) -> str:
-    """Name who said it last, and count the others."""
-    newest, *others = found.reviews
+def reviewers_text(finding: GroupedFinding) -> str:
+    """Name the last reviewer, and count the others."""
+    newest, *others = finding.reviews
     return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type
 
 
@@ -106,38 +95,30 @@ def excess_text(cost: ComplianceCost) -> str:
     return f"≈{tokens(cost.excess_tokens)}" if cost.excess_tokens else ""
 
 
-FINDINGS_TITLE: Final = "Findings of reviewers"
-
-
 def findings_markdown(groups: Iterable[SeverityFindings]) -> str:
-    """Write groups as a document; empty where there are none."""
+    """Write a document of all findings; empty if there are none."""
     lines = [line for group in groups for line in _severity_section(group)]
-    return "\n".join([f"# {FINDINGS_TITLE}", *lines, ""]) if lines else ""
+    return "\n".join(["# Findings of reviewers", *lines, ""]) if lines else ""
 
 
-def finding_markdown(found: GroupedFinding) -> str:
-    """Write one thing as a line that stands for itself."""
-    return (
-        f"- **{found.finding.severity}** {code_span(found.location)}: {_text_and_reviewers(found)}"
-    )
+def finding_markdown(finding: GroupedFinding) -> str:
+    """Write one finding as a line that can stand alone."""
+    severity, place = finding.finding.severity, code_span(finding.location)
+    return f"- **{severity}** {place}: {_text_and_reviewers(finding)}"
 
 
 def _severity_section(group: SeverityFindings) -> Iterator[str]:
     yield from ("", f"## {escape_links(group.severity).capitalize()} ({group.count})")
-    for each in group.files:
-        yield from _file_section(each)
+    for file in group.files:
+        where = f" in {escape_links(file.project)}" if file.project else ""
+        yield from ("", f"### {code_span(file.path)}{where}", "")
+        for finding in file.findings:
+            place = finding.location.removeprefix(finding.finding.path).removeprefix(":")
+            yield f"- **{place}** {_text_and_reviewers(finding)}"
 
 
-def _file_section(each: FileFindings) -> Iterator[str]:
-    where = f" in {escape_links(each.project)}" if each.project else ""
-    yield from ("", f"### {code_span(each.path)}{where}", "")
-    for found in each.findings:
-        place = found.location.removeprefix(found.finding.path).removeprefix(":")
-        yield f"- **{place}** {_text_and_reviewers(found)}"
-
-
-def _text_and_reviewers(found: GroupedFinding) -> str:
-    who = "; ".join(
-        f"{escape_links(each.agent_type)}, {date_time(each.at)}" for each in found.reviews
+def _text_and_reviewers(finding: GroupedFinding) -> str:
+    reviewers = "; ".join(
+        f"{escape_links(each.agent_type)}, {date_time(each.at)}" for each in finding.reviews
     )
-    return f"{escape_links(found.finding.text)} _({who})_"
+    return f"{escape_links(finding.finding.text)} _({reviewers})_"

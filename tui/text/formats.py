@@ -1,4 +1,4 @@
-"""Numbers, times and titles as people and programs read them; screens and commands share them."""
+"""Formats of numbers, times and texts that screens and commands share."""
 
 from __future__ import annotations
 
@@ -18,15 +18,19 @@ if TYPE_CHECKING:
     from ...core.model.context import Context
 
 
+NOTHING: Final = "–"  # for a value that is not known
+
+
+# Times are milliseconds since 1970, written on this machine's clock unless the name says otherwise.
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_SECOND_MS: Final = 1_000
 
 
 def iso_time(at_ms: int | None) -> str | None:
-    """Write milliseconds since 1970 as ISO 8601 in UTC."""
+    """Write a time as ISO 8601 in UTC."""
     if at_ms is None:
         return None
-    second, millisecond = divmod(at_ms, _SECOND_MS)
+    second, millisecond = divmod(at_ms, 1_000)
     moment = _iso_second(second)
     return None if moment is None else f"{moment}.{millisecond:03d}Z"
 
@@ -39,55 +43,117 @@ def _iso_second(second: int) -> str | None:
         return None
 
 
-NOTHING: Final = "–"  # what stands where nothing is known
-_JOINER: Final = "\u200d"
+def utc_time(at_ms: int | None) -> str:
+    """Write a time in UTC to the second; for what is compared with other logs."""
+    written = iso_time(at_ms)
+    return f"{written[:19].replace('T', ' ')}+00:00" if written else NOTHING
 
-_MAX_CHARS_PER_CELL: Final = 8
-"""Characters a cell: a sign with its marks and joiners has no more, and a text can have 4,000."""
-_THOUSAND: Final = 1_000
-_MILLION: Final = 1_000_000
-_TWO_DIGITS: Final = 100
-_MODEL: Final = re.compile(
-    r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
-    r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
-)
+
+def local_datetime(at_ms: int | None) -> datetime | None:
+    """Return a time in this machine's timezone, or None if no calendar has it."""
+    if at_ms is None:
+        return None
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return None
+
+
+def _local(at_ms: int | None, form: str, missing: str) -> str:
+    moment = local_datetime(at_ms)
+    return format(moment, form) if moment else missing
+
+
+def date_time(at_ms: int | None) -> str:
+    return _local(at_ms, "%Y-%m-%d %H:%M", NOTHING)
+
+
+def date_time_seconds(at_ms: int | None) -> str:
+    return _local(at_ms, "%Y-%m-%d %H:%M:%S", NOTHING)
+
+
+def month_day_time(at_ms: int | None) -> str:
+    """Write a time without its year; empty if it is not known."""
+    return _local(at_ms, "%m-%d %H:%M", "")
+
+
+def time_of_day(at_ms: int | None) -> str:
+    """Write the time of day; empty if it is not known."""
+    return _local(at_ms, "%H:%M", "")
+
+
+def date_time_and_age(at_ms: int | None, now_ms: int) -> str:
+    if at_ms is None or local_datetime(at_ms) is None:
+        return NOTHING
+    return f"{date_time_seconds(at_ms)}, {duration(now_ms - at_ms)} ago"
+
+
+def local_time(at_ms: int | None, now_ms: int) -> str:
+    """Write a time, the more exactly the nearer it is: 11:57:40, or 19 Nov 08:12."""
+    moment, now = local_datetime(at_ms), local_datetime(now_ms)
+    if moment is None or now is None:
+        return NOTHING
+    if moment.date() == now.date():
+        return f"{moment:%H:%M:%S}"
+    if moment.year == now.year:
+        return f"{moment.day} {moment:%b %H:%M}"
+    return f"{moment:%Y-%m-%d}"
+
+
+def duration(milliseconds: int | None) -> str:
+    """Round a duration to its largest unit."""
+    if milliseconds is None:
+        return NOTHING
+    seconds = max(0, milliseconds // 1000)
+    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def age(at_ms: int | None, now_ms: int) -> str:
+    """Write how long ago a time is."""
+    return duration(None if at_ms is None else now_ms - at_ms)
 
 
 def tokens(count: int | None) -> str:
     """Round a token count: 950, 9.4 k, 172 k, 1 M, 1.05 M."""
     if count is None:
         return NOTHING
-    if count < _THOUSAND:
+    if count < 1_000:
         return str(count)
-    if count < 10 * _THOUSAND:
-        return f"{_without_zeros(count / _THOUSAND, 1)} k"
-    if round(count / _THOUSAND) < _THOUSAND:
-        return f"{round(count / _THOUSAND)} k"
-    return f"{_without_zeros(count / _MILLION, 2)} M"
+    if count < 10_000:
+        return f"{_without_zeros(count / 1_000, 1)} k"
+    if round(count / 1_000) < 1_000:
+        return f"{round(count / 1_000)} k"
+    return f"{_without_zeros(count / 1_000_000, 2)} M"
+
+
+def _without_zeros(number: float, digits: int) -> str:
+    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
 
 
 def tokens_after(answer: int | None, *estimates: int | None) -> str:
-    """Round what a compaction left: what the next answer held, else the best estimate there is."""
+    """Round what a compaction left: what the next answer held, else the best estimate."""
     if answer is not None:
         return tokens(answer)
     estimate = next((each for each in estimates if each is not None), None)
     return NOTHING if estimate is None else f"≈{tokens(estimate)}"
 
 
-def estimate_sign(context: Context) -> str:
-    """Mark what is not measured."""
-    return "≈" if context.state == "estimated" else ""
-
-
 def used_percent(context: Context) -> str:
     """Write how full a context is, with ≈ before an estimate."""
-    return f"{estimate_sign(context)}{percent(context.ratio)}"
+    return f"{_estimate_sign(context)}{percent(context.ratio)}"
 
 
 def tokens_of_window(context: Context) -> str:
     """Write tokens of window, with ≈ before an estimate."""
-    used = NOTHING if context.tokens is None else estimate_sign(context) + tokens(context.tokens)
+    used = NOTHING if context.tokens is None else _estimate_sign(context) + tokens(context.tokens)
     return f"{used} of {tokens(context.window.tokens)}"
+
+
+def _estimate_sign(context: Context) -> str:
+    return "≈" if context.state == "estimated" else ""
 
 
 def count_text(count: int | None) -> str:
@@ -95,7 +161,6 @@ def count_text(count: int | None) -> str:
 
 
 def plural(count: int, thing: str) -> str:
-    """Write a number and its thing."""
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 
 
@@ -113,81 +178,6 @@ def half_cell_bar(ratio: float | None, cells: int) -> str:
     return "▄" * full + ("▖" if rest else "")
 
 
-def duration(milliseconds: int | None) -> str:
-    """Round a duration to its largest unit."""
-    if milliseconds is None:
-        return NOTHING
-    seconds = max(0, milliseconds // 1000)
-    for size, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
-        if seconds >= size:
-            return f"{seconds // size} {unit}"
-    return f"{seconds} s"
-
-
-# Times are ms since 1970, written on this machine's clock.
-
-
-def age(at_ms: int | None, now_ms: int) -> str:
-    """Write how long ago a time is."""
-    return duration(None if at_ms is None else now_ms - at_ms)
-
-
-def local_datetime(at_ms: int | None) -> datetime | None:
-    """Return a time in this machine's timezone, or None if no calendar has it."""
-    if at_ms is None:
-        return None
-    try:
-        return datetime.fromtimestamp(at_ms / 1000, UTC).astimezone()
-    except (ValueError, OverflowError, OSError):
-        return None
-
-
-def date_time(at_ms: int | None) -> str:
-    here = local_datetime(at_ms)
-    return f"{here:%Y-%m-%d %H:%M}" if here else NOTHING
-
-
-def date_time_seconds(at_ms: int | None) -> str:
-    here = local_datetime(at_ms)
-    return f"{here:%Y-%m-%d %H:%M:%S}" if here else NOTHING
-
-
-def date_time_and_age(at_ms: int | None, now_ms: int) -> str:
-    if at_ms is None or local_datetime(at_ms) is None:
-        return NOTHING
-    return f"{date_time_seconds(at_ms)}, {duration(now_ms - at_ms)} ago"
-
-
-def month_day_time(at_ms: int | None) -> str:
-    """Write a time without its year; empty where it is not known."""
-    here = local_datetime(at_ms)
-    return f"{here:%m-%d %H:%M}" if here else ""
-
-
-def time_of_day(at_ms: int | None) -> str:
-    """Write the time of day; empty where it is not known."""
-    here = local_datetime(at_ms)
-    return f"{here:%H:%M}" if here else ""
-
-
-def local_time(at_ms: int | None, now_ms: int) -> str:
-    """Write a time as exactly as it is near: 11:57:40, or 19 Nov 08:12."""
-    moment, now = local_datetime(at_ms), local_datetime(now_ms)
-    if moment is None or now is None:
-        return NOTHING
-    if moment.date() == now.date():
-        return f"{moment:%H:%M:%S}"
-    if moment.year == now.year:
-        return f"{moment.day} {moment:%b %H:%M}"
-    return f"{moment:%Y-%m-%d}"
-
-
-def utc_time(at_ms: int | None) -> str:
-    """Write a time in UTC to the second; for what is compared with other logs."""
-    written = iso_time(at_ms)
-    return f"{written[:19].replace('T', ' ')}+00:00" if written else NOTHING
-
-
 def turns_left(forecast: Forecast | None) -> str:
     """Write a forecast's 80 % interval of turns: ≈2–4, or one number where both are the same."""
     if forecast is None:
@@ -197,11 +187,17 @@ def turns_left(forecast: Forecast | None) -> str:
 
 
 def _two_digits(turns: float) -> int:
-    """Round to two digits: a forecast knows no more."""
+    """Round to two digits: a forecast is no more exact."""
     step = 1
-    while turns >= _TWO_DIGITS * step:
+    while turns >= 100 * step:
         step *= 10
     return int(turns / step + 0.5) * step
+
+
+_MODEL: Final = re.compile(
+    r"(?:.*\.)?claude-(?:(?P<family>[a-z]+)-(?P<version>\d+(?:-\d{1,2}(?!\d))?)"
+    r"|(?P<old_version>\d+(?:-\d{1,2}(?!\d))?)-(?P<old_family>[a-z]+))(?P<rest>.*)$"
+)
 
 
 def model_name(name: str | None) -> str:
@@ -214,6 +210,11 @@ def model_name(name: str | None) -> str:
     version = (found["version"] or found["old_version"]).replace("-", ".")
     large = " 1M" if "[1m]" in found["rest"] else ""
     return f"{found['family'] or found['old_family']} {version}{large}"
+
+
+_JOINER: Final = "\u200d"
+_MAX_CHARS_PER_CELL: Final = 8
+"""A sign with its marks and joiners has no more characters, and a text can have 4,000."""
 
 
 def fit_left(text: str, cells: int) -> str:
@@ -231,9 +232,9 @@ def fit_right(text: str, cells: int) -> str:
 def shorten_middle(text: str, cells: int) -> str:
     """Shorten a text to `cells` cells by taking out its middle; wide characters stay whole."""
     if not text.isprintable():
-        # Most are; what is a file's name or path was cleaned by nobody yet.
+        # Most texts are; a file's name or path was not sanitized yet.
         text = one_line(text)
-    # At an end it would join what stands beside it, and take its cell.
+    # At an end it would join the text beside it, and take its cell.
     text = text.strip(_JOINER)
     if len(text) <= cells and text.isascii():
         return text
@@ -247,12 +248,9 @@ def shorten_middle(text: str, cells: int) -> str:
 
 
 def _first_cells(text: str, cells: int) -> str:
-    if cells < 1:
-        return ""
-    head = text[: _MAX_CHARS_PER_CELL * cells]
-    if head[:cells].isascii():
-        return head[:cells]
-    taken = next(iter(chop_cells(head, cells)), "")
+    if cells < 1 or text[:cells].isascii():
+        return text[: max(0, cells)]
+    taken = next(iter(chop_cells(text[: _MAX_CHARS_PER_CELL * cells], cells)), "")
     return taken if cell_len(taken) <= cells else ""
 
 
@@ -269,30 +267,24 @@ def _last_cells(text: str, cells: int) -> str:
     return taken
 
 
-def _without_zeros(number: float, digits: int) -> str:
-    return f"{number:.{digits}f}".rstrip("0").rstrip(".")
-
-
-BLOCKS: Final = "▁▂▃▄▅▆▇█"
-
-
-GAP: Final = " "  # where there is no number
+_BLOCKS: Final = "▁▂▃▄▅▆▇█"
 
 
 def sparkline(numbers: Sequence[float | None], cells: int, top: float | None = None) -> str:
     """Draw numbers from 0 to `top`, or to the largest, oldest first, in at most so many cells.
 
-    Where they are more than the cells, a cell shows the largest of its share of them.
+    If there are more of them than cells, a cell shows the largest of its share; a cell without a
+    number is empty.
     """
     if not numbers or cells < 1:
         return ""
     shown = _bucket_peaks(numbers, min(cells, len(numbers)))
     most = top or max((each for each in shown if each is not None), default=0) or 1
-    return "".join(GAP if each is None else _block(each / most) for each in shown)
+    return "".join(" " if each is None else _block(each / most) for each in shown)
 
 
 def _block(share: float) -> str:
-    return BLOCKS[min(max(int(share * len(BLOCKS)), 0), len(BLOCKS) - 1)]
+    return _BLOCKS[min(max(int(share * len(_BLOCKS)), 0), len(_BLOCKS) - 1)]
 
 
 def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | None]:

@@ -14,20 +14,16 @@ if TYPE_CHECKING:
     from ...core.model.context import Context
 
 
-MIN_GAUGE_CELLS: Final = 10  # cells; a shorter bar tells nothing (design: screens)
+MIN_GAUGE_CELLS: Final = 10  # a shorter bar is not readable (design: screens)
 PERCENT_CELLS: Final = 6  # room for ≈, three digits and the sign
-MARKED_LEVELS: Final = frozenset({Level.NOTICE, Level.WARNING})
-"""The levels whose beginning is marked: what follows is near the end of the bar."""
+MARKED_LEVELS: Final = frozenset({Level.NOTICE, Level.WARNING})  # the others begin near the end
 
 LEVEL_MARK: Final = "┊"
-TRIGGER_MARK: Final = "▏"  # where the client compacts by itself
+TRIGGER_MARK: Final = "▏"  # where the client auto-compacts
 FULL_CELL: Final = "█"
 EIGHTHS: Final = " ▏▎▍▌▋▊▉"
-_HALF_CELL_EIGHTHS: Final = 4
-"""Eighths from which a cell counts as filled where a mark takes its place."""
-
-_ROUNDING_ERROR: Final = 1e-9
-"""0.7 of 30 cells is 20.999999999999996: a mark stands in the cell that its level fills first."""
+_HALF_CELL_EIGHTHS: Final = 4  # from which a cell with a mark counts as filled
+_ROUNDING_ERROR: Final = 1e-9  # 0.7 of 30 cells is 20.999…: a mark is in the cell that fills first
 
 LEVEL_STYLES: Final = {
     None: "$level-calm",
@@ -43,11 +39,11 @@ LEVEL_STYLES: Final = {
 
 
 def gauge(context: Context, cells: int) -> Content:
-    """Draw the bar and its number; the number always stands beside the bar."""
+    """Draw the bar, and its number beside it."""
     style = LEVEL_STYLES[context.level]
     number = fit_right(used_percent(context), PERCENT_CELLS)
-    shown = "$quiet" if context.ratio is None else style
-    return Content.assemble(*_gauge_bar(context, cells, style), (number, shown))
+    number_style = "$quiet" if context.ratio is None else style
+    return Content.assemble(*_gauge_bar(context, cells, style), (number, number_style))
 
 
 def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, PlacedThreshold]:
@@ -60,7 +56,7 @@ def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, Placed
 
 
 def _gauge_bar(context: Context, cells: int, style: str) -> list[tuple[str, str]]:
-    """Draw cell by cell; a mark is cut out of the filled part, so that it never goes under."""
+    """Draw the bar; a mark is cut out of the filled part, so that it stays visible."""
     full, rest = divmod(_eighths(context.ratio, cells), 8)
     marks = _marks(context, cells)
     cut = f"$background on {style.removeprefix('bold ')}"
@@ -86,7 +82,7 @@ def _unmarked_cells(
 
 
 def _eighths(ratio: float | None, cells: int) -> int:
-    """Measure the filled part: what is not empty is seen, what is over fills it."""
+    """Return the filled eighths of a cell: at least one if not empty, at most all."""
     eighths = round(min(max(ratio or 0.0, 0.0), 1.0) * cells * 8)
     return max(eighths, 1) if ratio and ratio > 0 else eighths
 
@@ -103,31 +99,22 @@ def _marks(context: Context, cells: int) -> dict[int, tuple[str, str]]:
     return marks
 
 
-METER_SCALE: Final = 2.0
-"""The end of the meter: so many times what is expected at the most, which lies in its middle."""
-
-EXPECTED_MARK: Final = "▏"
+METER_SCALE: Final = 2.0  # the end of the meter is so many times the expected maximum
 _TRACK: Final = "▁"
 
 
 def noise_meter(value: int, maximum: int | None, cells: int) -> Content:
-    """Draw a number against the most that is expected of it; without one only the track."""
+    """Draw a number against its expected maximum; without one only the track."""
     if not maximum:
         return Content.styled(_TRACK * cells, "$bar-track")
     ratio = value / maximum
-    style = _meter_style(ratio)
-    drawn = half_cell_bar(ratio / METER_SCALE, cells)
-    mark = int(cells / METER_SCALE)
-    rest = Content("").join(
-        Content.styled(
-            *((EXPECTED_MARK, "$bar-trigger") if cell == mark else (_TRACK, "$bar-track"))
-        )
-        for cell in range(len(drawn), cells)
-    )
-    return Content.styled(drawn, style) + rest
-
-
-def _meter_style(ratio: float) -> str:
     if ratio <= 1:
-        return "$level-calm"
-    return "$level-high" if ratio <= METER_SCALE else "$level-emergency"
+        style = "$level-calm"
+    else:
+        style = "$level-high" if ratio <= METER_SCALE else "$level-emergency"
+    bar, mark = half_cell_bar(ratio / METER_SCALE, cells), int(cells / METER_SCALE)
+    rest = (
+        (TRIGGER_MARK, "$bar-trigger") if cell == mark else (_TRACK, "$bar-track")
+        for cell in range(len(bar), cells)
+    )
+    return Content.assemble((bar, style), *rest)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from textual.content import Content
@@ -10,161 +10,155 @@ from textual.content import Content
 from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent, TimelineEventKind
 from ...core.transcript.sanitize import one_line
 from ..widgets.timeline_picture import COMPACTION_SIGN, MARK_SIGNS
-from .formats import NOTHING, model_name, month_day_time, percent, time_of_day, tokens, tokens_after
+from .formats import (
+    NOTHING,
+    model_name,
+    month_day_time,
+    percent,
+    plural,
+    time_of_day,
+    tokens,
+    tokens_after,
+)
 from .gauge import LEVEL_STYLES
 from .text_lines import quiet
 
-MAX_CALLS: Final = 4  # of an answer; the rest is a number
-DROP_ORDER: Final = (4, 1, 3)
-"""Places of a turn's words that go where there is no room: model, time, growth."""
-
-SEPARATOR: Final = ("  ·  ", "$bar-mark")
-
-_EVENT_TEXTS: Final = {
-    TimelineEventKind.STARTED: "started",
-    TimelineEventKind.RETURNED: "returned",
-    TimelineEventKind.FAILED: "failed or did not compress",
-    TimelineEventKind.WARNING: "reached",
-    TimelineEventKind.REFUSAL: "refused:",
-    TimelineEventKind.MODEL: "answers from here on:",
-    TimelineEventKind.CLEARED: "the client cleared",
-}
+SEPARATOR: Final = Content.styled("  ·  ", "$bar-mark")
 
 
 def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
-    """Write a turn's numbers, as many as fit and none cut; None: the newest."""
+    """Write a turn's numbers, as many as fit and none cut; None is the newest turn."""
     place = len(timeline.turns) - 1 if turn is None else turn
-    seen = timeline.turns[place]
-    level = timeline.level(place)
-    grown = timeline.growth(place)
-    total = len(timeline.turns) - timeline.ends_with_current
-    rests = timeline.ends_with_current and place == total
-    where = f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
-    if rests:
-        compacted = bool(timeline.compactions) and timeline.compactions[-1].turns_before == total
-        where = f"now: {'compacted ' if compacted else ''}after turn {total:,}"
-    parts: list[Content | None] = [
-        Content.styled(where, "bold"),
-        Content(month_day_time(seen.at) or NOTHING),
-        Content.styled(
-            f"{'≈' if seen.is_estimate else ''}{seen.tokens:,} tokens"
-            f"  {percent(timeline.ratio(place))}"
-            f"{f' {level.value}' if level else ''}",
-            f"bold {LEVEL_STYLES[level]}",
-        ),
-        Content("the next answer measures it" if rests else _growth_text(grown)),
-        Content(one_line(model_name(seen.model))),
-    ]
-    for spare in DROP_ORDER:
-        line = Content.assemble(*_separated([part for part in parts if part is not None]))
+    shown, level = timeline.turns[place], timeline.level(place)
+    size = f"{'≈' if shown.is_estimate else ''}{shown.tokens:,} tokens"
+    size += f"  {percent(timeline.ratio(place))}{f' {level.value}' if level else ''}"
+    parts = {
+        "where": Content.styled(_turn_name(timeline, turn, place), "bold"),
+        "time": Content(month_day_time(shown.at) or NOTHING),
+        "size": Content.styled(size, f"bold {LEVEL_STYLES[level]}"),
+        "growth": Content(_growth_text(timeline, place)),
+        "model": Content(one_line(model_name(shown.model))),
+    }
+    for spare in ("model", "time", "growth"):
+        line = SEPARATOR.join(parts.values())
         if line.cell_length <= width:
-            break
-        parts[spare] = None
-    return Content.assemble(*_separated([part for part in parts if part is not None]))
+            return line
+        del parts[spare]
+    return SEPARATOR.join(parts.values())
+
+
+def _turn_name(timeline: Timeline, turn: int | None, place: int) -> str:
+    total = len(timeline.turns) - timeline.ends_with_current
+    if _is_current(timeline, place):
+        compacted = bool(timeline.compactions) and timeline.compactions[-1].turns_before == total
+        return f"now: {'compacted ' if compacted else ''}after turn {total:,}"
+    return f"now: turn {total:,}" if turn is None else f"turn {place + 1:,} of {total:,}"
+
+
+def _is_current(timeline: Timeline, place: int) -> bool:
+    """Whether a place is the context as it is now, after the last turn."""
+    return timeline.ends_with_current and place == len(timeline.turns) - 1
+
+
+def _growth_text(timeline: Timeline, place: int) -> str:
+    if _is_current(timeline, place):
+        return "the next answer measures it"
+    grown = timeline.growth(place)
+    if grown is None:
+        return "the first"
+    return f"{'+' if grown >= 0 else '−'}{abs(grown):,} by this turn"
+
+
+MAX_CALLS: Final = 4  # of an answer; the others are counted
 
 
 def turn_events_line(timeline: Timeline, turn: int | None, calls: Sequence[str] | None) -> Content:
     """Write what an answer called and what happened at it; `calls` None: not known yet."""
     place = len(timeline.turns) - 1 if turn is None else turn
-    turn_at = timeline.turns[place].at
-    parts: list[Content] = []
-    parts += [
-        Content.styled(f"{COMPACTION_SIGN} {compaction_event_text(cut)}", "$accent")
-        + _time_if_later(cut.at, turn_at)
+    shown = timeline.turns[place]
+    parts = [
+        Content.styled(f"{COMPACTION_SIGN} {_compaction_text(cut)}", "$accent")
+        + _time_if_later(cut.at, shown.at)
         for cut in timeline.compactions
         if cut.turns_before == place
     ]
     parts += [
-        _mark_content(mark) + _time_if_later(mark.at, turn_at) for mark in timeline.events_at(place)
+        _mark_content(mark) + _time_if_later(mark.at, shown.at)
+        for mark in timeline.events_at(place)
     ]
     if timeline.ends_with_current and turn is None:
         calls = None
     if calls:
-        shown = [one_line(call) for call in calls[:MAX_CALLS]]
+        names = ", ".join(one_line(call) for call in calls[:MAX_CALLS])
         more = f" +{len(calls) - MAX_CALLS}" if len(calls) > MAX_CALLS else ""
-        parts.append(quiet("called ") + Content(f"{', '.join(shown)}{more}"))
-    elif calls is None and timeline.turns[place].tool_calls:
-        number = timeline.turns[place].tool_calls
-        parts.append(quiet(f"called {number} {'tool' if number == 1 else 'tools'}"))
-    if not parts:
-        parts.append(quiet("no tool was called"))
-    return Content.assemble(*_separated(parts))
+        parts.append(quiet("called ") + Content(f"{names}{more}"))
+    elif calls is None and shown.tool_calls:
+        parts.append(quiet(f"called {plural(shown.tool_calls, 'tool')}"))
+    return SEPARATOR.join(parts or [quiet("no tool was called")])
 
 
-def compaction_event_text(cut: TimelineCompaction) -> str:
+def _compaction_text(cut: TimelineCompaction) -> str:
     """Format how a compaction changed the context, measured at the turn after it."""
-    after = tokens_after(cut.next_tokens, cut.next_estimate)
-    sizes = f"{tokens(cut.pre_tokens)} → {after}"
+    sizes = f"{tokens(cut.pre_tokens)} → {tokens_after(cut.next_tokens, cut.next_estimate)}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
 
 
 def _time_if_later(at: int | None, turn_at: int | None) -> Content:
     """Write when something happened, unless it was in the minute that the turn is shown with."""
-    if at is None or month_day_time(at) == month_day_time(turn_at):
+    time, turn_time = month_day_time(at), month_day_time(turn_at)
+    if at is None or time == turn_time:
         return Content("")
-    same_day = (
-        month_day_time(at).split()[0] == month_day_time(turn_at).split()[0]
-        if turn_at is not None
-        else False
-    )
-    return quiet(f" {time_of_day(at) if same_day else month_day_time(at)}")
+    is_same_day = turn_at is not None and time.split()[:1] == turn_time.split()[:1]
+    return quiet(f" {time_of_day(at) if is_same_day else time}")
 
 
 def _mark_content(mark: TimelineEvent) -> Content:
     sign, style = MARK_SIGNS[mark.kind]
     if mark.level:
         style = LEVEL_STYLES[mark.level]
-    return Content.styled(f"{sign} ", style) + Content(mark_text(mark))
+    return Content.styled(f"{sign} ", style) + Content(_mark_text(mark))
 
 
-def mark_text(mark: TimelineEvent) -> str:
-    what = one_line(model_name(mark.what) if mark.kind is TimelineEventKind.MODEL else mark.what)
-    said = _EVENT_TEXTS[mark.kind]
-    before = mark.kind in {
-        TimelineEventKind.STARTED,
-        TimelineEventKind.RETURNED,
-        TimelineEventKind.FAILED,
-    }
-    return f"{what} {said}" if before else f"{said} {what}"
+_MARK_TEXTS: Final = {
+    TimelineEventKind.STARTED: "{} started",
+    TimelineEventKind.RETURNED: "{} returned",
+    TimelineEventKind.FAILED: "{} failed or did not compress",
+    TimelineEventKind.WARNING: "reached {}",
+    TimelineEventKind.REFUSAL: "refused: {}",
+    TimelineEventKind.MODEL: "answers from here on: {}",
+    TimelineEventKind.CLEARED: "the client cleared {}",
+}
 
 
-def _growth_text(grown: int | None) -> str:
-    if grown is None:
-        return "the first"
-    return f"{'+' if grown >= 0 else '−'}{abs(grown):,} by this turn"
-
-
-def _separated(parts: Sequence[Content]) -> Iterator[Content | tuple[str, str]]:
-    for number, part in enumerate(parts):
-        if number:
-            yield SEPARATOR
-        yield part
+def _mark_text(mark: TimelineEvent) -> str:
+    what = model_name(mark.what) if mark.kind is TimelineEventKind.MODEL else mark.what
+    return _MARK_TEXTS[mark.kind].format(one_line(what))
 
 
 def timeline_events(timeline: Timeline) -> list[list[str]]:
     """List compactions and marks with their turns, and first and last: turn, time, size, what.
 
-    The time is the event's own, which may be long after its turn began; empty where unknown.
+    The time is the event's own, which may be long after its turn began; empty if unknown.
     """
     turns = timeline.turns
     last = len(turns) - 1
-    found = [(0, 0, turns[0].at, f"begins with {model_name(turns[0].model)}")]
-    found += [
-        (min(cut.turns_before, last), 1, cut.at, f"{COMPACTION_SIGN} {compaction_event_text(cut)}")
+    events = [(0, 0, turns[0].at, f"begins with {model_name(turns[0].model)}")]
+    events += [
+        (min(cut.turns_before, last), 1, cut.at, f"{COMPACTION_SIGN} {_compaction_text(cut)}")
         for cut in timeline.compactions
     ]
-    found += [
-        (mark.turn, 2, mark.at, f"{MARK_SIGNS[mark.kind][0]} {mark_text(mark)}")
+    events += [
+        (mark.turn, 2, mark.at, f"{MARK_SIGNS[mark.kind][0]} {_mark_text(mark)}")
         for mark in timeline.events
     ]
-    found.append((last, 3, turns[last].at, "now"))
+    events.append((last, 3, turns[last].at, "now"))
     return [
         [
             f"{turn + 1:,}",
             month_day_time(at),
             tokens(turns[turn].tokens),
             percent(timeline.ratio(turn)),
-            words,
+            text,
         ]
-        for turn, _, at, words in sorted(found, key=lambda each: each[:2])
+        for turn, _, at, text in sorted(events, key=lambda each: each[:2])
     ]
