@@ -23,6 +23,6 @@ def feature(tmp_path: Path, body: str) -> str:
     (transcript / "sanitize.py").write_bytes(Path(sanitize.__file__).read_bytes())
     (transcript / "redaction.py").write_text("def redact(text):\n    return text\n")
     (package / "answers" / "extra.py").write_text(
-        f"from ..hook_call import HookReply as Reply\ndef answer(call):\n    {body}\n"
+        f"from ..hook_answer import HookReply as Reply\ndef answer(call):\n    {body}\n"
     )
     return str(package / "run.py")

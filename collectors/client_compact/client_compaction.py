@@ -144,8 +144,6 @@ def ask_via_cli(
 
 
 class ClientCompactTarget(msgspec.Struct, frozen=True):
-    """The session that is asked, and where its files are."""
-
     session_id: str
     transcript: Path
     project_root: str | None

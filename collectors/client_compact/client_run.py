@@ -27,9 +27,7 @@ from ..places import claude_config_dir as default_folder
 from ..plugin.compact_requests import is_session_id
 
 MAX_STATE_BYTES: Final = 64 * 1024 * 1024  # the client keeps megabytes of caches in its state
-_MAX_LINK_BYTES: Final = (
-    4096  # of a file that names one path: `.git` of a worktree, and its back link
-)
+_MAX_LINK_BYTES: Final = 4096  # of a file that names one path: `.git` of a worktree
 
 
 class _ProjectState(msgspec.Struct, rename="camel"):
@@ -128,16 +126,12 @@ class FolderNotTrustedError(ClientRunError):
 
 
 class FinishedRun(msgspec.Struct, frozen=True):
-    """A run that ended, for a receipt."""
-
     command: tuple[str, ...]
     folder: str
     output: str  # the client's own words, one line
 
 
 class ClientRun(msgspec.Struct, frozen=True):
-    """What may be run, and where; made by `prepare_run`."""
-
     program: str
     folder: Path
     environment: Mapping[str, str]

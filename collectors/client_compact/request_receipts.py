@@ -12,12 +12,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from ...core.actions.session_access import (
-    ClientCompactResult,
-    CompactFailure,
-    NotCompactedError,
-    Via,
-)
+from ...core.actions import session_access
 from ...core.files.safe_open import open_regular
 from ...core.transcript import line_decoder
 from ..plugin import compact_requests
@@ -30,7 +25,6 @@ COMPACT_TIMEOUT_S: Final = 300.0
 
 
 def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | None:
-    """Poll until there is a result, or `timeout_s` seconds have passed."""
     until = time.monotonic() + timeout_s
     while (result := poll()) is None and time.monotonic() < until:
         time.sleep(POLL_INTERVAL_S)
@@ -65,7 +59,7 @@ class BoundaryWatch:
             status = os.fstat(file.fileno())
             if (status.st_dev, status.st_ino) != self._file or status.st_size < self._offset:
                 why = f"{self._path} was replaced meanwhile: look at the session"
-                raise NotCompactedError(CompactFailure.FAILED, why)
+                raise session_access.NotCompactedError(session_access.CompactFailure.FAILED, why)
             file.seek(self._offset)
             block = file.read(MAX_READ_BYTES)
         lines = block[: block.rfind(b"\n") + 1]
@@ -122,12 +116,12 @@ class CompactRequest:
         self.automatic: Final = automatic
         self.request_id: Final = secrets.token_hex(8)
         self.requested_at: Final = compact_requests.now_ms()
-        self.via = Via.AUTO
+        self.via = session_access.Via.AUTO
         self.command: tuple[str, ...] = ()  # what is run for it
         self.folder: str | None = None  # and where
         self._began = False
 
-    def begin(self, via: Via) -> None:
+    def begin(self, via: session_access.Via) -> None:
         """Record what is about to be done: until there is a result it is pending."""
         self.via = via
         self._began = True
@@ -136,15 +130,14 @@ class CompactRequest:
             asked["automatic"] = self.automatic
         self.write(compact_requests.ASKED, asked | self._run_facts())
 
-    def finish(self, outcome: ClientCompactResult) -> None:
-        """Record that the client compacted."""
+    def finish(self, outcome: session_access.ClientCompactResult) -> None:
         fields = ("boundary_uuid", "pre_tokens", "post_tokens")
         self._write_result("done", **{name: getattr(outcome, name) for name in fields})
 
-    def fail(self, error: NotCompactedError) -> None:
+    def fail(self, error: session_access.NotCompactedError) -> None:
         """Record that the client did not compact; what was never begun leaves nothing."""
         if self._began:
-            state = "failed" if error.failure is CompactFailure.FAILED else "refused"
+            state = "failed" if error.failure is session_access.CompactFailure.FAILED else "refused"
             self._write_result(state, why=str(error)[: compact_requests.MAX_INSTRUCTION_CHARS])
 
     def read_result(self) -> dict[str, Any] | None:

@@ -41,12 +41,8 @@ class AnswerUsage(NamedTuple):
     @classmethod
     def of_fields(cls, usage: DemoJson) -> AnswerUsage:
         """Read the usage object of an answer that was written."""
-        return cls(
-            usage["input_tokens"],
-            usage["cache_creation_input_tokens"],
-            usage["cache_read_input_tokens"],
-            usage["output_tokens"],
-        )
+        cached = (usage["cache_creation_input_tokens"], usage["cache_read_input_tokens"])
+        return cls(usage["input_tokens"], *cached, usage["output_tokens"])
 
     def fields(self, kind: str = "usage", **more: object) -> DemoJson:
         return shape(kind, **self._asdict(), **more)
@@ -63,8 +59,6 @@ def split_usage(tokens: int, before: int, output: int) -> AnswerUsage:
 
 @dataclass
 class CostTotals:
-    """The running totals that a session writes as its cost state."""
-
     started_ms: int
     by_model: dict[str, AnswerUsage] = field(default_factory=dict)
 
@@ -122,7 +116,6 @@ def filler_text(size: int) -> str:
 
 
 def tool_schemas() -> list[DemoJson]:
-    """Return every tool as a request carries it."""
     text = filler_text(TOOL_DESCRIPTION_CHARS)
     return [shape("tool", name=name, description=f"{name}: {text}") for name in CLIENT.tools]
 
@@ -225,123 +218,17 @@ def _reminder(text: str) -> DemoJson:
     return _rendered(f"<system-reminder>\n{text}\n</system-reminder>")
 
 
-class Attachments:
-    """Writes the lines in which the client adds context of its own."""
-
-    def __init__(self, chain: TranscriptChain, model: DemoModel, lineage: DemoJson) -> None:
-        self._chain = chain
-        self._model = model
-        self._lineage = lineage  # later lines of a typed session name their session twice
-        self._common: DemoJson = {}  # the opening lines do so only after a compaction
-
-    def add_opening(self) -> None:
-        self.add_environment()
-        self.add_tools(pendingMcpServers=[], failedMcpServers=[])
-        self.add_agents()
-        self.add_skills()
-
-    def add_reopening(self) -> None:
-        """Write what comes back right after a compaction's summary."""
-        self._common = self._lineage
-        self.add_tools()
-        self.add_agents()
-        self.add_skills()
-        self.add_environment()
-
-    def add_environment(self) -> None:
-        """Write where the client runs and which model it uses."""
-        attachment = shape("attachment environment", cwd=self._chain.origin.cwd)
-        self._add(attachment, _rendered(filler_text(240)) | self._common)
-        model = self._model
-        text = f"You are powered by {model.name} ({model.id})."
-        attachment = shape(
-            "attachment model", id=model.id, name=model.name, cutoff=model.cutoff, text=text
-        )
-        self._add(attachment, _rendered(text) | self._common)
-
-    def add_tools(self, **servers: object) -> None:
-        """Write the tools whose schemas are loaded when they are needed."""
-        names = CLIENT.deferred_tools
-        text = "Deferred tools: " + ", ".join(names)
-        self._add(shape("attachment tools", names=names) | servers, _rendered(text) | self._common)
-
-    def add_agents(self) -> None:
-        lines = agent_lines()
-        attachment = shape(
-            "attachment agents",
-            names=CLIENT.agent_types,
-            lines=lines,
-            built_in=CLIENT.built_in_agents,
-        )
-        self._add(attachment, _rendered("\n".join(lines)) | self._common)
-
-    def add_skills(self) -> None:
-        names = CLIENT.skills
-        content = "\n".join(f"- {name}: {filler_text(SKILL_LINE_CHARS)}" for name in names)
-        digests = [content_digest(name)[:16] for name in names]
-        attachment = shape(
-            "attachment skills", content=content, count=len(names), names=names, digests=digests
-        )
-        self._add(attachment, _rendered(content) | self._common)
-
-    def add_session(self) -> None:
-        """Write what is added once the prompt is there."""
-        self._add({"type": "session_context", "context": {}}, self._lineage)
-        day = self._chain.clock.at.date().isoformat()
-        reminder = _reminder(f"Today's date is {day}.")
-        self._add({"type": "date", "date": day}, reminder | self._lineage)
-
-    def add_system(self, system: tuple[str, ...]) -> None:
-        """Write how commits are signed, and the system prompt as the conversation begins."""
-        commit = f"Co-Authored-By: Claude {self._model.name} <noreply@anthropic.com>"
-        after: DemoJson = {
-            "rendered": [{"content": filler_text(180)}],
-            "renderedRole": "user",
-            "renderedBesideToolResult": True,
-        }
-        self._add(shape("attachment signature", commit=commit), after | self._lineage)
-        self._add(shape("attachment snapshot", system=system), self._lineage)
-
-    def add_system_and_tools(self, system: tuple[str, ...]) -> None:
-        """Write the system prompt and the tools as they were after the first answer."""
-        tools = [
-            {"name": tool["name"], "description": tool["description"], "schema": tool}
-            for tool in tool_schemas()
-        ]
-        attachment = shape("attachment snapshot with tools", system=system, tools=tools)
-        self._add(attachment, self._lineage)
-
-    def add_tokens_left(self, used: int, lineage: DemoJson) -> None:
-        text = f"<total_tokens>{TOKEN_BUDGET - used} tokens left</total_tokens>"
-        self._add({"type": "total_tokens_reminder", "text": text}, _reminder(text) | lineage)
-
-    def add_hook_context(self, agent_kind: str, text: str) -> None:
-        context = {"hookEventName": "SubagentStart", "additionalContext": text}
-        output = encode_json({"hookSpecificOutput": context}).decode()
-        name, ids = f"SubagentStart:{agent_kind}", self._chain.ids
-        self._add(shape("attachment hook success", name=name, id=ids.uuid(), output=output), {})
-        reminder = _reminder(f"SubagentStart hook additional context: {text}")
-        self._add(shape("attachment hook context", text=text, id=ids.uuid()), reminder)
-
-    def _add(self, attachment: DemoJson, after: DemoJson) -> None:
-        self._chain.add({"attachment": attachment, "type": "attachment"}, after)
-
-
 ACCEPTED_PERMISSION: DemoJson = {"decision": "accept", "source": "config", "reasonType": "mode"}
 
 
 @dataclass(frozen=True)
 class PendingToolCall:
-    """A tool call that has no result yet."""
-
     line_id: str
     tool_use_id: str
     call: DemoToolCall
 
 
 class ConversationWriter:
-    """Writes answers and tool results, and counts the context's tokens."""
-
     def __init__(
         self,
         chain: TranscriptChain,
@@ -362,8 +249,9 @@ class ConversationWriter:
         self.is_typed = chain.origin.entrypoint == "cli"  # else a program sends the prompts
         self.attribution: DemoJson = {}
         is_named = self.is_typed and chain.agent_id is None
+        # Later lines of a typed session name their session twice.
         self.lineage: DemoJson = {"session_id": chain.origin.session_id} if is_named else {}
-        self.attachments = Attachments(chain, model, self.lineage)
+        self._opening_lineage: DemoJson = {}  # the opening lines have it only after a compaction
 
     def answer(self, blocks: list[DemoJson], tokens: int, output: int) -> list[str]:
         """Write one answer, a line for each of its blocks, and return the lines' ids."""
@@ -405,7 +293,7 @@ class ConversationWriter:
         if call.name == "Bash":
             after["sandboxed"] = False
         self._user_result(content, after, pending.line_id)
-        self.attachments.add_tokens_left(self.spent_tokens, self.lineage)
+        self.add_tokens_left(self.spent_tokens, self.lineage)
 
     def _user_result(self, content: list[DemoJson], after: DemoJson, asked_by: str) -> None:
         source = {"sourceToolAssistantUUID": asked_by, "permissionDecision": ACCEPTED_PERMISSION}
@@ -416,7 +304,7 @@ class ConversationWriter:
     def snapshot_once(self) -> None:
         """Write the snapshot that follows the first answer of a conversation."""
         if not self.has_tool_snapshot:
-            self.attachments.add_system_and_tools(self.requests.system)
+            self.add_system_and_tools(self.requests.system)
             self.has_tool_snapshot = True
 
     def add_user(
@@ -450,3 +338,96 @@ class ConversationWriter:
         effort: DemoJson = {} if self.model.effort is None else {"effort": self.model.effort}
         after = effort | {"perTurnEffort": self.model.effort, "madeBy": "model"}
         return self.chain.add(head, after | self.lineage)
+
+    def add_opening(self) -> None:
+        self.add_environment()
+        self.add_tools(pendingMcpServers=[], failedMcpServers=[])
+        self.add_agents()
+        self.add_skills()
+
+    def add_reopening(self) -> None:
+        """Write what comes back right after a compaction's summary."""
+        self._opening_lineage = self.lineage
+        self.add_tools()
+        self.add_agents()
+        self.add_skills()
+        self.add_environment()
+
+    def add_environment(self) -> None:
+        """Write where the client runs and which model it uses."""
+        attachment = shape("attachment environment", cwd=self.chain.origin.cwd)
+        self._attach(attachment, _rendered(filler_text(240)) | self._opening_lineage)
+        model = self.model
+        text = f"You are powered by {model.name} ({model.id})."
+        attachment = shape("attachment model", model=model, text=text)
+        self._attach(attachment, _rendered(text) | self._opening_lineage)
+
+    def add_tools(self, **servers: object) -> None:
+        """Write the tools whose schemas are loaded when they are needed."""
+        names = CLIENT.deferred_tools
+        text = "Deferred tools: " + ", ".join(names)
+        self._attach(
+            shape("attachment tools", names=names) | servers,
+            _rendered(text) | self._opening_lineage,
+        )
+
+    def add_agents(self) -> None:
+        lines = agent_lines()
+        attachment = shape(
+            "attachment agents",
+            names=CLIENT.agent_types,
+            lines=lines,
+            built_in=CLIENT.built_in_agents,
+        )
+        self._attach(attachment, _rendered("\n".join(lines)) | self._opening_lineage)
+
+    def add_skills(self) -> None:
+        names = CLIENT.skills
+        content = "\n".join(f"- {name}: {filler_text(SKILL_LINE_CHARS)}" for name in names)
+        digests = [content_digest(name)[:16] for name in names]
+        attachment = shape(
+            "attachment skills", content=content, count=len(names), names=names, digests=digests
+        )
+        self._attach(attachment, _rendered(content) | self._opening_lineage)
+
+    def add_session(self) -> None:
+        """Write what is added once the prompt is there."""
+        self._attach({"type": "session_context", "context": {}}, self.lineage)
+        day = self.chain.clock.at.date().isoformat()
+        reminder = _reminder(f"Today's date is {day}.")
+        self._attach({"type": "date", "date": day}, reminder | self.lineage)
+
+    def add_system(self, system: tuple[str, ...]) -> None:
+        """Write how commits are signed, and the system prompt as the conversation begins."""
+        commit = f"Co-Authored-By: Claude {self.model.name} <noreply@anthropic.com>"
+        after: DemoJson = {
+            "rendered": [{"content": filler_text(180)}],
+            "renderedRole": "user",
+            "renderedBesideToolResult": True,
+        }
+        self._attach(shape("attachment signature", commit=commit), after | self.lineage)
+        self._attach(shape("attachment snapshot", system=system), self.lineage)
+
+    def add_system_and_tools(self, system: tuple[str, ...]) -> None:
+        """Write the system prompt and the tools as they were after the first answer."""
+        tools = [
+            {"name": tool["name"], "description": tool["description"], "schema": tool}
+            for tool in tool_schemas()
+        ]
+        attachment = shape("attachment snapshot with tools", system=system, tools=tools)
+        self._attach(attachment, self.lineage)
+
+    def add_tokens_left(self, used: int, lineage: DemoJson) -> None:
+        text = f"<total_tokens>{TOKEN_BUDGET - used} tokens left</total_tokens>"
+        self._attach({"type": "total_tokens_reminder", "text": text}, _reminder(text) | lineage)
+
+    def add_hook_context(self, agent_kind: str, text: str) -> None:
+        context = {"hookEventName": "SubagentStart", "additionalContext": text}
+        output = encode_json({"hookSpecificOutput": context}).decode()
+        name, ids = f"SubagentStart:{agent_kind}", self.chain.ids
+        self._attach(shape("attachment hook success", name=name, id=ids.uuid(), output=output), {})
+        reminder = _reminder(f"SubagentStart hook additional context: {text}")
+        self._attach(shape("attachment hook context", text=text, id=ids.uuid()), reminder)
+
+    def _attach(self, attachment: DemoJson, after: DemoJson) -> None:
+        self.chain.add({"attachment": attachment, "type": "attachment"}, after)

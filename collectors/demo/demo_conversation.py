@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 
+from . import demo_transcript
 from .conversation_writer import (
     SYSTEM_PART_CHARS,
     ConversationWriter,
@@ -30,14 +31,6 @@ from .demo_data import (
     client_text,
     shape,
 )
-from .demo_transcript import (
-    DemoClock,
-    ExpectedState,
-    FileBuffer,
-    SessionBuilder,
-    project_slug,
-    to_millis,
-)
 
 FIRST_TOKENS = 18_200  # system prompt, tools and memory: what the first request of a session has
 LAST_PROMPT_CHARS = 200  # the client cuts the prompt that it remembers after so many characters
@@ -52,8 +45,6 @@ PERMISSION_CALL = bash_call(
 
 @dataclass(frozen=True)
 class LaunchedAgent:
-    """An agent that another conversation has just started."""
-
     task: AgentTask
     agent_id: str
     tool_use_id: str
@@ -61,14 +52,16 @@ class LaunchedAgent:
 
 
 class MainConversation(ConversationWriter):
-    def __init__(self, builder: SessionBuilder, totals: CostTotals | None = None) -> None:
-        chain, spec = builder.chain, builder.spec
-        source = "repl_main_thread" if spec.entrypoint == "cli" else "sdk"
+    def __init__(
+        self, builder: demo_transcript.SessionBuilder, totals: CostTotals | None = None
+    ) -> None:
+        chain, story = builder.chain, builder.story
+        source = "repl_main_thread" if story.entrypoint == "cli" else "sdk"
         system = tuple(filler_text(size) for size in SYSTEM_PART_CHARS)
-        totals = totals or CostTotals(to_millis(chain.clock.at))
-        super().__init__(chain, spec.model, source, system, totals)
+        totals = totals or CostTotals(demo_transcript.to_millis(chain.clock.at))
+        super().__init__(chain, story.model, source, system, totals)
         self.builder = builder
-        self.state: ExpectedState = "unknown"
+        self.state: demo_transcript.ExpectedState = "unknown"
         self.compactions = 0
         self.agents = 0
         self.turns = 0
@@ -108,13 +101,13 @@ class MainConversation(ConversationWriter):
     def _open(self) -> None:
         # After a compaction its own lines have opened the conversation already.
         if self.compactions == 0:
-            self.attachments.add_opening()
-        self.attachments.add_tokens_left(self.spent_tokens, {})
-        self.attachments.add_session()
-        self._add_system()
+            self.add_opening()
+        self.add_tokens_left(self.spent_tokens, {})
+        self.add_session()
+        self._settle()
 
-    def _add_system(self) -> None:
-        self.attachments.add_system(self.requests.system)
+    def _settle(self) -> None:
+        self.add_system(self.requests.system)
         self.requests.add_message("system", [text_block(filler_text(900))])
         if self.model.effort is not None:
             self.requests.pending[-1]["output_config"] = {"effort": self.model.effort}
@@ -145,7 +138,7 @@ class MainConversation(ConversationWriter):
         """Write the lines by which a session is found again; the last ones win."""
         prompt = self.last_prompt
         cut = prompt if len(prompt) <= LAST_PROMPT_CHARS else prompt[:LAST_PROMPT_CHARS] + "…"
-        self.chain.add_note("ai-title", aiTitle=self.builder.spec.title)
+        self.chain.add_note("ai-title", aiTitle=self.builder.story.title)
         self.chain.add_note("last-prompt", lastPrompt=cut, leafUuid=self.chain.parent)
         self._write_modes()
 
@@ -159,17 +152,15 @@ class MainConversation(ConversationWriter):
         self.chain.sink.add(self.totals.line(self.chain.origin.session_id, self.chain.clock))
 
     def request_tool(self, tokens: int) -> PendingToolCall:
-        """Write an answer that calls the next tool."""
         return self._call_next(tokens, self.builder.next_call(tokens - self.tokens))
 
     def use_tool(self, tokens: int) -> None:
-        """Write one exchange: a remark, a tool call and its result."""
         self.tool_result(self.request_tool(tokens))
 
     def start_tests(self, tokens: int) -> None:
         """Write an answer that runs the tests, which have not finished."""
         call = self.builder.next_call(tokens - self.tokens)
-        tests = {"command": self.builder.spec.project.test, "description": "Run the tests"}
+        tests = {"command": self.builder.story.project.test, "description": "Run the tests"}
         pending = self._call_next(tokens, replace(call, name="Bash", input=tests))
         lines = self.chain.sink.lines
         count = len(lines)
@@ -190,7 +181,6 @@ class MainConversation(ConversationWriter):
         return pending
 
     def launch_agents(self, tasks: tuple[str, ...], say: str, tokens: int) -> list[LaunchedAgent]:
-        """Write the answer that starts agents, one call each."""
         ids = self.chain.ids
         calls = [(TASKS[name], ids.agent(), ids.tool_use()) for name in tasks]
         blocks = [thinking_block(240), text_block(say)]
@@ -205,38 +195,25 @@ class MainConversation(ConversationWriter):
 
     def acknowledge(self, started: LaunchedAgent) -> None:
         """Write the tool result of a launch: the agent works, its answer comes later."""
-        task, path = started.task, self.agent_output_path(started.agent_id)
-        text = client_text("agent_launched", agent_id=started.agent_id, path=path)
+        agent_id, path = started.agent_id, self.agent_output_path(started.agent_id)
+        text = client_text("agent_launched", agent_id=agent_id, path=path)
         self.chain.parent = started.line_id
-        result = shape(
-            "launched agent",
-            agent_id=started.agent_id,
-            description=task.description,
-            model=task.model.id,
-            prompt=task.prompt,
-            path=path,
-        )
+        result = shape("launched agent", agent_id=agent_id, task=started.task, path=path)
         content = [tool_result_block(started.tool_use_id, [text_block(text)])]
         self._user_result(content, {"toolUseResult": result}, started.line_id)
 
     def agent_output_path(self, agent_id: str) -> str:
         """Return the file that the client links to an agent's transcript."""
         origin = self.chain.origin
-        folder = f"/tmp/claude-1000/{project_slug(origin.cwd)}/{origin.session_id}"  # noqa: S108 - only named
+        folder = f"/tmp/claude-1000/{demo_transcript.project_slug(origin.cwd)}/{origin.session_id}"  # noqa: S108 - only named
         return f"{folder}/tasks/{agent_id}.output"
 
     def notify(self, run: AgentConversation) -> None:
         """Write that an agent has finished: once in the queue, once as a user line."""
         text = client_text(
             "agent_notification",
-            agent_id=run.started.agent_id,
-            tool_use_id=run.started.tool_use_id,
+            run=run,
             path=self.agent_output_path(run.started.agent_id),
-            status=run.task.status,
-            description=run.task.description,
-            result=run.task.result,
-            tokens=run.tokens,
-            calls=run.calls,
             duration_ms=(run.chain.clock.at - run.began) // timedelta(milliseconds=1),
         )
         self.chain.queue(text)
@@ -283,13 +260,13 @@ class MainConversation(ConversationWriter):
         self.write_cost()
 
     def _summarize_auto(self, summary: str, summary_id: str) -> None:
-        self.attachments.add_session()
+        self.add_session()
         origin = "human" if self.is_typed else "sdk"
         self._add_summary(
             summary, summary_id, {"turnOrigin": origin, "summarizedTurnPromptUuids": []}
         )
-        self.attachments.add_reopening()
-        self._add_system()
+        self.add_reopening()
+        self._settle()
 
     def _summarize_manual(self, summary: str, summary_id: str, instructions: str) -> None:
         self.prompt_id = self.chain.ids.uuid()
@@ -298,7 +275,7 @@ class MainConversation(ConversationWriter):
         command = client_text("compact_command", instructions=instructions)
         self.add_user(command, self.lineage)
         self.add_user(client_text("compacted"), self.lineage, repeatsCompactSummary=True)
-        self.attachments.add_reopening()
+        self.add_reopening()
         self.is_opened = False  # the next prompt brings its own context
 
     def _add_summary(self, summary: str, summary_id: str, extra: DemoJson) -> None:
@@ -335,7 +312,6 @@ AGENT_CALL_TOKENS = 3_150  # what one more call adds to an agent's context
 
 
 def agent_transcript(transcript: Path, agent_id: str) -> Path:
-    """Return an agent's file, given its session's transcript."""
     return transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
 
 
@@ -355,8 +331,8 @@ class AgentConversation(ConversationWriter):
         self,
         talk: MainConversation,
         started: LaunchedAgent,
-        sink: FileBuffer,
-        clock: DemoClock,
+        sink: demo_transcript.FileBuffer,
+        clock: demo_transcript.DemoClock,
         parent: AgentConversation | None = None,
     ) -> None:
         task = started.task
@@ -381,15 +357,14 @@ class AgentConversation(ConversationWriter):
         """Write the prompt that the agent got and what the client added."""
         self.prompt_id = prompt_id
         self.add_user(self.task.prompt, {})
-        attachments = self.attachments
-        attachments.add_hook_context(self.task.kind, TEXTS.sibling_note)
+        self.add_hook_context(self.task.kind, TEXTS.sibling_note)
         if self.task.skill is not None:
             self._preload(self.task.skill)
-        attachments.add_tools()
-        attachments.add_environment()
-        attachments.add_skills()
-        attachments.add_session()
-        attachments.add_system(self.requests.system)
+        self.add_tools()
+        self.add_environment()
+        self.add_skills()
+        self.add_session()
+        self.add_system(self.requests.system)
         self.requests.add_message("user", [text_block(self.task.prompt)])
         self.requests.add_message("system", [text_block(filler_text(500))])
 
@@ -433,12 +408,10 @@ class AgentConversation(ConversationWriter):
         below: DemoJson = {} if parent is None else {"parentAgentId": parent.started.agent_id}
         return below | shape(
             "sidecar",
-            kind=self.task.kind,
+            task=self.task,
             built_in=self._is_built_in,
-            description=self.task.description,
             tool_use_id=self.started.tool_use_id,
             depth=1 if parent is None else 2,
-            model=self.model.id,
             leader=self._leader,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from dataclasses import dataclass
+from functools import reduce
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -35,10 +36,8 @@ class DemoProject(msgspec.Struct, frozen=True):
 
 
 class AgentTask(msgspec.Struct, frozen=True):
-    """One agent's work and how it ends."""
-
     kind: str
-    model_name: str = msgspec.field(name="model")
+    model: DemoModel
     description: str
     prompt: str
     result: str
@@ -48,10 +47,6 @@ class AgentTask(msgspec.Struct, frozen=True):
     replaced_result: str | None = None  # a result that a later one replaced
     helpers: tuple[str, ...] = ()  # the tasks of the agents that it starts itself
     status: str = "completed"  # the client's name for how it ended
-
-    @property
-    def model(self) -> DemoModel:
-        return MODELS[self.model_name]
 
 
 class DemoTexts(msgspec.Struct, frozen=True):
@@ -65,8 +60,6 @@ class DemoTexts(msgspec.Struct, frozen=True):
 
 
 class DemoClient(msgspec.Struct, frozen=True):
-    """What the client itself has."""
-
     tools: list[str]
     deferred_tools: list[str]
     agent_types: list[str]
@@ -78,8 +71,11 @@ class DemoClient(msgspec.Struct, frozen=True):
 
 _FOLDER = Path(__file__).parent
 RAW: DemoJson = tomllib.loads((_FOLDER / "demo.toml").read_text(encoding="utf-8"))
+for _item in (*RAW["tasks"].values(), *RAW["sessions"]):
+    _item["model"] = RAW["models"][_item["model"]]
+    if "project" in _item:
+        _item["project"] = RAW["projects"][_item["project"]]
 MODELS = msgspec.convert(RAW["models"], dict[str, DemoModel])
-PROJECTS = msgspec.convert(RAW["projects"], dict[str, DemoProject])
 TASKS = msgspec.convert(RAW["tasks"], dict[str, AgentTask])
 CLIENT = msgspec.convert(RAW["client"], DemoClient)
 TEXTS = msgspec.convert(RAW["texts"], DemoTexts)
@@ -90,7 +86,7 @@ MODEL_OF_ID = {model.id: model for model in MODELS.values()}
 CURRENT_VERSION = "2.1.329"
 
 SHAPES: dict[str, DemoJson] = json.loads((_FOLDER / "shapes.json").read_text(encoding="utf-8"))
-"""What the client writes, by name; a value "$name" is filled in. Key order is the client's."""
+"""What the client writes, by name; "$name.field" is filled in. Key order is the client's."""
 
 
 def shape(kind: str, /, **values: object) -> DemoJson:
@@ -103,7 +99,8 @@ def _fill(template: object, values: dict[str, object]) -> object:
     if isinstance(template, list):
         return [_fill(value, values) for value in template]
     if isinstance(template, str) and template.startswith("$"):
-        return values[template[1:]]
+        name, *path = template[1:].split(".")
+        return reduce(getattr, path, values[name])
     return template
 
 

@@ -87,7 +87,7 @@ def _write_registry(
     if pid is None:
         pid = os.getpid()
         proc_start = linux_stat_field(pid, START_TIME_FIELD)
-    live = [builder for builder in builders if builder.spec.status is not None]
+    live = [builder for builder in builders if builder.story.status is not None]
     for number, builder in enumerate(live, start=1):
         path = folder / f"{pid}-{number}.json"
         write_file(path, encode_json(_registry_entry(builder, number, pid, proc_start)))
@@ -102,18 +102,15 @@ def _registry_entry(
     entry = shape(
         "registry entry",
         pid=pid,
-        session=origin.session_id,
-        cwd=origin.cwd,
+        origin=origin,
         started=to_millis(datetime.fromisoformat(first)),
         proc_start=proc_start,
-        version=origin.version,
-        entrypoint=origin.entrypoint,
         tmux=f"work:@{number}.%{number}",
         name=f"{origin.cwd.rpartition('/')[2]}-{origin.session_id[:2]}",
     )
     if proc_start is None:
         del entry["procStart"]
-    return entry | _status_fields(builder.spec.status, builder.chain.clock.at)
+    return entry | _status_fields(builder.story.status, builder.chain.clock.at)
 
 
 def _status_fields(status: str | None, at: datetime) -> DemoJson:
@@ -123,7 +120,6 @@ def _status_fields(status: str | None, at: datetime) -> DemoJson:
 
 
 def find_entry(root: Path, session_id: str) -> Path | None:
-    """Return a session's file in the registry of a config folder."""
     for path in sorted((root / "sessions").glob("*.json")):
         if json.loads(path.read_bytes()).get("sessionId") == session_id:
             return path
@@ -331,8 +327,6 @@ def _feedback(story: SaveStory) -> str:
 
 @dataclass
 class _SaveConversation:
-    """Writes the session of one project."""
-
     chain: TranscriptChain
     tokens: int = 21_000
 
@@ -344,12 +338,8 @@ class _SaveConversation:
         self._answer(text_block(text), added_tokens)
 
     def save_by_agent(self, *, is_saved: bool) -> None:
-        arguments = {
-            "subagent_type": "memory-drafter",
-            "description": "Save memories",
-            "prompt": "Save.",
-        }
-        self._call("Agent", arguments, "Saved 2 memories.", 900)
+        arguments = {"subagent_type": "memory-drafter", "description": "Save memories"}
+        self._call("Agent", arguments | {"prompt": "Save."}, "Saved 2 memories.", 900)
         if is_saved:
             self.say("Saved: decision (create), runbook (update)", 300)
 

@@ -19,8 +19,6 @@ import msgspec
 from ...core.files.file_operations import FILE_MODE, make_private_folder
 from .demo_data import (
     CURRENT_VERSION,
-    MODELS,
-    PROJECTS,
     TEXTS,
     DemoJson,
     DemoModel,
@@ -75,7 +73,6 @@ def to_millis(moment: datetime) -> int:
 
 
 def project_slug(cwd: str) -> str:
-    """Return the name of a project's folder."""
     return re.sub("[^A-Za-z0-9]", "-", cwd)[:MAX_SLUG_CHARS]
 
 
@@ -277,12 +274,10 @@ class DemoSession:
     grows: bool
 
 
-class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes one session: its project, its model, its title, its place in time."""
-
+class DemoStory(msgspec.Struct, frozen=True, kw_only=True):
     title: str
-    project_name: str = msgspec.field(name="project")
-    model_name: str = msgspec.field(name="model")
+    project: DemoProject
+    model: DemoModel
     era: str = CURRENT_VERSION
     entrypoint: str = "cli"
     ended: dict[str, int]  # how long ago, as timedelta's arguments
@@ -290,14 +285,8 @@ class SessionSpec(msgspec.Struct, frozen=True, kw_only=True):
     answers: int  # about how many there will be: determines when the session began
     status: str | None = None  # of the registry; none when no process has the session open
     grows: bool = False
-
-    @property
-    def project(self) -> DemoProject:
-        return PROJECTS[self.project_name]
-
-    @property
-    def model(self) -> DemoModel:
-        return MODELS[self.model_name]
+    steps: tuple[DemoJson, ...] = ()
+    older: DemoJson | None = None  # of an older client: its whole story
 
 
 CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
@@ -307,9 +296,7 @@ MAX_OUTPUT_CHARS = 60_000  # about what the client lets one read bring
 
 @dataclass
 class SessionBuilder:
-    """One session while it is written."""
-
-    spec: SessionSpec
+    story: DemoStory
     chain: TranscriptChain
     agent_files: list[FileBuffer] = field(default_factory=list)
     calls: int = 0
@@ -328,15 +315,15 @@ class SessionBuilder:
         self.calls += 1
         self.owed_chars += int(growth * CHARS_PER_TOKEN)
         size = min(MAX_OUTPUT_CHARS, max(MIN_OUTPUT_CHARS, self.owed_chars))
-        call = make_tool_call(self.rng, self.spec.project, self.calls, size)
+        call = make_tool_call(self.rng, self.story.project, self.calls, size)
         self.owed_chars = max(0, self.owed_chars - len(call.output))
         return call
 
     def next_remark(self) -> str:
-        return TEXTS.remarks[(self.calls * 5 + len(self.spec.title)) % len(TEXTS.remarks)]
+        return TEXTS.remarks[(self.calls * 5 + len(self.story.title)) % len(TEXTS.remarks)]
 
     def closing(self) -> str:
-        return TEXTS.closings[(self.calls + len(self.spec.title)) % len(TEXTS.closings)]
+        return TEXTS.closings[(self.calls + len(self.story.title)) % len(TEXTS.closings)]
 
     def to_session(
         self, tokens: int | None, state: ExpectedState, compactions: int, agents: int
@@ -344,14 +331,14 @@ class SessionBuilder:
         """Return the truth about the session; `tokens` is its context at its end."""
         return DemoSession(
             session_id=self.chain.origin.session_id,
-            title=self.spec.title,
+            title=self.story.title,
             transcript=self.transcript,
-            era=self.spec.era,
-            model=self.spec.model.id,
+            era=self.story.era,
+            model=self.story.model.id,
             context_tokens=tokens,
             context_state=state,
-            window_tokens=self.spec.model.window,
+            window_tokens=self.story.model.window,
             compactions=compactions,
             agents=agents,
-            grows=self.spec.grows,
+            grows=self.story.grows,
         )

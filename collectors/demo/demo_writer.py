@@ -65,8 +65,8 @@ def resume_conversation(
         origin, IdGenerator(rng), clock, LineAppender(session.transcript), parent=last["uuid"]
     )
     chain.lines_since_prompt = [line["uuid"] for line in chained[-8:]]
-    spec = next(story for story in STORIES if story.title == session.title)
-    talk = MainConversation(SessionBuilder(spec, chain), _read_totals(lines))
+    story = next(story for story in STORIES if story.title == session.title)
+    talk = MainConversation(SessionBuilder(story, chain), _read_totals(lines))
     _restore_conversation(talk, session, lines)
     calls = [block["id"] for block in _answer_blocks([last]) if block["type"] == "tool_use"]
     return talk, PendingToolCall(last["uuid"], calls[0] if calls else "", PERMISSION_CALL)
@@ -129,8 +129,6 @@ CALLS_PER_TURN = 6
 
 
 class GrowingSession:
-    """One growing session: its conversation and its entry in the registry, if it has one."""
-
     def __init__(self, session: DemoSession, rng: Random, entry: Path | None) -> None:
         self.talk, self._pending = resume_conversation(session, rng)
         self._entry = entry

@@ -117,7 +117,6 @@ class NewerConversation:
         self.add_user(content, result | {"sourceToolAssistantUUID": asked_by})
 
     def reply(self, text: str, *rounds: AnswerUsage) -> None:
-        """Write an answer that ends a turn, and the summary of the stop hook."""
         self.answer([text_block(text)], *rounds)
         self.chain.add(shape("stop hook 2.1.217"), {"toolUseID": self.chain.ids.uuid()})
 
@@ -154,7 +153,7 @@ def write_foreground_agent(
     inner = NewerConversation(_open_agent(builder, sink, agent_id), task.model)
     inner.prompt(task.prompt)
     for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.spec.project, number, 900)
+        call = make_tool_call(builder.rng, builder.story.project, number, 900)
         seen = NEWER_AGENT_TOKENS + number * NEWER_CALL_TOKENS
         inner.use_tool(TEXTS.remarks[number], call, seen)
     last = split_usage(inner.tokens + NEWER_CALL_TOKENS, inner.tokens, 420)
@@ -162,13 +161,9 @@ def write_foreground_agent(
     talk.chain.clock.at = inner.chain.clock.at
     result = shape(
         "agent result 2.1.217",
-        prompt=task.prompt,
+        task=task,
         agent_id=agent_id,
-        kind=task.kind,
-        result=task.result,
-        model=task.model.id,
         tokens=last.context + last.output,
-        calls=task.calls,
         usage=rounds_usage(last),
     )
     text = client_text(
@@ -176,16 +171,9 @@ def write_foreground_agent(
     )
     content = [tool_result_block(tool_use_id, [text_block(task.result), text_block(text)])]
     talk.add_user(content, {"toolUseResult": result, "sourceToolAssistantUUID": asked_by})
-    sidecar = shape(
-        "sidecar 2.1.217",
-        kind=task.kind,
-        description=task.description,
-        tool_use_id=tool_use_id,
-        model=task.model.id,
-    )
-    builder.agent_files.append(
-        FileBuffer(sink.path.with_suffix(".meta.json"), [sidecar], sink.last)
-    )
+    sidecar = shape("sidecar 2.1.217", task=task, tool_use_id=tool_use_id)
+    path = sink.path.with_suffix(".meta.json")
+    builder.agent_files.append(FileBuffer(path, [sidecar], sink.last))
 
 
 OLDER_AGENT_MODEL = "claude-haiku-4-5-20251001"  # the oldest era still wrote dates into model names
@@ -235,7 +223,6 @@ class OlderConversation:
         ]
 
     def use_tool(self, say: str, call: DemoToolCall, tokens: int) -> None:
-        """Write an answer that calls a tool, the hook beside it, and the tool's result."""
         tool_use_id = self.chain.ids.tool_use()
         blocks = [text_block(say), _direct_call(tool_use_id, call)]
         asked_by = self.answer(blocks, tokens, 210)[-1]
@@ -250,7 +237,6 @@ class OlderConversation:
         self.chain.add(shape("prompt", content=content), after)
 
     def reply(self, text: str, tokens: int) -> None:
-        """Write an answer that ends a turn, and how long the turn took."""
         self.answer([text_block(text)], tokens, 180)
         self.chain.add(shape("stop hook 2.1.45"), {"toolUseID": self.chain.ids.uuid()})
         duration: DemoJson = {"type": "system", "subtype": "turn_duration", "durationMs": 61_200}
@@ -290,11 +276,9 @@ class OlderConversation:
         text = client_text("older_agent_result", agent_id=agent_id, tokens=tokens, calls=task.calls)
         result = shape(
             "agent result 2.1.45",
-            prompt=task.prompt,
+            task=task,
             agent_id=agent_id,
-            result=task.result,
             tokens=last.context + last.output,
-            calls=task.calls,
             usage=last.fields("usage 2.1.45"),
         )
         self.tool_result(tool_use_id, [text_block(task.result), text_block(text)], result, asked_by)
@@ -323,7 +307,7 @@ def write_inlined_agent(
     add_line(shape("prompt", content=[text_block(task.prompt)]))
     before = 0
     for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.spec.project, number, 500)
+        call = make_tool_call(builder.rng, builder.story.project, number, 500)
         seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
         message_id = ids.message()
         block = tool_use_block(ids.tool_use(), call)
@@ -344,7 +328,7 @@ def write_sibling_agent(
     inner = OlderConversation(_open_agent(builder, sink, agent_id), OLDER_AGENT_MODEL)
     inner.chain.add(shape("prompt", content=task.prompt))
     for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.spec.project, number, 700)
+        call = make_tool_call(builder.rng, builder.story.project, number, 700)
         seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
         inner.use_tool(TEXTS.remarks[number], call, seen)
     inner.answer([text_block(task.result)], inner.tokens + OLDER_CALL_TOKENS, 380)
@@ -376,7 +360,7 @@ def write_foreground_story(
     `until` is the context before the agent and at the end. With a `generated_title`, the
     session's own title is one that a person gave.
     """
-    talk = NewerConversation(builder.chain, builder.spec.model)
+    talk = NewerConversation(builder.chain, builder.story.model)
     middle, last = until
     talk.prompt(TASKS[task].prompt)
     _use_tools(builder, talk, NEWER_FIRST_TOKENS, middle, 6)
@@ -385,15 +369,15 @@ def write_foreground_story(
     # The answer searched once: its second round is its window.
     first = split_usage(last - SEARCH_TOKENS, talk.tokens, 90)
     talk.reply(builder.closing(), first, split_usage(last, first.context, 410))
-    title = builder.spec.title
+    title = builder.story.title
     talk.write_titles(generated_title and title, generated_title or title)
     return builder.to_session(talk.tokens, "measured", 0, 1)
 
 
 def _begin_older(builder: SessionBuilder, until: int, calls: int) -> OlderConversation:
-    talk = OlderConversation(builder.chain, builder.spec.model.id)
+    talk = OlderConversation(builder.chain, builder.story.model.id)
     talk.start()
-    talk.prompt(builder.spec.title)
+    talk.prompt(builder.story.title)
     _use_tools(builder, talk, OLDER_FIRST_TOKENS, until, calls)
     return talk
 

@@ -22,11 +22,11 @@ from .demo_data import RAW, TASKS, DemoJson, DemoToolCall, client_text
 from .demo_transcript import (
     DemoClock,
     DemoSession,
+    DemoStory,
     FileBuffer,
     IdGenerator,
     LineOrigin,
     SessionBuilder,
-    SessionSpec,
     TranscriptChain,
     project_slug,
 )
@@ -46,13 +46,6 @@ class AgentLaunch(msgspec.Struct, frozen=True):
 
 
 LAUNCHES = msgspec.convert(RAW["launches"], tuple[AgentLaunch, ...])
-
-
-class DemoStory(SessionSpec, frozen=True):
-    """One session and what happens in it: steps, or for older clients one whole story."""
-
-    steps: tuple[DemoJson, ...] = ()
-    older: DemoJson | None = None
 
 
 STORIES = msgspec.convert(RAW["sessions"], tuple[DemoStory, ...])
@@ -115,12 +108,7 @@ class StoryConversation(MainConversation):
         for tokens in (FIRST_TOKENS, *rising_steps(FIRST_TOKENS, until, calls)):
             self.use_tool(tokens)
 
-    def ask_for_launch(self) -> None:
-        """Write the first of the prompts that the session continues with while the demo runs."""
-        self.prompt(LAUNCHES[0].prompt)
-
     def run_agents(self, tasks: tuple[str, ...], say: str) -> None:
-        """Write agents from their launch to the answer after their return."""
         started = self.launch_agents(tasks, say, self.tokens + 5_400)
         for launched in started:
             self.acknowledge(launched)
@@ -134,7 +122,6 @@ class StoryConversation(MainConversation):
     def _run_agent(
         self, launched: LaunchedAgent, parent: AgentConversation | None = None
     ) -> AgentConversation:
-        """Write an agent's whole work to its own file."""
         builder = self.builder
         sink = FileBuffer(agent_transcript(builder.transcript, launched.agent_id))
         began = (parent or self).chain.clock.at
@@ -156,7 +143,6 @@ class StoryConversation(MainConversation):
         return run
 
     def show_plan(self, text: str) -> None:
-        """Write a plan, which is approved."""
         path = f"~/.claude/plans/{self.chain.origin.nickname}.md"
         output = client_text("plan_approved", path=path, plan=text)
         result: DemoJson = {"plan": text, "isAgent": False, "filePath": path}
@@ -192,7 +178,7 @@ class StoryConversation(MainConversation):
         """Write steps with random numbers of their own, so that no later session changes."""
         rng = self.builder.rng
         state = rng.getstate()
-        rng.seed(self.builder.spec.title)
+        rng.seed(self.builder.story.title)
         self.write_steps(steps)
         rng.setstate(state)
 
@@ -202,7 +188,8 @@ STEPS: dict[str, Callable[..., object]] = {
     "prompt": StoryConversation.prompt,
     "tool_uses": StoryConversation.use_tools,
     "agents": StoryConversation.run_agents,
-    "first_launch": StoryConversation.ask_for_launch,
+    # The first of the prompts that the session continues with while the demo runs.
+    "first_launch": lambda talk: talk.prompt(LAUNCHES[0].prompt),
     "plan": StoryConversation.show_plan,
     "compact": StoryConversation.compact,
     "running_tests": StoryConversation.run_tests,

@@ -23,24 +23,22 @@ from ...core.transcript.sanitize import sanitize_text
 from ..claude_code.config.client_settings import mask_secrets
 from ..plugin.installed_commands import statusline_command
 from . import install_status
-from .hook_settings import (
+from .install_status import read_plugin, remove_plugin, write_plugin
+from .settings_file import (
+    ChangedError,
     HookSettings,
     InstallOptions,
+    NotSafeError,
+    SettingsFile,
     SettingsLocation,
     SettingsScope,
     hook_handlers,
     parse_hook_settings,
+    read_settings_file,
     with_hooks,
     with_status_line,
     without_hooks,
     without_status_line,
-)
-from .install_status import read_plugin, remove_plugin, write_plugin
-from .settings_file import (
-    ChangedError,
-    NotSafeError,
-    SettingsFile,
-    read_settings_file,
     write_settings_file,
 )
 
@@ -358,18 +356,14 @@ def apply_install(plan: InstallPlan, store: Path) -> Path | None:
     """
     try:
         with user_lock("install", plan.folder, wait_s=LOCK_TIMEOUT_S):
-            _check_plugin(plan)
+            # The settings are checked when they are written.
+            names = {*plan.plugin_before, *plan.plugin_after}
+            if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
+                raise ChangedError(f"{plan.folder} was changed meanwhile: run it again")
             return _write(plan, store)
     except LockHeldError:
         why = f"another ctxtop installs into {plan.folder}: run it again when that is done"
         raise NotSafeError(why) from None
-
-
-def _check_plugin(plan: InstallPlan) -> None:
-    """Check that the plugin has not changed since the plan; the settings are checked later."""
-    names = {*plan.plugin_before, *plan.plugin_after}
-    if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
-        raise ChangedError(f"{plan.folder} was changed meanwhile: run it again")
 
 
 def _write(plan: InstallPlan, store: Path) -> Path | None:

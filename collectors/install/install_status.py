@@ -42,17 +42,15 @@ from ..plugin.installed_commands import (
     hook_command,
     statusline_command,
 )
-from .hook_settings import (
+from .settings_file import (
     RECORDED_EVENTS,
+    TEMPORARY_NAME,
     HookHandler,
     HookSettings,
+    NotSafeError,
     SettingsLocation,
     SettingsScope,
     parse_hook_settings,
-)
-from .settings_file import (
-    TEMPORARY_NAME,
-    NotSafeError,
     read_settings_file,
     resolve_links,
 )

@@ -21,7 +21,7 @@ import os
 import stat
 import time
 
-from .plugin_log import FOLDER_MODE, SAFE_OPEN_FLAGS, log_folder
+from .plugin_log import FOLDER_MODE, log_folder, open_safely
 from .state_files import write_atomically
 
 TYPE_CHECKING = False
@@ -57,7 +57,6 @@ def request_folder(store: str) -> str:
 
 
 def request_history_folder(store: str) -> str:
-    """Name the folder that holds what was asked and how it ended."""
     return f"{request_folder(store)}/kept"
 
 
@@ -137,9 +136,8 @@ def read_request_file(path: str) -> dict[str, Any]:
     """Read a file; raises OSError, and ValueError for a file of another form."""
     import json
 
-    descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
-    with open(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    with open_safely(path, "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise OSError(0, "is not a regular file", path)
         data = file.read(MAX_REQUEST_BYTES + 1)
     if len(data) > MAX_REQUEST_BYTES:

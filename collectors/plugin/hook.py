@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def main(words: Sequence[str]) -> None:
-    """Record the event whose fields are on stdin, and answer it."""
     if len(words) < 2:
         return
     store, event, *features = words

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from ..places import PolicySources, trust_file_path, user_policy_path
 from ..policy_files import PolicyFiles
-from .hook_call import find_hook_project
+from .hook_answer import find_hook_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,7 +18,8 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Final
+    from pathlib import Path
+    from typing import IO, Any, Final
 
     Scan = Callable[[str, int], tuple[Any, int]]
 
@@ -61,6 +62,13 @@ _APPEND_FLAGS: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | SAFE_OPEN_FLAGS
 MAX_STDIN_BYTES: Final = 64 * 1024 * 1024  # the client's largest tool outputs have 50 MB
 _CHUNK_BYTES: Final = 1024 * 1024
 _NS_PER_MS: Final = 1_000_000
+
+
+def open_safely(path: str | Path, mode: str) -> IO[bytes]:
+    """Open a binary file of the user's own without following a link or blocking."""
+    return open(
+        path, mode, opener=lambda name, flags: os.open(name, flags | SAFE_OPEN_FLAGS, FILE_MODE)
+    )
 
 
 def log_folder(store: str) -> str:

@@ -14,11 +14,11 @@ import time
 from .plugin_log import (
     FILE_MODE,
     FOLDER_MODE,
-    SAFE_OPEN_FLAGS,
     append_record,
     encode_json,
     log_folder,
     log_path,
+    open_safely,
 )
 
 TYPE_CHECKING = False
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
 def write_atomically(path: str, content: bytes, mode: int = FILE_MODE) -> None:
     """Write a file of the user's own or replace it; raises OSError."""
     part = f"{path}.{os.getpid()}-{time.time_ns()}.part"
-    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | SAFE_OPEN_FLAGS, FILE_MODE)
-    try:
-        with open(descriptor, "wb") as file:
+    with open_safely(part, "xb") as file:
+        try:
             file.write(content)
+            file.flush()
             if mode != FILE_MODE:
                 os.fchmod(file.fileno(), mode)
-        os.replace(part, path)
-    except BaseException:
-        os.unlink(part)
-        raise
+            os.replace(part, path)
+        except BaseException:
+            os.unlink(part)
+            raise
 
 
 RETENTION_S: Final = 30 * 24 * 3600.0  # as long as the client keeps its transcripts
@@ -71,8 +71,7 @@ def take_note(store: Path, name: str) -> bytes | None:
     except FileNotFoundError:
         return None
     try:
-        descriptor = os.open(taken, os.O_RDONLY | SAFE_OPEN_FLAGS)
-        with open(descriptor, "rb") as file:
+        with open_safely(taken, "rb") as file:
             return file.read(MAX_NOTE_BYTES)
     finally:
         os.unlink(taken)
@@ -130,12 +129,12 @@ class ThresholdAnnouncement:
     def rearm(self) -> None:
         """Allow the threshold to be announced again."""
         if self._number:
-            self._make(self._file(self._number) + _REARMED_SUFFIX, 0)
+            self._make(self._file(self._number) + _REARMED_SUFFIX, "ab")
 
     def claim(self) -> bool:
         """Record the announcement as made; False if another hook was faster."""
         try:
-            self._make(self._file(self._number + 1), os.O_EXCL)
+            self._make(self._file(self._number + 1), "xb")
         except FileExistsError:
             return False
         return True
@@ -143,14 +142,9 @@ class ThresholdAnnouncement:
     def _file(self, number: int) -> str:
         return f"{self._path}.{number}"
 
-    def _make(self, path: str, more_flags: int) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | SAFE_OPEN_FLAGS | more_flags
-        try:
-            descriptor = os.open(path, flags, FILE_MODE)
-        except FileNotFoundError:
-            os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
-            descriptor = os.open(path, flags, FILE_MODE)
-        os.close(descriptor)
+    def _make(self, path: str, mode: str) -> None:
+        os.makedirs(self._folder, FOLDER_MODE, exist_ok=True)
+        open_safely(path, mode).close()
 
 
 def remove_old_announcements(store: Path) -> None:

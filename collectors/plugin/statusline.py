@@ -9,21 +9,9 @@ each update and writes one small file per session, which the status line only re
 
 from __future__ import annotations
 
-import os
 import sys
 
-from .plugin_log import (
-    ANSWER_FAULTS,
-    SAFE_OPEN_FLAGS,
-    STATUS_LINE_LOG,
-    append_record,
-    decode_object,
-    log_path,
-    note_fault,
-    read_stdin,
-    reserve_standard_streams,
-    write_stdout,
-)
+from . import plugin_log
 
 TYPE_CHECKING = False
 
@@ -54,16 +42,11 @@ def read_status_file(store: str, session_id: str) -> dict[str, Any]:
     if path is None:
         return {}
     try:
-        descriptor = os.open(path, os.O_RDONLY | SAFE_OPEN_FLAGS)
+        with plugin_log.open_safely(path, "rb") as file:
+            text = file.read(MAX_STATUS_FILE_BYTES) or b""
     except OSError:
         return {}
-    try:
-        text = os.read(descriptor, MAX_STATUS_FILE_BYTES)
-    except OSError:
-        return {}
-    finally:
-        os.close(descriptor)
-    saved = decode_object(text.decode("utf-8", "replace").strip())
+    saved = plugin_log.decode_object(text.decode("utf-8", "replace").strip())
     return saved if saved and saved.get("v") == STATUS_FILE_VERSION else {}
 
 
@@ -82,7 +65,8 @@ def render_status_line(snapshot: Mapping[str, Any], saved: Mapping[str, Any]) ->
     window = _count(context.get("context_window_size"))
     if saved.get("window_source") == "policy" or window is None:
         window = _count(saved.get("window_tokens")) or window
-    used = _used_tokens(_fields(context, "current_usage"))
+    usage = _fields(context, "current_usage")
+    used = sum(_count(usage.get(name)) or 0 for name in _INPUT_FIELDS) or None
     sign = ""
     if used is None and saved.get("context_state") == "estimated":
         # After a compaction the client reports nothing until the next answer.
@@ -146,10 +130,6 @@ def _turns_text(used: int | None, trigger: int, saved: Mapping[str, Any]) -> str
     return f"≈{p50} turns" if p50 == p80 else f"≈{p50}-{p80} turns"
 
 
-def _used_tokens(usage: Mapping[str, Any]) -> int | None:
-    return sum(_count(usage.get(name)) or 0 for name in _INPUT_FIELDS) or None
-
-
 def _count(value: object) -> int | None:
     return value if type(value) is int and value >= 0 else None
 
@@ -168,22 +148,27 @@ def main(words: Sequence[str]) -> None:
         return
     store = words[0]
     try:
-        reserve_standard_streams()
-        given = read_stdin()
-        append_record(log_path(store, STATUS_LINE_LOG), "StatusLine", given)
+        plugin_log.reserve_standard_streams()
+        given = plugin_log.read_stdin()
+        plugin_log.append_record(
+            plugin_log.log_path(store, plugin_log.STATUS_LINE_LOG), "StatusLine", given
+        )
         wrapped = b""
         if len(words) == 3 and words[1] == WRAP_SEPARATOR:
             from .wrapped_status_line import run_wrapped_command
 
             wrapped = run_wrapped_command(words[2], given)
         parts = (wrapped.rstrip(b"\n"), _own_line(store, given))
-        write_stdout(b"\n".join(part for part in parts if part))
+        plugin_log.write_stdout(b"\n".join(part for part in parts if part))
     except Exception as error:  # noqa: BLE001 -- whatever it is, the client must not fail by it
-        note_fault(log_path(store, ANSWER_FAULTS), f"status line: {type(error).__name__}: {error}")
+        plugin_log.note_fault(
+            plugin_log.log_path(store, plugin_log.ANSWER_FAULTS),
+            f"status line: {type(error).__name__}: {error}",
+        )
 
 
 def _own_line(store: str, given: bytes) -> bytes:
-    snapshot = decode_object(given.decode("utf-8", "replace").strip())
+    snapshot = plugin_log.decode_object(given.decode("utf-8", "replace").strip())
     if snapshot is None:
         return b""
     session_id = snapshot.get("session_id")

@@ -34,8 +34,6 @@ class IntRange(msgspec.Struct, frozen=True):
 
 
 class CostBand(msgspec.Struct, frozen=True):
-    """One row of the estimates."""
-
     name: str  # the requirement that states it
     label: str
     lines: IntRange
@@ -61,8 +59,6 @@ LEAK_TOKENS: Final = 2_000
 
 
 class BandVerdict(msgspec.Struct, frozen=True):
-    """One save against one band."""
-
     band: CostBand
     lines: BandPosition
     tokens: BandPosition
@@ -112,8 +108,6 @@ class ExpectedSaveCost(msgspec.Struct, frozen=True):
 
 
 class TriggerCrossing(msgspec.Struct, frozen=True):
-    """A save against the tokens left to a session's trigger."""
-
     session_id: str
     tokens_to_trigger: int
     cost: ExpectedSaveCost
@@ -173,8 +167,6 @@ class Durations(msgspec.Struct, frozen=True):
 
 
 class AverageSave(msgspec.Struct, frozen=True):
-    """The mean of some saves."""
-
     saves: int
     lines: float
     items: float

@@ -54,8 +54,6 @@ class TriageDataForm(StrEnum):
 
 
 class TriageBlock(msgspec.Struct, frozen=True):
-    """The plugin's reason for a block."""
-
     data_form: TriageDataForm
     categories: tuple[str, ...]
     data_path: str | None = None  # of the triage's data, as written
@@ -116,15 +114,13 @@ class Saver(StrEnum):
     SCRIPT = "script_save"
 
 
-class NoiseShare(msgspec.Struct, frozen=True):
-    """One class's part of a save."""
-
+class NoiseShare(msgspec.Struct):
     lines: int = 0
     items: int = 0
     estimated_tokens: int = 0
 
 
-class SaveNoise(msgspec.Struct, frozen=True):
+class SaveNoise(msgspec.Struct):
     """One save, from its Stop hook's block to the next prompt, or as far as it has come."""
 
     form: TriageDataForm
@@ -174,9 +170,9 @@ def measure_noise(
                 return None
             meter = _NoiseMeter(tokens, block, entry)
         elif _ends_save(entry):
-            return meter.result(before_tokens, closed=True)
+            return meter.finish(before_tokens, closed=True)
         meter.add_entry(entry)
-    return meter.result(before_tokens, closed=False) if meter else None
+    return meter.finish(before_tokens, closed=False) if meter else None
 
 
 def _ends_save(entry: Entry) -> bool:
@@ -192,26 +188,29 @@ class _NoiseMeter:
         self, tokens: Callable[[MessagePart], int], block: TriageBlock, first: Entry
     ) -> None:
         self._tokens: Final = tokens
-        self._block: Final = block
-        self._first: Final = first
-        self._last = first
-        self._last_at = first.at
-        self._shares: Final = {name: NoiseShare() for name in NoiseClass}
+        self._noise: Final = SaveNoise(
+            form=block.data_form,
+            categories=block.categories,
+            lines=0,
+            items=0,
+            tokens=0,
+            is_estimated=True,
+            classes={name: NoiseShare() for name in NoiseClass},
+            at=first.at,
+            last_at=first.at,
+        )
         self._class_of_call: Final[dict[str, NoiseClass]] = {}
         self._call_texts: Final[dict[str, str]] = {}
         self._failed: Final[set[str]] = set()  # texts of calls
         self._leaks: Final[set[str]] = set()  # ids of calls
-        self._agents = self._background = 0
-        self._leaked_calls = self._leaked_lines = 0
-        self._writes = self._orchestrated = self._compacted = False
-        self._said: tuple[str, ...] = ()
-        self._said_at: int | None = None
+        self._writes = self._orchestrated = False
         self._after: int | None = None  # tokens of the context
 
     def add_entry(self, entry: Entry) -> None:
-        self._last = entry
-        self._last_at = entry.at or self._last_at
-        self._compacted = self._compacted or bool(entry.boundary)
+        noise = self._noise
+        noise.end_offset, noise.end_line = entry.offset, entry.line
+        noise.last_at = entry.at or noise.last_at
+        noise.was_compacted = noise.was_compacted or bool(entry.boundary)
         if entry.hidden:
             return
         if entry.context_tokens and not entry.sidechain:
@@ -224,22 +223,19 @@ class _NoiseMeter:
                 self._add_part(part)
 
     def _add_leak(self, part: MessagePart) -> None:
-        self._leaked_calls += part.kind is PartKind.TOOL_INPUT
-        self._leaked_lines += visible_lines(part)
+        self._noise.leaked_calls += part.kind is PartKind.TOOL_INPUT
+        self._noise.leaked_lines += visible_lines(part)
 
     def _add_part(self, part: MessagePart) -> None:
-        name = self._classify(part)
-        share = self._shares[name]
-        self._shares[name] = NoiseShare(
-            share.lines + visible_lines(part),
-            share.items + (part.kind is PartKind.TOOL_INPUT),
-            share.estimated_tokens + self._tokens(part),
-        )
+        share = self._noise.classes[self._classify(part)]
+        share.lines += visible_lines(part)
+        share.items += part.kind is PartKind.TOOL_INPUT
+        share.estimated_tokens += self._tokens(part)
         if part.tool_use_id in self._leaks:
             self._add_leak(part)
         if part.kind is PartKind.TEXT and (said := _SAVED.findall(part.text)):
-            self._said = tuple(item.strip() for item in said[-1].split(", "))
-            self._said_at = self._last_at
+            self._noise.said = tuple(item.strip() for item in said[-1].split(", "))
+            self._noise.said_at = self._noise.last_at
 
     def _classify(self, part: MessagePart) -> NoiseClass:
         if part.kind is PartKind.TOOL_INPUT:
@@ -247,7 +243,7 @@ class _NoiseMeter:
         if part.kind is PartKind.META and parse_triage_block(part.text):
             return NoiseClass.TRIAGE
         if part.kind is PartKind.AGENT_RETURN:
-            self._background += part.text.startswith("Async agent launched")
+            self._noise.agents_in_background += part.text.startswith("Async agent launched")
             return NoiseClass.SPAWN
         if part.kind is PartKind.TOOL_RESULT and part.tool_use_id:
             if part.failed:
@@ -264,17 +260,18 @@ class _NoiseMeter:
         if part.tool_use_id:
             self._class_of_call[part.tool_use_id] = name
             self._call_texts[part.tool_use_id] = text
-            if self._agents and name is NoiseClass.SAVE_OP and _WRITE_SCRIPT.search(part.text):
+            is_write = name is NoiseClass.SAVE_OP and _WRITE_SCRIPT.search(part.text)
+            if self._noise.agents and is_write:
                 # The session itself does what the agent was started for.
                 self._leaks.add(part.tool_use_id)
         return name
 
     def _classify_call(self, part: MessagePart) -> NoiseClass:
         if part.name in AGENT_TOOLS:
-            self._agents += 1
+            self._noise.agents += 1
             return NoiseClass.SPAWN
         if _SAVE_SCRIPT.search(part.text):
-            if not self._agents:
+            if not self._noise.agents:
                 self._writes |= bool(_WRITE_SCRIPT.search(part.text))
             self._orchestrated |= "memory_orchestrate.py" in part.text
             return NoiseClass.SAVE_OP
@@ -284,44 +281,28 @@ class _NoiseMeter:
         )
         return NoiseClass.SAVE_OP if is_save else NoiseClass.OTHER
 
-    def _saver(self) -> Saver | None:
-        if self._orchestrated:
-            return Saver.SCRIPT
-        if self._writes:
-            return Saver.MAIN
-        return Saver.AGENT if self._agents else None
-
-    def result(self, before_tokens: int | None, *, closed: bool) -> SaveNoise:
+    def finish(self, before_tokens: int | None, *, closed: bool) -> SaveNoise:
+        noise = self._noise
         grown = 0
-        if self._after is not None and before_tokens is not None and not self._compacted:
+        if self._after is not None and before_tokens is not None and not noise.was_compacted:
             grown = self._after - before_tokens
-        shares = self._shares.values()
-        return SaveNoise(
-            form=self._block.data_form,
-            categories=self._block.categories,
-            lines=sum(share.lines for share in shares),
-            items=sum(share.items for share in shares),
-            tokens=grown if grown > 0 else sum(share.estimated_tokens for share in shares),
-            is_estimated=grown <= 0,
-            classes={name: share for name, share in self._shares.items() if share != NoiseShare()},
-            agents=self._agents,
-            agents_in_background=self._background,
-            leaked_calls=self._leaked_calls,
-            leaked_lines=self._leaked_lines,
-            saver=self._saver(),
-            said=self._said,
-            said_at=self._said_at,
-            at=self._first.at,
-            last_at=self._last_at,
-            end_offset=self._last.offset,
-            end_line=self._last.line,
-            closed=closed,
-            was_compacted=self._compacted,
-        )
+        shares = noise.classes.values()
+        noise.lines = sum(share.lines for share in shares)
+        noise.items = sum(share.items for share in shares)
+        noise.is_estimated = grown <= 0
+        noise.tokens = grown if grown > 0 else sum(share.estimated_tokens for share in shares)
+        noise.classes = {name: it for name, it in noise.classes.items() if it != NoiseShare()}
+        if self._orchestrated:
+            noise.saver = Saver.SCRIPT
+        elif self._writes:
+            noise.saver = Saver.MAIN
+        elif noise.agents:
+            noise.saver = Saver.AGENT
+        noise.closed = closed
+        return noise
 
 
 def encode_noise(noise: SaveNoise) -> str:
-    """Encode it for the store."""
     return msgspec.json.encode(noise).decode()
 
 

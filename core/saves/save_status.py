@@ -175,8 +175,6 @@ class ConfirmationSource(StrEnum):
 
 
 class SaveConfirmation(msgspec.Struct, frozen=True):
-    """A report that a save was done."""
-
     source: ConfirmationSource
     at: int  # milliseconds since 1970
     categories: tuple[str, ...] = ()
@@ -219,15 +217,12 @@ class SaveState(StrEnum):
     CORRUPT = "corrupt"
 
 
-NEEDS_ATTENTION: Final = frozenset(
-    {
-        SaveState.PARTIAL,
-        SaveState.PENDING,
-        SaveState.ORPHANED,
-        SaveState.FAILED_UNKNOWN,
-        SaveState.CORRUPT,
-    }
-)
+NEEDS_ATTENTION: Final = frozenset(SaveState) - {
+    SaveState.NONE,
+    SaveState.TRIAGED,
+    SaveState.SAVING,
+    SaveState.SAVED,
+}
 """A person has to do something, or memories are lost."""
 
 
@@ -246,8 +241,6 @@ class SaveStatus(msgspec.Struct, frozen=True):
 
 
 class TranscriptSigns(msgspec.Struct, frozen=True):
-    """What transcripts show of a project's saves."""
-
     last_sign_ms: int | None = None  # of a session that is still saving
     confirmation: SaveConfirmation | None = None  # the newest report of a save
 

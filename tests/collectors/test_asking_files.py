@@ -18,7 +18,7 @@ from ctxtop.collectors.client_compact.request_receipts import (
 )
 from ctxtop.collectors.plugin import compact_requests, register_command
 from ctxtop.collectors.plugin.answers import confirm
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.actions.session_access import (
     ClientCompactResult,
     CompactFailure,

@@ -16,7 +16,7 @@ from ctxtop.collectors.plugin.answers.enforce import (
     read_last_message,
     was_blocked_before,
 )
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.files.safe_open import open_regular
 
 from ..transcripts import PROJECT, SESSION, JsonLine, assistant, text, tool_result, user, write

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.plugin import hook, hook_answer, installed_commands, plugin_log
-from ctxtop.collectors.plugin.hook_call import HookCall, HookReply
+from ctxtop.collectors.plugin.hook_answer import HookCall, HookReply
 from ctxtop.core.store.database import open_writer
 
 from ..extra_feature import feature

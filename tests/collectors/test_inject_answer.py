@@ -14,7 +14,7 @@ from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.claude_code.own_files import own_log_folder
 from ctxtop.collectors.plugin import hook_inputs
 from ctxtop.collectors.plugin.answers.inject import answer
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.agent_queries import answer_items
 from ctxtop.core.store.writer import Writer

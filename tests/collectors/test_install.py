@@ -16,12 +16,6 @@ from ctxtop import __version__
 from ctxtop.collectors.claude_code.config.client_settings import MAX_SETTINGS_BYTES
 from ctxtop.collectors.install import install_plan as carrying
 from ctxtop.collectors.install import install_status
-from ctxtop.collectors.install.hook_settings import (
-    RECORDED_EVENTS,
-    InstallOptions,
-    SettingsScope,
-    settings_location,
-)
 from ctxtop.collectors.install.install_plan import (
     MAX_BACKUPS,
     InstallPlan,
@@ -37,7 +31,14 @@ from ctxtop.collectors.install.install_status import (
     InstallStatus,
     read_install_status,
 )
-from ctxtop.collectors.install.settings_file import ChangedError, NotSafeError
+from ctxtop.collectors.install.settings_file import (
+    RECORDED_EVENTS,
+    ChangedError,
+    InstallOptions,
+    NotSafeError,
+    SettingsScope,
+    settings_location,
+)
 from ctxtop.core.files.file_operations import write_file_atomically
 
 from ..installs import FOREIGN, SETTINGS, older, text
@@ -45,7 +46,7 @@ from ..installs import FOREIGN, SETTINGS, older, text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ctxtop.collectors.install.hook_settings import SettingsLocation
+    from ctxtop.collectors.install.settings_file import SettingsLocation
 
 
 class Home:

@@ -18,7 +18,7 @@ from ctxtop.collectors.claude_code.current_context import (
 )
 from ctxtop.collectors.plugin.answers import prompts
 from ctxtop.collectors.plugin.answers.prompts import answer
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.collectors.plugin.plugin_log import log_folder
 from ctxtop.collectors.plugin.state_files import RETENTION_S, ThresholdAnnouncement
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS

@@ -10,7 +10,7 @@ import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import remember, steer
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 from ctxtop.core.injection.injected_text import token_upper_bound
 from ctxtop.core.store.database import open_reader
 from ctxtop.core.store.queries.agent_queries import answer_items

@@ -10,7 +10,7 @@ import pytest
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.collectors.plugin.answers import enforce, inject, prompts, steer
-from ctxtop.collectors.plugin.hook_call import HookCall, find_hook_project
+from ctxtop.collectors.plugin.hook_answer import HookCall, find_hook_project
 from ctxtop.core.injection.injected_text import MAX_PROMPT_CHARS
 from ctxtop.core.policy.schema import DEFAULT_PROMPTS
 from ctxtop.core.store.writer import Writer

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 import pytest
-from ctxtop.collectors.install.hook_settings import RECORDED_EVENTS
+from ctxtop.collectors.install.settings_file import RECORDED_EVENTS
 from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
 from ctxtop.tui.cli import hooks_commands

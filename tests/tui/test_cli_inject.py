@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from ctxtop.collectors.plugin.answers.inject import answer
-from ctxtop.collectors.plugin.hook_call import HookCall
+from ctxtop.collectors.plugin.hook_answer import HookCall
 
 from ..agents_at_work import write_agent
 from ..transcripts import assistant, user, write

@@ -8,8 +8,7 @@ import pytest
 from ctxtop.collectors.places import PolicySources, trust_file_path
 from ctxtop.core.policy.schema import KEYS
 from ctxtop.tui.screens.dialogs import ConfirmScreen
-from ctxtop.tui.screens.settings.policy_editor import ValueScreen
-from ctxtop.tui.screens.settings.policy_screen import PolicyScreen
+from ctxtop.tui.screens.settings.policy_screen import PolicyScreen, ValueScreen
 from ctxtop.tui.widgets.row_list import RowList
 from msgspec.structs import replace
 from textual.content import Content
@@ -85,7 +84,7 @@ async def open_policy(it: Opened) -> PolicyScreen:
     await it.press("P")
     screen = it.app.screen
     assert isinstance(screen, PolicyScreen)
-    await it.until(lambda: screen._picture is not None and rows(it))
+    await it.until(lambda: screen._snapshot is not None and rows(it))
     return screen
 
 
@@ -276,7 +275,7 @@ async def test_a_project_has_its_own(stage: Stage, tmp_path: Path) -> None:
         await it.until(lambda: "77 tokens" in rows(it)["compact.min_tokens"])
         assert text(project / ".ctxtop.toml") == "[compact]\nmin_tokens = 77\n"
         await it.press("o")
-        await it.until(lambda: screen._picture and screen._picture.folder is None)
+        await it.until(lambda: screen._snapshot and screen._snapshot.folder is None)
         assert "50,000 tokens" in rows(it)["compact.min_tokens"]
 
 
@@ -334,7 +333,7 @@ def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     (tmp_path / "config.toml").write_text(SAID)
     give(demo, type(tmp_path)("config.toml"))
     monkeypatch.setattr(
-        "ctxtop.tui.screens.settings.policy_screen.notice_lines", lambda *_: [Content(NOTICE)]
+        "ctxtop.tui.screens.settings.policy_table.notice_lines", lambda *_: [Content(NOTICE)]
     )
 
 

@@ -6,6 +6,7 @@ import math
 
 import pytest
 from ctxtop.core.measure.token_estimate import nearest_rank
+from ctxtop.core.saves.project_saves import PluginFit, SaveArchitecture, check_plugin
 from ctxtop.core.saves.save_metrics import (
     BEFORE_BAND,
     DEFAULT_SAVE_TOKENS,
@@ -29,7 +30,6 @@ from ctxtop.core.saves.save_metrics import (
     trigger_rates,
 )
 from ctxtop.core.saves.save_noise import SaveNoise, Saver, TriageDataForm
-from ctxtop.core.saves.save_plugin import PluginFit, SaveArchitecture, check_plugin
 from ctxtop.core.store.config_records import MemoryPluginRecord
 from msgspec.structs import replace
 

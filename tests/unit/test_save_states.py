@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ctxtop.core.policy.policy import PolicyOrigin
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
+from ctxtop.core.saves.project_saves import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
 from ctxtop.core.saves.save_noise import MEMORY_CATEGORIES, expand_categories
-from ctxtop.core.saves.save_plugin import ORPHAN_MESSAGE, BlindSpot, next_plugin_message
 from ctxtop.core.saves.save_status import (
     ConfirmationSource,
     ProjectSaveFiles,

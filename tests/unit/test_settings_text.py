@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 from ctxtop.collectors.claude_code.own_log_records import HOOK_EVENTS
-from ctxtop.collectors.install.hook_settings import (
+from ctxtop.collectors.install.settings_file import (
     RECORDED_EVENTS,
     HookHandler,
     InstallOptions,
+    NotSafeError,
     hook_handlers,
     parse_hook_settings,
     with_hooks,
@@ -21,7 +22,6 @@ from ctxtop.collectors.install.hook_settings import (
     without_hooks,
     without_status_line,
 )
-from ctxtop.collectors.install.settings_file import NotSafeError
 from ctxtop.collectors.plugin import answers
 from ctxtop.collectors.plugin.installed_commands import (
     FEATURE_EVENTS,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from ctxtop.collectors import plugin
 from ctxtop.collectors.claude_code.config.definition_files import split_front_matter
-from ctxtop.collectors.install.hook_settings import EVENTS_WITHOUT_TIMEOUT, RECORDED_EVENTS
+from ctxtop.collectors.install.settings_file import EVENTS_WITHOUT_TIMEOUT, RECORDED_EVENTS
 from ctxtop.core.compliance.findings import DEFAULT_RESULT_LIMITS, ComplianceVerdict, ResultFormat
 from ctxtop.core.compliance.judge import judge_result
 

@@ -23,9 +23,9 @@ from .command_store import update_and_report
 from .printing import clean_line, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
-    from ...collectors.install.hook_settings import SettingsLocation
     from ...collectors.install.install_plan import InstallPlan
     from ...collectors.install.install_status import CommandStatus, InstallStatus
+    from ...collectors.install.settings_file import SettingsLocation
 
 
 _SCOPES: Final = ("user", "project", "local")
@@ -94,8 +94,8 @@ def install(
 
     The hooks only note what happens, unless --with names what they are to answer.
     """
-    from ...collectors.install.hook_settings import InstallOptions
     from ...collectors.install.install_plan import plan_install
+    from ...collectors.install.settings_file import InstallOptions
 
     is_user = scope == "user"
     places = _resolve_places(context)
@@ -268,7 +268,7 @@ def _scope_settings(scope: str, places: Places, project: Path | None) -> Setting
 
 def _all_settings(places: Places, project: Path | None) -> list[SettingsLocation]:
     """Locate the settings of all scopes; in the home folder a project's are the user's own."""
-    from ...collectors.install.hook_settings import SettingsScope, settings_location
+    from ...collectors.install.settings_file import SettingsScope, settings_location
 
     folder = (project or Path.cwd()).absolute()
     found: dict[str, SettingsLocation] = {}

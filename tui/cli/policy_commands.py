@@ -99,23 +99,25 @@ def _change_policy(
     context: click.Context, key: str, value: PolicyValue | None, *, is_project: bool, is_dry: bool
 ) -> int:
     """Set a key in the user's or the project's file, or take it out where `value` is None."""
-    from ...collectors.policy_editing import PolicyChangeHistory, diff_policy_change
+    from ...collectors import policy_editing
     from ..screens.settings import policy_table
 
     places = options_of(context).places
     *_, file = policy_table.editable_files(places.policy, str(Path.cwd()) if is_project else None)
-    change = policy_table.try_change(lambda: policy_table.plan_policy_change(file, key, value))
+    change = policy_table.try_change(
+        lambda: policy_editing.plan_value_change(file.path, file.roots, key, value)
+    )
     if isinstance(change, policy_table.PolicyChangeRefused):
         raise RefusedError(change.message)
     is_written = not (is_dry or change.is_empty)
     if is_written:
-        history = PolicyChangeHistory(places.store)
+        history = policy_editing.PolicyChangeHistory(places.store)
         refused = policy_table.try_change(
             lambda: policy_table.write_policy_change(places.policy, change, history.apply)
         )
         if isinstance(refused, policy_table.PolicyChangeRefused):
             raise RefusedError(refused.message)
-    diff = diff_policy_change(change)
+    diff = policy_editing.diff_policy_change(change)
     record = {"file": str(file.path), "key": key, "written": is_written, "difference": diff}
     suffix = "" if is_written else (": nothing is written" if is_dry else " says so already")
     return print_result(context, record, lambda: [f"{file.path}{suffix}", *diff])

@@ -24,8 +24,7 @@ from ...core.measure import effective_config
 from ...core.measure.evidence import compare_measurements
 from ...core.model.session import Session
 from ...core.policy.policy import ProjectTrust
-from ...core.saves.project_saves import SavesReport
-from ...core.saves.save_plugin import PluginFit
+from ...core.saves.project_saves import PluginFit, SavesReport
 from ...core.saves.save_status import NEEDS_ATTENTION
 from ...core.store import database
 from ...core.store.automation_records import (

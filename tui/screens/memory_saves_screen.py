@@ -12,8 +12,8 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Static
 
+from ...core.saves.project_saves import PluginFit
 from ...core.saves.save_metrics import AverageSave
-from ...core.saves.save_plugin import PluginFit
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.transcript.sanitize import one_line
 from ..keymap import bind

@@ -41,9 +41,13 @@ def offer_install(places: Places) -> InstallOffer | str:
 
     Returns why if that is not possible. Raises OSError.
     """
-    from ...collectors.install.hook_settings import InstallOptions, SettingsScope, settings_location
     from ...collectors.install.install_plan import install_diff, plan_install
-    from ...collectors.install.settings_file import NotSafeError
+    from ...collectors.install.settings_file import (
+        InstallOptions,
+        NotSafeError,
+        SettingsScope,
+        settings_location,
+    )
     from ..cli.hooks_commands import install_plan_text
 
     location = settings_location(SettingsScope.USER, places.config_dir, Path.cwd())

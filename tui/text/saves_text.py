@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final
 
+from ...core.saves.project_saves import BLIND_SPOT_TEXTS, PluginMessage
 from ...core.saves.save_metrics import BandPosition, BandVerdict
 from ...core.saves.save_noise import SaveNoise
-from ...core.saves.save_plugin import BLIND_SPOT_TEXTS, PluginMessage
 from .formats import NOTHING, duration, plural, tokens
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import compact_requests
-from ..hook_call import HookCall, HookReply
+from ..hook_answer import HookCall, HookReply
 
 REASON_CHARS = 200  # of a reason: one line
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from ....core.compliance import findings, judge
 from ....core.files.safe_open import open_regular
 from ....core.transcript.sanitize import sanitize_text
-from ..hook_call import HookReply, find_hook_project, text_field
+from ..hook_answer import HookReply, find_hook_project, text_field
 
 TYPE_CHECKING = False
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any, BinaryIO, Final
 
-    from ..hook_call import HookCall
+    from ..hook_answer import HookCall
 
 
 HEAD_BYTES: Final = 4 * 1024 * 1024  # of a transcript: its task and the skills that it was given

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 from ....core.injection.context_selection import injection_limits, select_context
 from ....core.transcript.sanitize import sanitize_title
 from ...claude_code.injection_sources import InjectionRequest, gather_injection_sources
-from ..hook_call import HookReply, find_hook_project, text_field, transcript_path
+from ..hook_answer import HookReply, find_hook_project, text_field, transcript_path
 from ..hook_inputs import open_store_without_waiting, resolve_hook_policy
 from ..state_files import record_answer
 
 if TYPE_CHECKING:
     from ....core.injection.context_selection import Injection, InjectionLimits
-    from ..hook_call import HookCall
+    from ..hook_answer import HookCall
 
 
 def answer(call: HookCall) -> HookReply | None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import os
 import time
 
-from ..hook_call import text_field, transcript_path
-from ..plugin_log import FILE_MODE, FOLDER_MODE, SAFE_OPEN_FLAGS, decode_object, log_folder
+from ..hook_answer import text_field, transcript_path
+from ..plugin_log import FOLDER_MODE, decode_object, log_folder, open_safely
 
 TYPE_CHECKING = False
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ....core.model.context import Context
     from ....core.policy.policy import Policy
     from ...claude_code.current_context import LatestAnswer
-    from ..hook_call import HookCall, HookReply
+    from ..hook_answer import HookCall, HookReply
 
 
 THROTTLE_S: Final = 60.0  # then a full check is due: a policy or a window may have changed
@@ -36,16 +36,11 @@ _INPUT_FIELDS: Final = ("input_tokens", "cache_creation_input_tokens", "cache_re
 def estimate_context_tokens(transcript: Path) -> int | None:
     """Sum up the input of the last usage in a file's end, whoever's it is; None without one."""
     try:
-        descriptor = os.open(transcript, os.O_RDONLY | SAFE_OPEN_FLAGS)
+        with open_safely(transcript, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            tail = os.pread(file.fileno(), _TAIL_BYTES, max(0, size - _TAIL_BYTES))
     except OSError:
         return None
-    try:
-        size = os.fstat(descriptor).st_size
-        tail = os.pread(descriptor, _TAIL_BYTES, max(0, size - _TAIL_BYTES))
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
     place = tail.rfind(_USAGE_KEY)
     end = tail.find(b"\n", place)
     if place < 0 or end < 0:
@@ -60,15 +55,13 @@ def is_throttled(store: Path, session_id: str, tokens: int | None) -> bool:
     if tokens is None:
         return False
     try:
-        descriptor = os.open(_throttle_path(store, session_id), os.O_RDONLY | SAFE_OPEN_FLAGS)
-        try:
-            age_s = time.time() - os.fstat(descriptor).st_mtime
-            kept = decode_object(os.read(descriptor, 200).decode("ascii", "replace")) or {}
-        finally:
-            os.close(descriptor)
+        with open_safely(_throttle_path(store, session_id), "rb") as file:
+            age_s = time.time() - os.fstat(file.fileno()).st_mtime
+            data = file.read(200) or b""
     except OSError:
         return False
-    low, high = kept.get("from"), kept.get("below")
+    limits = decode_object(data.decode("ascii", "replace")) or {}
+    low, high = limits.get("from"), limits.get("below")
     if type(low) is not int or type(high) is not int:
         return False
     return 0 <= age_s < THROTTLE_S and low <= tokens < high
@@ -80,12 +73,8 @@ def throttle(store: Path, session_id: str, tokens: int | None, tokens_left: int)
         return
     path = _throttle_path(store, session_id)
     os.makedirs(os.path.dirname(path), FOLDER_MODE, exist_ok=True)
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | SAFE_OPEN_FLAGS
-    descriptor = os.open(path, flags, FILE_MODE)
-    try:
-        os.write(descriptor, f'{{"from":{tokens},"below":{tokens + tokens_left}}}'.encode())
-    finally:
-        os.close(descriptor)
+    with open_safely(path, "wb") as file:
+        file.write(f'{{"from":{tokens},"below":{tokens + tokens_left}}}'.encode())
 
 
 def _first_object(text: str) -> dict[str, Any]:
@@ -157,7 +146,7 @@ def _announce(
     call: HookCall, session_id: str, policy: Policy, context: Context | None, end: LatestAnswer
 ) -> HookReply | None:
     from ....core.injection import injected_text
-    from ..hook_call import HookReply
+    from ..hook_answer import HookReply
     from ..state_files import ThresholdAnnouncement, record_answer, remove_old_announcements
 
     thresholds = injected_text.prompt_thresholds(policy)

@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from .. import state_files
-from ..hook_call import text_field, transcript_path
+from ..hook_answer import text_field, transcript_path
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ..hook_call import HookCall, HookReply
+    from ..hook_answer import HookCall, HookReply
 
 
 NOTIFICATION_PREFIX: Final = "<task-notification>"
@@ -80,7 +80,7 @@ def _remind(call: HookCall, transcript: Path) -> HookReply | None:
         render_essentials,
     )
     from ...claude_code.current_context import texts_since_compaction
-    from ..hook_call import HookReply
+    from ..hook_answer import HookReply
     from ..hook_inputs import resolve_hook_policy
 
     items = msgspec.json.decode(left, type=tuple[Essential, ...])

@@ -14,11 +14,11 @@ from ....core.summaries.steering import (
 )
 from ...claude_code.current_context import read_essentials
 from .. import state_files
-from ..hook_call import HookReply, text_field, transcript_path
+from ..hook_answer import HookReply, text_field, transcript_path
 from ..hook_inputs import resolve_hook_policy
 
 if TYPE_CHECKING:
-    from ..hook_call import HookCall
+    from ..hook_answer import HookCall
 
 
 def answer(call: HookCall) -> HookReply | None:

@@ -14,10 +14,10 @@ from ...saves.project_saves import (
     ProjectSaves,
     SavesByProject,
     SavesReport,
+    check_plugin,
     group_by_project,
     make_saves_report,
 )
-from ...saves.save_plugin import check_plugin
 from ...saves.save_status import SaveState
 from ..queries import config_queries
 

@@ -1,4 +1,4 @@
-"""The event log: what this run noted, and what store, receipts and hooks keep of earlier ones."""
+"""The event log: this run's events, and those of earlier ones in store, receipts and hooks."""
 
 from __future__ import annotations
 
@@ -31,18 +31,17 @@ if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-MAX_EVENTS: Final = 1000
-"""Of what happened while this ctxtop ran: a line each, some hundred kilobytes in all."""
+MAX_EVENTS: Final = 1000  # of this run: a line each, some hundred kilobytes in all
 
 
 @dataclass(frozen=True, slots=True)
 class LogEvent:
-    """One entry of the log; its words hold nothing that a terminal could obey."""
+    """One entry of the log; its texts are sanitized."""
 
     key: str
-    at: int | None  # in ms since 1970; None where nothing says when
+    at: int | None  # in ms since 1970; None if unknown
     weight: EventSeverity
-    source: str  # who tells it, in a word
+    source: str  # who reports it, in a word
     where: str
     text: str
     detail: str = ""  # what else is known, line by line
@@ -50,61 +49,39 @@ class LogEvent:
 
 
 class EventLog:
-    """What happened while this ctxtop ran: the newest, as many as are kept."""
-
     def __init__(self) -> None:
         self._events: Final[deque[LogEvent]] = deque(maxlen=MAX_EVENTS)
-        self._count = 0
+        self.count = 0  # of all events, those that were dropped included
 
     @property
     def all(self) -> tuple[LogEvent, ...]:
         """Oldest first."""
         return tuple(self._events)
 
-    @property
-    def count(self) -> int:
-        """How many there ever were."""
-        return self._count
-
     def add(
-        self,
-        at: int,
-        weight: EventSeverity,
-        source: str,
-        where: str,
-        text: str,
-        detail: str = "",
+        self, at: int, weight: EventSeverity, source: str, where: str, text: str, detail: str = ""
     ) -> None:
-        """Keep another one; the oldest goes."""
-        self._count += 1
-        key = f"now {self._count}"
-        self._events.append(
-            LogEvent(key, at, weight, source, one_line(where), one_line(text), detail)
-        )
+        self.count += 1
+        texts = (one_line(where), one_line(text), detail)
+        self._events.append(LogEvent(f"now {self.count}", at, weight, source, *texts))
 
-    def add_problem(self, at: int, trouble: Problem) -> None:
-        """Note that something is in the way."""
-        self.add(at, EventSeverity.TROUBLE, "trouble", trouble.where, trouble.what, trouble.fix)
+    def add_problem(self, at: int, problem: Problem) -> None:
+        self.add(at, EventSeverity.TROUBLE, "trouble", problem.where, problem.what, problem.fix)
 
     def resolve_problem(self, at: int, place: str) -> None:
-        """Note that a trouble is over."""
         self.add(at, EventSeverity.NOTE, "trouble", place, "is over")
 
     def add_notice(self, at: int, notice: Problem) -> None:
-        """Note what the collector tells."""
         self.add(at, EventSeverity.NOTE, "noted", notice.where, notice.what, notice.fix)
 
     def add_scan(self, at: int, progress: ScanProgress, seconds: float) -> None:
-        """Note that a scan has come to its end."""
-        read = f"{progress.bytes_read / 1e6:,.1f} MB in {seconds:.1f} s"
-        files = f"{progress.files_total:,} files"
-        self.add(at, EventSeverity.NOTE, "scan", files, f"read, {read}")
+        read = f"read, {progress.bytes_read / 1e6:,.1f} MB in {seconds:.1f} s"
+        self.add(at, EventSeverity.NOTE, "scan", f"{progress.files_total:,} files", read)
 
 
-def newest_events(happenings: Iterable[LogEvent], limit: int) -> list[LogEvent]:
-    """Put the newest last, at most so many; what has no time comes first."""
-    listed = sorted(happenings, key=lambda each: each.at or 0)
-    return listed[-limit:]
+def newest_events(events: Iterable[LogEvent], limit: int) -> list[LogEvent]:
+    """Sort events by time, those without one first, and keep the last `limit`."""
+    return sorted(events, key=lambda event: event.at or 0)[-limit:]
 
 
 WEIGHT_SIGNS: Final = {
@@ -112,38 +89,33 @@ WEIGHT_SIGNS: Final = {
     EventSeverity.WARNING: ("▲", "$level-warning"),
     EventSeverity.TROUBLE: ("✗", "bold $level-emergency"),
 }
-"""How bad an entry is: never told by colour alone."""
+"""A sign and a style: a weight is never shown by colour alone."""
 
 
 class LogLevel(CycleEnum):
-    """Which entries are shown."""
-
     ALL = EventSeverity.NOTE
     WARNINGS = EventSeverity.WARNING
     TROUBLES = EventSeverity.TROUBLE
 
     @property
     def label(self) -> str:
-        """Name it for a person; empty for all."""
         return "" if self is LogLevel.ALL else f"{self.name.lower()} only"
 
 
-def filter_events(entries: Iterable[LogEvent], filter_text: str, level: LogLevel) -> list[LogEvent]:
-    """Choose the entries that are bad enough and meet the filter."""
-    is_wanted = fields_filter(filter_text)
+def filter_events(events: Iterable[LogEvent], filter_text: str, level: LogLevel) -> list[LogEvent]:
+    """Choose the events of a level that match the filter."""
+    matches = fields_filter(filter_text)
     return [
-        each
-        for each in entries
-        if each.weight >= level.value
-        and is_wanted({"": f"{each.source} {each.where} {each.text} {each.detail}".casefold()})
+        event
+        for event in events
+        if event.weight >= level.value
+        and matches({"": f"{event.source} {event.where} {event.text} {event.detail}".casefold()})
     ]
 
 
-MAX_HISTORY: Final = 1000
-"""Entries of the past that are shown, the newest; the commands list all of each kind."""
-
-MAX_PER_KIND: Final = 400  # else a file of garbage, with a bad line each, would be all that is seen
-MAX_ROW_CHARS: Final = 200  # of the API's words in a row; the entry opened shows all
+MAX_HISTORY: Final = 1000  # past events that are shown; the commands list all of each kind
+MAX_PER_KIND: Final = 400  # else one file of garbage, with many bad lines, would fill the log
+MAX_ROW_CHARS: Final = 200  # of the API's message in a row; the opened event shows all
 _ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 """How the name of a store ends that was set aside: when that was, in UTC."""
 
@@ -151,13 +123,13 @@ _ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
 def read_event_history(
     db: sqlite3.Connection, store: Path, limit: int = MAX_HISTORY
 ) -> tuple[LogEvent, ...]:
-    """List what is known of the past, oldest first, the newest `most`."""
-    found = [
+    """Read the newest past events, oldest first."""
+    past = [
         *_bad_lines(db),
         *_unknown_types(db),
         *_levels(db),
         *_compactions(db),
-        *_automatic(db),
+        *_automatic_runs(db),
         *_receipts(store),
         *_recoveries(db),
         *_refusals(db),
@@ -166,36 +138,60 @@ def read_event_history(
         *_own_log_problems(db, store),
         *_stores_set_aside(store),
     ]
-    return tuple(_with_titles(db, newest_events(found, limit)))
+    return tuple(_with_titles(db, newest_events(past, limit)))
 
 
-def _with_titles(db: sqlite3.Connection, found: list[LogEvent]) -> Iterator[LogEvent]:
-    """Call sessions by their titles."""
-    named = {each.session_id for each in found if each.session_id}
-    titles = {row.session_id: session_title(row) for row in session_queries.sessions(db, named)}
-    for each in found:
-        title = titles.get(each.session_id or "")
-        yield replace(each, where=one_line(title)) if title else each
+def _with_titles(db: sqlite3.Connection, events: list[LogEvent]) -> Iterator[LogEvent]:
+    """Replace the ids of sessions by their titles."""
+    ids = {event.session_id for event in events if event.session_id}
+    titles = {row.session_id: session_title(row) for row in session_queries.sessions(db, ids)}
+    for event in events:
+        title = titles.get(event.session_id or "")
+        yield replace(event, where=one_line(title)) if title else event
+
+
+def _session_event(
+    key: str,
+    at: int | None,
+    weight: EventSeverity,
+    source: str,
+    session_id: str,
+    text: str,
+    **facts: str,
+) -> LogEvent:
+    detail = _facts(**facts)
+    return LogEvent(key, at, weight, source, session_id[:8], text, detail, session_id)
+
+
+def _facts(**facts: str) -> str:
+    """Write a line for each fact, with its label."""
+    width = max(map(len, facts)) + 2
+    return "\n".join(f"{label:<{width}}{text}" for label, text in facts.items())
+
+
+def _context_name(agent_id: str | None) -> str:
+    return f"agent {agent_id}" if agent_id else "the session"
 
 
 def _bad_lines(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in log_queries.newest_bad_lines(db, MAX_PER_KIND):
-        whose = f"{row.log} log" if row.log else "transcript"
+        path, reason = one_line(row.path), one_line(row.reason)
+        facts = _facts(
+            file=f"{path} ({f'{row.log} log' if row.log else 'transcript'})",
+            offset=f"{row.offset:,} bytes",
+            length=f"{row.length:,} bytes",
+            time="at the latest, as its file's",
+            reason=reason,
+        )
         yield LogEvent(
             key=f"line {row.path} {row.offset}",
             at=row.file_at,
             weight=EventSeverity.WARNING,
             source="bad line",
-            where=one_line(row.path),
-            text=f"set aside: {one_line(row.reason)}",
-            detail=(
-                f"file    {one_line(row.path)} ({whose})\n"
-                f"offset  {row.offset:,} bytes\n"
-                f"length  {row.length:,} bytes\n"
-                f"time    at the latest, as its file's\n"
-                f"reason  {one_line(row.reason)}\n\n"
-                "Nothing of it is lost: the file has it, and `ctxtop scan --bad` lists all."
-            ),
+            where=path,
+            text=f"set aside: {reason}",
+            detail=f"{facts}\n\nNothing of it is lost: the file has it, and `ctxtop scan --bad`"
+            " lists all.",
             session_id=row.session_id,
         )
 
@@ -214,92 +210,77 @@ def _unknown_types(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 
 def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    for each in read_warnings(db, after=last_warning_id(db) - MAX_PER_KIND):
-        warning = each.warning
-        whose = f"agent {each.agent_id}" if each.agent_id else "the session"
-        ended = utc_time(warning.cleared_at) if warning.cleared_by else "it stands"
-        yield LogEvent(
-            key=f"level {each.log_id}",
-            at=warning.at,
-            weight=LEVEL_SEVERITIES[warning.level.severity],
-            source="level",
-            where=each.session_id[:8],
-            text=f"{warning.level.value} reached at {percent(warning.ratio)}"
-            + (", an agent" if each.agent_id else ""),
-            detail=(
-                f"context  {whose}\n"
-                f"tokens   {warning.point.tokens:,}, {percent(warning.ratio)} of the window\n"
-                f"line     {percent(warning.threshold)}\n"
-                f"ended    {ended}"
-            ),
-            session_id=each.session_id,
+    for row in read_warnings(db, after=last_warning_id(db) - MAX_PER_KIND):
+        warning = row.warning
+        reached = f"{warning.level.value} reached at {percent(warning.ratio)}"
+        yield _session_event(
+            f"level {row.log_id}",
+            warning.at,
+            LEVEL_SEVERITIES[warning.level.severity],
+            "level",
+            row.session_id,
+            reached + (", an agent" if row.agent_id else ""),
+            context=_context_name(row.agent_id),
+            tokens=f"{warning.point.tokens:,}, {percent(warning.ratio)} of the window",
+            line=percent(warning.threshold),
+            ended=utc_time(warning.cleared_at) if warning.cleared_by else "it stands",
         )
 
 
 def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in log_queries.newest_boundaries(db, MAX_PER_KIND):
-        whose = f"agent {row.agent_id}" if row.agent_id else "the session"
-        yield LogEvent(
-            key=f"compaction {row.session_id} {row.uuid}",
-            at=row.at,
-            weight=EventSeverity.NOTE,
-            source="compaction",
-            where=row.session_id[:8],
-            text=f"{tokens(row.pre_tokens)} → {tokens_left(row)} tokens"
-            f", {row.trigger or 'of a kind that is not known'}"
-            + (", an agent" if row.agent_id else ""),
-            detail=(
-                f"context  {whose}\n"
-                f"kept     {NOTHING if row.kept_messages is None else row.kept_messages} messages\n"
-                f"more     `ctxtop compactions --session {row.session_id[:8]}`"
-            ),
-            session_id=row.session_id,
+        trigger = row.trigger or "of a kind that is not known"
+        sizes = f"{tokens(row.pre_tokens)} → {tokens_left(row)} tokens, {trigger}"
+        kept = NOTHING if row.kept_messages is None else row.kept_messages
+        yield _session_event(
+            f"compaction {row.session_id} {row.uuid}",
+            row.at,
+            EventSeverity.NOTE,
+            "compaction",
+            row.session_id,
+            sizes + (", an agent" if row.agent_id else ""),
+            context=_context_name(row.agent_id),
+            kept=f"{kept} messages",
+            more=f"`ctxtop compactions --session {row.session_id[:8]}`",
         )
 
 
-def _automatic(db: sqlite3.Connection) -> Iterator[LogEvent]:
+def _automatic_runs(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for run in read_automatic_runs(db, 0)[-MAX_PER_KIND:]:
-        outcome = run.outcome or "it runs, or ctxtop was ended meanwhile"
-        undo = f"`ctxtop undo {run.receipt}`" if run.receipt else "nothing was written"
-        yield LogEvent(
-            key=f"run {run.session_id} {run.at}",
-            at=run.ended_at or run.at,
-            weight=EventSeverity.NOTE if run.receipt or run.left_tokens else EventSeverity.WARNING,
-            source="automatic",
-            where=run.session_id[:8],
-            text=one_line(outcome),
-            detail=(
-                f"began    {utc_time(run.at)}\n"
-                f"why      {one_line(run.reason)}\n"
-                f"outcome  {one_line(outcome)}\n"
-                f"undo     {undo}"
-            ),
-            session_id=run.session_id,
+        outcome = one_line(run.outcome or "it runs, or ctxtop was ended meanwhile")
+        has_effect = run.receipt or run.left_tokens
+        yield _session_event(
+            f"run {run.session_id} {run.at}",
+            run.ended_at or run.at,
+            EventSeverity.NOTE if has_effect else EventSeverity.WARNING,
+            "automatic",
+            run.session_id,
+            outcome,
+            began=utc_time(run.at),
+            why=one_line(run.reason),
+            outcome=outcome,
+            undo=f"`ctxtop undo {run.receipt}`" if run.receipt else "nothing was written",
         )
 
 
 def _receipts(store: Path) -> Iterator[LogEvent]:
     for receipt in ReceiptStore(state_folder(store)).all()[:MAX_PER_KIND]:
-        freed = receipt.plan.tokens_saved
-        state = "" if receipt.state is ReceiptState.DONE else f", {receipt.state.replace('_', ' ')}"
-        made = f"fork     {receipt.new_session_id}\n" if receipt.new_session_id else ""
-        yield LogEvent(
-            key=f"receipt {receipt.receipt_id}",
-            at=receipt.at,
-            weight=EventSeverity.WARNING
-            if receipt.state is ReceiptState.OPEN
-            else EventSeverity.NOTE,
-            source="receipt",
-            where=receipt.session_id[:8],
-            text=f"{MODE_NAMES[receipt.mode]}: ≈ {tokens(freed)} tokens freed{state}",
-            detail=(
-                f"receipt  {receipt.receipt_id}\n"
-                f"{made}"
-                f"why      {one_line(receipt.automatic or 'a person asked')}\n"
-                f"checks   {len(receipt.verified)} passed\n"
-                f"undo     `ctxtop undo {receipt.receipt_id}`"
-            ),
-            session_id=receipt.session_id,
+        freed = f"{MODE_NAMES[receipt.mode]}: ≈ {tokens(receipt.plan.tokens_saved)} tokens freed"
+        is_done = receipt.state is ReceiptState.DONE
+        is_open = receipt.state is ReceiptState.OPEN
+        fork = {"fork": receipt.new_session_id} if receipt.new_session_id else {}
+        yield _session_event(
+            f"receipt {receipt.receipt_id}",
+            receipt.at,
+            EventSeverity.WARNING if is_open else EventSeverity.NOTE,
+            "receipt",
+            receipt.session_id,
+            freed if is_done else f"{freed}, {receipt.state.replace('_', ' ')}",
+            receipt=receipt.receipt_id,
+            **fork,
+            why=one_line(receipt.automatic or "a person asked"),
+            checks=f"{len(receipt.verified)} passed",
+            undo=f"`ctxtop undo {receipt.receipt_id}`",
         )
 
 
@@ -307,46 +288,38 @@ def _recoveries(db: sqlite3.Connection) -> Iterator[LogEvent]:
     newest = sorted(read_recoveries(db), key=lambda run: -run.changed_at)[:MAX_PER_KIND]
     for run in newest:
         session_id, state = run.found.session_id, run.state.replace("_", " ")
-        yield LogEvent(
-            key=f"recovery {session_id}",
-            at=run.changed_at,
-            weight=EventSeverity.NOTE if run.state is RunState.SUCCEEDED else EventSeverity.WARNING,
-            source="recovery",
-            where=session_id[:8],
-            text=f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
-            detail=(
-                f"refusal  {one_line(run.found.error_type)}\n"
-                f"steps    {', '.join(run.steps)}\n"
-                f"receipt  {run.receipt or NOTHING}\n"
-                f"more     `ctxtop recover {session_id[:8]}`"
-            ),
-            session_id=session_id,
+        has_succeeded = run.state is RunState.SUCCEEDED
+        yield _session_event(
+            f"recovery {session_id}",
+            run.changed_at,
+            EventSeverity.NOTE if has_succeeded else EventSeverity.WARNING,
+            "recovery",
+            session_id,
+            f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
+            refusal=one_line(run.found.error_type),
+            steps=", ".join(run.steps),
+            receipt=run.receipt or NOTHING,
+            more=f"`ctxtop recover {session_id[:8]}`",
         )
 
 
 def _refusals(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for row in log_queries.newest_api_errors(db, MAX_PER_KIND):
-        whose = f"agent {row.agent_id}" if row.agent_id else "the session"
-        sizes = f"{_count(row.prompt_tokens)} tokens, the limit {_count(row.limit_tokens)}"
-        yield LogEvent(
-            key=f"refusal {row.path} {row.offset}",
-            at=row.at,
-            weight=EventSeverity.WARNING,
-            source="refusal",
-            where=row.session_id[:8],
-            text=one_line(row.detail)[:MAX_ROW_CHARS] + (", an agent" if row.agent_id else ""),
-            detail=(
-                f"context  {whose}\n"
-                f"kind     {one_line(row.kind)}\n"
-                f"prompt   {sizes}\n\n"
-                f"{one_line(row.detail)}"
-            ),
-            session_id=row.session_id,
+        message = one_line(row.detail)
+        sizes = (row.prompt_tokens, row.limit_tokens)
+        prompt, limit = (NOTHING if size is None else f"{size:,}" for size in sizes)
+        event = _session_event(
+            f"refusal {row.path} {row.offset}",
+            row.at,
+            EventSeverity.WARNING,
+            "refusal",
+            row.session_id,
+            message[:MAX_ROW_CHARS] + (", an agent" if row.agent_id else ""),
+            context=_context_name(row.agent_id),
+            kind=one_line(row.kind),
+            prompt=f"{prompt} tokens, the limit {limit}",
         )
-
-
-def _count(value: int | None) -> str:
-    return NOTHING if value is None else f"{value:,}"
+        yield replace(event, detail=f"{event.detail}\n\n{message}")
 
 
 def _problems(db: sqlite3.Connection) -> Iterator[LogEvent]:

@@ -3,238 +3,407 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, ClassVar, Final
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from textual import on
-from textual.binding import Binding, BindingType
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Horizontal, VerticalScroll
 from textual.content import Content
 from textual.reactive import reactive
+from textual.screen import ModalScreen
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Button, Input, Static
 
-from ....core.policy.policy import PolicyNotice, ResolvedValue
+from ....collectors.policy_editing import (
+    AppliedPolicyChange,
+    PolicyChangeHistory,
+    PolicyFileChange,
+    diff_policy_change,
+    plan_value_change,
+)
+from ....core.policy.policy import ResolvedValue
+from ....core.policy.value_types import InvalidValueError, PolicyValue, format_value
 from ....core.transcript.sanitize import one_line
+from ...dashboard import Dashboard
+from ...keymap import bind, bind_hidden
 from ...text.formats import shorten_middle
 from ...text.policy_text import ignored_lines
+from ...text.text_lines import header_line, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
+from ..dialogs import confirm, diff_content
 from ..page import TEXT_MARGIN_CELLS, FilteredPage
+from . import policy_table
 from .policy_table import (
     AREA_KEY_PREFIX,
     CHOSEN_SIGN,
+    EditablePolicyFile,
+    PolicyChangeRefused,
     PolicySnapshot,
-    area_line,
-    filter_values,
-    group_by_area,
-    is_chosen,
-    lay_out_policy,
-    notice_lines,
-    policy_header,
-    value_line,
+    try_change,
 )
 
 if TYPE_CHECKING:
     from ....core.model.problem import Problem
 
 
-REFRESH_S: Final = 3.0  # between two looks at the files: somebody may edit them elsewhere
+REFRESH_S: Final = 3.0  # the files may be edited elsewhere
 READING_TEXT: Final = "the policy's files are being read …"
-
 FOLDER_CELLS: Final = 40  # of a project's folder in the title
 
 
 class PolicyScreen(FilteredPage):
-    """The values by area; what somebody chose is marked, and can be shown alone."""
+    """The values by area; those that somebody set are marked, and can be shown alone."""
 
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("l", "chosen", "Set only", tooltip="only what somebody set, or all", id="set_only"),
-        Binding(
+        bind("l", "chosen", "Set only", "only what somebody set, or all", "set_only"),
+        bind_hidden(
             "o",
             "project",
             "Project",
-            show=False,
-            tooltip="of the marked session's project, or of all",
-            id="policy_project",
+            "of the marked session's project, or of all",
+            "policy_project",
         ),
-        Binding(
-            "u",
-            "back",
-            "Undo",
-            show=False,
-            tooltip="take the last change of a file back",
-            id="undo",
-        ),
-        Binding("y", "copy", "Copy", show=False, tooltip="copy the key and its value", id="copy"),
+        bind_hidden("u", "back", "Undo", "take the last change of a file back", "undo"),
+        bind_hidden("y", "copy", "Copy", "copy the key and its value", "copy"),
     ]
 
     chosen: reactive[bool] = reactive(False)  # noqa: FBT003
 
     def __init__(self, folder: str | None) -> None:
-        """Show the policy of all; `folder` is the project that can be chosen."""
+        """Show the policy of all projects; `folder` is the project that can be selected."""
         super().__init__("policy")
         self._project: Final = folder
         self._folder: str | None = None
-        self._picture: PolicySnapshot | None = None
+        self._snapshot: PolicySnapshot | None = None
         self._shown: dict[str, ResolvedValue] = {}
-        self._trouble = ""
+        self._problem = ""
         self._folded: set[str] = set()
 
     def compose_page(self) -> Iterable[Widget]:
-        """Lay out what does not hold, the values, and the filter."""
         yield Static(id="notices", markup=False)
         yield RowList(id="policy", number="", name="Policy")
         yield FilterBar("words of a key, a value, an origin")
 
     def on_mount(self) -> None:
-        """Read the files, and look again from time to time."""
         self._list.empty = READING_TEXT
         self._list.rows.focus()
         self.query_one("#notices").display = False
-        self._look()
-        self.set_interval(REFRESH_S, self._look)
+        self._refresh()
+        self.set_interval(REFRESH_S, self._refresh)
 
     @property
     def _list(self) -> RowList:
         return self.query_one(RowList)
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         places, folder = self.app.places, self._folder
 
-        def ask(db: sqlite3.Connection) -> PolicySnapshot:
-            from .policy_table import read_policy_snapshot
+        def read(db: sqlite3.Connection) -> PolicySnapshot:
+            return policy_table.read_policy_snapshot(db, places.policy, places.store, folder)
 
-            return read_policy_snapshot(db, places.policy, places.store, folder)
+        if self.is_attached:
+            self.look_up(read, self._show)
 
-        self.look_up(ask, self._take)
-
-    def _take(self, found: PolicySnapshot | Problem) -> None:
-        from .policy_table import PolicySnapshot
-
+    def _show(self, found: PolicySnapshot | Problem) -> None:
         if not isinstance(found, PolicySnapshot):
-            self._trouble = one_line(str(found))
-        elif found != self._picture and found.folder == self._folder:
-            self._picture, self._trouble = found, ""
+            self._problem = one_line(str(found))
+        elif found != self._snapshot and found.folder == self._folder:
+            self._snapshot, self._problem = found, ""
         else:
             return
         self.draw()
 
     def draw(self) -> None:
-        """Draw what matches; the mark stays on its key."""
-        picture = self._picture
+        """Draw what matches; the cursor stays on its key."""
+        snapshot = self._snapshot
         if not self.is_attached:
             return
         pane = self._list
-        width = pane.row_width
-        if picture is None:
-            pane.empty = self._trouble or READING_TEXT
+        if snapshot is None:
+            pane.empty = self._problem or READING_TEXT
             return
-        found = filter_values(picture.policy, self.words, chosen_only=self.chosen)
-        self._shown = {each.key.name: each for each in found}
-        pane.empty = self._empty_words()
-        layout = lay_out_policy(width)
-        ignored = {each.key: each for each in picture.policy.ignored}
-        rows = []
-        for area, values in group_by_area(found).items():
-            is_folded = area in self._folded and not self.words
-            rows.append(Row(f"{AREA_KEY_PREFIX}{area}", area_line(area, values, width, is_folded)))
-            if not is_folded:
-                rows += [
-                    Row(each.key.name, value_line(each, layout, ignored.get(each.key.name)))
-                    for each in values
-                ]
+        values = policy_table.filter_values(snapshot.policy, self.words, chosen_only=self.chosen)
+        self._shown = {value.key.name: value for value in values}
+        pane.empty = "nobody set anything here: l shows every value, Enter on one changes it"
+        if self.words:
+            pane.empty = f"no key has “{self.words}”; Esc shows all"
         is_first = pane.key is None
-        pane.show_header(policy_header(layout))
-        pane.show_rows(rows)
-        if is_first and len(rows) > 1:
+        self._draw_rows(snapshot, values)
+        if is_first and len(pane.shown) > 1:
             # On the first value: the row above it is its area's.
             pane.rows.highlighted = 1
-        self._draw_title(picture)
-        said: tuple[PolicyNotice | str, ...] = (
-            *picture.notices,
-            *ignored_lines(picture.policy),
-            *picture.untrusted,
-        )
-        lines = notice_lines(said, self.size.width - TEXT_MARGIN_CELLS)
+        self._draw_title(snapshot)
+        said = (*snapshot.notices, *ignored_lines(snapshot.policy), *snapshot.untrusted)
+        lines = policy_table.notice_lines(said, self.size.width - TEXT_MARGIN_CELLS)
         notices = self.query_one("#notices", Static)
         notices.display = bool(lines)
         notices.update(Content("\n").join(lines))
 
-    def _empty_words(self) -> str:
-        if self.words:
-            return f"no key has “{self.words}”; Esc shows all"
-        return "nobody set anything here: l shows every value, Enter on one changes it"
+    def _draw_rows(self, snapshot: PolicySnapshot, values: list[ResolvedValue]) -> None:
+        width = self._list.row_width
+        ignored = {value.key: value for value in snapshot.policy.ignored}
+        columns = policy_table.policy_columns(width, ignored)
+        rows = []
+        for area, group in policy_table.group_by_area(values).items():
+            is_folded = area in self._folded and not self.words
+            line = policy_table.area_line(area, group, width, is_folded)
+            rows.append(Row(f"{AREA_KEY_PREFIX}{area}", line))
+            if not is_folded:
+                rows += [Row(value.key.name, item_line(columns, value, gap="")) for value in group]
+        self._list.show_header(header_line(columns, gap=""))
+        self._list.show_rows(rows)
 
-    def _draw_title(self, picture: PolicySnapshot) -> None:
+    def _draw_title(self, snapshot: PolicySnapshot) -> None:
         of = "of all projects"
-        if picture.folder:
-            of = f"of {shorten_middle(one_line(picture.folder), FOLDER_CELLS)}"
-        count = sum(is_chosen(each) for each in picture.policy.values.values())
-        preset = picture.policy.preset
-        title = Content(f"Policy {of} · preset {preset} · {count} {CHOSEN_SIGN} set")
+        if snapshot.folder:
+            of = f"of {shorten_middle(one_line(snapshot.folder), FOLDER_CELLS)}"
+        policy = snapshot.policy
+        count = sum(map(policy_table.is_chosen, policy.values.values()))
+        title = Content(f"Policy {of} · preset {policy.preset} · {count} {CHOSEN_SIGN} set")
         parts = ["set only" if self.chosen else "", f"/{self.words}" if self.words else ""]
-        if picture.last_change is not None:
-            parts.append(f"u takes {picture.last_change.key} back")
-        self._list.set_titles(title, Content(" · ".join(each for each in parts if each)))
-
-    # What a person does.
+        if snapshot.last_change is not None:
+            parts.append(f"u takes {snapshot.last_change.key} back")
+        self._list.set_titles(title, Content(" · ".join(filter(None, parts))))
 
     def action_chosen(self) -> None:
-        """Show what somebody set alone, or everything."""
         self.chosen = not self.chosen
 
     def action_project(self) -> None:
-        """Turn between the policy of all and the project's."""
+        """Switch between the policy of all projects and the project's."""
         if self._project is None:
-            words = "mark a session first: its project's policy is shown then"
-            self.app.notify(words, title="policy", severity="warning", markup=False)
+            text = "mark a session first: its project's policy is shown then"
+            self.app.notify(text, title="policy", severity="warning", markup=False)
             return
         self._folder = None if self._folder else self._project
-        self._look()
+        self._refresh()
 
     def action_copy(self) -> None:
         """Copy a key and its value, as --set takes it."""
-        from ....core.policy.value_types import format_value
-
-        found = self._shown.get(self._list.key or "")
-        if found:
-            said = f"{found.key.name}={format_value(found.value)}"
-            self.app.copy(one_line(said), found.key.name)
+        value = self._shown.get(self._list.key or "")
+        if value:
+            text = f"{value.key.name}={format_value(value.value)}"
+            self.app.copy(one_line(text), value.key.name)
 
     @property
     def is_filtered(self) -> bool:
-        """Words or what was set keep values from being shown."""
         return super().is_filtered or self.chosen
 
     def clear_filters(self) -> None:
-        """Show everything."""
         super().clear_filters()
         self.chosen = False
 
     @on(RowList.Opened)
-    def _change(self, event: RowList.Opened) -> None:
-        from .policy_editor import PolicyEditor
-
-        found = self._shown.get(event.key)
+    def _open(self, event: RowList.Opened) -> None:
+        value = self._shown.get(event.key)
         if event.key.startswith(AREA_KEY_PREFIX):
             self._folded ^= {event.key.removeprefix(AREA_KEY_PREFIX)}
             self.draw()
-        elif found:
-            PolicyEditor(self.app, self._folder, self._look_again).edit(found)
+        elif value:
+            PolicyEditor(self.app, self._folder, self._refresh).edit(value)
 
     def action_back(self) -> None:
         """Undo the newest change of a file, after a preview."""
-        from .policy_editor import PolicyEditor
-
-        last = self._picture.last_change if self._picture else None
-        PolicyEditor(self.app, self._folder, self._look_again).undo_last(last)
-
-    def _look_again(self) -> None:
-        if self.is_attached:
-            self._look()
+        last = self._snapshot.last_change if self._snapshot else None
+        PolicyEditor(self.app, self._folder, self._refresh).undo_last(last)
 
     def watch_chosen(self) -> None:
-        """Draw what was set, or all."""
         self.draw()
+
+
+PATH_CELLS: Final = 66  # of a file's path in the box
+
+
+class ValueEdit(NamedTuple):
+    """The new value of a key in a file; None removes the key."""
+
+    file: EditablePolicyFile
+    value: PolicyValue | None
+
+
+class ValueScreen(ModalScreen[ValueEdit | None]):
+    """An input that is checked against the key's type, and the files that can set the key."""
+
+    CSS_PATH = "policy.tcss"
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        bind("escape", "leave", "Leave it", "change nothing", "leave", key_display="Esc"),
+        bind("ctrl+o", "other_file", "Other file", "say it in the other file", "other"),
+        bind("ctrl+r", "take_out", "Default", "take the key out of the file", "default"),
+    ]
+
+    def __init__(self, value: ResolvedValue, files: Sequence[EditablePolicyFile]) -> None:
+        super().__init__()
+        self._value: Final = value
+        self._files: Final = tuple(files)
+        self._selected = 0
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="value"):
+            yield Static(policy_table.value_details(self._value))
+            yield Input(one_line(format_value(self._value.value)), id="input", compact=True)
+            yield Static(id="said", markup=False)
+            yield Static(id="file", markup=False)
+            with Horizontal(id="answers"):
+                yield Button("Leave it", id="safe", compact=True)
+                yield Button("See the change", id="change", variant="primary", compact=True)
+                yield Button("Default (^r)", id="default", compact=True)
+                if len(self._files) > 1:
+                    yield Button("Other file (^o)", id="other", compact=True)
+
+    def on_mount(self) -> None:
+        self.query_one("#value").border_title = Content(self._value.key.name)
+        self._show_file()
+        self._check()
+        self.query_one(Input).focus()
+
+    def _check(self) -> PolicyValue | None:
+        """Validate the input and show the outcome; return None if it is invalid."""
+        line = self.query_one("#said", Static)
+        try:
+            value = policy_table.parse_value(self._value.key.name, self.query_one(Input).value)
+        except InvalidValueError as error:
+            line.update(Content.styled(f"✗ {one_line(str(error))}", "$level-warning"))
+            return None
+        line.update(Content.styled(f"✓ {one_line(format_value(value)) or 'none'}", "$level-calm"))
+        return value
+
+    def _show_file(self) -> None:
+        file = self._files[self._selected]
+        path = shorten_middle(one_line(str(file.path)), PATH_CELLS)
+        self.query_one("#file", Static).update(
+            Content.assemble(("in ", "$quiet"), (file.name, "bold"), (f"\n   {path}", "$quiet"))
+        )
+
+    @on(Input.Changed)
+    def _on_change(self, event: Input.Changed) -> None:
+        event.stop()
+        self._check()
+
+    @on(Input.Submitted)
+    def _on_submit(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._submit()
+
+    @on(Button.Pressed)
+    def _on_press(self, event: Button.Pressed) -> None:
+        event.stop()
+        actions = {
+            "safe": self.action_leave,
+            "change": self._submit,
+            "default": self.action_take_out,
+            "other": self.action_other_file,
+        }
+        actions[event.button.id or "safe"]()
+
+    def _submit(self) -> None:
+        value = self._check()
+        if value is not None:
+            self.dismiss(ValueEdit(self._files[self._selected], value))
+
+    def action_other_file(self) -> None:
+        """Select the next file to write the value to."""
+        self._selected = (self._selected + 1) % len(self._files)
+        self._show_file()
+
+    def action_take_out(self) -> None:
+        """Remove the value, so that the next lower layer applies: the preset or the default."""
+        self.dismiss(ValueEdit(self._files[self._selected], None))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+REFUSAL_TOAST_S: Final = 8.0  # long enough to read a whole line
+
+
+class PolicyEditor:
+    """One change, step by step; files are read and written in the file worker's thread."""
+
+    def __init__(self, app: Dashboard, folder: str | None, done: Callable[[], None]) -> None:
+        """Change the policy of all projects, or of a folder; `done` is called after writing."""
+        self._app: Final = app
+        self._changes: Final = PolicyChangeHistory(app.places.store)
+        self._files: Final = policy_table.editable_files(app.places.policy, folder)
+        self._done: Final = done
+
+    def edit(self, value: ResolvedValue) -> None:
+        """Open the editor for a value, or show why it cannot be changed."""
+        why = policy_table.fixed_reason(value)
+        if why or not self._files:
+            self._refuse(why or "this run has no file for what you set")
+            return
+        self._app.push_screen(ValueScreen(value, self._files), partial(self._plan, value.key.name))
+
+    def undo_last(self, last: AppliedPolicyChange | None) -> None:
+        """Show how the newest change is undone, and undo it if that is confirmed."""
+        if last is None:
+            self._refuse("nothing was changed here that could be taken back")
+            return
+        path = Path(last.path)
+        roots = next((file.roots for file in self._files if file.path == path), (path.parent,))
+        undo = partial(self._changes.undo, last)
+        self._app.file_worker.submit(
+            partial(try_change, partial(self._changes.plan_undo, last, roots)),
+            partial(self._confirm, "Take it back", undo),
+        )
+
+    def _plan(self, key: str, edit: ValueEdit | None) -> None:
+        if edit is not None:
+            plan = partial(plan_value_change, edit.file.path, edit.file.roots, key, edit.value)
+            self._app.file_worker.submit(
+                partial(try_change, plan),
+                partial(self._confirm, "Write the file", self._changes.apply),
+            )
+
+    def _confirm(
+        self,
+        action: str,
+        write: Callable[[PolicyFileChange], None],
+        change: PolicyFileChange | PolicyChangeRefused | Problem,
+    ) -> None:
+        if not isinstance(change, PolicyFileChange):
+            self._refuse(change)
+            return
+        path = str(change.file.path)
+        if change.is_empty:
+            self._refuse(f"{path} says so already: nothing is written")
+            return
+        what = diff_content(Content.styled(one_line(path), "bold"), diff_policy_change(change))
+        confirm(
+            self._app, f"change {change.key}", what, action, partial(self._write, change, write)
+        )
+
+    def _write(self, change: PolicyFileChange, write: Callable[[PolicyFileChange], None]) -> None:
+        policy = self._app.places.policy
+        self._app.file_worker.submit(
+            partial(try_change, partial(policy_table.write_policy_change, policy, change, write)),
+            partial(self._finish, change),
+        )
+
+    def _finish(
+        self, change: PolicyFileChange, failure: PolicyChangeRefused | Problem | None
+    ) -> None:
+        if failure is not None:
+            self._refuse(failure)
+            return
+        self._app.feed.reload_policy()
+        text = f"{change.key} in {one_line(str(change.file.path))}"
+        self._app.notify(text, title="the policy was changed", markup=False)
+        self._done()
+
+    def _refuse(self, why: str | PolicyChangeRefused | Problem) -> None:
+        text = why.message if isinstance(why, PolicyChangeRefused) else str(why)
+        self._app.notify(
+            one_line(text),
+            title="nothing was changed",
+            severity="warning",
+            timeout=REFUSAL_TOAST_S,
+            markup=False,
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
@@ -17,7 +17,6 @@ from ....collectors.policy_editing import (
     AppliedPolicyChange,
     PolicyChangeHistory,
     PolicyFileChange,
-    plan_value_change,
 )
 from ....collectors.policy_files import (
     PROJECT_POLICY_NAME,
@@ -40,42 +39,35 @@ from ....core.policy.schema import find_key
 from ....core.policy.value_types import PolicyValue, format_value
 from ....core.store.queries.config_queries import project_roots
 from ....core.transcript.sanitize import one_line
+from ...tables import Cell, Column
 from ...text.formats import fit_left, shorten_middle
 from ...text.policy_text import name_keys
-from ...text.text_lines import FOLD_SIGNS
+from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
 from ...ui_state import policy_keymap
 
 Result = TypeVar("Result")
 
-USER_FILE_NAME: Final = "your file"
-
 
 @dataclass(frozen=True, slots=True)
 class PolicySnapshot:
-    """One moment of the policies."""
-
-    folder: str | None  # whose policy; None for the one that all share
+    folder: str | None  # whose policy; None for the one of all projects
     policy: Policy
     notices: tuple[PolicyNotice, ...]
-    projects: tuple[str, ...]  # folders that say something of their own
-    last_change: AppliedPolicyChange | None  # the newest change that can be taken back
-    untrusted: tuple[str, ...] = ()
-    """On the page of all projects: which files say more than counts, in a line."""
+    projects: tuple[str, ...]  # folders with a file of their own
+    last_change: AppliedPolicyChange | None  # the newest change that can be undone
+    untrusted: tuple[str, ...] = ()  # for all projects: a line about files that are ignored in part
 
 
 @dataclass(frozen=True, slots=True)
 class EditablePolicyFile:
-    """A file that says a policy, and into which folders it may be a link."""
-
     path: Path
-    roots: tuple[Path, ...]
+    roots: tuple[Path, ...]  # the folders that it may be a link into
     name: str  # for a person
 
 
 def read_policy_snapshot(
     db: sqlite3.Connection, sources: PolicySources, store: Path, folder: str | None
 ) -> PolicySnapshot:
-    """Read all files anew, and give the policy of a folder."""
     files = PolicyFiles(sources)
     folders = project_roots(db)
     files.refresh([*folders, folder] if folder and folder not in folders else folders)
@@ -87,48 +79,38 @@ def read_policy_snapshot(
         notices=(*files.notices, *(keymap.notices if keymap else ())),
         projects=tuple(sorted(files.policies.projects)),
         last_change=PolicyChangeHistory(store).last(),
-        untrusted=() if folder else untrusted_lines(files.policies),
+        untrusted=() if folder else _untrusted_lines(files.policies),
     )
 
 
-def untrusted_lines(policies: Policies) -> tuple[str, ...]:
-    """Name the projects of whose files something is ignored; nothing where there is none."""
-    found = sorted(name for name, each in policies.projects.items() if each.ignored)
-    if not found:
+def _untrusted_lines(policies: Policies) -> tuple[str, ...]:
+    names = sorted(name for name, policy in policies.projects.items() if policy.ignored)
+    if not names:
         return ()
-    one = "project's file says" if len(found) == 1 else "projects' files say"
-    said = f"{len(found)} {one} more than an untrusted one may: {name_keys(found)}"
-    return (f"{said}; `ctxtop trust DIR` shows one, and asks",)
+    files = "project's file says" if len(names) == 1 else "projects' files say"
+    text = f"{len(names)} {files} more than an untrusted one may: {name_keys(names)}"
+    return (f"{text}; `ctxtop trust DIR` shows one, and asks",)
 
 
 def editable_files(sources: PolicySources, folder: str | None) -> list[EditablePolicyFile]:
-    """List the files in which a value of a folder's policy can be said, the user's first."""
-    found = []
+    """List the files that can set a value of a folder's policy, the user's first."""
+    files = []
     if sources.user_file is not None:
         roots = (sources.user_file.parent, Path.home())
-        found.append(EditablePolicyFile(sources.user_file, roots, USER_FILE_NAME))
+        files.append(EditablePolicyFile(sources.user_file, roots, "your file"))
     if folder and Path(folder).is_dir():
-        # No link: what reads it follows none.
-        path = Path(folder, PROJECT_POLICY_NAME)
-        found.append(
-            EditablePolicyFile(path, (Path(folder),), f"{PROJECT_POLICY_NAME} of this project")
-        )
-    return found
+        # No link: its reader follows none.
+        path, name = Path(folder, PROJECT_POLICY_NAME), f"{PROJECT_POLICY_NAME} of this project"
+        files.append(EditablePolicyFile(path, (Path(folder),), name))
+    return files
 
 
 def parse_value(key: str, typed: str) -> PolicyValue:
-    """Read what a person typed.
+    """Parse what a person typed.
 
-    Raises InvalidValueError, which says what the key takes, or KeyError where there is no such key.
+    Raises InvalidValueError, which says what the key takes, or KeyError if there is no such key.
     """
     return find_key(key).parse(typed.strip())
-
-
-def plan_policy_change(
-    file: EditablePolicyFile, key: str, value: PolicyValue | None
-) -> PolicyFileChange:
-    """Work out a change; raises NotSafeError or OSError where it cannot be made."""
-    return plan_value_change(file.path, file.roots, key, value)
 
 
 def write_policy_change(
@@ -136,8 +118,8 @@ def write_policy_change(
 ) -> None:
     """Write a change; a project's file that the person trusted, or that is new, is trusted then.
 
-    The person saw the difference, and all else is as it was trusted. Raises as `write` does,
-    and TrustFileError.
+    The person saw the difference, and everything else is as it was trusted. Raises as `write`
+    does, and TrustFileError.
     """
     path, before = change.file.path, change.file.data
     folder, trusted = str(path.parent), TrustFile(sources.trust_file)
@@ -148,32 +130,20 @@ def write_policy_change(
         trusted.trust(folder, content_sha256(change.after))
 
 
-def link_roots(
-    written: AppliedPolicyChange, files: Sequence[EditablePolicyFile]
-) -> tuple[Path, ...]:
-    """Name the folders that a file may be a link into; its own where it is none of these."""
-    path = Path(written.path)
-    return next((each.roots for each in files if each.path == path), (path.parent,))
-
-
 @dataclass(frozen=True, slots=True)
 class PolicyChangeRefused:
-    """Nothing was written: why, and what to do."""
-
     message: str
 
 
 def try_change(action: Callable[[], Result]) -> Result | PolicyChangeRefused:
-    """Do it; what is in its way comes as words."""
     try:
         return action()
     except (NotSafeError, TrustFileError) as error:
-        return PolicyChangeRefused(one_line(str(error)))
+        message = str(error)
     except OSError as error:
-        where = error.filename or "the file"
-        return PolicyChangeRefused(
-            one_line(f"{where}: {error.strerror or error}: check who may write there")
-        )
+        file = error.filename or "the file"
+        message = f"{file}: {error.strerror or error}: check who may write there"
+    return PolicyChangeRefused(one_line(message))
 
 
 AREAS: Final = {
@@ -197,13 +167,10 @@ AREAS: Final = {
     "ui": "the dashboard",
     "keys": "keys of your own",
 }
-"""The first part of a key's name, and what all of that area is about."""
+"""The first part of a key's name, and what that area is about."""
 
 CHOSEN_SIGN: Final = "●"  # before a value that somebody chose
-IGNORED_SIGN: Final = "▲ "
-"""Before a value of which the project's file says something else, in vain."""
-
-AREA_KEY_PREFIX: Final = "area "  # begins the row of an area, which is no value
+AREA_KEY_PREFIX: Final = "area "  # begins the key of an area's row
 _KEY_CELLS: Final = 26
 _ORIGIN_CELLS: Final = 14
 _MIN_VALUE_CELLS: Final = 12
@@ -223,65 +190,56 @@ _FIXED_REASONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyLayout:
-    """The cells of a line's parts; 0 for what has no room."""
+def policy_columns(
+    width: int, ignored: Mapping[str, IgnoredValue]
+) -> list[ScreenColumn[ResolvedValue]]:
+    """Return the columns for a width; `ignored` are values of the project's file, by key."""
 
-    key: int
-    value: int
-    origin: int
-    about: int
+    def sign(value: ResolvedValue) -> Cell:
+        if value.key.name in ignored:
+            return Cell("▲", "$level-warning")
+        return Cell(CHOSEN_SIGN if is_chosen(value) else "", "$accent")
 
+    def about(value: ResolvedValue) -> Drawing:
+        text, style = value.key.description, "$quiet"
+        if said := ignored.get(value.key.name):
+            text = f"ignored: {one_line(said.value_text)} ({one_line(said.why)})"
+            style = "$level-warning"
+        return lambda cells: Content.styled(f" {fit_left(text, cells - 1)}", style)
 
-def lay_out_policy(width: int) -> PolicyLayout:
-    """Share a width: what a value is for goes first, then where it was said."""
+    def styled(value: ResolvedValue, text: str, style: str) -> Cell:
+        return Cell(text, style if is_chosen(value) else "$foreground")
+
     rest = width - 2 - _KEY_CELLS - 1
-    origin = _ORIGIN_CELLS if rest >= _MIN_VALUE_CELLS + 1 + _ORIGIN_CELLS else 0
-    rest -= origin + 1 if origin else 0
-    value = rest
-    about = 0
-    if rest > 2 * _MIN_VALUE_CELLS + 12:
-        value = max(_MIN_VALUE_CELLS, rest * 2 // 5)
-        about = rest - value - 1
-    return PolicyLayout(_KEY_CELLS, max(1, value), origin, about)
-
-
-def policy_header(layout: PolicyLayout) -> Content:
-    """Write the line above the values."""
-    parts = [fit_left("  key", layout.key + 2), fit_left("value", layout.value)]
-    parts += [fit_left("said by", layout.origin)] if layout.origin else []
-    parts += [fit_left("what it is for", layout.about)] if layout.about else []
-    return Content.styled(" ".join(parts), "$quiet")
-
-
-def value_line(
-    found: ResolvedValue, layout: PolicyLayout, ignored: IgnoredValue | None = None
-) -> Content:
-    """Write a value's line: what somebody chose stands out, and has a sign.
-
-    `ignored` is what the project's file says of it in vain.
-    """
-    chosen = is_chosen(found)
-    sign = f"{CHOSEN_SIGN} " if chosen else "  "
-    parts = [
-        (IGNORED_SIGN if ignored else sign, "$level-warning" if ignored else "$accent"),
-        (f"{fit_left(found.key.name, layout.key)} ", "bold" if chosen else "$foreground"),
-        (fit_left(value_text(found), layout.value), "$accent" if chosen else "$foreground"),
+    has_origin = rest >= _MIN_VALUE_CELLS + 1 + _ORIGIN_CELLS
+    rest -= _ORIGIN_CELLS + 1 if has_origin else 0
+    has_about = rest > 2 * _MIN_VALUE_CELLS + 12
+    cells = max(_MIN_VALUE_CELLS, rest * 2 // 5) if has_about else max(1, rest)
+    # The blank between two columns has the style of one of them.
+    columns: list[ScreenColumn[ResolvedValue]] = [
+        Column("", sign, cells=2),
+        Column(
+            "key",
+            lambda it: styled(it, fit_left(it.key.name, _KEY_CELLS), "bold"),
+            cells=_KEY_CELLS + 1,
+        ),
+        Column("value", lambda it: styled(it, _value_text(it), "$accent"), cells=cells),
     ]
-    if layout.origin:
-        parts.append((f" {fit_left(_ORIGIN_NAMES[found.origin], layout.origin)}", "$quiet"))
-    if layout.about:
-        about = found.key.description
-        if ignored:
-            about = f"ignored: {one_line(ignored.value_text)} ({one_line(ignored.why)})"
-        parts.append(
-            (f" {fit_left(about, layout.about)}", "$level-warning" if ignored else "$quiet")
+    if has_origin:
+        columns.append(
+            Column(
+                " said by",
+                lambda it: Cell(f" {_ORIGIN_NAMES[it.origin]}", "$quiet"),
+                cells=_ORIGIN_CELLS + 1,
+            )
         )
-    return Content.assemble(*parts)
+    if has_about:
+        columns.append(Column(" what it is for", about, cells=rest - cells))
+    return columns
 
 
 def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded: bool) -> Content:  # noqa: FBT001 -- a state
-    """Write the line above the values of an area, which says of folded ones how many are set."""
+    """Return the line above the values of an area; of folded ones it counts those that are set."""
     name = area or "ctxtop"
     about = AREAS.get(area, "")
     if is_folded:
@@ -295,84 +253,74 @@ def area_line(area: str, values: Sequence[ResolvedValue], width: int, is_folded:
     )
 
 
-def value_text(found: ResolvedValue) -> str:
-    """Write a value with its unit."""
-    value = found.value
+def _value_text(resolved: ResolvedValue) -> str:
+    """Format a value with its unit."""
+    value = resolved.value
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return one_line(format_value(value)) or "none"
-    said = f"{value:,}" if isinstance(value, int) else f"{value:g}"
-    return f"{said} {found.key.unit}".strip()
+    number = f"{value:,}" if isinstance(value, int) else f"{value:g}"
+    return f"{number} {resolved.key.unit}".strip()
 
 
-def is_chosen(found: ResolvedValue) -> bool:
+def is_chosen(value: ResolvedValue) -> bool:
     """Whether the value was set individually; the values of a preset were not."""
-    return found.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
-
-
-def area_of(found: ResolvedValue) -> str:
-    """Name the area that a value stands in; one alone stands with what is about all."""
-    area, dot, _ = found.key.name.partition(".")
-    return area if dot or area in AREAS else ""
+    return value.origin not in {PolicyOrigin.BUILT_IN, PolicyOrigin.PRESET}
 
 
 def filter_values(policy: Policy, filter_text: str, *, chosen_only: bool) -> list[ResolvedValue]:
-    """Choose the values that meet the filter, or of these only those that somebody chose."""
-    is_wanted = fields_filter(filter_text)
+    """Choose the values that match the filter, or of these only those that somebody chose."""
+    matches = fields_filter(filter_text)
     return [
-        each
-        for each in policy.values.values()
-        if (not chosen_only or is_chosen(each)) and is_wanted({"": _searchable_text(each)})
+        value
+        for value in policy.values.values()
+        if (not chosen_only or is_chosen(value)) and matches({"": _searchable_text(value)})
     ]
 
 
-def group_by_area(chosen: Iterable[ResolvedValue]) -> dict[str, list[ResolvedValue]]:
+def _searchable_text(value: ResolvedValue) -> str:
+    origin = _ORIGIN_NAMES[value.origin]
+    return f"{value.key.name} {_value_text(value)} {origin} {value.key.description}".casefold()
+
+
+def group_by_area(values: Iterable[ResolvedValue]) -> dict[str, list[ResolvedValue]]:
     """Group values by their area, in the order of the areas."""
-    found: dict[str, list[ResolvedValue]] = {}
-    for each in chosen:
-        found.setdefault(area_of(each), []).append(each)
+    groups: dict[str, list[ResolvedValue]] = {}
+    for value in values:
+        area, dot, _ = value.key.name.partition(".")
+        # A key without a dot belongs to the area that it is named after, or to the first one.
+        groups.setdefault(area if dot or area in AREAS else "", []).append(value)
     order = list(AREAS)
     return dict(
-        sorted(found.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
+        sorted(groups.items(), key=lambda item: order.index(item[0]) if item[0] in order else 99)
     )
 
 
-def _searchable_text(found: ResolvedValue) -> str:
-    parts = (found.key.name, value_text(found), _ORIGIN_NAMES[found.origin], found.key.description)
-    return " ".join(parts).casefold()
+def value_details(resolved: ResolvedValue) -> Content:
+    """Describe a value, its origin and its default."""
+    key = resolved.key
+    facts = {
+        "value": _value_text(resolved),
+        "said by": _origin_text(resolved),
+        "built in": _value_text(replace(resolved, value=key.default)),
+    }
+    lines = [Content.assemble((f"{label:<10}", "$quiet"), text) for label, text in facts.items()]
+    return Content("\n").join([Content(one_line(key.description)), Content(""), *lines])
 
 
-def value_details(found: ResolvedValue) -> Content:
-    """Write all that is known of a value."""
-    key = found.key
-    lines = [
-        Content(one_line(key.description)),
-        Content(""),
-        _labelled("value", value_text(found)),
-        _labelled("said by", origin_text(found)),
-        _labelled("built in", value_text(replace(found, value=key.default))),
-    ]
-    return Content("\n").join(lines)
+def _origin_text(value: ResolvedValue) -> str:
+    """Name a value's origin; the file is named elsewhere."""
+    is_file = value.origin in {PolicyOrigin.USER_FILE, PolicyOrigin.PROJECT_FILE}
+    where = "" if is_file or not value.where else f": {one_line(value.where)}"
+    return f"{_ORIGIN_NAMES[value.origin]}{where}"
 
 
-def origin_text(found: ResolvedValue) -> str:
-    """Name where a value was said; which file that is stands where it is written."""
-    is_file = found.origin in {PolicyOrigin.USER_FILE, PolicyOrigin.PROJECT_FILE}
-    where = "" if is_file or not found.where else f": {one_line(found.where)}"
-    return f"{_ORIGIN_NAMES[found.origin]}{where}"
-
-
-def fixed_reason(found: ResolvedValue) -> str:
+def fixed_reason(value: ResolvedValue) -> str:
     """Return why a value cannot be changed in one of ctxtop's files, empty if it can."""
-    return _FIXED_REASONS.get(found.origin, "").format(where=one_line(found.where))
+    return _FIXED_REASONS.get(value.origin, "").format(where=one_line(value.where))
 
 
-def notice_lines(notices: Sequence[PolicyNotice | str], width: int) -> list[Content]:
-    """Write what was said and does not hold."""
+def notice_lines(notices: Iterable[object], width: int) -> list[Content]:
     return [
-        Content.styled(shorten_middle(f"▲ {one_line(str(each))}", width), "$level-warning")
-        for each in notices
+        Content.styled(shorten_middle(f"▲ {one_line(str(notice))}", width), "$level-warning")
+        for notice in notices
     ]
-
-
-def _labelled(label: str, said: str) -> Content:
-    return Content.assemble((f"{label:<10}", "$quiet"), said)
