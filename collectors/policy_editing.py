@@ -27,7 +27,7 @@ from .install.settings_file import (
     write_settings_file,
 )
 
-TomlTable = MutableMapping[str, object]  # a table of a file that is kept with its comments
+TomlTable = MutableMapping[str, object]  # with its comments and order
 MAX_KEPT_CHANGES: Final = 20  # earlier contents; people undo the last few changes
 MAX_HISTORY_BYTES: Final = 4 << 20  # twenty of the largest policies make less
 CONTEXT_LINES: Final = 2  # lines around a change that are shown
@@ -44,21 +44,21 @@ class PolicyFileChange(msgspec.Struct, frozen=True):
 
 
 class AppliedPolicyChange(msgspec.Struct, frozen=True):
-    """A change that was made, and what stood there before."""
+    """A change that was made, with the content before it."""
 
     path: str
     key: str
-    before: bytes | None  # none where there was no file
+    before: bytes | None  # None if there was no file
     after_sha256: str
 
 
 def plan_value_change(
     path: Path, roots: Sequence[Path], key: str, value: PolicyValue | None
 ) -> PolicyFileChange:
-    """Work out the file that says a value, or None: that no longer says it.
+    """Plan a file that sets a value, or for None no longer sets the key.
 
-    `roots` are the folders into which the file may be a link. Raises NotSafeError where the
-    file cannot be changed without losing something, OSError where it cannot be read.
+    The file may be a link into one of `roots`. Raises NotSafeError if it cannot be changed
+    without losing something, OSError if it cannot be read.
     """
     file = read_settings_file(path, roots)
     try:
@@ -76,10 +76,10 @@ def plan_value_change(
 
 
 def diff_policy_change(change: PolicyFileChange) -> list[str]:
-    """Show a change as lines that go (-), that come (+), and what stands around them."""
+    """Show a change as removed (-) and added (+) lines and the lines around them."""
     old, new = ((change.file.data or b"").decode(), change.after.decode())
     lines = difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm="", n=CONTEXT_LINES)
-    # The two names of the file and the places of the parts say nothing here.
+    # Without file names and line numbers.
     return [sanitize_text(line) for line in lines if not line.startswith(("---", "+++", "@@"))]
 
 
@@ -90,10 +90,10 @@ class PolicyChangeHistory:
         self._path: Final = store.with_name(f"{store.name}.policy.json")
 
     def apply(self, change: PolicyFileChange) -> None:
-        """Write what was worked out; what stood there before is kept first.
+        """Keep the content before the change, then write the file.
 
-        Raises NotSafeError where the file was changed meanwhile, OSError where it cannot be
-        written; then nothing has changed.
+        Raises NotSafeError if the file was changed meanwhile, OSError if it cannot be written;
+        then nothing has changed.
         """
         written = AppliedPolicyChange(
             str(change.file.path), change.key, change.file.data, _sha256(change.after)
@@ -117,12 +117,12 @@ class PolicyChangeHistory:
         return PolicyFileChange(file, applied.key, applied.before or b"")
 
     def undo(self, applied: AppliedPolicyChange, change: PolicyFileChange) -> None:
-        """Write the file as it was; one that was not there goes. Raises as `make` does."""
+        """Write the file as it was, or remove a new one; raises as `apply` does."""
         write_settings_file(change.file, applied.before)
-        self._save(tuple(each for each in self.all() if each != applied))
+        self._save(tuple(change for change in self.all() if change != applied))
 
     def all(self) -> tuple[AppliedPolicyChange, ...]:
-        """List them, oldest first; a file that cannot be read remembers nothing."""
+        """List the changes, oldest first; none if the file cannot be read."""
         with suppress(OSError, msgspec.DecodeError), open_regular(self._path) as file:
             return msgspec.json.decode(
                 file.read(MAX_HISTORY_BYTES), type=tuple[AppliedPolicyChange, ...]
@@ -145,14 +145,14 @@ def _sha256(data: bytes) -> str:
 
 
 def _toml_value(value: PolicyValue) -> object:
-    """Convert a value for the file; thresholds become text, which is easier to read."""
+    """Convert a value for the file; thresholds become text, for readability."""
     if isinstance(value, tuple) and any(isinstance(each, Threshold) for each in value):
         return [format_threshold(each) for each in value if isinstance(each, Threshold)]
     return to_json_value(value)
 
 
 def _edited_texts(text: str, key: str, value: PolicyValue | None) -> Iterator[str]:
-    """Write the text with the change, the way that moves the least first."""
+    """Yield the text with the change in several ways, the one that moves the least first."""
     document: TomlTable = tomlkit.parse(text)
     places = list(_find_key(document, key.split(".")))
     *parents, name = key.split(".")
@@ -171,8 +171,8 @@ def _edited_texts(text: str, key: str, value: PolicyValue | None) -> Iterator[st
     yield tomlkit.dumps(document)
 
 
-def _insert_line(text: str, parents: list[str], said: str) -> Iterator[str]:
-    """Add a line to the first lines of its table: a comment after them is the next table's."""
+def _insert_line(text: str, parents: list[str], setting: str) -> Iterator[str]:
+    """Add a line after the first lines of its table, before the next table's comments."""
     lines = text.splitlines(keepends=True)
     header = f"[{'.'.join(parents)}]"
     for number, line in enumerate(lines):
@@ -183,20 +183,20 @@ def _insert_line(text: str, parents: list[str], said: str) -> Iterator[str]:
             end = "\r\n" if line.endswith("\r\n") else "\n"
             before = "".join(lines[:at])
             joined = before if before.endswith("\n") else before + end
-            yield f"{joined}{said}{end}{''.join(lines[at:])}"
+            yield f"{joined}{setting}{end}{''.join(lines[at:])}"
 
 
 def _toml_item(value: PolicyValue) -> object:
-    told = _toml_value(value)
-    if isinstance(told, dict):
+    item = _toml_value(value)
+    if isinstance(item, dict):
         table = tomlkit.inline_table()
-        table.update(told)
+        table.update(item)
         return table
-    return told
+    return item
 
 
 def _find_key(table: TomlTable, parts: list[str]) -> Iterator[tuple[TomlTable, str]]:
-    """Find where a key is said: `[a] b.c`, `[a.b] c`, and the same below `[policy]`."""
+    """Find where a key is set: `[a] b.c`, `[a.b] c`, and the same below `[policy]`."""
     if len(parts) == 1 and parts[0] in table:
         yield table, parts[0]
     below = table.get(parts[0]) if len(parts) > 1 else None

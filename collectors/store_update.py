@@ -212,7 +212,7 @@ class _FolderWatch:
                 self._run_periodic_checks()
                 self.run_jobs()
                 if self.automation_allowed is not None and self.automation_allowed.is_set():
-                    self.collector.post_scan_jobs.run_automation()
+                    self.collector.post_scan_jobs.automation.tick()
                 if time.monotonic() - self.began >= CALIBRATE_AFTER_S:
                     self.collector.post_scan_jobs.calibrate()
                 if self._watched_folders() != places:

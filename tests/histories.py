@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import pytest
-from ctxtop.collectors.claude_code import collector_thread, reader_process, tail
+from ctxtop.collectors.claude_code import collector_thread, reader_pool, tail
 from ctxtop.collectors.claude_code.collector_thread import Collector
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store.writer import GONE_SIZE, Writer
@@ -393,7 +393,7 @@ def cut(block_bytes: int, commit_bytes: int) -> Iterator[None]:
         patched.setattr(tail, "MAX_LINE_BYTES", LONGEST)
         patched.setattr(tail, "BLOCK_BYTES", WHOLE_BLOCK)
         read_tail = partial(tail.read_tail, block_bytes=block_bytes)
-        patched.setattr(reader_process, "read_tail", read_tail)
+        patched.setattr(reader_pool, "read_tail", read_tail)
         yield
 
 

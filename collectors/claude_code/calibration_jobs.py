@@ -35,14 +35,14 @@ SAVE_INTERVAL_S: Final = 2.0  # between two saves; each notifies the screen
 FILE_LIST_INTERVAL_S: Final = 10.0  # between two queries for files; each lists all files
 FILES_AT_ONCE: Final = 20  # listed at once; later ones may be up to date by their turn
 MAX_NEW_BYTES: Final = 64 * 1024 * 1024
-"""Of files that nothing was learnt from before, in one run; the rest is for the next run.
+"""Of files that nothing was learnt from, in one run of ctxtop.
 Client 2.1.329 writes up to 0.15 MB a step, so the samples of a model are in about 40 MB."""
 
 MAX_STEP_CHARS: Final = 400_000  # characters added by one step; counting them takes 0.05 s
 
 
 class TokenCalibrationJob:
-    """Learns from the newest sessions first, from each step once; it belongs to one thread."""
+    """Learns from the newest sessions first, from each step once; used by one thread."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class TokenCalibrationJob:
         self._bytes_left = MAX_NEW_BYTES
 
     def run(self, seconds: float = CALIBRATION_BUDGET_S) -> bool:
-        """Learn for about as long, a line at least; False where nothing is left for now."""
+        """Learn from at least one line, for about `seconds`; False if nothing is left for now."""
         deadline = time.monotonic() + seconds
         while file := self._file or self._next():
             self._file = file if self._read(file, deadline) else None
@@ -86,18 +86,18 @@ class TokenCalibrationJob:
             self._waiting = unlearned_transcripts(self._writer.connection, FILES_AT_ONCE)
 
     def _read(self, file: _CalibrationFile, deadline: float) -> bool:
-        """Go on with a file; True where there is more of it."""
+        """Continue a file; return whether there is more of it."""
         try:
             file.samples += self._take_samples(file, deadline)
         except OSError:
-            # The scan tells of a file that cannot be read; here there is nothing to learn.
+            # The scan reports a file that cannot be read.
             return False
         if not file.is_over and time.monotonic() < file.save_at:
             return True
         return self._save(file) and not file.is_over
 
     def _save(self, file: _CalibrationFile) -> bool:
-        """Store what was found; True where more of the file may be read."""
+        """Store the samples; return whether more of the file may be read."""
         if not self._growth.save(file.source, file.samples, file.resume, file.seen):
             return False
         if file.is_new:
@@ -108,9 +108,10 @@ class TokenCalibrationJob:
 
     def _take_samples(self, file: _CalibrationFile, deadline: float) -> Iterator[LearnedStep]:
         for step in file.steps():
-            sample = make_sample(step, self._growth.count) if step and _is_short(step) else None
-            if step and sample:
-                yield step, sample
+            if step and _length(step) <= MAX_STEP_CHARS:
+                sample = make_sample(step, self._growth.count)
+                if sample:
+                    yield step, sample
             if time.monotonic() >= deadline:
                 return
 
@@ -128,7 +129,7 @@ class _CalibrationFile:
 
     @property
     def resume(self) -> int:
-        """Where the answer stands whose successor is still to come."""
+        """Offset of the last answer, whose successor is not written yet."""
         return self.seen if self._steps.resume_offset is None else self._steps.resume_offset
 
     def mark_saved(self) -> None:
@@ -136,7 +137,7 @@ class _CalibrationFile:
         self.samples, self.save_at = [], time.monotonic() + SAVE_INTERVAL_S
 
     def steps(self) -> Iterator[GrowthStep | None]:
-        """Go on, entry by entry; raises OSError where the file cannot be read."""
+        """Continue entry by entry; raises OSError if the file cannot be read."""
         for entry in self._entries:
             self.seen = entry.offset + entry.length + 1
             yield self._steps.add(entry)
@@ -144,10 +145,8 @@ class _CalibrationFile:
         self.is_over = True
 
 
-def _is_short(step: GrowthStep) -> bool:
-    return (
-        sum(len(piece.text) for piece in (*step.answer_parts, *step.added_parts)) <= MAX_STEP_CHARS
-    )
+def _length(step: GrowthStep) -> int:
+    return sum(len(part.text) for part in (*step.answer_parts, *step.added_parts))
 
 
 FORECAST_CHECK_INTERVAL_S: Final = 600.0  # each check reads 30 sessions, 10 ms
@@ -155,7 +154,7 @@ MIN_NEW_ANSWERS: Final = 100  # before measuring again: a tenth of what a prior 
 
 
 class ForecastCalibrationJob:
-    """Replays the newest sessions, one at a time; it belongs to the collector's thread."""
+    """Replays the newest sessions, one at a time; used by the collector's thread alone."""
 
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
@@ -164,10 +163,14 @@ class ForecastCalibrationJob:
         self._misses: list[list[PastGuess]] = []
 
     def run(self) -> bool:
-        """Replay one session; False where nothing is left for now."""
+        """Replay one session; False if nothing is left for now."""
         if not self._sessions and not self._load_sessions():
             return False
-        self._misses.append(_replay_session(self._sessions[len(self._misses)], self._sessions))
+        rows = self._sessions[len(self._misses)]
+        # Without forks of the session, which know what follows.
+        own = {row for row in rows if not row.is_compaction}
+        prior = make_prior(each for each in self._sessions if own.isdisjoint(each))
+        self._misses.append(replay_forecasts(rows, prior))
         if len(self._misses) == len(self._sessions):
             self._save()
         return True
@@ -191,9 +194,3 @@ class ForecastCalibrationJob:
             answers = sum(map(len, self._sessions))
             save_forecast_calibration(self._writer.connection, calibration, answers)
         self._sessions, self._misses = [], []
-
-
-def _replay_session(rows: list[FillRow], sessions: list[list[FillRow]]) -> list[PastGuess]:
-    """Replay a session by what the others say: a fork of it knows what came."""
-    own = {row for row in rows if not row.is_compaction}
-    return replay_forecasts(rows, make_prior(each for each in sessions if own.isdisjoint(each)))

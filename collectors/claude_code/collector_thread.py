@@ -35,8 +35,7 @@ from .registry import newest_by_session, read_client_environment, read_session_r
 from .tail import SETTLE_S, TailChange, slim_tail_state
 
 if TYPE_CHECKING:
-    from .reader_pool import ReaderPool, ReadQueue, TaskAnswer
-    from .reader_process import IndexedBlock, ReadTask
+    from .reader_pool import IndexedBlock, ReaderPool, ReadQueue, ReadTask, TaskAnswer
 
 
 COMMIT_BYTES: Final = 64 * 1024 * 1024
@@ -195,7 +194,8 @@ class Collector:
             touched |= {session.session_id for session in (*live, *(self._open_sessions or ()))}
             self._open_sessions = live
         logged = self.logs.read()
-        self.post_scan_jobs.update_status_lines(logged)
+        if logged:
+            self.post_scan_jobs.status_lines.update(logged)
         touched |= logged
         if touched:
             self._report_change(frozenset(touched))
@@ -346,7 +346,7 @@ class Collector:
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: FoundFile, batch: _CommitBatch) -> None:
-        from .reader_process import index_next_block
+        from .reader_pool import index_next_block
 
         task = self._task(found, batch)
         while task:
@@ -361,7 +361,7 @@ class Collector:
 
     def _task(self, found: FoundFile, batch: _CommitBatch | None = None) -> ReadTask | None:
         """Return the task that continues a file; None if it is not a transcript (yet)."""
-        from .reader_process import ReadTask
+        from .reader_pool import ReadTask
 
         known = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
         source, before = known or (None, TailState())

@@ -24,29 +24,27 @@ MOUNT_TABLE: Final = Path("/proc/self/mountinfo")
 _SILENT_FILE_SYSTEMS: Final = re.compile(
     r"nfs\d?|cifs|smb\d?|smbfs|fuse\..*|9p|virtiofs|vboxsf|prl_fs|afs|ceph|glusterfs|lustre|davfs"
 )
-"""Network and shared file systems: what another machine writes there is not told.
+"""Network and shared file systems do not report what another machine writes.
 `fuseblk` is a local disk."""
-
-_OCTAL_ESCAPE: Final = re.compile(r"\\([0-7]{3})")
 
 
 def file_system_type(place: Path) -> str | None:
-    """Name the type of the file system that a folder is on; None where the system does not say."""
+    """Return the type of a folder's file system; None if the system does not list it."""
     try:
         lines = MOUNT_TABLE.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
     except OSError:
         return None
-    found, depth = None, -1
+    kind, depth = None, -1
     for line in lines:
         before, _, after = line.partition(" - ")
         fields = before.split()
         if len(fields) < 5 or not after:
             continue
-        point = Path(_OCTAL_ESCAPE.sub(lambda code: chr(int(code[1], 8)), fields[4]))
+        point = Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), fields[4]))
         # Of two mounts on one point the later one covers the other.
         if len(point.parts) >= depth and place.is_relative_to(point):
-            found, depth = after.split()[0], len(point.parts)
-    return found
+            kind, depth = after.split()[0], len(point.parts)
+    return kind
 
 
 def needs_polling(place: Path) -> bool:
@@ -72,16 +70,16 @@ class FoundFile(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def path(self) -> Path:
-        """Where it stands; there may be 100,000 files, and few are opened."""
+        # Not stored: there may be 100,000 files, and few are opened.
         return Path(self.projects, self.relative)
 
 
 class FolderListing(msgspec.Struct, frozen=True):
-    """What is in the folder, newest first, and what could not be looked into."""
+    """The files of the folder, newest first, and what could not be read."""
 
     transcripts: list[FoundFile] = []
     metas: list[FoundFile] = []
-    unreadable: list[str] = []  # paths below projects/ of what is there and could not be looked at
+    unreadable: list[str] = []  # paths below projects/
     problems: list[Problem] = []
 
     def is_below_unreadable(self, relative: str) -> bool:
@@ -89,7 +87,7 @@ class FolderListing(msgspec.Struct, frozen=True):
 
 
 class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
-    """The folder with all links resolved once: nothing below it is followed out of it."""
+    """Claude Code's folder with its links resolved once; below it no link is followed."""
 
     root: Path
 
@@ -102,7 +100,7 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
         return (self.root / "sessions").resolve()
 
     def relative(self, path: Path) -> str:
-        """Name a path below projects/ as the store does."""
+        """Return a path below projects/ as the store names it."""
         return path.relative_to(self.projects).as_posix()
 
 
@@ -119,19 +117,19 @@ def make_found_file(projects: str, relative: str, status: os.stat_result) -> Fou
 
 def find_files(folder: ClaudeFolder, below: Path | None = None) -> FolderListing:
     """List the transcripts and agents' meta.json files below projects/ or one of its folders."""
-    finding = FolderListing()
+    listing = FolderListing()
     top = below or folder.projects
-    # The system tells of changes behind a link too.
+    # The system reports changes behind links, too.
     if top.resolve() == top:
         projects = str(folder.projects)
-        before = len(f"{projects}{os.sep}")
-        for entry in _walk(folder, str(top), finding, MAX_FOLDER_LEVELS):
-            relative = entry.path[before:]
+        start = len(projects) + 1
+        for entry in _walk(folder, str(top), listing, MAX_FOLDER_LEVELS):
+            relative = entry.path[start:]
             if os.sep != "/":
                 relative = relative.replace(os.sep, "/")
-            _add_to_listing(entry, projects, relative, finding)
-    finding.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
-    return finding
+            _add_to_listing(entry, projects, relative, listing)
+    listing.transcripts.sort(key=lambda found: found.mtime_ns, reverse=True)
+    return listing
 
 
 def classify_path(relative: str) -> SourceFile | None:
@@ -141,14 +139,14 @@ def classify_path(relative: str) -> SourceFile | None:
     if not name.endswith(TRANSCRIPT_SUFFIX):
         return None
     stem = name[: -len(TRANSCRIPT_SUFFIX)]
-    # A project has thousands of files, and its name is kept once.
+    # A project may have thousands of files, which share its name.
     project = intern(parts[0])
+    agent_id = stem[len(AGENT_PREFIX) :] if name.startswith(AGENT_PREFIX) else None
     if len(parts) == 2:
-        if name.startswith(AGENT_PREFIX):
-            return SourceFile(relative, FileKind.AGENT, project, "", stem[len(AGENT_PREFIX) :])
-        return SourceFile(relative, FileKind.SESSION, project, stem.lower())
-    if name.startswith(AGENT_PREFIX) and parts[2:3] == ["subagents"]:
-        agent_id = stem[len(AGENT_PREFIX) :]
+        if agent_id is None:
+            return SourceFile(relative, FileKind.SESSION, project, stem.lower())
+        return SourceFile(relative, FileKind.AGENT, project, "", agent_id)
+    if agent_id is not None and parts[2:3] == ["subagents"]:
         return SourceFile(relative, FileKind.AGENT, project, parts[1].lower(), agent_id)
     if name == JOURNAL_NAME and parts[2:4] == ["subagents", "workflows"]:
         return SourceFile(relative, FileKind.JOURNAL, project, parts[1].lower())
@@ -156,28 +154,32 @@ def classify_path(relative: str) -> SourceFile | None:
 
 
 def is_moved(known: SourceFile, found: FoundFile) -> bool:
-    """Return whether a file is the known one, moved: nothing is left at its old path."""
-    named = classify_path(found.relative)
+    """Return whether a file is the known one after a move: its old path no longer exists."""
+    source = classify_path(found.relative)
     return (
-        named is not None
-        and named.kind is known.kind
-        and named.agent_id == known.agent_id
+        source is not None
+        and source.kind is known.kind
+        and source.agent_id == known.agent_id
         # An old agent's path does not name its session.
-        and named.session_id in {"", known.session_id}
+        and source.session_id in {"", known.session_id}
         and known.path.rpartition("/")[2] == found.relative.rpartition("/")[2]
         and not os.path.lexists(Path(found.projects, known.path))
     )
 
 
 def _add_to_listing(
-    entry: os.DirEntry[str], projects: str, relative: str, finding: FolderListing
+    entry: os.DirEntry[str], projects: str, relative: str, listing: FolderListing
 ) -> None:
-    is_meta = _is_meta(relative)
+    parts = relative.split("/")
+    is_agent_file = parts[-1].startswith(AGENT_PREFIX) and parts[2:3] == ["subagents"]
+    is_meta = is_agent_file and relative.endswith(META_SUFFIX)
     if not is_meta and classify_path(relative) is None:
         return
-    if not _is_utf8(relative):
+    try:
+        relative.encode()
+    except UnicodeEncodeError:
         what = "has a name that is not UTF-8"
-        finding.problems.append(
+        listing.problems.append(
             Problem(printable_path(relative), what, "it is left alone; rename it")
         )
         return
@@ -186,39 +188,20 @@ def _add_to_listing(
     except FileNotFoundError:
         return
     except OSError as error:
-        finding.unreadable.append(relative)
-        finding.problems.append(unreadable_problem(relative, error))
+        listing.unreadable.append(relative)
+        listing.problems.append(unreadable_problem(relative, error))
         return
     if not stat.S_ISREG(status.st_mode):
-        finding.problems.append(
+        listing.problems.append(
             Problem(relative, NOT_REGULAR_FILE, "it is left alone; remove it if it is yours")
         )
         return
     found = make_found_file(projects, relative, status)
-    if is_meta:
-        finding.metas.append(found)
-    else:
-        finding.transcripts.append(found)
-
-
-def _is_meta(relative: str) -> bool:
-    parts = relative.split("/")
-    name = parts[-1]
-    return (
-        name.startswith(AGENT_PREFIX) and name.endswith(META_SUFFIX) and parts[2:3] == ["subagents"]
-    )
-
-
-def _is_utf8(relative: str) -> bool:
-    try:
-        relative.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    (listing.metas if is_meta else listing.transcripts).append(found)
 
 
 def _walk(
-    folder: ClaudeFolder, top: str, finding: FolderListing, depth: int
+    folder: ClaudeFolder, top: str, listing: FolderListing, depth: int
 ) -> Iterator[os.DirEntry[str]]:
     try:
         with os.scandir(top) as entries:
@@ -226,13 +209,13 @@ def _walk(
     except (FileNotFoundError, NotADirectoryError):
         return
     except OSError as error:
-        finding.unreadable.append(folder.relative(Path(top)))
-        finding.problems.append(unreadable_problem(top, error))
+        listing.unreadable.append(folder.relative(Path(top)))
+        listing.problems.append(unreadable_problem(top, error))
         return
     for entry in children:
         if entry.is_dir(follow_symlinks=False):
             if depth > 1:
-                yield from _walk(folder, entry.path, finding, depth - 1)
+                yield from _walk(folder, entry.path, listing, depth - 1)
         else:
             yield entry
 

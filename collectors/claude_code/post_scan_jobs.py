@@ -331,10 +331,10 @@ class PostScanJobs:
         self._compaction_reports: Final = CompactionReportJob(folder, writer, problems)
         files = policy_files or PolicyFiles()
         self._warnings: Final = WarningEvaluator(writer, files, problems)
-        self._status_lines: Final = StatusLineFiles(writer, files, problems)
+        self.status_lines: Final = StatusLineFiles(writer, files, problems)
         self._pending_evaluation: set[str] = set()
         self._save_noise: Final = SaveNoiseJob(folder, writer, problems, self._count_part)
-        self._automation: Final = make_automation(
+        self.automation: Final = make_automation(
             folder, writer, files, default_runners(problems.notify)
         )
         self._token_calibration: TokenCalibrationJob | None = None
@@ -352,7 +352,7 @@ class PostScanJobs:
         evaluated = self._warnings.evaluate()
         if evaluated or has_other_policy:
             self._report_change(evaluated)
-        self._status_lines.update()
+        self.status_lines.update()
 
     def evaluate_new_warnings(self) -> None:
         """Log the thresholds that were reached by what was just read."""
@@ -362,19 +362,7 @@ class PostScanJobs:
         evaluated = self._warnings.evaluate(self._pending_evaluation)
         grown, self._pending_evaluation = self._pending_evaluation, set()
         self._report_changes(evaluated)
-        self._status_lines.update(grown)
-
-    def run_automation(self) -> None:
-        """Compact or recover sessions whose project has opted in; a scan alone never does."""
-        self._automation.tick()
-
-    def wait_for_automation(self, seconds: float) -> None:
-        """Wait at most `seconds` for automatic runs, and report how they ended."""
-        self._automation.wait(seconds)
-
-    def update_status_lines(self, session_ids: set[str]) -> None:
-        if session_ids:
-            self._status_lines.update(session_ids)
+        self.status_lines.update(grown)
 
     def count_tokens(self) -> None:
         """Estimate the tokens of stored summaries; the table for it takes long to load."""

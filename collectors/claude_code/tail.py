@@ -1,4 +1,4 @@
-"""Reads what was appended to a file: by byte offset, only complete lines, each once."""
+"""Reads what was appended to a file: by byte offset, complete lines only, each once."""
 
 from __future__ import annotations
 
@@ -29,23 +29,22 @@ SAMPLE_COUNT: Final = 32
 SAMPLE_BYTES: Final = 512
 """Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
 
-A file that changed and did not grow is read again whole, whatever they say. They find most of
-the edits of the same length after which the file grew before anybody looked: all in a file of
-up to 20 KiB, and of a larger one those that touch a place.
+They find edits of the same length in a file that grew before it was read again: all in a file of
+up to 20 KiB, and in a larger one those that touch a sample. A file that changed without growing
+is always read again from the start.
 """
 
 SETTLE_S: Final = 0.25
-"""A client writes a line and its line end in one go: what has no line end for this long is not
-about to have one."""
+"""A client writes a line with its line end: a line without one for this long stays without."""
 
 RawLine = tuple[int, bytes]  # a line's byte offset and its text
 
 
 class LineBlock(msgspec.Struct, frozen=True):
-    """Whole lines of a file as they stand in it, the last line end included."""
+    """Whole lines of a file, the last line end included."""
 
-    offset: int = 0  # where in the file the lines stand
-    data: bytes = b""  # the lines, and perhaps the beginning of the next one
+    offset: int = 0  # of the first line, in bytes
+    data: bytes = b""  # the lines, and perhaps the start of the next one
     size: int = 0  # bytes of `data` that are whole lines
 
 
@@ -58,7 +57,7 @@ class TailChange(Enum):
 
 
 class TailRead(msgspec.Struct, frozen=True):
-    """The whole lines that were added, and where reading stands after them."""
+    """The whole lines that were appended, and how far the file is read with them."""
 
     change: TailChange
     after: TailState
@@ -69,12 +68,11 @@ class TailRead(msgspec.Struct, frozen=True):
 
 
 def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
-    """Read the lines after `before`, at most about `block_bytes` of them.
+    """Read the lines after `before`, at most about `block_bytes` of them; raises OSError.
 
-    Half a line at the end is kept back: the next read finds it whole. A whole JSON object
-    without a line end is a line once the file rests; where more than a line end is appended to
-    it, the file counts as rewritten, so that nothing of that line stays.
-    Raises OSError where the file cannot be read or is not a regular file.
+    Half a line at the end is left for the next read. A whole JSON object without a line end
+    counts as a line once the file has settled; if more than a line end is appended to it, the
+    file counts as rewritten, so that nothing of that line stays.
     """
     with open_regular(path) as file:
         return read_open_tail(file, before, block_bytes)
@@ -83,21 +81,21 @@ def read_tail(path: Path, before: TailState, block_bytes: int = BLOCK_BYTES) -> 
 def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_BYTES) -> TailRead:
     status = os.fstat(file.fileno())
     file.seek(before.offset)
-    # One byte more than there is: what came meanwhile is seen by the next read.
+    # One byte more than the size: the next read sees what was appended meanwhile.
     data = file.read(min(block_bytes, max(0, status.st_size - before.offset) + 1))
-    # Looked at after the lines were read: a file that is rewritten meanwhile shows it here.
+    # After the lines: a file that is rewritten meanwhile shows it here.
     behind = _read_anchor(file, before.offset)
     if _is_rewritten(file, status, before, behind) or _is_continued(before, behind, data):
         return TailRead(TailChange.REWRITTEN, before)
     end = data.rfind(b"\n") + 1
     at_end = before.offset + len(data) == status.st_size
     last = complete_line_length(data[end:]) if at_end and len(data) - end <= MAX_LINE_BYTES else 0
-    unrested = last > 0 and not _has_settled(status)
-    if end or (last and not unrested):
-        block = LineBlock(before.offset, data, end if unrested else end + last)
-        return _grown_by(file, status, behind, block, unrested=unrested)
+    unsettled = last > 0 and not _has_settled(status)
+    if end or (last and not unsettled):
+        block = LineBlock(before.offset, data, end if unsettled else end + last)
+        return _grown_by(file, status, behind, block, unsettled=unsettled)
     if len(data) < block_bytes:
-        return TailRead(TailChange.NONE, _with_status(status, before), unterminated=unrested)
+        return TailRead(TailChange.NONE, _with_status(status, before), unterminated=unsettled)
     return _read_long_line(file, status, before, behind, data)
 
 
@@ -155,14 +153,14 @@ def _is_edited(file: BinaryIO, status: os.stat_result, before: TailState) -> boo
 
 
 def _is_continued(before: TailState, behind: bytes, data: bytes) -> bool:
-    """Return whether more than a line end follows a last line that was read without one."""
+    """Return whether more than a line end was appended to a line that was read without one."""
     if before.offset == 0 or behind.endswith(b"\n"):
         return False
     return bool(data.partition(b"\n")[0].strip(LINE_PADDING))
 
 
 def _has_settled(status: os.stat_result) -> bool:
-    # A clock that goes wrong, here or on another machine, is no reason to wait for ever.
+    # A wrong clock, here or on another machine, must not make it wait for ever.
     return abs(time.time() - status.st_mtime) >= SETTLE_S
 
 
@@ -177,7 +175,7 @@ def _hash(data: bytes) -> str:
 
 
 def _hash_samples(file: BinaryIO, offset: int) -> str:
-    """Hash what stands at PLACES places before `offset`, or all where it is not more."""
+    """Hash `SAMPLE_COUNT` samples before `offset`, or all of it where it is shorter."""
     if offset <= SAMPLE_COUNT * SAMPLE_BYTES:
         file.seek(0)
         return _hash(file.read(offset))
@@ -192,12 +190,12 @@ def _hash_samples(file: BinaryIO, offset: int) -> str:
 def _state_after(
     file: BinaryIO, status: os.stat_result, behind: bytes, block: LineBlock
 ) -> TailState:
-    # Of what was read, not of what stands there by now.
+    # Of what was read, not of what the file has by now.
     read = block.data[max(0, block.size - ANCHOR_BYTES) : block.size]
     anchor = _hash((behind + read)[-ANCHOR_BYTES:])
     offset, end = block.offset + block.size, block.offset + len(block.data)
     places = ""
-    # While there is more to read nobody comes back to this place.
+    # While there is more to read no later read starts here.
     if end >= status.st_size:
         whole = io.BytesIO(block.data) if block.offset == 0 else file
         places = _hash_samples(whole, offset)
@@ -220,7 +218,7 @@ def _with_status(status: os.stat_result, at: TailState) -> TailState:
 def _read_long_line(
     file: BinaryIO, status: os.stat_result, before: TailState, behind: bytes, head: bytes
 ) -> TailRead:
-    # Its end is looked for first, so that it is held in memory once.
+    # Its end is found first, so that it is in memory only once.
     file.seek(before.offset + len(head))
     length, end = len(head), -1
     while end < 0:
@@ -262,16 +260,16 @@ def _grown_by(
     behind: bytes,
     block: LineBlock,
     *,
-    unrested: bool = False,
+    unsettled: bool = False,
 ) -> TailRead:
-    return _result(_state_after(file, status, behind, block), block, unrested=unrested)
+    return _result(_state_after(file, status, behind, block), block, unsettled=unsettled)
 
 
 def _result(
-    after: TailState, block: LineBlock, bad: tuple[BadLine, ...] = (), *, unrested: bool = False
+    after: TailState, block: LineBlock, bad: tuple[BadLine, ...] = (), *, unsettled: bool = False
 ) -> TailRead:
     more = after.offset < after.size
     if more:
-        # Not the file's size: where reading ends here, the file is to look changed.
+        # Not the file's size: if reading ends here, the file must look changed.
         after = replace(after, size=after.offset)
-    return TailRead(TailChange.GROWN, after, block, bad, more, unrested)
+    return TailRead(TailChange.GROWN, after, block, bad, more, unsettled)

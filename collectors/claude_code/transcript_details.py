@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import takewhile
 from pathlib import Path
 from typing import Final
 
-import msgspec
 from msgspec.structs import replace
 
 from ...core.compaction.plan import MAX_TRANSCRIPT_BYTES
@@ -47,13 +47,12 @@ from .transcripts.api_requests import SentPartLabels, reread_messages, reread_sh
 from .transcripts.transcript_ends import find_recent_start
 
 LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
-"""Of a transcript above `MAX_TRANSCRIPT_BYTES` so much of its end is read, in about a second.
-
-A full window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
+"""Of a transcript above `MAX_TRANSCRIPT_BYTES` this much of its end is read, in about a second:
+a full window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
 
 
 class TranscriptUnavailableError(Exception):
-    """There is no transcript to look into; the message says why and what to do."""
+    """A transcript is missing or cannot be used; the message says why and what to do."""
 
 
 def read_composition(
@@ -70,72 +69,61 @@ def read_composition(
 ) -> Composition:
     """Break down the context of a session, or of one of its agents, by content.
 
-    As it is now, or as it was when the line at byte offset `until_offset` was the last one.
-    At most `max_items` of the largest items are named. Without a `counter`, tokens are counted
-    with what was calibrated on this machine. Of a transcript larger than `max_whole_bytes`, only
-    the last `tail_bytes` are read, and its items have no line numbers.
-    Raises TranscriptUnavailableError without a readable transcript that has a conversation.
+    As it is now, or as it was after the line at byte offset `until_offset`; with at most
+    `max_items` of the largest items. Without a `counter`, tokens are counted as calibrated on
+    this machine. Of a transcript larger than `max_whole_bytes`, only the last `tail_bytes` are
+    read, without line numbers. Raises TranscriptUnavailableError.
     """
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
-    found = context_queries.find_transcript(db, session_id, agent_id)
-    if found is None:
+    place = context_queries.find_transcript(db, session_id, agent_id)
+    if place is None:
         raise TranscriptUnavailableError(f"{who} has no transcript: nothing says what fills it")
-    file_id, relative = found
-    path = projects / relative
+    file_id, path = place[0], projects / place[1]
     try:
         is_too_large = path.stat().st_size > max_whole_bytes
         start = find_recent_start(path, tail_bytes, until_offset) if is_too_large else 0
         read = iter_entries(path, start)
         entries = [
-            *takewhile(lambda each: until_offset is None or each.offset <= until_offset, read)
+            *takewhile(lambda entry: until_offset is None or entry.offset <= until_offset, read)
         ]
     except OSError as error:
         why = error.strerror or error
         raise TranscriptUnavailableError(f"{who}: {path} cannot be read: {why}") from error
+    current: tuple[int | None, ContextState] = (None, ContextState.UNKNOWN)
+    if until_offset is None:
+        current = _current_tokens(db, file_id, session_id, agent_id)
     sent = visible_entries(entries)
     if not sent:
         raise TranscriptUnavailableError(f"{who} says nothing yet: {path} holds no conversation")
     model = newest_model(sent)
     once = CachedPartCounter(counter or read_estimator(db).for_model(model))
-    thoughts = measure_thinking(entries, once)
-    now = (
-        _StoredContext()
-        if until_offset is not None
-        else _read_stored_context(db, file_id, session_id, agent_id)
+    context = _SplitConversation(
+        entries, sent, measure_thinking(entries, once), model, current, is_partial=is_too_large
     )
-    context = _SplitConversation(entries, sent, thoughts, model, now, begins_late=is_too_large)
-    material = _content_from_request(db, file_id, path, context, agent_id, session_id)
-    composed = break_down_context(
-        material or _content_from_transcript(context, once), once, max_items
+    content = _content_from_request(db, file_id, path, context, agent_id, session_id)
+    composition = break_down_context(
+        content or _content_from_transcript(context, once), once, max_items
     )
-    items = tuple(replace(each, name=sanitize_title(each.name)) for each in composed.largest)
+    items = tuple(replace(item, name=sanitize_title(item.name)) for item in composition.largest)
     if is_too_large:
-        # They were counted from where the reading began.
-        items = tuple(replace(each, line=None, superseded=None) for each in items)
-    return replace(composed, largest=items, read_bytes=tail_bytes if is_too_large else None)
+        # Their line numbers would count from where reading began.
+        items = tuple(replace(item, line=None, superseded=None) for item in items)
+    return replace(composition, largest=items, read_bytes=tail_bytes if is_too_large else None)
 
 
-class _StoredContext(msgspec.Struct, frozen=True):
-    """What the store says is in context: the number that is shown everywhere else."""
-
-    tokens: int | None = None
-    state: ContextState = ContextState.UNKNOWN
-
-
-def _read_stored_context(
+def _current_tokens(
     db: sqlite3.Connection, file_id: int, session_id: str, agent_id: str | None
-) -> _StoredContext:
-    if agent_id is not None:
-        left = session_queries.estimated_next_tokens(db, file_id)
-        return _StoredContext() if left is None else _StoredContext(left, ContextState.ESTIMATED)
-    rows = session_queries.sessions(db, [session_id])
-    return (
-        _StoredContext(*tokens_in_use(stored_token_counts(rows[0]))) if rows else _StoredContext()
-    )
+) -> tuple[int | None, ContextState]:
+    """Return the stored size of the context, which is shown everywhere else."""
+    if agent_id is None:
+        rows = session_queries.sessions(db, [session_id])
+        return tokens_in_use(stored_token_counts(rows[0])) if rows else (None, ContextState.UNKNOWN)
+    tokens = session_queries.estimated_next_tokens(db, file_id)
+    return tokens, ContextState.UNKNOWN if tokens is None else ContextState.ESTIMATED
 
 
 class _SplitConversation:
-    """A conversation cut at its last measured answer: what that answer saw, and what came since."""
+    """A conversation split at its last measured answer: its context, and what came after."""
 
     def __init__(
         self,
@@ -143,47 +131,47 @@ class _SplitConversation:
         sent: Sequence[Entry],
         thoughts: dict[str | None, ThinkingTokens],
         model: str | None,
-        now: _StoredContext,
+        current: tuple[int | None, ContextState],
         *,
-        begins_late: bool,
+        is_partial: bool,  # does not begin with the session
     ) -> None:
         self.entries: Final = entries
-        self.is_partial: Final = begins_late  # does not begin with the session
+        self.is_partial: Final = is_partial
         self.thoughts: Final = thoughts
-        self._now: Final = now
+        self._tokens, self._state = current
         self.answer: Final = self._find_answer(sent)
         if self.answer:
-            of = self.answer.message_id
-            cut = next(place for place, each in enumerate(sent) if each.message_id == of)
+            message_id = self.answer.message_id
+            cut = next(n for n, entry in enumerate(sent) if entry.message_id == message_id)
             before = remove_cleared_content(sent[:cut], find_cleared_content(self.answer, entries))
         else:
             cut = len(sent)
             last = last_boundary(entries)
             start = -1 if last is None else last.offset
-            away = visible_entries([each for each in entries if each.offset < start])
-            before = [*sent, *reannounced_attachments(away, sent)]
+            replaced = visible_entries([entry for entry in entries if entry.offset < start])
+            before = [*sent, *reannounced_attachments(replaced, sent)]
         self.before: Final = remove_dropped_thinking(before, model)
         self.since: Final = sent[cut:]
 
     def _find_answer(self, sent: Sequence[Entry]) -> Entry | None:
         answers = [*measured_answers(self.entries, sent)]
-        if self._now.state is ContextState.MEASURED:
-            # The client may have gone back to an earlier one.
-            same = (each for each in answers if each.context_tokens == self._now.tokens)
-            return next(same, answers[0] if answers else None)
-        return answers[0] if answers else None
+        newest = next(iter(answers), None)
+        if self._state is not ContextState.MEASURED:
+            return newest
+        # The client may have gone back to an earlier one.
+        return next((each for each in answers if each.context_tokens == self._tokens), newest)
 
     @property
     def measured_tokens(self) -> int | None:
-        is_estimate = self._now.state is ContextState.ESTIMATED
+        is_estimate = self._state is ContextState.ESTIMATED
         if self.answer is None or self.answer.is_estimate or is_estimate:
             return None
         return self.answer.context_tokens
 
     @property
     def estimated_tokens(self) -> int | None:
-        if self._now.state is ContextState.ESTIMATED:
-            return self._now.tokens
+        if self._state is ContextState.ESTIMATED:
+            return self._tokens
         return self.answer.context_tokens if self.answer else None
 
     def parts(self, entries: Sequence[Entry]) -> tuple[ContextPart, ...]:
@@ -201,9 +189,9 @@ def _content_from_request(
     """Return the content of the request behind the last answer, if all its parts are known."""
     if context.answer is None:
         return None
-    answered = context.answer.message_id
-    rows = context_queries.requests(db, session_id, agent_id)
-    row = next((each for each in reversed(rows) if each.message_id == answered), None)
+    message_id = context.answer.message_id
+    rows = reversed(context_queries.requests(db, session_id, agent_id))
+    row = next((row for row in rows if row.message_id == message_id), None)
     if row is None or row.shape is None:
         return None
     keys = context_queries.sent_messages(db, file_id, row.request)
@@ -243,20 +231,18 @@ def _content_from_transcript(context: _SplitConversation, counter: PartCounter) 
 
 
 def _estimate_overhead(context: _SplitConversation, counter: PartCounter) -> int:
-    if context.is_partial:
+    """Return the first request's tokens beyond its messages: system prompt and tools."""
+    answers = (entry for entry in context.entries if entry.role is Role.ASSISTANT)
+    first = next((entry for entry in answers if entry.context_tokens), None)
+    if first is None or context.is_partial:
         return 0
-    first = next(
-        (each for each in context.entries if each.role is Role.ASSISTANT and each.context_tokens),
-        None,
-    )
-    if first is None:
-        return 0
-    seen = visible_entries([each for each in context.entries if each.offset < first.offset])
-    said = sum(counter.tokens(part.content) for part in context.parts(seen) if part.tokens is None)
-    return max(0, (first.context_tokens or 0) - said)
+    before = visible_entries([entry for entry in context.entries if entry.offset < first.offset])
+    parts = (part for part in context.parts(before) if part.tokens is None)
+    messages = sum(counter.tokens(part.content) for part in parts)
+    return max(0, (first.context_tokens or 0) - messages)
 
 
-MAX_LINE_TEXT_CHARS: Final = 20_000  # of a line: its start, as much as a person reads of it
+MAX_LINE_TEXT_CHARS: Final = 20_000  # of the start of a line: more than anybody reads
 
 
 def read_tool_calls(
@@ -267,22 +253,16 @@ def read_tool_calls(
     agent_id: str | None = None,
 ) -> tuple[str, ...]:
     """Describe an answer's tool calls; raises TranscriptUnavailableError."""
-    path = _transcript_path(db, projects, session_id, agent_id)
-    try:
-        lines = takewhile(
-            lambda entry: entry.offset <= answer.last_offset, iter_entries(path, answer.offset)
-        )
+    with _open_transcript(db, projects, session_id, agent_id) as path:
+        entries = iter_entries(path, answer.offset)
+        lines = takewhile(lambda entry: entry.offset <= answer.last_offset, entries)
         return tuple(
-            sanitize_title(tool_call_name(piece))
+            sanitize_title(tool_call_name(part))
             for entry in lines
             if entry.message_id == answer.message_id
-            for piece in entry.parts
-            if piece.kind is PartKind.TOOL_INPUT
+            for part in entry.parts
+            if part.kind is PartKind.TOOL_INPUT
         )
-    except OSError as error:
-        raise TranscriptUnavailableError(
-            f"{path} cannot be read: {error.strerror or error}"
-        ) from error
 
 
 def read_line_text(
@@ -293,34 +273,35 @@ def read_line_text(
     agent_id: str | None = None,
 ) -> str:
     """Read the start of line `number`, from 1; raises TranscriptUnavailableError."""
-    path = _transcript_path(db, projects, session_id, agent_id)
-    try:
-        found = next((line for line in iter_lines(path) if line[1] == number), None)
-    except OSError as error:
-        raise TranscriptUnavailableError(
-            f"{path} cannot be read: {error.strerror or error}"
-        ) from error
-    entry = decode_entry(found[0], found[2], {}, number) if found else None
+    with _open_transcript(db, projects, session_id, agent_id) as path:
+        line = next((line for line in iter_lines(path) if line[1] == number), None)
+    entry = decode_entry(line[0], line[2], {}, number) if line else None
     if entry is None:
         raise TranscriptUnavailableError(f"line {number} of {path} holds nothing that is sent")
     text = "\n".join(_part_texts(entry.parts))
     return sanitize_text(text[:MAX_LINE_TEXT_CHARS])
 
 
-def _part_texts(pieces: tuple[MessagePart, ...]) -> Iterator[str]:
-    for piece in pieces:
-        if piece.kind is PartKind.TOOL_INPUT:
-            yield f"{piece.name} {piece.text}"
-        elif piece.text:
-            yield piece.text
-        elif piece.media:
+def _part_texts(parts: tuple[MessagePart, ...]) -> Iterator[str]:
+    for part in parts:
+        if part.kind is PartKind.TOOL_INPUT:
+            yield f"{part.name} {part.text}"
+        elif part.text:
+            yield part.text
+        elif part.media:
             yield "an image or a document"
 
 
-def _transcript_path(
+@contextmanager
+def _open_transcript(
     db: sqlite3.Connection, projects: Path, session_id: str, agent_id: str | None
-) -> Path:
-    found = context_queries.find_transcript(db, session_id, agent_id)
-    if found is None:
+) -> Iterator[Path]:
+    place = context_queries.find_transcript(db, session_id, agent_id)
+    if place is None:
         raise TranscriptUnavailableError(f"session {session_id} has no transcript")
-    return projects / found[1]
+    path = projects / place[1]
+    try:
+        yield path
+    except OSError as error:
+        why = error.strerror or error
+        raise TranscriptUnavailableError(f"{path} cannot be read: {why}") from error

@@ -92,7 +92,7 @@ def test_what_was_sent_is_put_together_again(lab: Lab, judge: Judge) -> None:
                     assert kept is not None
                     assert kept["message"]["role"] == message["role"]
                 else:
-                    assert spoken[key].message["role"] == message["role"]
+                    assert spoken[key]["role"] == message["role"]
             assert row.shape in context_queries.request_parts(db, row.file_id, [row.shape or 0])
             assert row.message_id
 

@@ -736,8 +736,8 @@ def test_the_collector_s_own(
     old(path)
     collector.scan()
     assert kept(writer) == []
-    collector.post_scan_jobs.run_automation()
-    collector.post_scan_jobs.wait_for_automation(30)
+    collector.post_scan_jobs.automation.tick()
+    collector.post_scan_jobs.automation.wait(30)
     assert path.read_bytes() != before
     (notice,) = recorder.notices
     assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")

@@ -254,7 +254,7 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
 ) -> None:
     lines = [assistant(f"m{number}") for number in range(20)]
     write(claude.projects / MAIN, lines)
-    from ctxtop.collectors.claude_code import reader_process
+    from ctxtop.collectors.claude_code import reader_pool
 
     calls = 0
 
@@ -265,7 +265,7 @@ def test_a_file_whose_reading_fails_half_way_is_read_to_its_end(
             raise OSError(5, "Input/output error")
         return tail.read_tail(path, before, block_bytes=2000)
 
-    monkeypatch.setattr(reader_process, "read_tail", short)
+    monkeypatch.setattr(reader_pool, "read_tail", short)
     collector.scan()
     part = len(dump(store)["response"])
     collector.scan()
@@ -286,7 +286,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
     collector.scan()
     lines = [assistant(f"m{number}") for number in range(20)]
     write(path, lines)
-    from ctxtop.collectors.claude_code import reader_process
+    from ctxtop.collectors.claude_code import reader_pool
 
     calls = 0
 
@@ -297,7 +297,7 @@ def test_a_file_that_vanishes_while_it_is_read_comes_back_whole(
             path.unlink()
         return tail.read_tail(read, before, block_bytes=2000)
 
-    monkeypatch.setattr(reader_process, "read_tail", vanishing)
+    monkeypatch.setattr(reader_pool, "read_tail", vanishing)
     if told:
         collector.index_paths([path])
     else:

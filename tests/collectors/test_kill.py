@@ -51,7 +51,7 @@ CHILD: Final = """
 import os, signal, sys
 from pathlib import Path
 import ctxtop.collectors.claude_code.collector_thread as collect
-import ctxtop.collectors.claude_code.reader_process as reading
+import ctxtop.collectors.claude_code.reader_pool as reading
 import ctxtop.collectors.claude_code.tail as tail
 from ctxtop.collectors.claude_code.discover import ClaudeFolder
 from ctxtop.core.store import writer as writing

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psutil
 import pytest
-from ctxtop.collectors.claude_code import collector_thread, reader_pool, reader_process
+from ctxtop.collectors.claude_code import collector_thread, reader_pool
 from ctxtop.collectors.claude_code.collector_thread import Collector
-from ctxtop.collectors.claude_code.reader_process import FRAME_LENGTH, ReadAnswer, pack_frame
+from ctxtop.collectors.claude_code.reader_pool import FRAME_LENGTH, ReadAnswer, pack_frame
 from ctxtop.core.store.writer import Writer
 
 from ..dump import FILE_STATE, Rows, dump
@@ -44,7 +44,7 @@ STRANGERS: Final = {
 }
 STRANGER: Final = """
 import sys, time
-from ctxtop.collectors.claude_code import reader_process
+from ctxtop.collectors.claude_code import reader_pool
 def say(data):
     sys.stdin.buffer.read(5)
     sys.stdout.buffer.write(data)
@@ -52,8 +52,8 @@ def say(data):
 def wait():
     while sys.stdin.buffer.read(1): pass
 def serve_none():
-    reader_process._index_unless_rewritten = lambda *_: None
-    reader_process.serve_jobs(sys.stdin.buffer, sys.stdout.buffer)
+    reader_pool._index_unless_rewritten = lambda *_: None
+    reader_pool.serve_jobs(sys.stdin.buffer, sys.stdout.buffer)
 print("said to the terminal", file=sys.stderr)
 """
 
@@ -342,7 +342,7 @@ def test_more_small_files_than_a_pipe_holds_do_not_make_both_sides_wait(
 
 def test_a_process_ends_with_its_input() -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", reader_process.__name__],
+        [sys.executable, "-m", reader_pool.__name__],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)},

@@ -188,7 +188,7 @@ def _owner_problem(found: ConfigPath, user_id: int) -> str | None:
 
 def _read_result(data: bytes) -> SaveFileContent:
     fields = decode_object(data)
-    timing = as_object(fields.get("phase_timing"))
+    durations = list(as_object(fields.get("phase_timing")).items())[:MAX_JSON_ITEMS]
     return SaveFileContent(
         at=as_ms(fields.get("saved_at")),
         session_id=as_title(fields.get("session_id")),
@@ -197,9 +197,9 @@ def _read_result(data: bytes) -> SaveFileContent:
         titles=_names_or_none(fields, "titles"),
         errors=_errors_or_none(fields),
         phase_ms={
-            as_title(name) or "": taken
-            for name, value in list(timing.items())[:MAX_JSON_ITEMS]
-            if (taken := as_float(value)) is not None
+            as_title(name) or "": duration
+            for name, value in durations
+            if (duration := as_float(value)) is not None
         }
         or None,
     )
@@ -254,7 +254,10 @@ def _read_state(data: bytes) -> SaveFileContent:
     if not text:
         return SaveFileContent()
     if text[:1] not in {b"{", b"["}:
-        return SaveFileContent(at=_plain_time(text))
+        try:
+            return SaveFileContent(at=as_ms(decode_json(text)))
+        except InvalidJsonError:
+            return SaveFileContent(at=as_ms(text.decode("ascii", "replace")))
     fields = decode_object(text)
     return SaveFileContent(
         at=as_ms(fields.get("timestamp")),
@@ -269,13 +272,6 @@ def _read_count(data: bytes) -> SaveFileContent:
     if count is None:
         raise InvalidJsonError("is not a number")
     return SaveFileContent(count=count)
-
-
-def _plain_time(text: bytes) -> int | None:
-    try:
-        return as_ms(decode_json(text))
-    except InvalidJsonError:
-        return as_ms(text.decode("ascii", "replace"))
 
 
 def _names_or_none(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:

@@ -1,9 +1,9 @@
 """API requests as the client records them: their lines, and a request's messages.
 
-Client 2.1.329 writes one `api-request` line a request, which names its messages by hash.
-A message that was made up for the request stands in an `api-request-blob` line, and the
-system prompt with the tools in an `api-request-shape` line; one that is the conversation's
-own has no such line: its hash is that of the user's or assistant's lines themselves.
+Client 2.1.329 writes an `api-request` line for each request, which names its messages by hash.
+A message made up for the request is in an `api-request-blob` line, and the system prompt with
+the tools in an `api-request-shape` line. A message of the conversation has no such line: its hash
+is that of the user's or assistant's lines themselves.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -37,17 +37,17 @@ from ....core.transcript.line_types import CLIENT_TEXT
 from ....core.transcript.raw_lines import MAX_LINE_BYTES, text_key, timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
 
-MESSAGE_PART: Final = "message"
-SHAPE_PART: Final = "shape"
-
 REQUEST_PART_HEAD: Final = re.compile(
     rb'\{"type":"api-request-(?:(blob)|shape)"'
     rb'(?:,"(?:sessionId|agentId|timestamp|version)":"[^"\\]{0,200}"){0,4}'
     rb',"(?:hash|shapeHash)":"([^"\\]{1,200})"'
 )
-"""The head of a line that holds a part of a request: nothing behind its hash is looked at."""
+"""The head of a line with a part of a request; it is read up to the hash."""
 
 REQUEST_TYPE: Final = b"api-request"  # of a request's line; those of its parts begin with it
+
+
+SentJson = dict[str, Any]  # a message or a block as it was sent
 
 
 class _RequestParams(msgspec.Struct):
@@ -69,37 +69,33 @@ _request_decoder: Final = msgspec.json.Decoder(_RequestLine)
 
 
 def read_request_part(offset: int, data: bytes | memoryview) -> RequestPartRecord | None:
-    """Read where a part of a request stands, from the head of its line alone."""
-    found = REQUEST_PART_HEAD.match(data)
-    if not found:
+    """Read the place of a part of a request, from the head of its line alone."""
+    head = REQUEST_PART_HEAD.match(data)
+    if not head:
         return None
-    kind = MESSAGE_PART if found[1] else SHAPE_PART
-    return RequestPartRecord(offset, len(data), text_key(found[2].decode("utf-8", "replace")), kind)
+    key = text_key(head[2].decode("utf-8", "replace"))
+    return RequestPartRecord(offset, len(data), key, "message" if head[1] else "shape")
 
 
 def read_request_line(offset: int, data: bytes | memoryview) -> RequestRecord | None:
-    """Read a request's line; None where a field is missing or of another kind."""
+    """Read a request's line; None if a field is missing or of another type."""
     try:
-        said = _request_decoder.decode(data)
+        line = _request_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    keys = [text_key(each) for each in line.tail]
     return RequestRecord(
         offset=offset,
         length=len(data),
-        request=text_key(said.id),
-        at=timestamp_to_ms(said.timestamp),
-        model=sanitize_title(said.params.model) if said.params and said.params.model else None,
-        query_source=sanitize_title(said.query_source) if said.query_source else None,
-        shape=text_key(said.shape_hash) if said.shape_hash else None,
-        base=text_key(said.base) if said.base else None,
-        keep=said.keep,
-        tail=pack_keys(map(text_key, said.tail)),
+        request=text_key(line.id),
+        at=timestamp_to_ms(line.timestamp),
+        model=(line.params and line.params.model) or None,
+        query_source=line.query_source or None,
+        shape=text_key(line.shape_hash) if line.shape_hash else None,
+        base=text_key(line.base) if line.base else None,
+        keep=line.keep,
+        tail=struct.pack(f">{len(keys)}q", *keys),
     )
-
-
-def pack_keys(keys: Iterable[int]) -> bytes:
-    listed = list(keys)
-    return struct.pack(f">{len(listed)}q", *listed)
 
 
 def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any] | None:
@@ -107,8 +103,8 @@ def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any
     with open_regular(path) as file:
         file.seek(offset)
         data = file.read(min(length, MAX_LINE_BYTES))
-    found = REQUEST_PART_HEAD.match(data)
-    if not found or text_key(found[2].decode("utf-8", "replace")) != key:
+    part = read_request_part(offset, data)
+    if part is None or part.part != key:
         return None
     try:
         value = json.loads(data)
@@ -117,41 +113,27 @@ def reread_part(path: Path, offset: int, length: int, key: int) -> dict[str, Any
     return value if isinstance(value, dict) else None
 
 
-class SentMessage(msgspec.Struct, frozen=True):
-    """A message of the conversation as it was sent, and the lines that it was put together of."""
+def find_sent_messages(path: Path, wanted: Collection[int], before: int) -> dict[int, SentJson]:
+    """Find messages without a blob in the conversation's own lines before an offset.
 
-    key: int
-    offsets: tuple[int, ...]
-    message: dict[str, Any]
-
-
-def find_sent_messages(path: Path, wanted: Collection[int], before: int) -> dict[int, SentMessage]:
-    """Find messages that have no blob in the conversation's own lines before an offset.
-
-    The user's lines that follow each other are one message, and so are the lines of one
-    answer (seen in client 2.1.329, which remembers a message by the same hash).
-    Raises OSError where the file cannot be read.
+    Consecutive lines of the user are one message, and so are the lines of one answer (seen in
+    client 2.1.329, which remembers a message by the same hash). Raises OSError.
     """
-    found: dict[int, SentMessage] = {}
+    found: dict[int, SentJson] = {}
     run = _MessageRun()
-    for offset, line in _iter_message_lines(path, before):
-        run = run.with_line(offset, line)
-        if run.role:
-            key = text_key(run.hash())
-            if key in wanted:
-                found[key] = SentMessage(
-                    key, run.offsets, {"role": run.role, "content": run.content}
-                )
+    for line in _iter_message_lines(path, before):
+        run = run.with_line(line)
+        if run.role and (key := text_key(run.hash())) in wanted:
+            found[key] = {"role": run.role, "content": run.content}
     return found
 
 
 class _MessageRun(msgspec.Struct, frozen=True):
     role: str = ""
     message_id: str | None = None
-    offsets: tuple[int, ...] = ()
     content: tuple[Any, ...] = ()
 
-    def with_line(self, offset: int, line: dict[str, Any]) -> _MessageRun:
+    def with_line(self, line: dict[str, Any]) -> _MessageRun:
         message = line.get("message")
         if not isinstance(message, dict) or message.get("content") is None:
             return _MessageRun()
@@ -159,13 +141,11 @@ class _MessageRun(msgspec.Struct, frozen=True):
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         if not isinstance(role, str) or not isinstance(blocks, list):
             return _MessageRun()
-        sent = tuple(_block_as_sent(block) for block in blocks)
-        same = role == self.role and (
+        sent = tuple(map(_block_as_sent, blocks))
+        is_same = role == self.role and (
             role == "user" or (message_id is not None and message_id == self.message_id)
         )
-        if same:
-            return _MessageRun(role, message_id, (*self.offsets, offset), (*self.content, *sent))
-        return _MessageRun(role, message_id, (offset,), sent)
+        return _MessageRun(role, message_id, (*self.content, *sent) if is_same else sent)
 
     def hash(self) -> str:
         text = json.dumps(
@@ -178,7 +158,7 @@ class _MessageRun(msgspec.Struct, frozen=True):
 
 
 def _block_as_sent(block: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Leave out what the client adds when it writes a block down, or moves from turn to turn."""
+    """Leave out fields that the client adds in the transcript, or that change between turns."""
     if not isinstance(block, dict):
         return block
     return {name: value for name, value in block.items() if name not in {"cache_control", "caller"}}
@@ -187,7 +167,7 @@ def _block_as_sent(block: Any) -> Any:  # noqa: ANN401 -- any JSON
 _MESSAGE_LINE: Final = re.compile(rb'"type":"(?:user|assistant)"')
 
 
-def _iter_message_lines(path: Path, before: int) -> Iterator[tuple[int, dict[str, Any]]]:
+def _iter_message_lines(path: Path, before: int) -> Iterator[SentJson]:
     for offset, _, data in iter_lines(path):
         if offset >= before:
             return
@@ -197,14 +177,8 @@ def _iter_message_lines(path: Path, before: int) -> Iterator[tuple[int, dict[str
             except (ValueError, RecursionError):
                 continue
             if isinstance(line, dict) and line.get("type") in {"user", "assistant"}:
-                yield offset, line
+                yield line
 
-
-SentJson = dict[str, Any]
-
-_WHITESPACE: Final = re.compile(r"\s+")
-
-_REMINDER_END: Final = "</system-reminder>"
 
 _REMINDER_START: Final = "<system-reminder>"  # the client may also add it to the result before it
 
@@ -213,15 +187,13 @@ def reread_messages(
     path: Path, keys: Sequence[int], places: Mapping[int, RequestPartRecord], before: int
 ) -> list[SentJson] | None:
     """Read a request's messages again; None if one is gone. Raises OSError."""
-    spoken = find_sent_messages(path, set(keys) - places.keys(), before)
+    found = find_sent_messages(path, set(keys) - places.keys(), before)
     messages: list[SentJson] = []
     for key in keys:
-        place = places.get(key)
-        if place is None and key in spoken:
-            messages.append(spoken[key].message)
-            continue
-        kept = reread_part(path, place.offset, place.length, key) if place else None
-        message = kept.get("message") if kept else None
+        place, message = places.get(key), found.get(key)
+        if place:
+            part = reread_part(path, place.offset, place.length, key)
+            message = part.get("message") if part else None
         if not isinstance(message, dict):
             return None
         messages.append(message)
@@ -230,15 +202,15 @@ def reread_messages(
 
 def reread_shape(path: Path, place: RequestPartRecord | None) -> PromptSnapshot | None:
     """Read a request's system prompt and tools again; raises OSError."""
-    kept = reread_part(path, place.offset, place.length, place.part) if place else None
-    shape = kept.get("shape") if kept else None
+    part = reread_part(path, place.offset, place.length, place.part) if place else None
+    shape = part.get("shape") if part else None
     if not isinstance(shape, dict):
         return None
     return parse_prompt_snapshot({"systemPrompt": shape.get("system"), "tools": shape.get("tools")})
 
 
 class SentPartLabels:
-    """Knows by its text or its call what each block is, and on which line it stands."""
+    """Labels sent blocks with the parts and lines of the conversation, by text or call."""
 
     def __init__(
         self, entries: Sequence[Entry], thoughts: dict[str | None, ThinkingTokens]
@@ -249,14 +221,14 @@ class SentPartLabels:
             parts = tuple(context_parts([entry], thoughts))
             self._parts.setdefault(_match_key("".join(part.content.text for part in parts)), parts)
             for part in parts:
-                piece = part.content
-                if piece.kind is PartKind.THINKING:
+                content = part.content
+                if content.kind is PartKind.THINKING:
                     self._thoughts.append(part)
-                elif piece.tool_use_id:
-                    call = piece.kind is PartKind.TOOL_INPUT
-                    self._parts[_call_key(piece.tool_use_id, call=call)] = (part,)
-                elif piece.text:
-                    self._parts.setdefault(_match_key(piece.text), (part,))
+                elif content.tool_use_id:
+                    is_call = content.kind is PartKind.TOOL_INPUT
+                    self._parts[_call_key(content.tool_use_id, call=is_call)] = (part,)
+                elif content.text:
+                    self._parts.setdefault(_match_key(content.text), (part,))
         self._thoughts.reverse()
 
     def parts(self, message: SentJson) -> Iterator[ContextPart]:
@@ -289,20 +261,19 @@ class SentPartLabels:
 
     def _result(self, block: SentJson) -> Iterator[ContextPart]:
         known = self._parts.get(_call_key(block["tool_use_id"], call=False))
-        piece = known[0].content if known else MessagePart(PartKind.TOOL_RESULT)
+        part = known[0].content if known else MessagePart(PartKind.TOOL_RESULT)
         line = known[0].line if known else None
         content = block.get("content")
         blocks = content if isinstance(content, list) else []
         text = "\n".join(iter_json_strings(content))
-        own, added = text, ""
-        if text.startswith(piece.text) and text[len(piece.text) :].lstrip().startswith(
-            _REMINDER_START
-        ):
-            own, added = piece.text, text[len(piece.text) :]
+        reminders = text.removeprefix(part.text)
+        if not text.startswith(part.text) or not reminders.lstrip().startswith(_REMINDER_START):
+            reminders = ""
+        own = text[: len(text) - len(reminders)]
         media = sum(isinstance(each, dict) and each.get("type") in MEDIA_BLOCKS for each in blocks)
-        yield ContextPart(replace(piece, text=own, media=media), line)
-        for each in added.split(_REMINDER_START)[1:]:
-            yield from self._text(_REMINDER_START + each, "user")
+        yield ContextPart(replace(part, text=own, media=media), line)
+        for reminder in reminders.split(_REMINDER_START)[1:]:
+            yield from self._text(_REMINDER_START + reminder, "user")
 
     def _text(self, text: str, role: str) -> Iterator[ContextPart]:
         known = self._parts.get(_match_key(text))
@@ -311,10 +282,13 @@ class SentPartLabels:
         elif role == "assistant":
             yield ContextPart(MessagePart(PartKind.TEXT, text))
         elif TASK_NOTIFICATION in text:
-            # It is sent with a word before it that no person said it (client 2.1.329).
-            told = text[text.index(TASK_NOTIFICATION) :]
-            kind = PartKind.AGENT_RETURN if is_agent_notification(told) else PartKind.META
-            yield ContextPart(MessagePart(kind, text), self._line_of(told))
+            # It is sent after a note that no person wrote it (client 2.1.329).
+            notification = text[text.index(TASK_NOTIFICATION) :]
+            kind = PartKind.AGENT_RETURN if is_agent_notification(notification) else PartKind.META
+            key = _match_key(notification.rstrip().removesuffix("</system-reminder>"))
+            original = self._parts.get(key)
+            line = original[0].line if original else None
+            yield ContextPart(MessagePart(kind, text), line)
         elif is_agent_message(text):
             yield ContextPart(MessagePart(PartKind.AGENT_RETURN, text))
         elif text.startswith(_REMINDER_START):
@@ -323,14 +297,10 @@ class SentPartLabels:
             kind = PartKind.META if CLIENT_TEXT.match(text) else PartKind.PROMPT
             yield ContextPart(MessagePart(kind, text))
 
-    def _line_of(self, notification: str) -> int | None:
-        known = self._parts.get(_match_key(notification.rstrip().removesuffix(_REMINDER_END)))
-        return known[0].line if known else None
-
 
 def _match_key(text: str) -> str:
-    # Where two texts are joined the client adds or takes away a line's end.
-    return _WHITESPACE.sub("", text)
+    # The client adds or removes line ends where it joins texts.
+    return "".join(text.split())
 
 
 def _call_key(tool_use_id: str, *, call: bool) -> str:
