@@ -48,7 +48,7 @@ from ...core.transcript.line_decoder import (
 )
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
-from .agent_files import read_session_agents
+from .injection_sources import read_session_agents
 from .transcripts.transcript_ends import read_recent_entries, read_tail_lines
 
 

@@ -26,7 +26,6 @@ from ...core.files.file_operations import write_file_atomically
 from ...core.files.json_edit import JsonTextError, decode_utf8
 from ...core.files.safe_open import open_regular
 from ...core.measure.effective_config import MANAGED_DROP_INS_FOLDER
-from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
 from ..claude_code.config.config_files import (
     InvalidJsonError,
     as_object,
@@ -34,7 +33,7 @@ from ..claude_code.config.config_files import (
     read_config_file,
     resolve_folder,
 )
-from ..claude_code.config.config_reader import MANAGED_SETTINGS_FILE
+from ..claude_code.config.config_reader import MANAGED_SETTINGS_FILE, MAX_SETTINGS_BYTES
 from ..claude_code.config.definition_files import SKILLS_MARKETPLACE
 from ..plugin.compact_requests import request_folder
 from ..plugin.installed_commands import (

@@ -14,9 +14,12 @@ from typing import Any, Final
 
 from ...core.files import file_operations, json_edit
 from ...core.files.safe_open import open_regular
-from ..claude_code.config.client_settings import MAX_SETTINGS_BYTES
 from ..claude_code.config.config_files import as_object
-from ..claude_code.config.config_reader import LOCAL_SETTINGS_FILE, SETTINGS_FILE
+from ..claude_code.config.config_reader import (
+    LOCAL_SETTINGS_FILE,
+    MAX_SETTINGS_BYTES,
+    SETTINGS_FILE,
+)
 from ..plugin.installed_commands import (
     FEATURE_EVENTS,
     InstalledCommand,

@@ -9,7 +9,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.agent_files import read_session_agents
+from ctxtop.collectors.claude_code.injection_sources import read_session_agents
 from ctxtop.core.injection.context_selection import RunOutcome
 from ctxtop.core.model.agent import Agent, AgentStatus
 from ctxtop.core.store.database import open_reader

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from ctxtop import __version__
-from ctxtop.collectors.claude_code.config.client_settings import MAX_SETTINGS_BYTES
+from ctxtop.collectors.claude_code.config.config_reader import MAX_SETTINGS_BYTES
 from ctxtop.collectors.install import install_plan as carrying
 from ctxtop.collectors.install import install_status
 from ctxtop.collectors.install.install_plan import (

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from ctxtop.collectors.claude_code.config import client_settings, config_files
-from ctxtop.collectors.claude_code.config.client_settings import mask_secrets
+from ctxtop.collectors.claude_code.config import config_files, config_reader
+from ctxtop.collectors.claude_code.config.config_reader import mask_secrets
 from ctxtop.core.measure.effective_config import resolve_settings
 from ctxtop.core.store.config_records import ConfigScope
 
@@ -179,7 +179,7 @@ BAD = [
     (b'{"model":"\xff"}', "is not"),
     (b'{"a":' * 3000 + b"1" + b"}" * 3000, "is nested too deeply"),
     (b'{"model":"x"} // comment', "is not JSON"),
-    (b"{" + b" " * client_settings.MAX_SETTINGS_BYTES + b"}", "is larger than 1024 KiB"),
+    (b"{" + b" " * config_reader.MAX_SETTINGS_BYTES + b"}", "is larger than 1024 KiB"),
 ]
 
 
