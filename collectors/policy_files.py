@@ -16,17 +16,8 @@ from typing import BinaryIO, Final
 import msgspec
 
 from ..core.files.safe_open import open_regular
+from ..core.policy import resolve
 from ..core.policy.policy import IgnoredValue, PolicyNotice, PolicyOrigin, ProjectTrust
-from ..core.policy.resolve import (
-    Policies,
-    ProjectFile,
-    RawValue,
-    TrustChange,
-    changes_if_trusted,
-    flatten_tables,
-    resolve_policy,
-    resolve_project_policy,
-)
 from ..core.transcript.sanitize import sanitize_path, sanitize_title
 from .places import PolicySources
 
@@ -177,7 +168,7 @@ class _PolicyFile:
         self._path: Final = path
         self._origin: Final = origin
         self._stamp: FileStamp | None = None
-        self.values: tuple[RawValue, ...] = ()
+        self.values: tuple[resolve.RawValue, ...] = ()
         self.notices: tuple[PolicyNotice, ...] = ()
         self.sha256 = ""  # of what was read
 
@@ -208,7 +199,7 @@ class _PolicyFile:
             self.notices = (self._notice(what, "mend it; until then it says nothing"),)
         return before != (self.values, self.notices, self.sha256)
 
-    def _read(self) -> tuple[RawValue, ...]:
+    def _read(self) -> tuple[resolve.RawValue, ...]:
         is_project = self._origin is PolicyOrigin.PROJECT_FILE
         data = read_project_policy(self._path) if is_project else _read_policy(self._path)
         self.sha256 = content_sha256(data)
@@ -241,12 +232,12 @@ def _read_limited(file: BinaryIO, path: Path) -> bytes:
     return data
 
 
-def _parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[RawValue, ...]:
+def _parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[resolve.RawValue, ...]:
     """List what a file sets; raises ValueError or RecursionError if it is not TOML."""
     where = sanitize_path(str(path))
     return tuple(
-        RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
-        for key, value in flatten_tables(tomllib.loads(data.decode())).items()
+        resolve.RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
+        for key, value in resolve.flatten_tables(tomllib.loads(data.decode())).items()
     )
 
 
@@ -276,7 +267,7 @@ class PolicyFiles:
         self._projects: Final[dict[str, _PolicyFile]] = {}
         self._trust: Final = TrustFile(self._sources.trust_file)
         self._checked_at: Final[dict[str, float]] = {}
-        self.policies = Policies(resolve_policy(self._fixed_values))
+        self.policies = resolve.Policies(resolve.resolve_policy(self._fixed_values))
         self.refresh(())
 
     def refresh(self, folders: Iterable[str]) -> bool:
@@ -300,7 +291,7 @@ class PolicyFiles:
                 changed.append(folder)
         if not is_new and not changed:
             return False
-        common = resolve_policy(self.user_values) if is_new else self.policies.common
+        common = resolve.resolve_policy(self.user_values) if is_new else self.policies.common
         shown = {} if is_new else dict(self.policies.projects)
         acting = {} if is_new else dict(self.policies.acting_projects)
         for folder in self._projects if is_new else changed:
@@ -309,11 +300,11 @@ class PolicyFiles:
             file = self._projects[folder]
             if file.values or file.notices:
                 trust = self._trust.state(folder, file.sha256)
-                project = ProjectFile(sanitize_path(folder), file.values, trust)
-                resolved = resolve_project_policy(self.user_values, project)
+                project = resolve.ProjectFile(sanitize_path(folder), file.values, trust)
+                resolved = resolve.resolve_project_policy(self.user_values, project)
                 shown[folder], acting[folder] = resolved.shown, resolved.acting
         # Replaced in one step: another thread reads it meanwhile.
-        self.policies = Policies(common, shown, acting)
+        self.policies = resolve.Policies(common, shown, acting)
         return True
 
     def refresh_soon(self) -> None:
@@ -333,7 +324,7 @@ class PolicyFiles:
         return tuple(dict.fromkeys((*unread, *invalid)))
 
     @property
-    def user_values(self) -> tuple[RawValue, ...]:
+    def user_values(self) -> tuple[resolve.RawValue, ...]:
         """What the user sets: by options, the environment and the user's own file."""
         return (*self._fixed_values, *(self._user.values if self._user else ()))
 
@@ -345,9 +336,9 @@ class PolicyFiles:
         return True
 
 
-def _from_command_line(options: Iterable[tuple[str, str]]) -> list[RawValue]:
+def _from_command_line(options: Iterable[tuple[str, str]]) -> list[resolve.RawValue]:
     return [
-        RawValue(
+        resolve.RawValue(
             sanitize_title(key),
             sanitize_title(value),
             PolicyOrigin.COMMAND_LINE,
@@ -357,9 +348,9 @@ def _from_command_line(options: Iterable[tuple[str, str]]) -> list[RawValue]:
     ]
 
 
-def _from_environment(variables: Iterable[tuple[str, str]]) -> list[RawValue]:
+def _from_environment(variables: Iterable[tuple[str, str]]) -> list[resolve.RawValue]:
     return [
-        RawValue(
+        resolve.RawValue(
             SHORT_VARIABLES.get(name)
             or sanitize_title(name.removeprefix(VARIABLE_PREFIX).lower().replace("__", ".")),
             sanitize_title(value),
@@ -380,7 +371,7 @@ class TrustPreview(msgspec.Struct, frozen=True):
     text: str
     sha256: str
     trust: ProjectTrust
-    changes: tuple[TrustChange, ...]
+    changes: tuple[resolve.TrustChange, ...]
     still_ignored: tuple[IgnoredValue, ...]
 
 
@@ -402,7 +393,7 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
         raise TrustFileError(f"{path} is not TOML ({error}): mend it first") from error
     trusted = TrustFile.load(sources.trust_file)
     user_values = PolicyFiles(sources).user_values
-    file = ProjectFile(str(real), values, ProjectTrust.TRUSTED)
+    file = resolve.ProjectFile(str(real), values, ProjectTrust.TRUSTED)
     sha256 = content_sha256(data)
     return TrustPreview(
         folder=str(real),
@@ -410,8 +401,8 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
         text=text,
         sha256=sha256,
         trust=trusted.state(str(real), sha256),
-        changes=tuple(changes_if_trusted(user_values, file)),
-        still_ignored=resolve_project_policy(user_values, file).shown.ignored,
+        changes=tuple(resolve.changes_if_trusted(user_values, file)),
+        still_ignored=resolve.resolve_project_policy(user_values, file).shown.ignored,
     )
 
 

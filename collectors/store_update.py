@@ -14,20 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..core.model.problem import Problem
-from ..core.store.database import (
-    StoreError,
-    explain_error,
-    is_caused_by_corruption,
-    is_transient,
-    move_aside,
-)
+from ..core.store import database
 from ..core.store.writer import OtherFolderError, StoreReplacedError, Writer
-from .claude_code.collector_thread import (
-    Collector,
-    CollectorListener,
-    ScanProgress,
-    StoredChange,
-)
+from .claude_code.collector_thread import Collector, CollectorListener, ScanProgress, StoredChange
 from .claude_code.discover import ClaudeFolder, needs_polling
 from .places import PlaceError, Places
 from .policy_files import PolicyFiles
@@ -58,9 +47,9 @@ class ScanOutcome(msgspec.Struct):
 def rebuild_store(places: Places, damage: str) -> str:
     """Move a damaged store aside, scan everything again, and describe that in one sentence.
 
-    Raises StoreError or PlaceError if the new store cannot be made.
+    Raises database.StoreError or PlaceError if the new store cannot be made.
     """
-    aside = move_aside(places.store)
+    aside = database.move_aside(places.store)
     if places.exists:
         update_store(places)
     return f"the store {places.store} was damaged ({damage}): moved to {aside.name}, made again"
@@ -97,14 +86,14 @@ def update_store(
         try:
             scan(Collector(places.folder, writer, outcome, files))
         except Exception as error:
-            if not is_caused_by_corruption(error, places.store):
+            if not database.is_caused_by_corruption(error, places.store):
                 raise
             outcome.notices.append(writer.rebuild())
             writer.claim_folder(places.folder.root)
             scan(Collector(places.folder, writer, outcome, files))
     except sqlite3.Error as error:
-        what, fix = explain_error(error)
-        raise StoreError(f"store {places.store}: {what}; {fix}") from error
+        what, fix = database.explain_error(error)
+        raise database.StoreError(f"store {places.store}: {what}; {fix}") from error
     finally:
         writer.close()
     return outcome
@@ -155,11 +144,11 @@ def scan_and_watch(
             writer.reopen()
             writer.claim_folder(folder.root)
         except Exception as error:
-            if is_caused_by_corruption(error, writer.path):
+            if database.is_caused_by_corruption(error, writer.path):
                 listener.on_notice(Problem("store", writer.rebuild(), "nothing is lost"))
                 writer.claim_folder(folder.root)
-            elif isinstance(error, sqlite3.Error) and is_transient(error):
-                what, fix = explain_error(error)
+            elif isinstance(error, sqlite3.Error) and database.is_transient(error):
+                what, fix = database.explain_error(error)
                 is_waiting = True
                 listener.on_problem(Problem(place, what, f"{fix}; ctxtop tries again"))
                 stop.wait(RETRY_S)

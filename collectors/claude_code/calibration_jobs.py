@@ -9,13 +9,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...core.measure.forecast import (
-    SHIPPED_CALIBRATION,
-    PastGuess,
-    blend_calibration,
-    make_prior,
-    replay_forecasts,
-)
+from ...core.measure import forecast
 from ...core.measure.token_estimate import GrowthStep, GrowthTracker, make_sample
 from ...core.measure.tokens import TextCount, count_text
 from ...core.store.queries.evidence_queries import calibrated_answers, save_forecast_calibration
@@ -160,7 +154,7 @@ class ForecastCalibrationJob:
         self._writer: Final = writer
         self._looked_at = float("-inf")
         self._sessions: list[list[FillRow]] = []
-        self._misses: list[list[PastGuess]] = []
+        self._misses: list[list[forecast.PastGuess]] = []
 
     def run(self) -> bool:
         """Replay one session; False if nothing is left for now."""
@@ -169,8 +163,8 @@ class ForecastCalibrationJob:
         rows = self._sessions[len(self._misses)]
         # Without forks of the session, which know what follows.
         own = {row for row in rows if not row.is_compaction}
-        prior = make_prior(each for each in self._sessions if own.isdisjoint(each))
-        self._misses.append(replay_forecasts(rows, prior))
+        prior = forecast.make_prior(each for each in self._sessions if own.isdisjoint(each))
+        self._misses.append(forecast.replay_forecasts(rows, prior))
         if len(self._misses) == len(self._sessions):
             self._save()
         return True
@@ -189,7 +183,7 @@ class ForecastCalibrationJob:
         return True
 
     def _save(self) -> None:
-        calibration = blend_calibration(self._misses, SHIPPED_CALIBRATION)
+        calibration = forecast.blend_calibration(self._misses, forecast.SHIPPED_CALIBRATION)
         with self._writer.transaction():
             answers = sum(map(len, self._sessions))
             save_forecast_calibration(self._writer.connection, calibration, answers)

@@ -18,17 +18,8 @@ from ...core.store.writer import GONE_SIZE, NO_DEVICE, StaleTailError, Writer
 from ...core.transcript.raw_lines import complete_line_length
 from ...core.transcript.sanitize import sanitize_title
 from ..policy_files import PolicyFiles
+from . import discover
 from .config.config_reader import SCAN_BUDGET_S, TICK_BUDGET_S, ClientConfigReader
-from .discover import (
-    ClaudeFolder,
-    FolderListing,
-    FoundFile,
-    classify_path,
-    find_files,
-    is_moved,
-    make_found_file,
-    read_agent_meta,
-)
 from .own_files import LogReader, ReceiptFollower
 from .post_scan_jobs import PostScanJobs
 from .registry import newest_by_session, read_client_environment, read_session_registry
@@ -93,7 +84,7 @@ class Collector:
 
     def __init__(
         self,
-        folder: ClaudeFolder,
+        folder: discover.ClaudeFolder,
         writer: Writer,
         listener: CollectorListener,
         policy_files: PolicyFiles | None = None,
@@ -121,7 +112,7 @@ class Collector:
 
     def scan(self) -> None:
         """Read everything that changed, newest first."""
-        listing = find_files(self.folder)
+        listing = discover.find_files(self.folder)
         problems = {problem.where for problem in listing.problems}
         for place in self._unconfirmed_problems - problems:
             self._resolve(place)
@@ -150,13 +141,13 @@ class Collector:
         self.post_scan_jobs.measure_saves(math.inf)
 
     def scan_below(self, path: Path) -> None:
-        self.index_listing(find_files(self.folder, path))
+        self.index_listing(discover.find_files(self.folder, path))
         self.post_scan_jobs.evaluate_new_warnings()
 
     def is_known(self, relative: str) -> bool:
         return relative in self._known
 
-    def index_listing(self, listing: FolderListing) -> None:
+    def index_listing(self, listing: discover.FolderListing) -> None:
         for problem in listing.problems:
             self.report(problem)
         self._store_agent_metas(listing.metas)
@@ -218,13 +209,13 @@ class Collector:
     def _report_change(self, sessions: frozenset[str]) -> None:
         self.listener.on_change(StoredChange(sessions))
 
-    def _store_agent_metas(self, metas: list[FoundFile]) -> None:
+    def _store_agent_metas(self, metas: list[discover.FoundFile]) -> None:
         changed = []
         for found in metas:
             if self._metas.get(found.relative) == found.mtime_ns:
                 continue
             try:
-                meta = read_agent_meta(found)
+                meta = discover.read_agent_meta(found)
             except FileNotFoundError:
                 continue
             except OSError as error:
@@ -238,7 +229,7 @@ class Collector:
             self._metas |= {meta.path: meta.mtime_ns for meta in changed}
             self._report_change(frozenset(meta.session_id for meta in changed))
 
-    def _index_all(self, waiting: list[FoundFile]) -> None:
+    def _index_all(self, waiting: list[discover.FoundFile]) -> None:
         """Read files in this order, while reader processes read the largest ones."""
         from .reader_pool import (  # with all that it needs, only where there is work
             ReadQueue,
@@ -263,7 +254,7 @@ class Collector:
                 queue.done_bytes += batch.bytes
                 self._report_progress(queue)
 
-    def _follow_moves(self, waiting: list[FoundFile]) -> None:
+    def _follow_moves(self, waiting: list[discover.FoundFile]) -> None:
         """Move the rows of files that the client moved: into a worktree, or by /cd."""
         new = [found for found in waiting if found.relative not in self._known]
         if not new or not self._known:
@@ -271,7 +262,7 @@ class Collector:
         by_inode = {tail.inode: (source, tail) for source, tail in self._known.values()}
         for found in new:
             before, tail = by_inode.get(found.inode, (None, None))
-            if before is None or tail is None or not is_moved(before, found):
+            if before is None or tail is None or not discover.is_moved(before, found):
                 continue
             project = found.relative.partition("/")[0]
             after = replace(before, path=found.relative, project=project)
@@ -329,7 +320,7 @@ class Collector:
             task.before = block.after
             self._resolve(task.found.relative)
 
-    def _index_file(self, found: FoundFile, batch: _CommitBatch) -> None:
+    def _index_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
         try:
             self._read_file(found, batch)
         except (FileNotFoundError, NotADirectoryError):
@@ -345,7 +336,7 @@ class Collector:
         """Load what a faster ctxtop has stored: the same as this one would have."""
         self._known = self.writer.files() | batch.tails
 
-    def _read_file(self, found: FoundFile, batch: _CommitBatch) -> None:
+    def _read_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:
         from .reader_pool import index_next_block
 
         task = self._task(found, batch)
@@ -359,14 +350,16 @@ class Collector:
                 return
             task.before = block.after
 
-    def _task(self, found: FoundFile, batch: _CommitBatch | None = None) -> ReadTask | None:
+    def _task(
+        self, found: discover.FoundFile, batch: _CommitBatch | None = None
+    ) -> ReadTask | None:
         """Return the task that continues a file; None if it is not a transcript (yet)."""
         from .reader_pool import ReadTask
 
         known = (batch and batch.tails.get(found.relative)) or self._known.get(found.relative)
         source, before = known or (None, TailState())
         if source is None or before.offset == 0:
-            source = classify_path(found.relative)
+            source = discover.classify_path(found.relative)
             if source and not source.session_id:
                 session_id = _read_session_id(found)
                 source = replace(source, session_id=session_id) if session_id else None
@@ -396,7 +389,7 @@ class Collector:
         batch.bytes += block.after.offset - before.offset
         batch.tails[source.path] = (source, slim_tail_state(block.after, task.found))
 
-    def _has_changed(self, found: FoundFile) -> bool:
+    def _has_changed(self, found: discover.FoundFile) -> bool:
         known = self._known.get(found.relative)
         if known is None:
             return True
@@ -405,7 +398,7 @@ class Collector:
             return True
         return tail.ctime_ns != 0 and found.ctime_ns not in {0, tail.ctime_ns}
 
-    def _stat(self, path: Path) -> FoundFile | None:
+    def _stat(self, path: Path) -> discover.FoundFile | None:
         relative = self.folder.relative(path)
         try:
             status = path.stat(follow_symlinks=False)
@@ -417,9 +410,9 @@ class Collector:
         except OSError as error:
             self.report(unreadable_problem(relative, error))
             return None
-        return make_found_file(str(self.folder.projects), relative, status)
+        return discover.make_found_file(str(self.folder.projects), relative, status)
 
-    def _mark_missing(self, listing: FolderListing) -> None:
+    def _mark_missing(self, listing: discover.FolderListing) -> None:
         present = {found.relative for found in listing.transcripts}
         batch = _CommitBatch()
         with self.writer.transaction():
@@ -459,7 +452,7 @@ class Collector:
         )
 
 
-def _read_session_id(found: FoundFile) -> str | None:
+def _read_session_id(found: discover.FoundFile) -> str | None:
     """Return the session in the first line, or the file's name; None while it is written."""
     from ...core.transcript.line_decoder import NotJsonError, UnexpectedShapeError, decode_line
 

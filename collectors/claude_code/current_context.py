@@ -24,28 +24,9 @@ from ...core.policy.policy import Policy
 from ...core.policy.resolve import Policies
 from ...core.store.queries import session_queries
 from ...core.store.queries.evidence_queries import EvidenceRows, read_evidence_rows
-from ...core.summaries.steering import (
-    Essential,
-    RunningAgent,
-    collect_current_artifacts,
-    find_failing_files,
-    list_essentials,
-)
-from ...core.transcript.conversation import (
-    Entry,
-    Role,
-    entries_since_compaction,
-    kept_entries,
-    last_boundary,
-)
+from ...core.summaries import steering
+from ...core.transcript import conversation, line_decoder
 from ...core.transcript.entry_decoder import decode_entry
-from ...core.transcript.line_decoder import (
-    COMPACT_BOUNDARY,
-    NotJsonError,
-    UnexpectedShapeError,
-    decode_attachment,
-    decode_line,
-)
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.hook_inputs import open_store_without_waiting
 from .injection_sources import read_session_agents
@@ -64,7 +45,7 @@ def read_latest_answer(lines: Sequence[bytes]) -> LatestAnswer:
     latest = LatestAnswer()
     for line in reversed(lines):
         is_answer = latest.tokens is None and b'"usage"' in line and b'"assistant"' in line
-        if not (is_answer or COMPACT_BOUNDARY.encode() in line):
+        if not (is_answer or line_decoder.COMPACT_BOUNDARY.encode() in line):
             continue
         entry = decode_entry(0, line, {})
         if entry and entry.boundary:
@@ -90,8 +71,8 @@ def introduced_model(transcript: Path) -> str | None:
             start, end = data.rfind(b"\n", 0, place) + 1, data.find(b"\n", place)
             line = data[start : end if end > 0 else len(data)]
     try:
-        attachment = decode_attachment(decode_line(line))
-    except (NotJsonError, UnexpectedShapeError):
+        attachment = line_decoder.decode_attachment(line_decoder.decode_line(line))
+    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
         return None
     identity = attachment.identity if attachment else None
     return sanitize_title(identity.model_id) if identity and identity.model_id else None
@@ -166,44 +147,48 @@ def _stored_context(
 AGENT_ACTIVE_MS: Final = 15 * 60_000  # after it an unchanged agent is not running: its client ended
 
 
-def read_essentials(transcript: Path, now_ms: int) -> tuple[Essential, ...]:
+def read_essentials(transcript: Path, now_ms: int) -> tuple[steering.Essential, ...]:
     """List what must survive a compaction, due or just done, by importance; raises OSError."""
     entries = _before_pending_compaction(read_recent_entries(transcript))
-    artifacts = collect_current_artifacts(entries)
-    failing = find_failing_files(
-        entries_since_compaction(entries), [use.path for use in artifacts.files]
+    artifacts = steering.collect_current_artifacts(entries)
+    failing = steering.find_failing_files(
+        conversation.entries_since_compaction(entries), [use.path for use in artifacts.files]
     )
     return tuple(
         replace(item, text=break_client_tags(sanitize_text(item.text)), key=sanitize_text(item.key))
-        for item in list_essentials(artifacts, failing, _running_agents(transcript, now_ms))
+        for item in steering.list_essentials(
+            artifacts, failing, _running_agents(transcript, now_ms)
+        )
     )
 
 
 def texts_since_compaction(transcript: Path) -> list[str]:
     """Return the texts in context since the last compaction, if any; raises OSError."""
     entries = read_recent_entries(transcript)
-    last = last_boundary(entries)
+    last = conversation.last_boundary(entries)
     if last is None or last.boundary is None:
         return []
-    since = entries_since_compaction(entries)
-    kept = kept_entries(last.boundary, entries[: len(entries) - len(since)])
+    since = conversation.entries_since_compaction(entries)
+    kept = conversation.kept_entries(last.boundary, entries[: len(entries) - len(since)])
     parts = [part for entry in (*kept, *since) for part in entry.parts]
     return [text for part in parts for text in (part.text, part.path or "") if text]
 
 
-def _before_pending_compaction(entries: list[Entry]) -> Sequence[Entry]:
+def _before_pending_compaction(entries: list[conversation.Entry]) -> Sequence[conversation.Entry]:
     """Leave out a compaction without an answer after it: it is the one that just happened."""
-    since = entries_since_compaction(entries)
-    if len(since) == len(entries) or any(entry.role is Role.ASSISTANT for entry in since):
+    since = conversation.entries_since_compaction(entries)
+    if len(since) == len(entries) or any(
+        entry.role is conversation.Role.ASSISTANT for entry in since
+    ):
         return entries
     return entries[: len(entries) - len(since) - 1]
 
 
-def _running_agents(transcript: Path, now_ms: int) -> list[RunningAgent]:
+def _running_agents(transcript: Path, now_ms: int) -> list[steering.RunningAgent]:
     if transcript.parent.name == "subagents":
         return []
     return [
-        RunningAgent(agent.agent_id, agent.agent_type, sanitize_title(agent.description))
+        steering.RunningAgent(agent.agent_id, agent.agent_type, sanitize_title(agent.description))
         for agent in read_session_agents(transcript, read_tail_lines(transcript))
         if agent.outcome is RunOutcome.RUNNING
         and now_ms - (agent.changed_at or 0) < AGENT_ACTIVE_MS

@@ -106,12 +106,7 @@ class ClaudeFolder(msgspec.Struct, frozen=True, dict=True):
 
 def make_found_file(projects: str, relative: str, status: os.stat_result) -> FoundFile:
     return FoundFile(
-        projects,
-        relative,
-        status.st_size,
-        status.st_mtime_ns,
-        status.st_ino,
-        status.st_ctime_ns,
+        projects, relative, status.st_size, status.st_mtime_ns, status.st_ino, status.st_ctime_ns
     )
 
 

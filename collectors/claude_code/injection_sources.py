@@ -26,27 +26,15 @@ from ...core.injection.context_selection import (
 from ...core.store.queries.agent_queries import results_of_project, results_of_type
 from ...core.store.transcript_records import AgentReturnRecord
 from ...core.summaries.artifacts import TODO_TOOLS, TodoList, parse_tool_input
+from ...core.transcript import line_decoder
 from ...core.transcript.client_messages import TASK_NOTIFICATION, TEAMMATE_TAG
 from ...core.transcript.conversation import AGENT_RESUMED_MS, PartKind
 from ...core.transcript.entry_decoder import NamedToolCall, decode_entry, iter_lines
-from ...core.transcript.line_decoder import (
-    NotJsonError,
-    UnexpectedShapeError,
-    decode_line,
-    decode_string,
-)
 from ...core.transcript.line_types import PLAN_TOOL
 from ...core.transcript.sanitize import sanitize_text
 from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
+from .transcripts import transcript_ends
 from .transcripts.agent_results import STARTED_STATUSES, read_notification, read_returns
-from .transcripts.transcript_ends import (
-    TAIL_BYTES,
-    first_prompt_text,
-    last_answer_text,
-    last_prompt_text,
-    read_head_lines,
-    read_tail_lines,
-)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -89,7 +77,7 @@ def read_tasks(path: Path, start: int = 0) -> SessionTasks:
     )
 
 
-RETURNS_BYTES: Final = 4 * TAIL_BYTES
+RETURNS_BYTES: Final = 4 * transcript_ends.TAIL_BYTES
 """Of a session's end in which agents' returns are read; the store or the agents' own files have
 the others."""
 
@@ -112,7 +100,7 @@ def gather_injection_sources(
     session, project = transcript.stem.lower(), transcript.parent.name
     results = {each.key: each for each in _stored_agents(db, project, request.agent_type, limits)}
     try:
-        end_lines = read_tail_lines(transcript, RETURNS_BYTES)
+        end_lines = transcript_ends.read_tail_lines(transcript, RETURNS_BYTES)
     except OSError:
         end_lines = []
     for result in read_project_agents(transcript, end_lines):
@@ -169,7 +157,7 @@ def _tags(request: InjectionRequest, end_lines: list[bytes]) -> frozenset[str]:
         folders += [own] if own.is_relative_to(request.project_root.resolve()) else []
     name = request.agent_type
     is_file_name = name and not set(name) & set("/\\\0") and not name.startswith(".")
-    tags = find_tags(request.prompt or "") | find_tags(last_prompt_text(end_lines))
+    tags = find_tags(request.prompt or "") | find_tags(transcript_ends.last_prompt_text(end_lines))
     for folder in folders if is_file_name else ():
         tags |= find_tags(_read_front_matter(folder / f"{name}.md"))
     return tags
@@ -177,7 +165,7 @@ def _tags(request: InjectionRequest, end_lines: list[bytes]) -> frozenset[str]:
 
 def _read_front_matter(definition: Path) -> str:
     try:
-        text = b"\n".join(read_head_lines(definition)).decode("utf-8", "replace")
+        text = b"\n".join(transcript_ends.read_head_lines(definition)).decode("utf-8", "replace")
     except OSError:
         return ""
     # Without the body, which may be about anything.
@@ -258,8 +246,8 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
     relative = f"{session.parent.name}/{session.name}/subagents/{name}"
     try:
         meta = read_agent_meta(FoundFile(str(session.parent.parent), relative, 0, 0, 0))
-        text, at = last_answer_text(read_tail_lines(file.path))
-        prompt = first_prompt_text(read_head_lines(file.path))
+        text, at = transcript_ends.last_answer_text(transcript_ends.read_tail_lines(file.path))
+        prompt = transcript_ends.first_prompt_text(transcript_ends.read_head_lines(file.path))
     except OSError:
         return None
     if meta is None:
@@ -295,12 +283,12 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
         if not any(mark in data for mark in marks):
             continue
         try:
-            line = decode_line(data)
+            line = line_decoder.decode_line(data)
             if line.type == "queue-operation":
-                returns = read_notification(0, line, decode_string(line.content))
+                returns = read_notification(0, line, line_decoder.decode_string(line.content))
             else:
                 returns = read_returns(0, line)
-        except (NotJsonError, UnexpectedShapeError):
+        except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
             continue
         for record in returns:
             if isinstance(record, AgentReturnRecord) and record.status not in STARTED_STATUSES:

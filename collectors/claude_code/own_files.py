@@ -20,11 +20,7 @@ from ...core.model.session import Session
 from ...core.store.database import state_folder
 from ...core.store.log_records import LogPart, LogRecords, LogWriter
 from ...core.store.queries.log_queries import shown_sessions
-from ...core.store.transcript_records import (
-    BadLine,
-    LogKind,
-    TailState,
-)
+from ...core.store.transcript_records import BadLine, LogKind, TailState
 from ...core.store.writer import StaleTailError, Writer
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically

@@ -17,11 +17,7 @@ from ...core.store.log_records import (
     MeasurementRecord,
     StatusSnapshotRecord,
 )
-from ...core.store.transcript_records import (
-    BadLine,
-    LogKind,
-    WindowRecord,
-)
+from ...core.store.transcript_records import BadLine, LogKind, WindowRecord
 from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION

@@ -9,22 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec.structs import replace
 
-from ....core.store.config_records import (
-    MEMORY_PLUGINS_TABLE,
-    SAVE_FILES_TABLE,
-    SAVE_LOGS_TABLE,
-    STAGING_FOLDERS_TABLE,
-    MemoryPluginRecord,
-    SaveEventRecord,
-    SaveLogFile,
-    StagingLocation,
-    append_save_log,
-    delete_memory_plugins,
-    mark_gone,
-    restart_save_log,
-    save_files,
-    save_records,
-)
+from ....core.store import config_records
 from ....core.store.queries import config_queries as queries
 from ....core.store.transcript_records import TailState
 from ....core.store.writer import GONE_SIZE, StaleTailError, Writer
@@ -79,33 +64,33 @@ def find_save_logs(top: ConfigPath, root: Path) -> Iterator[tuple[str, ConfigPat
 
 
 def read_save_log(
-    writer: Writer, log: SaveLogFile, found: ConfigPath, before: TailState
+    writer: Writer, log: config_records.SaveLogFile, found: ConfigPath, before: TailState
 ) -> TailState:
     """Store what was appended to a log; raises StaleTailError after another ctxtop, or OSError."""
     while True:
         read = read_tail(found.real, before)
         if read.change is TailChange.REWRITTEN:
-            restart_save_log(writer, log, before)
+            config_records.restart_save_log(writer, log, before)
             before = TailState()
             continue
         events = [_to_save_event(*line) for line in split_lines(read.block)]
         events += [
-            SaveEventRecord(bad.offset, _BAD_LINE_EVENT, problem=bad.reason)
+            config_records.SaveEventRecord(bad.offset, _BAD_LINE_EVENT, problem=bad.reason)
             for bad in read.bad_lines
         ]
-        append_save_log(writer, log, before, read.after, events)
+        config_records.append_save_log(writer, log, before, read.after, events)
         before = read.after
         if not read.has_more:
             return before
 
 
-def _to_save_event(offset: int, line: bytes) -> SaveEventRecord:
+def _to_save_event(offset: int, line: bytes) -> config_records.SaveEventRecord:
     try:
         fields = decode_object(line)
     except InvalidJsonError as error:
-        return SaveEventRecord(offset, _BAD_LINE_EVENT, problem=str(error))
+        return config_records.SaveEventRecord(offset, _BAD_LINE_EVENT, problem=str(error))
     kept = {name: encode_bounded(fields[name]) for name in ("data", "error") if fields.get(name)}
-    return SaveEventRecord(
+    return config_records.SaveEventRecord(
         offset=offset,
         event=as_title(fields.get("event_type")) or "unknown",
         at=as_ms(fields.get("timestamp")),
@@ -154,7 +139,7 @@ class MemoryPluginFollower:
         mark = f"{version or ''} " + " ".join(map(_file_mark, files))
         if known and known.mark == mark and known.plugin_id == plugin_id:
             return
-        record = MemoryPluginRecord(
+        record = config_records.MemoryPluginRecord(
             install_path=path,
             plugin_id=plugin_id,
             version=version,
@@ -163,13 +148,13 @@ class MemoryPluginFollower:
             triage_writes_file=_mentions_triage_file(triage),
             has_orchestrator=orchestrate is not None,
         )
-        save_records(self._writer, MEMORY_PLUGINS_TABLE, [record])
+        config_records.save_records(self._writer, config_records.MEMORY_PLUGINS_TABLE, [record])
         self._known[path] = record
 
     def keep_only(self, places: Iterable[str]) -> None:
         removed = self._known.keys() - set(places)
         if removed:
-            delete_memory_plugins(self._writer, removed)
+            config_records.delete_memory_plugins(self._writer, removed)
             for place in removed:
                 del self._known[place]
 
@@ -208,7 +193,9 @@ class SaveFollower:
         self._writer: Final = writer
         self._folders: Final = machine
         self._problems: Final = problems
-        self._files: Final = FileFollower(writer, problems, SAVE_FILES_TABLE, save_files)
+        self._files: Final = FileFollower(
+            writer, problems, config_records.SAVE_FILES_TABLE, config_records.save_files
+        )
         folders = queries.staging_folders(writer.connection)
         self._places: Final = {folder.path: folder for folder in folders}
         self._logs = queries.save_log_files(writer.connection)
@@ -218,14 +205,14 @@ class SaveFollower:
     def follow_global(self, folder: ConfigPath, root: Path) -> None:
         """Follow the result file that the first versions wrote for all projects (004-44)."""
         found = find_child(folder, RESULT_FILE, root)
-        staging = StagingFolder(folder.path, StagingLocation.GLOBAL, None)
+        staging = StagingFolder(folder.path, config_records.StagingLocation.GLOBAL, None)
         self._follow_files(staging, [found] if found else [])
 
     def follow_project(self, cwd: str, root: Path, claude: ConfigPath | None) -> None:
         """Follow a project's files; `root` is its folder without links. Raises OSError."""
         memory = find_child(claude, "memory", root) if claude else None
         path = Path(cwd, ".claude", "memory", ".staging")
-        inside = StagingFolder(path, StagingLocation.PROJECT, cwd)
+        inside = StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
         found = find_child(memory, ".staging", root) if memory else None
         files = self._list_files(inside, found, root)
         if claude and (flag := find_child(claude, STOP_FLAG_FILE, root)):
@@ -254,13 +241,17 @@ class SaveFollower:
         known = self._places.get(place)
         if found is None:
             if known:
-                mark_gone(self._writer, STAGING_FOLDERS_TABLE, [place])
+                config_records.mark_gone(
+                    self._writer, config_records.STAGING_FOLDERS_TABLE, [place]
+                )
                 del self._places[place]
                 self._problems.resolve(place)
             return []
         record = check_staging_folder(found, staging, self._folders.user_id)
         if record != known:
-            save_records(self._writer, STAGING_FOLDERS_TABLE, [record])
+            config_records.save_records(
+                self._writer, config_records.STAGING_FOLDERS_TABLE, [record]
+            )
             self._places[place] = record
         self._problems.report_or_resolve(place, record.problem, "it is left alone; see who made it")
         if record.problem:
@@ -290,19 +281,21 @@ class SaveFollower:
             for category, found in reversed(list(compress(newest, fits))):
                 path = str(found.path)
                 present.add(path)
-                self._follow_log(SaveLogFile(path, folder, cwd, sanitize_title(category)), found)
+                self._follow_log(
+                    config_records.SaveLogFile(path, folder, cwd, sanitize_title(category)), found
+                )
         gone = [
             path
             for path, (log, tail) in self._logs.items()
             if log.folder == folder and path not in present and tail.size != GONE_SIZE
         ]
         if gone:
-            mark_gone(self._writer, SAVE_LOGS_TABLE, gone)
+            config_records.mark_gone(self._writer, config_records.SAVE_LOGS_TABLE, gone)
             for path in gone:
                 log, tail = self._logs[path]
                 self._logs[path] = log, replace(tail, size=GONE_SIZE)
 
-    def _follow_log(self, log: SaveLogFile, found: ConfigPath) -> None:
+    def _follow_log(self, log: config_records.SaveLogFile, found: ConfigPath) -> None:
         _, before = self._logs.get(log.path, (log, TailState()))
         status = found.status
         if (before.size, before.mtime_ns, before.inode) == (

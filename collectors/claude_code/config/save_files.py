@@ -21,23 +21,7 @@ from ....core.store.config_records import (
     StagingLocation,
     TriageCategory,
 )
-from .config_files import (
-    MAX_JSON_ITEMS,
-    ConfigPath,
-    InvalidJsonError,
-    add_content,
-    as_bool,
-    as_float,
-    as_int,
-    as_list,
-    as_ms,
-    as_object,
-    as_title,
-    as_titles,
-    decode_json,
-    decode_object,
-    read_problem,
-)
+from . import config_files
 
 _MANAGED_FOLDERS: Final = {
     "darwin": Path("/Library/Application Support/ClaudeCode"),
@@ -127,7 +111,7 @@ def list_staging_folders(machine: SystemFolders, project: str, real: Path) -> li
 
 
 def check_staging_folder(
-    found: ConfigPath, staging: StagingFolder, user_id: int
+    found: config_files.ConfigPath, staging: StagingFolder, user_id: int
 ) -> StagingFolderRecord:
     """Describe a staging folder, with the problem that forbids reading it, if any (R004-16)."""
     mode = stat.S_IMODE(found.status.st_mode)
@@ -146,7 +130,9 @@ def save_file_kind(name: str) -> SaveFileKind | None:
     return _KIND_BY_NAME.get(name)
 
 
-def read_save_file(found: ConfigPath, staging: StagingFolder, user_id: int) -> SaveFileRecord:
+def read_save_file(
+    found: config_files.ConfigPath, staging: StagingFolder, user_id: int
+) -> SaveFileRecord:
     """Read a file of a known kind, or the problem that it has; raises OSError."""
     kind = save_file_kind(found.path.name) or SaveFileKind.CONTEXT
     record = SaveFileRecord(
@@ -156,12 +142,14 @@ def read_save_file(found: ConfigPath, staging: StagingFolder, user_id: int) -> S
         generation=staging.generation,
         project=staging.project,
         mark=found.mark,
-        problem=read_problem(found) or _owner_problem(found, user_id),
+        problem=config_files.read_problem(found) or _owner_problem(found, user_id),
     )
     if kind is SaveFileKind.CONTEXT:
         return record
     read = _READERS[kind]
-    return add_content(record, found, MAX_SAVE_FILE_BYTES, lambda data: {"content": read(data)})
+    return config_files.add_content(
+        record, found, MAX_SAVE_FILE_BYTES, lambda data: {"content": read(data)}
+    )
 
 
 def _path_hash(text: str) -> str:
@@ -169,7 +157,7 @@ def _path_hash(text: str) -> str:
 
 
 def _folder_problem(
-    found: ConfigPath, staging: StagingFolder, user_id: int, mode: int
+    found: config_files.ConfigPath, staging: StagingFolder, user_id: int, mode: int
 ) -> str | None:
     if found.problem:
         return found.problem
@@ -181,36 +169,38 @@ def _folder_problem(
     return _owner_problem(found, user_id)
 
 
-def _owner_problem(found: ConfigPath, user_id: int) -> str | None:
+def _owner_problem(found: config_files.ConfigPath, user_id: int) -> str | None:
     owner = found.status.st_uid
     return None if owner == user_id else f"belongs to user {owner}, not to {user_id}"
 
 
 def _read_result(data: bytes) -> SaveFileContent:
-    fields = decode_object(data)
-    durations = list(as_object(fields.get("phase_timing")).items())[:MAX_JSON_ITEMS]
+    fields = config_files.decode_object(data)
+    durations = list(config_files.as_object(fields.get("phase_timing")).items())[
+        : config_files.MAX_JSON_ITEMS
+    ]
     return SaveFileContent(
-        at=as_ms(fields.get("saved_at")),
-        session_id=as_title(fields.get("session_id")),
-        project=as_title(fields.get("project")),
+        at=config_files.as_ms(fields.get("saved_at")),
+        session_id=config_files.as_title(fields.get("session_id")),
+        project=config_files.as_title(fields.get("project")),
         categories=_names_or_none(fields, "categories"),
         titles=_names_or_none(fields, "titles"),
         errors=_errors_or_none(fields),
         phase_ms={
-            as_title(name) or "": duration
+            config_files.as_title(name) or "": duration
             for name, value in durations
-            if (duration := as_float(value)) is not None
+            if (duration := config_files.as_float(value)) is not None
         }
         or None,
     )
 
 
 def _read_pending(data: bytes) -> SaveFileContent:
-    fields = decode_object(data)
+    fields = config_files.decode_object(data)
     return SaveFileContent(
-        at=as_ms(fields.get("timestamp")),
-        session_id=as_title(fields.get("session_id")),
-        reason=as_title(fields.get("reason")),
+        at=config_files.as_ms(fields.get("timestamp")),
+        session_id=config_files.as_title(fields.get("session_id")),
+        reason=config_files.as_title(fields.get("reason")),
         categories=_names_or_none(fields, "categories"),
         succeeded=_names_or_none(fields, "succeeded_categories"),
         errors=_errors_or_none(fields),
@@ -218,33 +208,33 @@ def _read_pending(data: bytes) -> SaveFileContent:
 
 
 def _read_triage(data: bytes) -> SaveFileContent:
-    fields = decode_object(data)
-    parallel = as_object(fields.get("parallel_config"))
-    models = as_object(parallel.get("category_models")) | {
+    fields = config_files.decode_object(data)
+    parallel = config_files.as_object(fields.get("parallel_config"))
+    models = config_files.as_object(parallel.get("category_models")) | {
         "default": parallel.get("default_model"),
         "verification": parallel.get("verification_model"),
     }
     categories = [
         TriageCategory(
             category=name,
-            score=as_float(entry.get("score")),
-            context_file=as_title(entry.get("context_file")),
-            description=as_title(entry.get("description")),
+            score=config_files.as_float(entry.get("score")),
+            context_file=config_files.as_title(entry.get("context_file")),
+            description=config_files.as_title(entry.get("description")),
         )
-        for entry in map(as_object, as_list(fields.get("categories")))
-        if (name := as_title(entry.get("category")))
+        for entry in map(config_files.as_object, config_files.as_list(fields.get("categories")))
+        if (name := config_files.as_title(entry.get("category")))
     ]
     return SaveFileContent(
-        at=as_ms(fields.get("triage_start_ts")),
+        at=config_files.as_ms(fields.get("triage_start_ts")),
         categories=_names_or_none(fields, "categories"),
         triage=tuple(categories),
         models={
-            as_title(name) or "": model
-            for name, value in list(models.items())[:MAX_JSON_ITEMS]
-            if (model := as_title(value))
+            config_files.as_title(name) or "": model
+            for name, value in list(models.items())[: config_files.MAX_JSON_ITEMS]
+            if (model := config_files.as_title(value))
         }
         or None,
-        parallel=as_bool(parallel.get("enabled")),
+        parallel=config_files.as_bool(parallel.get("enabled")),
     )
 
 
@@ -255,22 +245,22 @@ def _read_state(data: bytes) -> SaveFileContent:
         return SaveFileContent()
     if text[:1] not in {b"{", b"["}:
         try:
-            return SaveFileContent(at=as_ms(decode_json(text)))
-        except InvalidJsonError:
-            return SaveFileContent(at=as_ms(text.decode("ascii", "replace")))
-    fields = decode_object(text)
+            return SaveFileContent(at=config_files.as_ms(config_files.decode_json(text)))
+        except config_files.InvalidJsonError:
+            return SaveFileContent(at=config_files.as_ms(text.decode("ascii", "replace")))
+    fields = config_files.decode_object(text)
     return SaveFileContent(
-        at=as_ms(fields.get("timestamp")),
-        session_id=as_title(fields.get("session_id")),
-        state=as_title(fields.get("state")),
-        pid=as_int(fields.get("pid")),
+        at=config_files.as_ms(fields.get("timestamp")),
+        session_id=config_files.as_title(fields.get("session_id")),
+        state=config_files.as_title(fields.get("state")),
+        pid=config_files.as_int(fields.get("pid")),
     )
 
 
 def _read_count(data: bytes) -> SaveFileContent:
-    count = as_int(decode_json(data.strip()))
+    count = config_files.as_int(config_files.decode_json(data.strip()))
     if count is None:
-        raise InvalidJsonError("is not a number")
+        raise config_files.InvalidJsonError("is not a number")
     return SaveFileContent(count=count)
 
 
@@ -279,7 +269,7 @@ def _names_or_none(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
     value = fields.get(key)
     if not isinstance(value, list):
         return None
-    return as_titles(as_list(value), "category", "title", "name")
+    return config_files.as_titles(config_files.as_list(value), "category", "title", "name")
 
 
 def _errors_or_none(fields: dict[str, Any]) -> tuple[SaveError, ...] | None:
@@ -287,10 +277,13 @@ def _errors_or_none(fields: dict[str, Any]) -> tuple[SaveError, ...] | None:
     if not isinstance(errors, list):
         return None
     return tuple(
-        SaveError(as_title(error.get("category")) or "", as_title(error.get("error")) or "")
+        SaveError(
+            config_files.as_title(error.get("category")) or "",
+            config_files.as_title(error.get("error")) or "",
+        )
         if isinstance(error, dict)
-        else SaveError("", as_title(error) or "")
-        for error in as_list(errors)
+        else SaveError("", config_files.as_title(error) or "")
+        for error in config_files.as_list(errors)
     )
 
 

@@ -16,28 +16,14 @@ from ....core.model.context import DEFERRED_SUFFIX, ContextReport, ReportedCateg
 from ....core.saves.save_noise import STOP_FEEDBACK_PREFIX
 from ....core.store import transcript_records as records
 from ....core.store.transcript_records import MarkerOrigin, MarkerRecord
-from ....core.transcript.line_decoder import (
-    Attachment,
-    CompactMetadata,
-    MicrocompactMetadata,
-    NotJsonError,
-    TranscriptLine,
-    UnexpectedShapeError,
-    decode_attachment,
-    decode_line,
-    decode_string,
-    decode_value,
-    join_texts,
-    message_blocks,
-    repair_line,
-)
+from ....core.transcript import line_decoder
 from ....core.transcript.line_types import LEADING_TYPE
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
 
-def read_boundary(offset: int, line: TranscriptLine) -> records.BoundaryRecord:
-    metadata = line.compact_metadata or CompactMetadata()
+def read_boundary(offset: int, line: line_decoder.TranscriptLine) -> records.BoundaryRecord:
+    metadata = line.compact_metadata or line_decoder.CompactMetadata()
     kept = metadata.preserved_messages.uuids if metadata.preserved_messages else None
     return records.BoundaryRecord(
         offset=offset,
@@ -52,8 +38,10 @@ def read_boundary(offset: int, line: TranscriptLine) -> records.BoundaryRecord:
     )
 
 
-def read_microcompaction(offset: int, line: TranscriptLine) -> records.MicrocompactionRecord:
-    metadata = line.microcompact_metadata or MicrocompactMetadata()
+def read_microcompaction(
+    offset: int, line: line_decoder.TranscriptLine
+) -> records.MicrocompactionRecord:
+    metadata = line.microcompact_metadata or line_decoder.MicrocompactMetadata()
     return records.MicrocompactionRecord(
         offset=offset,
         uuid=sanitize_title(line.uuid or "") or f"at {offset}",
@@ -79,8 +67,10 @@ _MEMORY_NOTE: Final = re.compile(
 )
 
 
-def read_stop_block(offset: int, line: TranscriptLine) -> records.StopBlockRecord | None:
-    blocks = message_blocks(line)
+def read_stop_block(
+    offset: int, line: line_decoder.TranscriptLine
+) -> records.StopBlockRecord | None:
+    blocks = line_decoder.message_blocks(line)
     text = (blocks[0].text or "") if blocks else ""
     if not text.startswith(STOP_FEEDBACK_PREFIX):
         return None
@@ -94,10 +84,10 @@ def read_stop_block(offset: int, line: TranscriptLine) -> records.StopBlockRecor
     )
 
 
-def read_stop_hooks(offset: int, line: TranscriptLine) -> records.StopHookRecord:
-    infos = decode_value(line.hook_infos)
-    errors = decode_value(line.hook_errors)
-    count = decode_value(line.hook_count)
+def read_stop_hooks(offset: int, line: line_decoder.TranscriptLine) -> records.StopHookRecord:
+    infos = line_decoder.decode_value(line.hook_infos)
+    errors = line_decoder.decode_value(line.hook_errors)
+    count = line_decoder.decode_value(line.hook_count)
     hooks = [hook for hook in infos if isinstance(hook, dict)] if isinstance(infos, list) else []
     durations = [hook["durationMs"] for hook in hooks if _is_count(hook.get("durationMs"))]
     names = [sanitize_title(str(hook.get("command") or "")) for hook in hooks[:MAX_NAMED_COMMANDS]]
@@ -116,11 +106,11 @@ def _is_count(value: object) -> bool:
 
 
 def read_memory_note(
-    offset: int, line: TranscriptLine, attachment: Attachment
+    offset: int, line: line_decoder.TranscriptLine, attachment: line_decoder.Attachment
 ) -> records.MemoryNoteRecord | None:
     """Read claude-memory's note at a prompt (004-58); None for other hooks' output."""
     for part in (attachment.content, attachment.stdout):
-        value = decode_value(part)
+        value = line_decoder.decode_value(part)
         text = "\n".join(map(str, value)) if isinstance(value, list) else value
         note = _MEMORY_NOTE.search(text) if isinstance(text, str) else None
         if note:
@@ -140,9 +130,9 @@ SKILL_BODY_PREFIX: Final = "Base directory for this skill:"
 
 
 def read_agent_meta_line(
-    offset: int, line: TranscriptLine
+    offset: int, line: line_decoder.TranscriptLine
 ) -> records.StopFeedbackRecord | records.GivenSkillRecord | None:
-    for block in message_blocks(line):
+    for block in line_decoder.message_blocks(line):
         text = block.text or ""
         if prefix := AGENT_HOOK_FEEDBACK.match(text):
             feedback = text[prefix.end() :].strip()
@@ -172,9 +162,9 @@ def _read_marker(offset: int, data: bytes) -> MarkerRecord | None:
     try:
         try:
             return _to_marker(offset, data)
-        except NotJsonError:
-            return _to_marker(offset, repair_line(data))
-    except (NotJsonError, UnexpectedShapeError):
+        except line_decoder.NotJsonError:
+            return _to_marker(offset, line_decoder.repair_line(data))
+    except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
         return None
 
 
@@ -182,25 +172,25 @@ def _to_marker(offset: int, data: bytes) -> MarkerRecord:
     head = LEADING_TYPE.match(data)
     if head and head[1].startswith(b"api-request"):
         return MarkerRecord(offset, f"at {offset}", None, MarkerOrigin.REQUEST_COPY)
-    line = decode_line(data)
+    line = line_decoder.decode_line(data)
     name = line.name_at(offset)
     if line.type != "assistant" or not line.message:
         return MarkerRecord(offset, name, line.at, _marker_origin(line))
-    text = join_texts(message_blocks(line)).strip()
+    text = line_decoder.join_texts(line_decoder.message_blocks(line)).strip()
     if COMPRESSED_MARKER not in text:
         return MarkerRecord(offset, name, line.at, MarkerOrigin.OTHER)
     message_id = line.message.id or name
     return MarkerRecord(offset, name, line.at, MarkerOrigin.ASSISTANT, message_id, text)
 
 
-def _marker_origin(line: TranscriptLine) -> MarkerOrigin:
+def _marker_origin(line: line_decoder.TranscriptLine) -> MarkerOrigin:
     if line.type == "attachment":
-        attachment = decode_attachment(line)
+        attachment = line_decoder.decode_attachment(line)
         injected = attachment is not None and attachment.type == "hook_additional_context"
         return MarkerOrigin.INJECTED_CONTEXT if injected else MarkerOrigin.OTHER
     if line.type != "user" or line.is_compact_summary or not line.message:
         return MarkerOrigin.OTHER
-    blocks = message_blocks(line)
+    blocks = line_decoder.message_blocks(line)
     if any(block.type == "tool_result" for block in blocks):
         return MarkerOrigin.TOOL_RESULT
     texts = [block.text or "" for block in blocks]
@@ -244,24 +234,28 @@ class _ContextUsage(msgspec.Struct):
 _context_usage_decoder: Final = msgspec.json.Decoder(_ContextUsage, strict=False)
 
 
-def read_context_report(offset: int, line: TranscriptLine) -> records.ContextReportRecord | None:
+def read_context_report(
+    offset: int, line: line_decoder.TranscriptLine
+) -> records.ContextReportRecord | None:
     """Read the output of `/context`, None of another command; raises NotJsonError."""
     report = parse_context_usage(line.context_usage)
-    return _to_record(offset, line, report or parse_context_text(decode_string(line.content)))
+    return _to_record(
+        offset, line, report or parse_context_text(line_decoder.decode_string(line.content))
+    )
 
 
 def read_repeated_context_report(
-    offset: int, line: TranscriptLine
+    offset: int, line: line_decoder.TranscriptLine
 ) -> records.ContextReportRecord | None:
     """Read the line that repeats `/context` to the model, if it is one; raises NotJsonError."""
-    blocks = message_blocks(line)
+    blocks = line_decoder.message_blocks(line)
     text = next((block.text for block in blocks if block.type == "text" and block.text), "")
     report = parse_context_text(text) if text.startswith(REPORT_HEADING) else None
     return _to_record(offset, line, report)
 
 
 def _to_record(
-    offset: int, line: TranscriptLine, report: ContextReport | None
+    offset: int, line: line_decoder.TranscriptLine, report: ContextReport | None
 ) -> records.ContextReportRecord | None:
     if report is None:
         return None
@@ -359,15 +353,17 @@ def read_model_choice(text: str) -> str | None:
 PROMPT_TOO_LONG: Final = "too_long"  # kind of a refusal: the prompt is larger than the window
 
 
-def read_refusal(offset: int, line: TranscriptLine) -> records.ApiErrorRecord | None:
+def read_refusal(offset: int, line: line_decoder.TranscriptLine) -> records.ApiErrorRecord | None:
     if not line.is_api_error_message:
         return None
-    message = " ".join(block.text or "" for block in message_blocks(line) if block.type == "text")
-    details = decode_value(line.error_details)
+    message = " ".join(
+        block.text or "" for block in line_decoder.message_blocks(line) if block.type == "text"
+    )
+    details = line_decoder.decode_value(line.error_details)
     detail = details if isinstance(details, str) else message
     error = parse_limit_error({"details": details, "message": message})
     if error and error.exceeds_window:
         sizes = error.current_tokens, error.max_tokens
         return records.ApiErrorRecord(offset, line.at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
-    kind = str(decode_value(line.error) or "unknown")
+    kind = str(line_decoder.decode_value(line.error) or "unknown")
     return records.ApiErrorRecord(offset, line.at, kind, detail, line.uuid)

@@ -9,24 +9,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from ....core.store import transcript_records
 from ....core.store import transcript_records as records
-from ....core.store.transcript_records import (
-    MAX_BAD_LINES_PER_FILE,
-    BadLine,
-    FileKind,
-    ReplyRecord,
-    SourceFile,
-    TranscriptRecords,
-)
-from ....core.transcript import sanitize
-from ....core.transcript.line_decoder import (
-    RawBlock,
-    SourceSession,
-    TranscriptLine,
-    decode_line,
-    decode_list,
-    join_texts,
-)
+from ....core.transcript import line_decoder, sanitize
 from ....core.transcript.raw_lines import time_span
 from .transcript_ends import find_launch_folder, starts_session
 from .turn_tracking import MergedAnswers, TurnTracker, UncountedLines
@@ -75,10 +60,12 @@ FIELD_SANITIZERS: Final = {
 """By a field's name, which means the same in every kind of record."""
 
 
-def _limit_texts(batch: TranscriptRecords) -> TranscriptRecords:
+def _limit_texts(
+    batch: transcript_records.TranscriptRecords,
+) -> transcript_records.TranscriptRecords:
     changed: dict[str, Any] = {
         name: tuple(map(_limit_record, value))
-        for name in TranscriptRecords.__struct_fields__
+        for name in transcript_records.TranscriptRecords.__struct_fields__
         if name != "ended_calls" and type(value := getattr(batch, name)) is tuple and value
     }
     if batch.ended_calls:
@@ -128,9 +115,9 @@ _FIELDS: Final[dict[type[msgspec.Struct], str]] = {
 
 
 class FactBuilder:
-    def __init__(self, source: SourceFile, *, at_file_start: bool) -> None:
+    def __init__(self, source: transcript_records.SourceFile, *, at_file_start: bool) -> None:
         self.source: Final = source
-        self.is_agent: Final = source.kind is FileKind.AGENT
+        self.is_agent: Final = source.kind is transcript_records.FileKind.AGENT
         self.lines = 0
         self.times: list[str] = []
         self.cwd = self.version = ""
@@ -145,8 +132,8 @@ class FactBuilder:
         self.unknown: Counter[str] = Counter()
         self._chain_cwd = ""
         self._records: defaultdict[str, list[msgspec.Struct]] = defaultdict(list)
-        self._replies: list[ReplyRecord] = []
-        self._bad: list[BadLine] = []
+        self._replies: list[transcript_records.ReplyRecord] = []
+        self._bad: list[transcript_records.BadLine] = []
         self._bad_lines = 0
 
     def add(self, *found: msgspec.Struct | None) -> None:
@@ -157,8 +144,8 @@ class FactBuilder:
 
     def add_bad_line(self, offset: int, line: bytes, reason: str) -> None:
         self._bad_lines += 1
-        if len(self._bad) < MAX_BAD_LINES_PER_FILE:
-            self._bad.append(BadLine(offset, len(line), reason))
+        if len(self._bad) < transcript_records.MAX_BAD_LINES_PER_FILE:
+            self._bad.append(transcript_records.BadLine(offset, len(line), reason))
 
     def count_type(self, kind: str, *, known: bool) -> None:
         """Count a line without a record by its type."""
@@ -167,15 +154,15 @@ class FactBuilder:
         else:
             self.unknown[sanitize.sanitize_title(kind)] += 1
 
-    def is_sidechain(self, line: TranscriptLine) -> bool:
+    def is_sidechain(self, line: line_decoder.TranscriptLine) -> bool:
         """Whether a line in a session's file belongs to an agent (clients up to 2.0)."""
         return bool(line.is_sidechain) and not self.is_agent
 
-    def build(self) -> TranscriptRecords:
+    def build(self) -> transcript_records.TranscriptRecords:
         opened_at, started_at, last_at = time_span(self.times)
         lists: dict[str, Any] = {name: tuple(found) for name, found in self._records.items()}
         return _limit_texts(
-            TranscriptRecords(
+            transcript_records.TranscriptRecords(
                 lines=self.lines,
                 session=records.SessionRecord(
                     started_at=started_at,
@@ -211,30 +198,32 @@ class FactBuilder:
             return
         self._chain_cwd = cwd
         # As the store joins batches: a line after any line with a folder is not the first.
-        if not self.cwd and starts_session(decode_line(line)):
+        if not self.cwd and starts_session(line_decoder.decode_line(line)):
             self.session["began_in"] = sanitize.sanitize_path(cwd) or None
         if self.session.get("launched_in") is None:
             self.session["launched_in"] = find_launch_folder(
                 sanitize.sanitize_path(cwd), self.source.project
             )
 
-    def add_fork(self, line: TranscriptLine) -> None:
+    def add_fork(self, line: line_decoder.TranscriptLine) -> None:
         parent = line.forked_from.session_id if line.forked_from else None
         if not parent and line.type == "derived-from":
-            sources = decode_list(line.sessions, SourceSession)
+            sources = line_decoder.decode_list(line.sessions, line_decoder.SourceSession)
             parent = next(
                 (each.id for each in sources if each.id and each.via in _FORK_KINDS), None
             )
         if parent and (parent := sanitize.sanitize_title(parent).lower()):
             self.session.setdefault("forked_from", parent)
 
-    def add_reply(self, offset: int, line: TranscriptLine, blocks: list[RawBlock]) -> None:
+    def add_reply(
+        self, offset: int, line: line_decoder.TranscriptLine, blocks: list[line_decoder.RawBlock]
+    ) -> None:
         """Record the text of an agent's line: the last answer with any is its reply."""
-        text = join_texts(blocks).strip()
+        text = line_decoder.join_texts(blocks).strip()
         if text and line.message:
             message_id = line.message.id or line.name_at(offset)
             if self._replies and self._replies[-1].message_id != message_id:
                 # Of the earlier answers one stays: it shows that an answer with the last one's
                 # id, of an earlier batch, has ended.
                 del self._replies[:-1]
-            self._replies.append(ReplyRecord(offset, message_id, line.at, text))
+            self._replies.append(transcript_records.ReplyRecord(offset, message_id, line.at, text))

@@ -22,6 +22,7 @@ from ....core.store.queries.query_rows import CompactionRow, SummaryRow
 from ....core.summaries import summary_comparison
 from ....core.summaries.summary_comparison import ReplacedContent
 from ....core.summaries.summary_search import PLAN_KIND, PlanSummary
+from ....core.transcript import line_decoder
 from ....core.transcript.conversation import (
     CLEARED_RESULT_TEXT,
     Entry,
@@ -30,14 +31,6 @@ from ....core.transcript.conversation import (
     without_sidechains,
 )
 from ....core.transcript.entry_decoder import decode_parts, iter_entries, iter_lines
-from ....core.transcript.line_decoder import (
-    NotJsonError,
-    RawMessage,
-    UnexpectedShapeError,
-    decode_blocks,
-    decode_line,
-    decode_string,
-)
 from ....core.transcript.raw_lines import LINE_PADDING
 from ....core.transcript.sanitize import sanitize_text, sanitize_title
 
@@ -159,9 +152,9 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
         if not text.startswith(_BLOB_START) or _CLEARED_BYTES not in text:
             continue
         try:
-            message = decode_line(text).message or RawMessage()
-            parts = decode_parts(decode_blocks(message.content), PartKind.META, {})
-        except (NotJsonError, UnexpectedShapeError):
+            message = line_decoder.decode_line(text).message or line_decoder.RawMessage()
+            parts = decode_parts(line_decoder.decode_blocks(message.content), PartKind.META, {})
+        except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
             continue
         cleared = replaced_result_ids(parts)
         if cleared:
@@ -265,6 +258,6 @@ def _summary_text(operation: Operation) -> tuple[str, str] | None:
         is_handoff = operation.level is Severity.CUT and line.forked_from is not None
         if line.type != "user" or not (line.is_compact_summary or is_handoff):
             continue
-        if line.message and (text := decode_string(line.message.content)):
+        if line.message and (text := line_decoder.decode_string(line.message.content)):
             return line.uuid or "", text
     return None
