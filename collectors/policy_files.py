@@ -11,7 +11,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
 import msgspec
 
@@ -201,7 +201,7 @@ class _PolicyFile:
 
     def _read(self) -> tuple[resolve.RawValue, ...]:
         is_project = self._origin is PolicyOrigin.PROJECT_FILE
-        data = read_project_policy(self._path) if is_project else _read_policy(self._path)
+        data = _read_policy(self._path, is_project=is_project)
         self.sha256 = content_sha256(data)
         return _parse_policy(data, self._path, self._origin)
 
@@ -213,20 +213,16 @@ class _PolicyFile:
         return PolicyNotice("", sanitize_path(str(self._path)), self._origin, what, fix)
 
 
-def _read_policy(path: Path) -> bytes:
-    with open_regular(path) as file:
-        return _read_limited(file, path)
-
-
 def read_project_policy(path: Path) -> bytes:
     """Read a project's file; raises TrustFileError too if another user may have written it."""
+    return _read_policy(path, is_project=True)
+
+
+def _read_policy(path: Path, *, is_project: bool) -> bytes:
     with open_regular(path) as file:
-        check_project_file(os.fstat(file.fileno()), path)
-        return _read_limited(file, path)
-
-
-def _read_limited(file: BinaryIO, path: Path) -> bytes:
-    data = file.read(MAX_POLICY_BYTES + 1)
+        if is_project:
+            check_project_file(os.fstat(file.fileno()), path)
+        data = file.read(MAX_POLICY_BYTES + 1)
     if len(data) > MAX_POLICY_BYTES:
         raise OSError(0, f"it is larger than {MAX_POLICY_BYTES >> 10} KiB", str(path))
     return data

@@ -253,7 +253,7 @@ class _FolderWatch:
                 self.sidecars_at = LONG_AGO
             elif self.collector.is_known(self.folder.relative(path)):
                 grown.add(path)
-            elif _is_folder(path):
+            elif _folder_inode(path) is not None:
                 unknown.add(path)
             else:
                 unknown.add(path.parent)
@@ -274,14 +274,6 @@ class _FolderWatch:
             self.collector.read_sidecars()
             self.collector.read_config()
             self.sidecars_at = now
-
-
-def _is_folder(path: Path) -> bool:
-    try:
-        return path.is_dir()
-    except OSError:
-        # Before Python 3.14 an inaccessible folder raises.
-        return False
 
 
 def _folder_inode(path: Path) -> int | None:

@@ -96,13 +96,15 @@ class TokenCalibrationJob:
             return False
         if file.is_new:
             self._bytes_left -= file.seen - file.source.examined_to
-        file.mark_saved()
+        file.source = replace(file.source, resume_offset=file.resume, examined_to=file.seen)
+        file.samples, file.save_at = [], time.monotonic() + SAVE_INTERVAL_S
         self._report_session(file.source.session_id)
         return self._bytes_left > 0 or not file.is_new
 
     def _take_samples(self, file: _CalibrationFile, deadline: float) -> Iterator[LearnedStep]:
         for step in file.steps():
-            if step and _length(step) <= MAX_STEP_CHARS:
+            parts = (*step.answer_parts, *step.added_parts) if step else ()
+            if step and sum(len(part.text) for part in parts) <= MAX_STEP_CHARS:
                 sample = make_sample(step, self._growth.count)
                 if sample:
                     yield step, sample
@@ -126,10 +128,6 @@ class _CalibrationFile:
         """Offset of the last answer, whose successor is not written yet."""
         return self.seen if self._steps.resume_offset is None else self._steps.resume_offset
 
-    def mark_saved(self) -> None:
-        self.source = replace(self.source, resume_offset=self.resume, examined_to=self.seen)
-        self.samples, self.save_at = [], time.monotonic() + SAVE_INTERVAL_S
-
     def steps(self) -> Iterator[GrowthStep | None]:
         """Continue entry by entry; raises OSError if the file cannot be read."""
         for entry in self._entries:
@@ -137,10 +135,6 @@ class _CalibrationFile:
             yield self._steps.add(entry)
         self.seen = max(self.seen, self.source.size)
         self.is_over = True
-
-
-def _length(step: GrowthStep) -> int:
-    return sum(len(part.text) for part in (*step.answer_parts, *step.added_parts))
 
 
 FORECAST_CHECK_INTERVAL_S: Final = 600.0  # each check reads 30 sessions, 10 ms

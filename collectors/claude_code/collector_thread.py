@@ -295,7 +295,7 @@ class Collector:
     def _report_batch(self, batch: _CommitBatch) -> None:
         """Update the known files from a committed batch, and notify the listener."""
         self._known |= batch.tails
-        self.post_scan_jobs.add_read_sessions(batch.touched)
+        self.post_scan_jobs.pending_evaluation |= batch.touched
         if batch.touched:
             lag = (time.time_ns() - batch.newest_ns) / 1e9 if batch.newest_ns else None
             self.listener.on_change(StoredChange(frozenset(batch.touched), lag))

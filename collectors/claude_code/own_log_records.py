@@ -258,7 +258,11 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
     fields.pop("transcript_path", None)
     names = ("agent_id", "agent_type", "source", "trigger", "tool_name", "tool_use_id")
     titles: dict[str, Any] = {name: _pop_title(fields, name) for name in names}
-    context_tokens = _pop_count(fields, "context_tokens")
+    context_tokens = fields.get("context_tokens")
+    if type(context_tokens) is int and 0 <= context_tokens <= MAX_HOOK_COUNT:
+        del fields["context_tokens"]
+    else:
+        context_tokens = None
     detail: dict[str, Any] = {"bytes": line.bytes, "given": fields}
     if line.cut:
         detail["cut"] = line.cut
@@ -281,14 +285,6 @@ def _to_hook_event(offset: int, data: bytes, read_at: int) -> HookEventRecord:
 def _pop_title(fields: dict[str, Any], name: str) -> str | None:
     # A value of another type stays in the detail.
     return sanitize_title(fields.pop(name)) if isinstance(fields.get(name), str) else None
-
-
-def _pop_count(fields: dict[str, Any], name: str) -> int | None:
-    value = fields.get(name)
-    if type(value) is not int or not 0 <= value <= MAX_HOOK_COUNT:
-        return None
-    del fields[name]
-    return value
 
 
 class _AnswerFields(msgspec.Struct):

@@ -332,7 +332,7 @@ class PostScanJobs:
         files = policy_files or PolicyFiles()
         self._warnings: Final = WarningEvaluator(writer, files, problems)
         self.status_lines: Final = StatusLineFiles(writer, files, problems)
-        self._pending_evaluation: set[str] = set()
+        self.pending_evaluation: set[str] = set()  # sessions with newly read lines
         self._save_noise: Final = SaveNoiseJob(folder, writer, problems, self._count_part)
         self.automation: Final = make_automation(
             folder, writer, files, default_runners(problems.notify)
@@ -341,13 +341,10 @@ class PostScanJobs:
         self._forecast_calibration: ForecastCalibrationJob | None = None
         self._estimator: Estimator | None = None
 
-    def add_read_sessions(self, sessions: set[str]) -> None:
-        self._pending_evaluation |= sessions
-
     def evaluate_all_warnings(self) -> None:
         """Log the thresholds that any session reached, also those of an earlier run."""
         has_other_policy = self._warnings.refresh_policies()
-        self._pending_evaluation.clear()
+        self.pending_evaluation.clear()
         self._report_changes(self._estimates.run())
         evaluated = self._warnings.evaluate()
         if evaluated or has_other_policy:
@@ -356,11 +353,11 @@ class PostScanJobs:
 
     def evaluate_new_warnings(self) -> None:
         """Log the thresholds that were reached by what was just read."""
-        if not self._pending_evaluation:
+        if not self.pending_evaluation:
             return
-        self._report_changes(self._estimates.run(self._pending_evaluation))
-        evaluated = self._warnings.evaluate(self._pending_evaluation)
-        grown, self._pending_evaluation = self._pending_evaluation, set()
+        self._report_changes(self._estimates.run(self.pending_evaluation))
+        evaluated = self._warnings.evaluate(self.pending_evaluation)
+        grown, self.pending_evaluation = self.pending_evaluation, set()
         self._report_changes(evaluated)
         self.status_lines.update(grown)
 

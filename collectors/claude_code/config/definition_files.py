@@ -189,6 +189,7 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
     head = split_front_matter(data.decode("utf-8", "replace"))
     is_agent = home.kind is DefinitionKind.AGENT
     name = (head.text("name") if is_agent else None) or _name_of_path(found, home.kind)
+    digits = (head.text("autoCompactWindow") or "").replace("_", "")
     return {
         "name": _with_plugin_prefix(name, home),
         "description": sanitize_title(head.text("description") or ""),
@@ -197,7 +198,7 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
         "tools": _titles_field(head, "tools" if is_agent else "allowed-tools"),
         "color": sanitize_title(head.text("color") or "") or None,
         "background": head.flag("background"),
-        "auto_compact_window": _number_field(head, "autoCompactWindow"),
+        "auto_compact_window": int(digits) if digits.isdecimal() and len(digits) <= 12 else None,
         "body_bytes": len(head.body.encode()),
         "body_estimated_tokens": estimate_tokens(head.body),
         "sha256": hashlib.sha256(data).hexdigest(),
@@ -270,11 +271,6 @@ def _definition_problem(data: bytes, head: FrontMatter, kind: DefinitionKind) ->
 def _titles_field(head: FrontMatter, name: str) -> tuple[str, ...] | None:
     values = head.texts(name)
     return None if values is None else tuple(map(sanitize_title, values[:MAX_DEFINITIONS]))
-
-
-def _number_field(head: FrontMatter, name: str) -> int | None:
-    digits = (head.text(name) or "").replace("_", "")
-    return int(digits) if digits.isdecimal() and len(digits) <= 12 else None
 
 
 MAX_PLUGIN_LIST_BYTES: Final = 1024 * 1024  # bytes; an entry has about 400

@@ -136,7 +136,9 @@ class MemoryPluginFollower:
             for parts in (_SKILL_PATH, _TRIAGE_PATH, _ORCHESTRATOR_PATH)
         ]
         skill, triage, orchestrate = files
-        mark = f"{version or ''} " + " ".join(map(_file_mark, files))
+        marks = [found.mark if found else None for found in files]
+        mark = " ".join(f"{m.size}:{m.mtime_ns}:{m.inode}" if m else "-" for m in marks)
+        mark = f"{version or ''} {mark}"
         if known and known.mark == mark and known.plugin_id == plugin_id:
             return
         record = config_records.MemoryPluginRecord(
@@ -164,13 +166,6 @@ def _find_below(folder: ConfigPath | None, parts: tuple[str, ...], root: Path) -
     for name in parts:
         found = find_child(found, name, root) if found else None
     return found if found and read_problem(found) is None else None
-
-
-def _file_mark(found: ConfigPath | None) -> str:
-    if found is None:
-        return "-"
-    mark = found.mark
-    return f"{mark.size}:{mark.mtime_ns}:{mark.inode}"
 
 
 def _mentions_triage_file(found: ConfigPath | None) -> bool | None:

@@ -154,6 +154,15 @@ class FactBuilder:
         else:
             self.unknown[sanitize.sanitize_title(kind)] += 1
 
+    def set_model(self, offset: int, model: str | None) -> None:
+        if model:
+            self.session |= {"model": model, "model_offset": offset}
+
+    def set_cost(self, offset: int, total: float | None) -> None:
+        """Set the client's running total for the session; an agent's file has none."""
+        if total is not None:
+            self.session |= {"cost_usd": total, "cost_offset": offset}
+
     def is_sidechain(self, line: line_decoder.TranscriptLine) -> bool:
         """Whether a line in a session's file belongs to an agent (clients up to 2.0)."""
         return bool(line.is_sidechain) and not self.is_agent

@@ -78,9 +78,9 @@ def _index_prompt(
         builder.turns.set_turn(TurnState.OVER, offset, line.timestamp)
     elif typed:
         builder.turns.set_turn(TurnState.ASKED, offset, line.timestamp)
-    model = client_output.read_model_choice(blocks[0].text or "") if blocks else None
-    if model:
-        builder.session |= {"model": model, "model_offset": offset}
+    builder.set_model(
+        offset, client_output.read_model_choice(blocks[0].text or "") if blocks else ""
+    )
     if builder.is_agent and blocks:
         builder.session.setdefault("prompt", agent_results.prompt_key(join_texts(blocks)))
     if typed and (not line.origin or line.origin.kind in {None, "human"}):
@@ -118,9 +118,7 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
             *agent_results.read_queued_returns(offset, line, attachment, is_agent=builder.is_agent)
         )
     elif attachment and kind == "model":
-        model = attachment.identity.model_id if attachment.identity else None
-        if model:
-            builder.session |= {"model": model, "model_offset": offset}
+        builder.set_model(offset, attachment.identity.model_id if attachment.identity else None)
     elif (
         attachment
         and kind in client_output.NOTE_ATTACHMENTS
@@ -170,15 +168,6 @@ def _index_workflow_line(builder: FactBuilder, offset: int, line: TranscriptLine
         builder.unknown[sanitize_title(line.type or "")] += 1
 
 
-def _index_cost(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    if line.total_cost is not None:
-        builder.session |= {"cost_usd": line.total_cost, "cost_offset": offset}
-
-
-def _index_sources(builder: FactBuilder, _offset: int, line: TranscriptLine) -> None:
-    builder.add_fork(line)
-
-
 LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None]]] = {
     "system": _index_system_line,
     "attachment": _index_attachment,
@@ -190,8 +179,8 @@ LINE_INDEXERS: Final[dict[str, Callable[[FactBuilder, int, TranscriptLine], None
     "queue-operation": _index_queue_operation,
     "result": _index_workflow_line,
     "failed": _index_workflow_line,
-    "cost-state": _index_cost,
-    "derived-from": _index_sources,
+    "cost-state": lambda builder, offset, line: builder.set_cost(offset, line.total_cost),
+    "derived-from": lambda builder, _, line: builder.add_fork(line),
 }
 """By type, for lines that are not messages."""
 
@@ -211,6 +200,7 @@ def index_block(source: SourceFile, block: LineBlock) -> TranscriptRecords:
 def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
     data, first, end = block.data, block.offset, block.size
     view, find = memoryview(data), data.find
+    match_type, glance = line_types.LEADING_TYPE.match, line_types.glance_unchecked
     position = 0
     while position < end:
         stop = find(b"\n", position, end)
@@ -221,10 +211,10 @@ def _index_lines(builder: FactBuilder, block: LineBlock) -> None:
             builder.lines += 1
             line = view[position:stop]
             # Only lines that are not messages begin with their type.
-            head = line_types.LEADING_TYPE.match(line) if data[position + 2] == _TYPE else None
+            head = match_type(line) if data[position + 2] == _TYPE else None
             if not head or not _index_by_type(builder, first + position, line, head[1]):
                 try:
-                    _index_line(builder, first + position, line, line_types.glance_unchecked(line))
+                    _index_line(builder, first + position, line, glance(line))
                 except (ValueError, RecursionError):
                     _index_repaired(builder, first + position, bytes(line))
         # A crash can leave NUL bytes where a line was to be (claude-code-formats 1.7).

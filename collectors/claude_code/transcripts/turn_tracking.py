@@ -314,7 +314,9 @@ class UncountedLines:
             self._ended_earlier = None
         calls: dict[str, NamedToolCall] = {}
         for offset, line, message_id in self._lines:
-            tokens = 0 if line is None else _estimate_line(offset, line, calls)
+            entry = None if line is None else decode_entry(offset, bytes(line), calls)
+            parts = entry.parts if entry and not entry.hidden else ()
+            tokens = sum(map(client_token_estimate, parts))
             if tokens or message_id is not None:
                 message = None if message_id is None else text_key(message_id)
                 self._records.append(AdditionRecord(offset, message, tokens))
@@ -326,8 +328,3 @@ def has_exact_output(version: str | None) -> bool:
     """Whether clients of this version write an answer's final output count to each line."""
     parsed = parse_version(version)
     return parsed is not None and parsed >= EXACT_OUTPUT_VERSION
-
-
-def _estimate_line(offset: int, line: memoryview, calls: dict[str, NamedToolCall]) -> int:
-    entry = decode_entry(offset, bytes(line), calls)
-    return 0 if entry is None or entry.hidden else sum(map(client_token_estimate, entry.parts))
