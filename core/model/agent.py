@@ -32,13 +32,9 @@ class AgentStatus(StrEnum):
 
 
 _STATUS_OF_RETURN: Final = {
-    "completed": AgentStatus.COMPLETED,
-    "failed": AgentStatus.FAILED,
-    "error": AgentStatus.FAILED,
-    "killed": AgentStatus.STOPPED,
-    "stopped": AgentStatus.STOPPED,
-    "cancelled": AgentStatus.STOPPED,
-    "shut_down": AgentStatus.COMPLETED,
+    **dict.fromkeys(("completed", "shut_down"), AgentStatus.COMPLETED),
+    **dict.fromkeys(("failed", "error"), AgentStatus.FAILED),
+    **dict.fromkeys(("killed", "stopped", "cancelled"), AgentStatus.STOPPED),
 }
 
 _STATUS_OF_FAILED_CALL: Final = {
@@ -46,7 +42,7 @@ _STATUS_OF_FAILED_CALL: Final = {
     "interrupted": (AgentStatus.NEVER_STARTED, AgentStatus.STOPPED),
     "call_failed": (AgentStatus.NEVER_STARTED, AgentStatus.FAILED),
 }
-"""What the end of a tool call means for an agent that left no line, and for one that did."""
+"""The status by the end of the tool call, for an agent without any line, and for one with lines."""
 
 
 class ReturnedResult(msgspec.Struct, frozen=True):
@@ -72,10 +68,10 @@ class Agent(msgspec.Struct, frozen=True):
     started_at: int | None
     ended_at: int | None
     result: ReturnedResult | None
-    last_message: str | None  # its last words in its own transcript
+    last_message: str | None  # in its own transcript
     tool_use_id: str | None = None  # the tool call that started it
     depth: int | None = None  # 1 for an agent that the session itself started
-    outlook: Outlook = NO_OUTLOOK  # of one that is at work
+    outlook: Outlook = NO_OUTLOOK  # while it is running
     usage: TokenUsage | None = None  # of its answers in files; each counts for one agent
     cwd: str | None = None
     project_root: str | None = None  # where its session began
@@ -87,7 +83,7 @@ class Agent(msgspec.Struct, frozen=True):
 def make_agent(row: AgentRow, session_live: bool, evidence: Evidence) -> Agent:  # noqa: FBT001
     status = _status(row, session_live)
     answered = row.answer_tokens if row.answer_tokens is not None else row.returned_context_tokens
-    # All that a notification says is the last request with its output: close, not exact.
+    # A notification only has the last request with its output: close, not exact.
     estimate = row.post_tokens if row.post_tokens is not None else row.returned_total_tokens
     seen = ContextEvidence(
         session_id=row.session_id,
@@ -146,11 +142,8 @@ def _status(row: AgentRow, session_live: bool) -> AgentStatus:  # noqa: FBT001
         return AgentStatus.COMPLETED
     if session_live:
         return AgentStatus.RUNNING
-    return (
-        AgentStatus.UNKNOWN
-        if row.has_returned or _has_transcript(row)
-        else AgentStatus.NEVER_STARTED
-    )
+    was_started = row.has_returned or _has_transcript(row)
+    return AgentStatus.UNKNOWN if was_started else AgentStatus.NEVER_STARTED
 
 
 def _has_transcript(row: AgentRow) -> bool:

@@ -49,13 +49,10 @@ CLIENT_MEDIA_TOKENS: Final = 2_000  # of an image or document, likewise (formats
 class TokenCounts(msgspec.Struct, frozen=True):
     """Tokens of one context, counted in four ways; None if there is nothing to count."""
 
-    fill: int | None  # a: input of the last answer, as the status line shows it against the window
+    fill: int | None  # A: input of the last answer, as in the status line
     counter: int | None  # B: what the client compares with its trigger
-    hook: int | None  # C: what hooks are told as `context_tokens` when a session is resumed
+    hook: int | None  # C: what hooks get as `context_tokens` when a session is resumed
     report: int | None = None  # D: total of the last `/context`, which counts by category
-
-
-NO_TOKEN_COUNTS: Final = TokenCounts(None, None, None)
 
 
 EXACT_OUTPUT_VERSION: Final = (2, 1, 97)
@@ -78,11 +75,11 @@ class StoredTokenCounts(msgspec.Struct, frozen=True):
 
 
 def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
-    """Work out the four numbers in tokens.
+    """Compute the four numbers in tokens.
 
     Source: formats 3.1. The counter is the last answer with its output, and an estimate of
-    what follows; of an output that may be a placeholder the answer's own texts tell more.
-    Without an answer it is the boundary's estimate, which hooks are told too (2.1.329).
+    what follows; if the output may be a placeholder, the estimate of the answer's texts counts.
+    Without an answer it is the boundary's estimate, which hooks get too (2.1.329).
     """
     if stored.answer is None:
         return TokenCounts(None, stored.boundary_estimate, stored.boundary_estimate, stored.report)
@@ -96,7 +93,7 @@ def make_token_counts(stored: StoredTokenCounts) -> TokenCounts:
 
 
 def client_token_estimate(part: MessagePart) -> int:
-    """Estimate a piece's tokens as the client does: its counter is made of these.
+    """Estimate a part's tokens as the client does for its counter.
 
     Source: formats 3.2 (four characters a token, rounded; a call with its tool's name);
     seen in the automatic boundaries of 2.1.45 and 2.1.329.
@@ -104,9 +101,8 @@ def client_token_estimate(part: MessagePart) -> int:
     chars = len(part.text)
     if part.kind is PartKind.TOOL_INPUT:
         chars += len(part.name)
-    return (
-        chars + CLIENT_CHARS_PER_TOKEN // 2
-    ) // CLIENT_CHARS_PER_TOKEN + part.media * CLIENT_MEDIA_TOKENS
+    text_tokens = (chars + CLIENT_CHARS_PER_TOKEN // 2) // CLIENT_CHARS_PER_TOKEN
+    return text_tokens + part.media * CLIENT_MEDIA_TOKENS
 
 
 class ContextState(StrEnum):
@@ -122,7 +118,7 @@ class Context(msgspec.Struct, frozen=True):
     state: ContextState
     window: Window
     trigger: Trigger | None = None
-    token_counts: TokenCounts = NO_TOKEN_COUNTS
+    token_counts: TokenCounts = TokenCounts(None, None, None)
     thresholds: tuple[PlacedThreshold, ...] = DEFAULT_PLACED_THRESHOLDS  # by its session's policy
 
     @property
@@ -157,9 +153,8 @@ def measure_context(
 def tokens_in_use(stored: StoredTokenCounts) -> tuple[int | None, ContextState]:
     """Return the tokens in use: the last answer's, else an estimate of the next request, else None.
 
-    Source: claude-code-formats 3.1; before the first answer the client itself
-    reports null, not 0. What was edited or cleared since the last answer makes an estimate of
-    it, until the next answer.
+    Source: claude-code-formats 3.1; before the first answer the client itself reports null, not
+    0. After an edit or a clearing the number is an estimate until the next answer.
     """
     if stored.answer is None:
         estimate = stored.boundary_estimate if stored.next_request is None else stored.next_request

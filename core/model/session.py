@@ -15,8 +15,8 @@ from ..store.queries.query_rows import SessionRow, UsageRow
 from .context import EXACT_OUTPUT_VERSION, Context, StoredTokenCounts
 
 ACTIVE_MS: Final = 120_000
-"""A transcript that grew this recently is of a session at work, also where no registry
-says so (clients before 2.1.112, other machines' folders)."""
+"""A session whose transcript grew this recently is active, even if no registry lists it
+(clients before 2.1.112, other machines' folders)."""
 
 TOO_LONG: Final = "too_long"
 
@@ -106,14 +106,16 @@ def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
 
 def stored_token_counts(row: SessionRow) -> StoredTokenCounts:
     if row.status_tokens is not None and row.status_tokens != row.answer_tokens:
-        # The client went back to an earlier answer: what was said after that one is gone.
+        # The client went back to an earlier answer: everything after that one is gone.
         return StoredTokenCounts(
             answer=row.status_tokens, output=row.status_output_tokens or 0, report=row.report_tokens
         )
+    version = parse_version(row.client_version)
     return StoredTokenCounts(
         answer=row.answer_tokens,
         output=row.answer_output or 0,
-        answer_text=row.answer_text_tokens if _may_be_placeholder(row) else 0,
+        # Before that version the recorded output may be a placeholder.
+        answer_text=row.answer_text_tokens if version and version < EXACT_OUTPUT_VERSION else 0,
         after_answer=row.after_answer_tokens,
         boundary_estimate=row.post_tokens,
         next_request=row.estimated_next_tokens,
@@ -132,7 +134,7 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
         model=model,
         asked_model=asked,
         client_version=row.client_version,
-        # What another model saw tells nothing of this one's window.
+        # What another model saw says nothing about this one's window.
         peak_tokens=(row.peak_tokens or 0) if model == row.last_model else 0,
         limit_tokens=row.limit_tokens,
         report=_window_report(row, model),
@@ -141,7 +143,7 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
 
 
 def _models(row: SessionRow) -> tuple[str | None, str | None]:
-    """Name the model as it was asked for, and as the API calls it.
+    """Return the model's name as it was asked for, and as in the API.
 
     A model that was chosen after the last answer is the next request's.
     """
@@ -162,25 +164,14 @@ def _window_report(row: SessionRow, model: str | None) -> ReportedWindow | None:
     return ReportedWindow(row.report_window, None if buffer is None else row.report_window - buffer)
 
 
-def _may_be_placeholder(row: SessionRow) -> bool:
-    version = parse_version(row.client_version)
-    return version is not None and version < EXACT_OUTPUT_VERSION
-
-
 def session_title(row: SessionRow) -> str:
-    """Choose what to call a session: a person's name, the client's, or what was asked first.
+    """Choose a session's title: the person's, the client's, or the first prompt.
 
     The last prompt comes last: it is any prompt, not the task (claude-code-formats 2.9).
     """
-    return (
-        row.live_name
-        or row.custom_title
-        or row.ai_title
-        or row.summary_title
-        or row.first_prompt
-        or row.last_prompt
-        or f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
-    )
+    titles = (row.live_name, row.custom_title, row.ai_title, row.summary_title)
+    fallback = f"{'session' if row.path else 'new session'} {row.session_id[:8]}"
+    return next(filter(None, (*titles, row.first_prompt, row.last_prompt)), fallback)
 
 
 def project_name(cwd: str | None, slug: str) -> str:
@@ -192,16 +183,14 @@ def project_name(cwd: str | None, slug: str) -> str:
 
 
 def _status(row: SessionRow, now_ms: int) -> SessionStatus:
-    if row.live_status in _WORKING_STATUSES:
+    # These matter more than that an earlier prompt was too long.
+    if row.live_status in {SessionStatus.WAITING, SessionStatus.BUSY}:
         return SessionStatus(row.live_status)
     if row.error_kind == TOO_LONG:
         return SessionStatus.TOO_LONG
     if row.live_status is not None:
-        return (
-            SessionStatus(row.live_status)
-            if row.live_status in _REGISTRY_STATUSES
-            else SessionStatus.IDLE
-        )
+        # Besides those above, the registry has only this word (claude-code-formats 1.4).
+        return SessionStatus.IDLE
     if row.gone:
         return SessionStatus.GONE
     last = _last_activity(row)
@@ -209,14 +198,6 @@ def _status(row: SessionRow, now_ms: int) -> SessionStatus:
     if last is not None and 0 <= now_ms - last < ACTIVE_MS and not has_ended:
         return SessionStatus.ACTIVE
     return SessionStatus.ENDED
-
-
-_REGISTRY_STATUSES: Final = frozenset(
-    {SessionStatus.WAITING, SessionStatus.BUSY, SessionStatus.IDLE}
-)  # the registry's words (claude-code-formats 1.4)
-
-_WORKING_STATUSES: Final = frozenset({SessionStatus.WAITING, SessionStatus.BUSY})
-"""What matters more than that an earlier prompt was too long."""
 
 
 def _last_activity(row: SessionRow) -> int | None:
