@@ -249,9 +249,9 @@ def _columns(record: msgspec.Struct) -> dict[str, object]:
     return columns
 
 
-def _insert(db: sqlite3.Connection, table: str, row: dict[str, object]) -> None:
-    places = ", ".join(f":{name}" for name in row)
-    db.execute(f"INSERT OR REPLACE INTO {table} ({', '.join(row)}) VALUES ({places})", row)
+def _insert(db: sqlite3.Connection, table: str, row: dict[str, object], conflict: str = "") -> None:
+    how, places = "" if conflict else "OR REPLACE", ", ".join(f":{name}" for name in row)
+    db.execute(f"INSERT {how} INTO {table} ({', '.join(row)}) VALUES ({places}) {conflict}", row)
 
 
 def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) -> None:
@@ -290,8 +290,16 @@ def save_files(writer: Writer, files: Iterable[SaveFileRecord]) -> None:
     with writer.transaction():
         for file in files:
             db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [file.path])
-            db.execute(_VERSION_UPSERT, _columns(file))
-            db.execute(_DELETE_OLD_VERSIONS, {"path": file.path, "kept": MAX_VERSIONS})
+            _insert(db, SAVE_FILES_TABLE, _columns(file), _SAME_VERSION)
+            db.execute(
+                "DELETE FROM save_file WHERE path = ?1 AND gone = 1 AND version NOT IN"
+                " (SELECT version FROM save_file WHERE path = ?1 ORDER BY version DESC LIMIT ?2)",
+                (file.path, MAX_VERSIONS),
+            )
+
+
+_SAME_VERSION: Final = """ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
+    gone = 0, project = excluded.project, content = excluded.content, problem = excluded.problem"""
 
 
 def append_save_log(
@@ -301,16 +309,17 @@ def append_save_log(
     after: TailState,
     events: Sequence[SaveEventRecord],
 ) -> None:
-    """Add the events that were read from `before.offset` to `after.offset`.
-
-    Raises StaleTailError if another ctxtop has read the log to another offset than `before`.
-    """
+    """Add what was read from `before.offset` to `after.offset`; may raise StaleTailError."""
     db = writer.connection
     with writer.transaction():
         _check_tail(db, log, before)
+        tail = asdict(after)
+        del tail["ctime_ns"], tail["places"]
         # As text: some network mounts have numbers that SQLite's integer does not hold.
-        file_id = {"device": str(after.device), "inode": str(after.inode)}
-        db.execute(_LOG_UPSERT, asdict(log) | asdict(after) | file_id)
+        tail |= {"device": str(after.device), "inode": str(after.inode)}
+        update = ", ".join(f"{name} = excluded.{name}" for name in tail)
+        conflict = f"ON CONFLICT (path) DO UPDATE SET {update}, gone = 0"
+        _insert(db, SAVE_LOGS_TABLE, asdict(log) | tail, conflict)
         insert_records(db, "save_event", events, "OR REPLACE", path=log.path)
 
 
@@ -340,27 +349,3 @@ def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
         writer.connection.executemany(
             f"UPDATE {table} SET gone = 1 WHERE path = ?", [(path,) for path in paths]
         )
-
-
-_VERSION_UPSERT: Final = """
-INSERT INTO save_file
-    (path, folder, kind, generation, project, size, mtime_ns, inode, content, problem)
-VALUES (:path, :folder, :kind, :generation, :project, :size, :mtime_ns, :inode, :content, :problem)
-ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
-    gone = 0, project = excluded.project, content = excluded.content, problem = excluded.problem
-"""
-
-_DELETE_OLD_VERSIONS: Final = """
-DELETE FROM save_file WHERE path = :path AND gone = 1 AND version NOT IN
-    (SELECT version FROM save_file WHERE path = :path ORDER BY version DESC LIMIT :kept)
-"""
-
-_LOG_UPSERT: Final = """
-INSERT INTO save_log
-    (path, folder, project, category, device, inode, offset, anchor, size, mtime_ns)
-VALUES
-    (:path, :folder, :project, :category, :device, :inode, :offset, :anchor, :size, :mtime_ns)
-ON CONFLICT (path) DO UPDATE SET device = excluded.device, inode = excluded.inode,
-    offset = excluded.offset, anchor = excluded.anchor, size = excluded.size,
-    mtime_ns = excluded.mtime_ns, gone = 0
-"""

@@ -145,10 +145,7 @@ class LogWriter:
         }
 
     def append(self, part: LogPart, before: TailState, after: TailState, facts: LogRecords) -> None:
-        """Add what was read from `before.offset` to `after.offset`.
-
-        Raises StaleTailError if another ctxtop has read the part to another offset than `before`.
-        """
+        """Add what was read from `before.offset` to `after.offset`; may raise StaleTailError."""
         db = self._writer.connection
         with self._writer.transaction():
             part_id = self._find_part(part, before)
