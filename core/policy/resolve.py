@@ -25,8 +25,7 @@ from .policy import (
     trust_effect,
     why_too_low,
 )
-from .presets import PRESETS
-from .schema import KEYS, find_key
+from .schema import KEYS, PRESETS, find_key
 from .value_types import InvalidValueError, PolicyValue, format_value
 
 POLICY_TABLE: Final = "policy"

@@ -27,8 +27,8 @@ from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.model.context import Context, ContextState
 from ctxtop.core.model.session import LIVE_STATUSES, SessionStatus
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
-from ctxtop.core.policy.presets import PRESETS
 from ctxtop.core.policy.resolve import RawValue, resolve_policy
+from ctxtop.core.policy.schema import PRESETS
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace

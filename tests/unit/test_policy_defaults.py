@@ -15,9 +15,8 @@ from ctxtop.core.measure.levels import (
 )
 from ctxtop.core.measure.window import ClaimSource, Window
 from ctxtop.core.policy.policy import Policy, PolicyOrigin
-from ctxtop.core.policy.presets import PRESETS
 from ctxtop.core.policy.resolve import BUILT_IN_POLICY, RawValue, resolve_policy
-from ctxtop.core.policy.schema import DEFAULT_PROMPTS, KEYS, PRESET_NAMES
+from ctxtop.core.policy.schema import DEFAULT_PROMPTS, KEYS, PRESETS
 from ctxtop.core.policy.value_types import to_json_value
 
 DEFAULTS: list[tuple[str, str, Any]] = [
@@ -202,7 +201,7 @@ LEVELS: dict[str, list[tuple[float, str, str, str, str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PRESET_NAMES)
+@pytest.mark.parametrize("name", PRESETS)
 def test_the_thresholds_of_each_preset(name: str) -> None:
     found = [
         (each.at, each.level.value, each.action, each.op.value, each.of.value)
@@ -348,7 +347,7 @@ ROWS: dict[str, tuple[Any, ...]] = {
     "injection.fallback": (10,) * 9,
     "disabled_modules": ((),) * 9,
 }
-TABLE = [name for name in PRESET_NAMES if name != "clnode-code"]
+TABLE = [name for name in PRESETS if name != "clnode-code"]
 
 
 @pytest.mark.parametrize("name", TABLE)
@@ -360,7 +359,7 @@ def test_each_cell_of_the_table_of_presets(key: str, name: str) -> None:
 def test_the_table_has_every_preset_and_every_key_that_one_changes() -> None:
     changed = {key for values in PRESETS.values() for key in values}
 
-    assert set(PRESETS) == set(PRESET_NAMES)
+    assert [KEYS["preset"].parse(name) for name in PRESETS] == list(PRESETS)
     assert changed - {"threshold", "usage.estimator", "injection.same_type_scope"} <= set(ROWS)
 
 
@@ -480,7 +479,7 @@ def test_the_midpoint_can_be_moved() -> None:
     assert [each.at for each in policy.thresholds] == [0.85, 0.92, 0.95]
 
 
-@pytest.mark.parametrize("name", PRESET_NAMES)
+@pytest.mark.parametrize("name", PRESETS)
 def test_nothing_is_reached_below_the_floor(name: str) -> None:
     policy = of_preset(name)
     lines = [

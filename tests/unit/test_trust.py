@@ -17,7 +17,6 @@ from ctxtop.core.policy.policy import (
     ProjectTrust,
     key_permission,
 )
-from ctxtop.core.policy.presets import PRESETS
 from ctxtop.core.policy.resolve import (
     ProjectFile,
     ProjectPolicy,
@@ -25,7 +24,7 @@ from ctxtop.core.policy.resolve import (
     changes_if_trusted,
     resolve_project_policy,
 )
-from ctxtop.core.policy.schema import KEYS
+from ctxtop.core.policy.schema import KEYS, PRESETS
 
 FILE = "/p/.ctxtop.toml"
 
