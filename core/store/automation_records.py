@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from functools import partial
+from sqlite3 import Connection
 from typing import Final
 
 import msgspec
@@ -24,7 +24,7 @@ MAX_RUNS: Final = 20
 """Runs an hour for all sessions: a fork has an id of its own, and forks can be chained forever."""
 
 
-def claim_client_run(db: sqlite3.Connection, session_id: str, now_ms: int) -> str | None:
+def claim_client_run(db: Connection, session_id: str, now_ms: int) -> str | None:
     """Record a run before it begins; return why it is not allowed, or None if it is.
 
     Processes that share a store share the limit, and a restart does not reset it. A clock that
@@ -43,13 +43,13 @@ def claim_client_run(db: sqlite3.Connection, session_id: str, now_ms: int) -> st
     return None
 
 
-def read_recovery(db: sqlite3.Connection, session_id: str) -> RecoveryRun | None:
+def read_recovery(db: Connection, session_id: str) -> RecoveryRun | None:
     """Return a session's recovery; None if there is none, or if this version cannot read it."""
     row = db.execute("SELECT run FROM recovery_run WHERE session_id = ?", [session_id]).fetchone()
     return _decode_run(row[0]) if row else None
 
 
-def read_recoveries(db: sqlite3.Connection) -> list[RecoveryRun]:
+def read_recoveries(db: Connection) -> list[RecoveryRun]:
     """List all recoveries that are stored, the one that changed last first."""
     rows = db.execute("SELECT run FROM recovery_run ORDER BY changed_at DESC")
     return [run for row in rows if (run := _decode_run(row[0]))]
@@ -63,7 +63,7 @@ def _decode_run(run: str) -> RecoveryRun | None:
 
 
 def update_recovery(
-    db: sqlite3.Connection, session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun]
+    db: Connection, session_id: str, change: Callable[[RecoveryRun | None], RecoveryRun]
 ) -> RecoveryRun:
     """Replace a session's recovery by what `change` makes of it, in one transaction.
 
@@ -91,19 +91,19 @@ class AutomaticRunRecord(msgspec.Struct, frozen=True):
     receipt: str | None = None  # of what was written; None if nothing was
 
 
-def read_automatic_runs(db: sqlite3.Connection, since_ms: int) -> list[AutomaticRunRecord]:
+def read_automatic_runs(db: Connection, since_ms: int) -> list[AutomaticRunRecord]:
     """List the automatic runs that began since then, oldest first."""
     sql = f"SELECT {columns(AutomaticRunRecord)} FROM automatic_run WHERE at >= ? ORDER BY at"
     return fetch_records(AutomaticRunRecord, db, sql, [since_ms])
 
 
-def automatic_runs_fingerprint(db: sqlite3.Connection) -> tuple[int, int | None, int | None]:
+def automatic_runs_fingerprint(db: Connection) -> tuple[int, int | None, int | None]:
     """Return a value that changes with every automatic run."""
     row = db.execute("SELECT count(*), max(at), max(ended_at) FROM automatic_run").fetchone()
     return row[0], row[1], row[2]
 
 
-def begin_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord, last_seen_ms: int) -> bool:
+def begin_automatic_run(db: Connection, run: AutomaticRunRecord, last_seen_ms: int) -> bool:
     """Record a run before it begins, so that a failed one counts too (R002-06).
 
     False if another ctxtop has begun one since `last_seen_ms`, the newest that was seen.
@@ -118,7 +118,7 @@ def begin_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord, last_se
     return newer is None
 
 
-def end_automatic_run(db: sqlite3.Connection, run: AutomaticRunRecord) -> None:
+def end_automatic_run(db: Connection, run: AutomaticRunRecord) -> None:
     with write_transaction(db):
         db.execute(
             "UPDATE automatic_run SET outcome = ?, ended_at = ?, left_tokens = ?, receipt = ?"
@@ -134,7 +134,7 @@ AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000
 """An automatic run that has not ended after this long never will: it takes minutes."""
 
 
-def clean_up_runs(db: sqlite3.Connection, now_ms: int) -> None:
+def clean_up_runs(db: Connection, now_ms: int) -> None:
     """Delete the runs of sessions that are gone, and old ones (002-102, 002-103).
 
     Locks of processes that have ended are released, and their automatic runs are ended.
@@ -170,7 +170,7 @@ WHERE json_extract(run, '$.state') NOT IN ({", ".join(f"'{each}'" for each in LO
 
 
 def context_range_since(
-    db: sqlite3.Connection, session_id: str, since_ms: int
+    db: Connection, session_id: str, since_ms: int
 ) -> tuple[int | None, int | None]:
     """Return the smallest and the newest context of a session's answers since then, in tokens.
 

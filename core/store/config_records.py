@@ -8,9 +8,9 @@ Each function that stores them is one transaction.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from sqlite3 import Connection
 from typing import Final
 
 import msgspec
@@ -249,7 +249,7 @@ def _columns(record: msgspec.Struct) -> dict[str, object]:
     return columns
 
 
-def _insert(db: sqlite3.Connection, table: str, row: dict[str, object], conflict: str = "") -> None:
+def _insert(db: Connection, table: str, row: dict[str, object], conflict: str = "") -> None:
     how, places = "" if conflict else "OR REPLACE", ", ".join(f":{name}" for name in row)
     db.execute(f"INSERT {how} INTO {table} ({', '.join(row)}) VALUES ({places}) {conflict}", row)
 
@@ -330,7 +330,7 @@ def restart_save_log(writer: Writer, log: SaveLogFile, before: TailState) -> Non
         writer.connection.execute("DELETE FROM save_log WHERE path = ?", [log.path])
 
 
-def _check_tail(db: sqlite3.Connection, log: SaveLogFile, before: TailState) -> None:
+def _check_tail(db: Connection, log: SaveLogFile, before: TailState) -> None:
     row = db.execute("SELECT offset, anchor FROM save_log WHERE path = ?", [log.path]).fetchone()
     if (tuple(row) if row else (0, "")) != (before.offset, before.anchor):
         raise StaleTailError(log.path)

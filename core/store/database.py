@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from sqlite3 import Connection
 from typing import Final
 
 from .transcript_records import FileKind, LogKind, join_tools
@@ -61,7 +62,7 @@ PRIVATE_FOLDER: Final = 0o700
 PRIVATE_FILE: Final = 0o600
 
 
-def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
+def open_writer(path: Path) -> tuple[Connection, str | None]:
     """Open the store for writing; create its tables if there are none.
 
     A store that is corrupt, of another schema, or written by another version is moved aside and
@@ -91,7 +92,7 @@ def open_writer(path: Path) -> tuple[sqlite3.Connection, str | None]:
         ) from error
 
 
-def open_reader(path: Path) -> sqlite3.Connection:
+def open_reader(path: Path) -> Connection:
     """Open the store read-only; a reader sees one commit and never blocks the writer.
 
     Raises StoreError if there is no store that can be read.
@@ -106,7 +107,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 @contextmanager
-def write_transaction(connection: sqlite3.Connection) -> Iterator[None]:
+def write_transaction(connection: Connection) -> Iterator[None]:
     """Run one transaction that takes the write lock at once.
 
     A deferred BEGIN that writes after it has read fails at once when another
@@ -139,7 +140,7 @@ def _restrict_permissions(store: Path) -> None:
                 part.chmod(PRIVATE_FILE)
 
 
-def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
+def _retry_while_busy(open_store: Callable[[], Connection]) -> Connection:
     """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
@@ -155,7 +156,7 @@ def _retry_while_busy(open_store: Callable[[], sqlite3.Connection]) -> sqlite3.C
         time.sleep(BUSY_RETRY_S)
 
 
-def _open_read_only(path: Path) -> sqlite3.Connection:
+def _open_read_only(path: Path) -> Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -173,11 +174,11 @@ def _open_read_only(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _open_current(path: Path) -> sqlite3.Connection:
+def _open_current(path: Path) -> Connection:
     return _retry_while_busy(lambda: _open_or_create(path))
 
 
-def _open_or_create(path: Path) -> sqlite3.Connection:
+def _open_or_create(path: Path) -> Connection:
     connection = sqlite3.connect(
         path, timeout=BUSY_TIMEOUT_S, check_same_thread=False, isolation_level=None
     )
@@ -197,7 +198,7 @@ def _open_or_create(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _create_tables(connection: sqlite3.Connection) -> None:
+def _create_tables(connection: Connection) -> None:
     if _has_tables(connection):
         return
     # Of two first starts at once the second waits here, and finds nothing to do.
@@ -210,7 +211,7 @@ def _create_tables(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO about VALUES ('schema', ?)", [schema_hash(connection)])
 
 
-def _has_tables(connection: sqlite3.Connection) -> bool:
+def _has_tables(connection: Connection) -> bool:
     return connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
 
@@ -227,12 +228,12 @@ def _schema_statements() -> Iterator[str]:
             statement = ""
 
 
-def schema_version(db: sqlite3.Connection) -> int:
+def schema_version(db: Connection) -> int:
     """Return the store's SCHEMA_VERSION; 0 if it is not a store, or of an early ctxtop."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def schema_hash(db: sqlite3.Connection) -> str:
+def schema_hash(db: Connection) -> str:
     """Hash the definitions of all tables and indexes except those that SQLite adds."""
     rows = db.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite\\_%'"
@@ -241,18 +242,18 @@ def schema_hash(db: sqlite3.Connection) -> str:
     return hashlib.blake2b(repr([tuple(row) for row in rows]).encode(), digest_size=16).hexdigest()
 
 
-def _has_current_schema(db: sqlite3.Connection) -> bool:
+def _has_current_schema(db: Connection) -> bool:
     row = db.execute("SELECT value FROM about WHERE key = 'schema'").fetchone()
     return row is not None and row[0] == schema_hash(db)
 
 
-def _is_older(db: sqlite3.Connection) -> bool:
+def _is_older(db: Connection) -> bool:
     # Before the first release, migrations created the tables.
     migrations = "SELECT 1 FROM sqlite_master WHERE name = '_sqlite_migrations'"
     return 0 < schema_version(db) < SCHEMA_VERSION or db.execute(migrations).fetchone() is not None
 
 
-def _require_current(connection: sqlite3.Connection) -> None:
+def _require_current(connection: Connection) -> None:
     version = schema_version(connection)
     if version > SCHEMA_VERSION:
         raise _UnknownStoreError(NEWER_VERSION)
@@ -262,7 +263,7 @@ def _require_current(connection: sqlite3.Connection) -> None:
         raise _UnknownStoreError(FOREIGN_SCHEMA)
 
 
-def owned_tables(db: sqlite3.Connection, owner: str, key: str) -> list[str]:
+def owned_tables(db: Connection, owner: str, key: str) -> list[str]:
     """Name the tables whose rows belong to a row of `owner`, in the order of their creation."""
     rows = db.execute(
         "SELECT m.name FROM sqlite_master m JOIN pragma_table_info(m.name) c ON c.name = ?"
@@ -276,7 +277,7 @@ LASTING_TABLES: Final = ("client_run", "automatic_run", "recovery_run", "warning
 """Without the first three an upgrade would reset the limits of what ctxtop does by itself."""
 
 
-def carry_over(connection: sqlite3.Connection, older: Path) -> None:
+def carry_over(connection: Connection, older: Path) -> None:
     """Copy the lasting tables of an older store, as far as both have their columns.
 
     A store that cannot be read, or a table whose rows no longer fit, is left out.
@@ -407,12 +408,12 @@ def find_damage(path: Path) -> str | None:
         return "a text is not UTF-8"
 
 
-def _check_pages(db: sqlite3.Connection) -> str | None:
+def _check_pages(db: Connection) -> str | None:
     result = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
     return None if result == "ok" else result
 
 
-def _check_schema(db: sqlite3.Connection) -> str | None:
+def _check_schema(db: Connection) -> str | None:
     version = schema_version(db)
     if version > SCHEMA_VERSION:
         return NEWER_VERSION
@@ -422,7 +423,7 @@ def _check_schema(db: sqlite3.Connection) -> str | None:
     return None if _has_current_schema(db) else "its tables are not ctxtop's"
 
 
-def _check_texts(db: sqlite3.Connection) -> str | None:
+def _check_texts(db: Connection) -> str | None:
     # A text that is not UTF-8 raises where it is read.
     tables = db.execute(
         "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'shadow')"
@@ -437,7 +438,7 @@ def _check_texts(db: sqlite3.Connection) -> str | None:
     return None
 
 
-def _check_enum_columns(db: sqlite3.Connection) -> str | None:
+def _check_enum_columns(db: Connection) -> str | None:
     for table, column, values in (("file", "kind", FileKind), ("log_part", "log", LogKind)):
         stored = {str(row[0]) for row in db.execute(f"SELECT DISTINCT {column} FROM {table}")}
         if stored - {str(each) for each in values}:

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, astuple
 from . import transcript_records as records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 @cache
@@ -25,7 +25,7 @@ def insert_sql(
 
 
 def insert_records(
-    db: sqlite3.Connection,
+    db: Connection,
     table: str,
     rows: Sequence[msgspec.Struct],
     how: str = "OR IGNORE",
@@ -155,7 +155,7 @@ _LINE_COUNT_UPSERT: Final = (
 
 
 def insert_transcript_records(
-    db: sqlite3.Connection, file_id: int, facts: records.TranscriptRecords
+    db: Connection, file_id: int, facts: records.TranscriptRecords
 ) -> None:
     """Store the records of one run of lines, in the transaction that moves the offset."""
     session = astuple(facts.session)
@@ -185,7 +185,7 @@ def insert_transcript_records(
 
 
 def _peaks(
-    db: sqlite3.Connection, file_id: int, facts: records.TranscriptRecords
+    db: Connection, file_id: int, facts: records.TranscriptRecords
 ) -> list[tuple[object, ...]]:
     """Return the largest context of each model, whichever way the lines were split into runs."""
     earlier = _known_sidechains(db, file_id, facts.responses)
@@ -199,7 +199,7 @@ def _peaks(
 
 
 def _known_sidechains(
-    db: sqlite3.Connection, file_id: int, responses: Sequence[records.ResponseRecord]
+    db: Connection, file_id: int, responses: Sequence[records.ResponseRecord]
 ) -> dict[str, bool]:
     """Return by id whether answers that began on earlier lines are in a sidechain."""
     if not responses:
@@ -213,9 +213,7 @@ def _known_sidechains(
     return {row[0]: bool(row[1]) for row in rows}
 
 
-def _insert_inline_agents(
-    db: sqlite3.Connection, file_id: int, facts: records.TranscriptRecords
-) -> None:
+def _insert_inline_agents(db: Connection, file_id: int, facts: records.TranscriptRecords) -> None:
     """Store what the lines say about agents in their parent's file, after the agents' returns."""
 
     def run(sql: str, rows: Iterable[Sequence[object]]) -> None:
@@ -323,7 +321,7 @@ _BAD_LINE_TABLES: Final = {"file_id": ("file", "bad_line"), "part_id": ("log_par
 
 
 def insert_bad_lines(
-    db: sqlite3.Connection, key: str, owner: int, lines: Sequence[records.BadLine], count: int
+    db: Connection, key: str, owner: int, lines: Sequence[records.BadLine], count: int
 ) -> None:
     """Count the bad lines of a transcript (`file_id`) or a log (`part_id`); keep the first ones."""
     if not count:

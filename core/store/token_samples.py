@@ -15,7 +15,7 @@ from ..transcript.raw_lines import text_key
 from .queries.query_rows import fetch_records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
     from .writer import Writer
 
@@ -40,7 +40,7 @@ class UnlearnedTranscript(msgspec.Struct, frozen=True):
     size: int  # how far it was read into the store
 
 
-def read_samples(db: sqlite3.Connection) -> dict[str, list[CalibrationSample]]:
+def read_samples(db: Connection) -> dict[str, list[CalibrationSample]]:
     """Return the samples by model, newest first; an answer that files share counts once."""
     samples: dict[str, list[CalibrationSample]] = defaultdict(list)
     for model, *by_kind, fixed, growth in db.execute(_SAMPLES):
@@ -48,24 +48,24 @@ def read_samples(db: sqlite3.Connection) -> dict[str, list[CalibrationSample]]:
     return dict(samples)
 
 
-def unlearned_transcripts(db: sqlite3.Connection, limit: int) -> list[UnlearnedTranscript]:
+def unlearned_transcripts(db: Connection, limit: int) -> list[UnlearnedTranscript]:
     """List sessions to learn from, newest first, except those too old for any sample to be kept."""
     return fetch_records(UnlearnedTranscript, db, _UNLEARNED, {"kept": MAX_SAMPLES, "limit": limit})
 
 
-def read_estimator(db: sqlite3.Connection) -> Estimator:
+def read_estimator(db: Connection) -> Estimator:
     """Make an estimator from the samples; it uses the connection for as long as it is used."""
     return Estimator(read_samples(db), partial(_count_text_with_store, db))
 
 
-def _count_text_with_store(db: sqlite3.Connection, text: str) -> TextCount:
+def _count_text_with_store(db: Connection, text: str) -> TextCount:
     """Return a text's stored token count; if there is none, count it now without storing it."""
     if len(text) < CACHED_FROM_CHARS:
         return count_text(text)
     return _read_text_count(db, text_key(text)) or count_text(text)
 
 
-def _read_text_count(db: sqlite3.Connection, key: int) -> TextCount | None:
+def _read_text_count(db: Connection, key: int) -> TextCount | None:
     row = db.execute(
         "SELECT kind, plain, older, newer FROM text_count WHERE key = ?", [key]
     ).fetchone()
@@ -136,7 +136,7 @@ class SampleWriter:
             self._save_counts(db)
         return True
 
-    def _save_counts(self, db: sqlite3.Connection) -> None:
+    def _save_counts(self, db: Connection) -> None:
         (turn,) = db.execute("SELECT COALESCE(MAX(turn), 0) + 1 FROM text_count").fetchone()
         db.executemany(
             "INSERT OR IGNORE INTO text_count VALUES (?, ?, ?, ?, ?, ?)",

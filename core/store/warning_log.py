@@ -12,7 +12,7 @@ from ..policy.resolve import Policies
 from .queries.query_rows import fetch_records, in_condition
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
     from .writer import Writer
 
@@ -71,7 +71,7 @@ class ContextWarning(msgspec.Struct, frozen=True):
 
 
 def logged_warnings(
-    db: sqlite3.Connection, session_id: str | None = None, after: int = 0
+    db: Connection, session_id: str | None = None, after: int = 0
 ) -> list[WarningRow]:
     """List the log, or one session's part of it, after a row's id, oldest first."""
     where, values = in_condition("session_id", None if session_id is None else [session_id])
@@ -79,7 +79,7 @@ def logged_warnings(
 
 
 def logged_by_context(
-    db: sqlite3.Connection, session_ids: Iterable[str]
+    db: Connection, session_ids: Iterable[str]
 ) -> dict[ContextKey, list[WarningRow]]:
     by_context: dict[ContextKey, list[WarningRow]] = {}
     for row in _rows(db, *in_condition("session_id", session_ids)):
@@ -88,7 +88,7 @@ def logged_by_context(
 
 
 def read_warnings(
-    db: sqlite3.Connection, session_id: str | None = None, after: int = 0
+    db: Connection, session_id: str | None = None, after: int = 0
 ) -> list[ContextWarning]:
     """Read the warnings of all contexts, or of one session and its agents, in that order.
 
@@ -98,7 +98,7 @@ def read_warnings(
 
 
 def context_warnings(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+    db: Connection, session_id: str, agent_id: str | None = None
 ) -> list[ContextWarning]:
     """Read the warnings of a session's own context, or of an agent's, oldest first."""
     rows = _rows(db, "session_id = ? AND agent_id = ?", [session_id, agent_id or ""])
@@ -112,7 +112,7 @@ def _context_warnings(rows: Iterable[WarningRow]) -> list[ContextWarning]:
     ]
 
 
-def _rows(db: sqlite3.Connection, where: str, values: Sequence[object]) -> list[WarningRow]:
+def _rows(db: Connection, where: str, values: Sequence[object]) -> list[WarningRow]:
     return fetch_records(WarningRow, db, f"{_LOG} WHERE {where} ORDER BY 1", values)
 
 
@@ -123,7 +123,7 @@ _LOG: Final = (
 )
 
 
-def last_warning_id(db: sqlite3.Connection) -> int:
+def last_warning_id(db: Connection) -> int:
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
@@ -141,7 +141,7 @@ class EvaluationBatch(msgspec.Struct, frozen=True):
 
 
 def pending_batches(
-    db: sqlite3.Connection, policies: Policies, only: Iterable[str] | None = None
+    db: Connection, policies: Policies, only: Iterable[str] | None = None
 ) -> list[EvaluationBatch]:
     """Find the contexts that grew since their evaluation and may have reached a threshold.
 
@@ -186,9 +186,7 @@ ORDER BY 3
 """
 
 
-def evaluated_points(
-    db: sqlite3.Connection, session_ids: Iterable[str]
-) -> dict[ContextKey, FillPoint]:
+def evaluated_points(db: Connection, session_ids: Iterable[str]) -> dict[ContextKey, FillPoint]:
     where, values = in_condition("session_id", session_ids)
     sql = f"SELECT session_id, agent_id, offset, mark, at FROM judged_context WHERE {where}"
     return {

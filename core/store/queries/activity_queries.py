@@ -11,7 +11,7 @@ import msgspec
 from .query_rows import UsageRow, fetch_records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 class ActivityRow(msgspec.Struct, frozen=True):
@@ -43,7 +43,7 @@ class ActivityRow(msgspec.Struct, frozen=True):
     is_transcript_cost_newer: int | None  # it stands after the last answer
 
 
-def activity(db: sqlite3.Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
+def activity(db: Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
     return fetch_records(ActivityRow, db, _ACTIVITY, [json.dumps(list(file_ids))])
 
 
@@ -97,9 +97,7 @@ class ModelUsageRow(UsageRow, frozen=True):
     cache_1h_tokens: int  # of those that were written to the cache
 
 
-def model_usage(
-    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
-) -> list[ModelUsageRow]:
+def model_usage(db: Connection, session_ids: Iterable[str] | None = None) -> list[ModelUsageRow]:
     """Add up the answers by session and model, of every session or of those named.
 
     Every message of the store counts once.
@@ -108,7 +106,7 @@ def model_usage(
 
 
 def progress_model_usage(
-    db: sqlite3.Connection, session_ids: Iterable[str] | None = None
+    db: Connection, session_ids: Iterable[str] | None = None
 ) -> list[ModelUsageRow]:
     """Add up, by session and model, the answers that are only in `progress` lines (up to 2.1.9x).
 
@@ -118,9 +116,7 @@ def progress_model_usage(
     return _read_usage(db, _PROGRESS_MODEL_USAGE, session_ids)
 
 
-def _read_usage(
-    db: sqlite3.Connection, sql: str, session_ids: Iterable[str] | None
-) -> list[ModelUsageRow]:
+def _read_usage(db: Connection, sql: str, session_ids: Iterable[str] | None) -> list[ModelUsageRow]:
     if session_ids is None:
         return fetch_records(ModelUsageRow, db, sql.format(wanted=_ALL_FILES, owned=1))
     sql = sql.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)

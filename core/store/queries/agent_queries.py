@@ -20,7 +20,7 @@ from ..log_records import AnswerItemRecord
 from .query_rows import AgentRow, columns, fetch_records, in_condition
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 RUNNING_STATUSES: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
@@ -35,14 +35,14 @@ IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXIST
 """In SQL: the agent of this file, with this row in `session`, was not requested by anyone."""
 
 
-def agents(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
+def agents(db: Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
     """List the agents of every session, or only of those named, in the order they started."""
     where, values = in_condition("f.session_id", session_ids)
     times = _AGENTS.count("{where}")
     return fetch_records(AgentRow, db, _AGENTS.format(where=where), values * times)
 
 
-def count_agents(db: sqlite3.Connection) -> int:
+def count_agents(db: Connection) -> int:
     sql = f"WITH {_KNOWN.format(where='1')} SELECT COUNT(*) FROM known"
     return int(db.execute(sql).fetchone()[0])
 
@@ -299,13 +299,13 @@ class EarlierResultRow(msgspec.Struct, frozen=True):
     last_message_at: int | None  # of the agent's last message in a file of its own
 
 
-def results_of_project(db: sqlite3.Connection, project: str) -> list[EarlierResultRow]:
+def results_of_project(db: Connection, project: str) -> list[EarlierResultRow]:
     """List the results of a project's agents, newest first, at most MAX_RESULTS."""
     sql = _RESULTS.format(where="f.project = ?")
     return fetch_records(EarlierResultRow, db, sql, [project, MAX_RESULTS])
 
 
-def results_of_type(db: sqlite3.Connection, agent_type: str) -> list[EarlierResultRow]:
+def results_of_type(db: Connection, agent_type: str) -> list[EarlierResultRow]:
     """List the results of all agents of a type, in any project, newest first."""
     sql = _RESULTS.format(where=f"{_TYPE} = ?")
     return fetch_records(EarlierResultRow, db, sql, [agent_type, MAX_RESULTS])
@@ -329,7 +329,7 @@ ORDER BY s.at DESC LIMIT ?"""
 
 
 def answer_items(
-    db: sqlite3.Connection, feature: str, session_id: str | None = None
+    db: Connection, feature: str, session_id: str | None = None
 ) -> list[AnswerItemRecord]:
     """List what a feature (inject, steer, remember) gave, oldest first, of one session or all."""
     sql = f"""SELECT {columns(AnswerItemRecord)} FROM answer_item

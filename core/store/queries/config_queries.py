@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+from sqlite3 import Connection
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -30,17 +30,17 @@ class SeenFile(NamedTuple):
     problem: str | None
 
 
-def project_folders(db: sqlite3.Connection) -> list[str]:
+def project_folders(db: Connection) -> list[str]:
     """List the folders that sessions worked in, newest activity first."""
     return _session_folders(db, "s.cwd")
 
 
-def project_roots(db: sqlite3.Connection) -> list[str]:
+def project_roots(db: Connection) -> list[str]:
     """List the folders that sessions began in, newest activity first; their policies are read."""
     return _session_folders(db, "COALESCE(s.began_in, s.launched_in)")
 
 
-def _session_folders(db: sqlite3.Connection, folder: str) -> list[str]:
+def _session_folders(db: Connection, folder: str) -> list[str]:
     rows = db.execute(
         f"SELECT {folder} AS folder FROM session s JOIN file f USING (file_id)"
         " WHERE f.kind = 'session' AND folder IS NOT NULL"
@@ -49,7 +49,7 @@ def _session_folders(db: sqlite3.Connection, folder: str) -> list[str]:
     return [str(row[0]) for row in rows]
 
 
-def files_seen(db: sqlite3.Connection, table: str) -> dict[str, dict[str, SeenFile]]:
+def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     """Return the files of `settings_file`, `definition` or `save_file`, by folder and path."""
     found: dict[str, dict[str, SeenFile]] = {}
     rows = db.execute(
@@ -71,13 +71,13 @@ def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
     return msgspec.convert(row, kind, strict=False)
 
 
-def _read_table(db: sqlite3.Connection, table: str, rest: str) -> list[dict[str, Any]]:
+def _read_table(db: Connection, table: str, rest: str) -> list[dict[str, Any]]:
     cursor = db.execute(f"SELECT * FROM {table} {rest}")
     names = [column[0] for column in cursor.description]
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def settings_files(db: sqlite3.Connection) -> list[SettingsFileRecord]:
+def settings_files(db: Connection) -> list[SettingsFileRecord]:
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
@@ -93,50 +93,47 @@ def settings_files(db: sqlite3.Connection) -> list[SettingsFileRecord]:
     ]
 
 
-def plugins(db: sqlite3.Connection) -> list[PluginRecord]:
+def plugins(db: Connection) -> list[PluginRecord]:
     sql = f"SELECT {columns(PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
     return fetch_records(PluginRecord, db, sql)
 
 
 def _read_records(
-    db: sqlite3.Connection,
-    kind: type[RecordT],
-    table: str,
-    rest: str = "WHERE gone = 0 ORDER BY path",
+    db: Connection, kind: type[RecordT], table: str, rest: str = "WHERE gone = 0 ORDER BY path"
 ) -> list[RecordT]:
     return [read_record(kind, row) for row in _read_table(db, table, rest)]
 
 
-def definitions(db: sqlite3.Connection) -> list[DefinitionRecord]:
+def definitions(db: Connection) -> list[DefinitionRecord]:
     return _read_records(db, DefinitionRecord, config_records.DEFINITIONS_TABLE)
 
 
-def definitions_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
+def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
     """Return a value that changes when a definition of an agent or a skill does."""
     sql = "SELECT COUNT(*), SUM(gone), MAX(mtime_ns), SUM(mtime_ns % 1000003) FROM definition"
     return tuple(db.execute(sql).fetchone())
 
 
-def staging_folders(db: sqlite3.Connection) -> list[StagingFolderRecord]:
+def staging_folders(db: Connection) -> list[StagingFolderRecord]:
     return _read_records(db, StagingFolderRecord, config_records.STAGING_FOLDERS_TABLE)
 
 
-def current_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
+def current_save_files(db: Connection) -> list[SaveFileRecord]:
     return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE)
 
 
-def earlier_save_files(db: sqlite3.Connection) -> list[SaveFileRecord]:
+def earlier_save_files(db: Connection) -> list[SaveFileRecord]:
     """List versions that are gone or were replaced, oldest first."""
     rest = "WHERE gone = 1 ORDER BY path, version"
     return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE, rest)
 
 
-def memory_plugins(db: sqlite3.Connection) -> list[MemoryPluginRecord]:
+def memory_plugins(db: Connection) -> list[MemoryPluginRecord]:
     rest = "ORDER BY install_path"
     return _read_records(db, MemoryPluginRecord, config_records.MEMORY_PLUGINS_TABLE, rest)
 
 
-def save_log_files(db: sqlite3.Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
+def save_log_files(db: Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
     """Return logs of the save flow by path, and how far each was read; a gone one has GONE_SIZE."""
     rows = db.execute(
         "SELECT path, folder, project, category, device, inode, offset, anchor,"
@@ -148,7 +145,7 @@ def save_log_files(db: sqlite3.Connection) -> dict[str, tuple[SaveLogFile, TailS
     }
 
 
-def save_events(db: sqlite3.Connection, project: str) -> list[SaveEventRecord]:
+def save_events(db: Connection, project: str) -> list[SaveEventRecord]:
     """List the events of one project's logs, in the order of their times."""
     sql = f"""SELECT {columns(SaveEventRecord)} FROM save_event
         WHERE path IN (SELECT path FROM save_log WHERE project = ?) ORDER BY at, path, offset"""
@@ -169,7 +166,7 @@ class MemoryNoteRow(MemoryNoteRecord, frozen=True):
     cwd: str | None
 
 
-def stop_blocks(db: sqlite3.Connection) -> list[StopBlockRow]:
+def stop_blocks(db: Connection) -> list[StopBlockRow]:
     """List the blocks of every session, in the order of the lines; copies in forks are left out."""
     found: dict[str, StopBlockRow] = {}
     for row in fetch_records(StopBlockRow, db, _STOP_BLOCKS):
@@ -177,11 +174,11 @@ def stop_blocks(db: sqlite3.Connection) -> list[StopBlockRow]:
     return list(found.values())
 
 
-def memory_notes(db: sqlite3.Connection) -> list[MemoryNoteRow]:
+def memory_notes(db: Connection) -> list[MemoryNoteRow]:
     return fetch_records(MemoryNoteRow, db, _MEMORY_NOTES)
 
 
-def saves_fingerprint(db: sqlite3.Connection) -> tuple[object, ...]:
+def saves_fingerprint(db: Connection) -> tuple[object, ...]:
     """Return a value that changes when anything changes that a save is judged by."""
     return tuple(db.execute(_FINGERPRINT).fetchone())
 

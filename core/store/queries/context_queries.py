@@ -14,7 +14,7 @@ from .agent_queries import RUNNING_STATUSES
 from .query_rows import FillRow, RecordT, RequestRow, columns, fetch_records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
@@ -41,7 +41,7 @@ class TimelineReturnRow(msgspec.Struct, frozen=True):
 
 
 def find_transcript(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+    db: Connection, session_id: str, agent_id: str | None = None
 ) -> tuple[int, str] | None:
     """Return the file id and the path under projects/ of a context's transcript."""
     sql = f"{CONTEXT_FILE} SELECT file_id, path FROM file JOIN chosen USING (file_id)"
@@ -49,7 +49,7 @@ def find_transcript(
     return (row[0], row[1]) if row else None
 
 
-def summary_location(db: sqlite3.Connection, summary_id: int) -> tuple[str, str, int] | None:
+def summary_location(db: Connection, summary_id: int) -> tuple[str, str, int] | None:
     """Return a summary's file below projects/, its kind, and the byte offset of its line."""
     row = db.execute(
         "SELECT path, s.kind, s.offset FROM summary s JOIN file USING (file_id)"
@@ -60,23 +60,19 @@ def summary_location(db: sqlite3.Connection, summary_id: int) -> tuple[str, str,
 
 
 def answers(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+    db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[TimelineAnswerRow]:
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(TimelineAnswerRow, db, _ANSWERS, values)
 
 
-def boundaries(db: sqlite3.Connection, session_id: str, agent_id: str | None) -> list[Any]:
+def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[Any]:
     """List the compactions of one context: offset, then the fields of a TimelineCompaction."""
     return db.execute(_BOUNDARIES, {"session_id": session_id, "agent_id": agent_id}).fetchall()
 
 
 def context_records(
-    db: sqlite3.Connection,
-    kind: type[RecordT],
-    table: str,
-    session_id: str,
-    agent_id: str | None = None,
+    db: Connection, kind: type[RecordT], table: str, session_id: str, agent_id: str | None = None
 ) -> list[RecordT]:
     """List the records of one context in a table, in the order of its file."""
     sql = f"""{CONTEXT_FILE} SELECT {columns(kind)} FROM {table}
@@ -85,7 +81,7 @@ def context_records(
 
 
 def returns(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
+    db: Connection, session_id: str, agent_id: str | None = None
 ) -> list[TimelineReturnRow]:
     values = {"session_id": session_id, "agent_id": agent_id}
     return fetch_records(TimelineReturnRow, db, _RETURNS, values)
@@ -178,14 +174,14 @@ ORDER BY t.offset
 
 
 def fill_history(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None, since: int = 0
+    db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[FillRow]:
     """Return one context's fill in the order of its file, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
     return fetch_records(FillRow, db, _FILL, values)
 
 
-def recent_fill_history(db: sqlite3.Connection, file_id: int, limit: int) -> list[FillRow]:
+def recent_fill_history(db: Connection, file_id: int, limit: int) -> list[FillRow]:
     """Return the last `limit` answers of a session's file, and the boundaries among them."""
     rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
     rows.reverse()
@@ -217,15 +213,13 @@ SELECT at, tokens, compacted FROM (
 """
 
 
-def requests(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None = None
-) -> list[RequestRow]:
+def requests(db: Connection, session_id: str, agent_id: str | None = None) -> list[RequestRow]:
     return fetch_records(
         RequestRow, db, _REQUESTS, {"session_id": session_id, "agent_id": agent_id}
     )
 
 
-def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[int] | None:
+def sent_messages(db: Connection, file_id: int, request: int) -> list[int] | None:
     """List the keys of a request's messages; None if a request that it repeats is missing.
 
     A request names the messages that it keeps of an earlier one by their number, and those
@@ -245,7 +239,7 @@ def sent_messages(db: sqlite3.Connection, file_id: int, request: int) -> list[in
 
 
 def request_parts(
-    db: sqlite3.Connection, file_id: int, parts: Iterable[int | None]
+    db: Connection, file_id: int, parts: Iterable[int | None]
 ) -> dict[int, RequestPartRecord]:
     """Locate parts of requests in a file; a message without a blob is left out."""
     sql = f"""SELECT {columns(RequestPartRecord)} FROM request_part

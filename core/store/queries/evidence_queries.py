@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
+from sqlite3 import Connection
 from typing import Final
 
 import msgspec
@@ -63,7 +63,7 @@ MAX_COMPACTIONS: Final = 200
 nothing about this one."""
 
 
-def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
+def read_evidence_rows(db: Connection) -> EvidenceRows:
     environments: dict[str, dict[str, str]] = {}
     for session_id, name, value in db.execute(
         "SELECT session_id, name, value FROM client_environment"
@@ -86,7 +86,7 @@ def read_evidence_rows(db: sqlite3.Connection) -> EvidenceRows:
     )
 
 
-def client_windows(db: sqlite3.Connection) -> list[WindowRow]:
+def client_windows(db: Connection) -> list[WindowRow]:
     """List the windows that the client reported, by session and model the newest."""
     return fetch_records(WindowRow, db, _CLIENT_WINDOWS)
 
@@ -131,7 +131,7 @@ ORDER BY w.at
 """
 
 
-def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | None:
+def read_forecast_calibration(db: Connection) -> ForecastCalibration | None:
     """Read the newest calibration; None if there is none, or one of another version."""
     row = db.execute("SELECT errors FROM forecast_calibration").fetchone()
     try:
@@ -141,14 +141,14 @@ def read_forecast_calibration(db: sqlite3.Connection) -> ForecastCalibration | N
     return calibration if calibration and len(calibration.errors) == len(DISTANCES) else None
 
 
-def calibrated_answers(db: sqlite3.Connection) -> int | None:
+def calibrated_answers(db: Connection) -> int | None:
     """Return how many answers the newest calibration was measured on; None if there is none."""
     row = db.execute("SELECT answers FROM forecast_calibration").fetchone()
     return None if row is None else int(row[0])
 
 
 def save_forecast_calibration(
-    db: sqlite3.Connection, calibration: ForecastCalibration, answers: int
+    db: Connection, calibration: ForecastCalibration, answers: int
 ) -> None:
     db.execute(
         "INSERT OR REPLACE INTO forecast_calibration VALUES (1, ?, ?)",

@@ -11,7 +11,7 @@ from .context_queries import NEXT_ANSWER_TOKENS
 from .query_rows import CompactionRow, fetch_records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 class MeasurementComparisonRow(msgspec.Struct, frozen=True):
@@ -31,34 +31,34 @@ class LogPartRow(msgspec.Struct, frozen=True):
     mtime_ns: int
 
 
-def measurement_comparisons(db: sqlite3.Connection) -> list[MeasurementComparisonRow]:
+def measurement_comparisons(db: Connection) -> list[MeasurementComparisonRow]:
     """Pair each session's newest measurement with the transcript's answer at that time."""
     return fetch_records(MeasurementComparisonRow, db, _MEASUREMENT_COMPARISONS, [])
 
 
-def log_parts(db: sqlite3.Connection) -> list[LogPartRow]:
+def log_parts(db: Connection) -> list[LogPartRow]:
     return fetch_records(LogPartRow, db, "SELECT log, name, offset, size, mtime_ns FROM log_part")
 
 
-def event_counts(db: sqlite3.Connection) -> dict[str, int]:
+def event_counts(db: Connection) -> dict[str, int]:
     rows = db.execute("SELECT event, COUNT(*) FROM hook_event GROUP BY event ORDER BY 2 DESC, 1")
     return {row[0]: row[1] for row in rows}
 
 
-def last_event_times(db: sqlite3.Connection) -> dict[str, int]:
+def last_event_times(db: Connection) -> dict[str, int]:
     """Return the newest time (ms since 1970) of each event."""
     rows = db.execute("SELECT event, MAX(at) FROM hook_event GROUP BY event")
     return {row[0]: row[1] for row in rows}
 
 
-def last_shown_at(db: sqlite3.Connection) -> int | None:
+def last_shown_at(db: Connection) -> int | None:
     """Return when the status line was last shown (ms since 1970); None if never."""
     (at,) = db.execute("SELECT MAX(at) FROM status_snapshot").fetchone()
     return None if at is None else int(at)
 
 
 def shown_sessions(
-    db: sqlite3.Connection, since_ms: int, session_ids: Iterable[str] | None = None
+    db: Connection, since_ms: int, session_ids: Iterable[str] | None = None
 ) -> set[str]:
     """Return the sessions, all or of these, whose status line was shown since then."""
     if session_ids is None:
@@ -68,7 +68,7 @@ def shown_sessions(
     return {each for each in session_ids if db.execute(sql, [each, since_ms]).fetchone()}
 
 
-def bad_log_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
+def bad_log_lines(db: Connection) -> list[tuple[str, int, int, str]]:
     """List the bad lines that are kept: file name, byte offset, length in bytes, reason."""
     rows = db.execute(
         "SELECT name, b.offset, length, reason FROM log_bad_line b JOIN log_part USING (part_id)"
@@ -111,7 +111,7 @@ class UnknownTypeRow(msgspec.Struct, frozen=True):
     last_at: int  # when it was last seen at the latest, in ms since 1970
 
 
-def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[CompactionRow]:
+def newest_boundaries(db: Connection, limit: int) -> list[CompactionRow]:
     """List the newest compactions without their summaries, newest first.
 
     One that a fork has copied belongs to the session that wrote it.
@@ -124,12 +124,12 @@ def newest_boundaries(db: sqlite3.Connection, limit: int) -> list[CompactionRow]
     return list(found.values())
 
 
-def newest_bad_lines(db: sqlite3.Connection, limit: int) -> list[BadLineRow]:
+def newest_bad_lines(db: Connection, limit: int) -> list[BadLineRow]:
     """List bad lines, those of the files that were written last first."""
     return fetch_records(BadLineRow, db, _NEWEST_BAD_LINES, [limit])
 
 
-def unknown_type_rows(db: sqlite3.Connection) -> list[UnknownTypeRow]:
+def unknown_type_rows(db: Connection) -> list[UnknownTypeRow]:
     """Count the lines and events of unknown types, the most first."""
     return fetch_records(UnknownTypeRow, db, _UNKNOWN_TYPE_ROWS, [])
 
@@ -172,7 +172,7 @@ class ApiErrorRow(msgspec.Struct, frozen=True):
     limit_tokens: int | None
 
 
-def newest_api_errors(db: sqlite3.Connection, limit: int) -> list[ApiErrorRow]:
+def newest_api_errors(db: Connection, limit: int) -> list[ApiErrorRow]:
     """List the newest refusals, newest first; copies in forks are left out."""
     return fetch_records(ApiErrorRow, db, _NEWEST_API_ERRORS, [limit])
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import msgspec
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
@@ -31,20 +31,14 @@ def columns(record: type[msgspec.Struct], prefix: str = "") -> str:
 
 
 def fetch_records(
-    kind: type[RecordT],
-    db: sqlite3.Connection,
-    sql: str,
-    values: Sequence[Any] | dict[str, Any] = (),
+    kind: type[RecordT], db: Connection, sql: str, values: Sequence[Any] | dict[str, Any] = ()
 ) -> list[RecordT]:
     """Run a query whose columns are the fields of a record."""
     return [kind(*row) for row in db.execute(sql, values)]
 
 
 def convert_records(
-    kind: type[RecordT],
-    db: sqlite3.Connection,
-    sql: str,
-    values: Sequence[Any] | dict[str, Any] = (),
+    kind: type[RecordT], db: Connection, sql: str, values: Sequence[Any] | dict[str, Any] = ()
 ) -> list[RecordT]:
     """Like `fetch_records` for a record with enums or booleans, which SQLite does not have."""
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from contextlib import closing
+from sqlite3 import Connection
 from typing import Any, Final
 
 from ...transcript.raw_lines import text_key
@@ -16,7 +17,7 @@ from .query_rows import CompactionRow, ProblemRow, SessionRow, fetch_records, in
 NO_FILE: Final = -1  # file id of a session that has no file yet; no row of the store has it
 
 
-def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
+def sessions(db: Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
     """List every session, or only those named, in no particular order.
 
     A session that is in two folders (/cd moved it) is read from its newer file. One that a
@@ -46,30 +47,30 @@ def sessions(db: sqlite3.Connection, session_ids: Iterable[str] | None = None) -
     ]
 
 
-def estimated_next_tokens(db: sqlite3.Connection, file_id: int) -> int | None:
+def estimated_next_tokens(db: Connection, file_id: int) -> int | None:
     """Return the estimated next request in tokens, if the file ends with a compaction."""
     sql = "SELECT tokens FROM compaction_left WHERE file_id = ?"
     tokens: int | None = _first(db, sql, file_id)
     return tokens
 
 
-def summary_text(db: sqlite3.Connection, summary_id: int) -> str:
+def summary_text(db: Connection, summary_id: int) -> str:
     """Return a summary's text; empty if it no longer exists."""
     return _first(db, "SELECT text FROM summary WHERE summary_id = ?", summary_id) or ""
 
 
-def claimed_folder(db: sqlite3.Connection) -> str | None:
+def claimed_folder(db: Connection) -> str | None:
     """Return the Claude Code folder that the store is for; None before the first scan."""
     root: str | None = _first(db, "SELECT value FROM about WHERE key = 'root'")
     return root
 
 
-def data_version(db: sqlite3.Connection) -> int:
+def data_version(db: Connection) -> int:
     """Return a number that changes when another connection commits."""
     return int(_first(db, "PRAGMA data_version"))
 
 
-def find_damaged_page(db: sqlite3.Connection) -> str | None:
+def find_damaged_page(db: Connection) -> str | None:
     """Check every page of the store; return what is wrong with the first bad one, or None."""
     result = str(_first(db, "PRAGMA quick_check(1)"))
     return None if result == "ok" else result
@@ -81,33 +82,33 @@ def has_full_text_search() -> bool:
         return bool(_first(db, "SELECT sqlite_compileoption_used('ENABLE_FTS5')"))
 
 
-def _first(db: sqlite3.Connection, sql: str, *values: object) -> Any:  # noqa: ANN401 -- any column
+def _first(db: Connection, sql: str, *values: object) -> Any:  # noqa: ANN401 -- any column
     row = db.execute(sql, values).fetchone()
     return None if row is None else row[0]
 
 
-def open_sessions(db: sqlite3.Connection) -> list[str]:
+def open_sessions(db: Connection) -> list[str]:
     return _column(db, "SELECT session_id FROM live ORDER BY session_id")
 
 
-def newest_sessions(db: sqlite3.Connection) -> list[str]:
+def newest_sessions(db: Connection) -> list[str]:
     """List every session in the order of `newest_session_order`."""
     return _column(db, _NEWEST_SESSIONS)
 
 
-def find_sessions(db: sqlite3.Connection, prefix: str) -> list[str]:
+def find_sessions(db: Connection, prefix: str) -> list[str]:
     sql = f"""SELECT DISTINCT session_id FROM file f WHERE kind = 'session'
         AND substr(session_id, 1, length(?1)) = lower(?1) AND {_HAS_CONTENT}"""
     return _column(db, sql, prefix)
 
 
-def newest_session_files(db: sqlite3.Connection, limit: int) -> list[int]:
+def newest_session_files(db: Connection, limit: int) -> list[int]:
     """List the files of the sessions that grew last, newest first."""
     sql = "SELECT file_id FROM file WHERE kind = 'session' ORDER BY mtime_ns DESC LIMIT ?"
     return _column(db, sql, limit)
 
 
-def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
+def orphaned_agent_files(db: Connection) -> list[str]:
     """List the files of agents whose session has no transcript, newest first."""
     sql = """SELECT a.path FROM file a WHERE a.kind = 'agent' AND NOT a.gone AND NOT EXISTS (
             SELECT 1 FROM file s WHERE s.kind = 'session' AND s.session_id = a.session_id
@@ -116,11 +117,11 @@ def orphaned_agent_files(db: sqlite3.Connection) -> list[str]:
     return _column(db, sql)
 
 
-def _column(db: sqlite3.Connection, sql: str, *values: object) -> list[Any]:
+def _column(db: Connection, sql: str, *values: object) -> list[Any]:
     return [row[0] for row in db.execute(sql, values)]
 
 
-def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[CompactionRow]:
+def compactions(db: Connection, session_id: str | None = None) -> list[CompactionRow]:
     """List the boundaries, newest first, each once.
 
     A fork has copied those of its history: for that session alone they are included; in the list
@@ -131,7 +132,7 @@ def compactions(db: sqlite3.Connection, session_id: str | None = None) -> list[C
     return fetch_records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
 
-def store_counts(db: sqlite3.Connection) -> dict[str, int]:
+def store_counts(db: Connection) -> dict[str, int]:
     row = db.execute("""
         SELECT COUNT(*) AS files, COALESCE(SUM(offset), 0) AS bytes,
             COALESCE(SUM(lines), 0) AS lines, COALESCE(SUM(bad_lines), 0) +
@@ -141,30 +142,30 @@ def store_counts(db: sqlite3.Connection) -> dict[str, int]:
     return dict(zip(row.keys(), row, strict=True))
 
 
-def unknown_types(db: sqlite3.Connection) -> dict[str, int]:
+def unknown_types(db: Connection) -> dict[str, int]:
     """Count the lines of unknown types, and hook records of unknown events, by type."""
     return {row.type: row.lines for row in unknown_type_rows(db)}
 
 
-def ignored_types(db: sqlite3.Connection) -> dict[str, int]:
+def ignored_types(db: Connection) -> dict[str, int]:
     """Count the lines of types that are known and not stored; line_types says why."""
     sql = "SELECT type, SUM(lines) FROM line_count WHERE known = 1 GROUP BY type ORDER BY 2 DESC, 1"
     return {row[0]: row[1] for row in db.execute(sql)}
 
 
-def bad_lines(db: sqlite3.Connection) -> list[tuple[str, int, int, str]]:
+def bad_lines(db: Connection) -> list[tuple[str, int, int, str]]:
     """List the bad lines that are kept: path, byte offset, length in bytes, reason."""
     sql = """SELECT path, b.offset, length, reason FROM bad_line b JOIN file USING (file_id)
         ORDER BY path, b.offset"""
     return [(row[0], row[1], row[2], row[3]) for row in db.execute(sql)]
 
 
-def problems(db: sqlite3.Connection) -> list[ProblemRow]:
+def problems(db: Connection) -> list[ProblemRow]:
     sql = "SELECT place, at, what, remedy FROM trouble ORDER BY at DESC"
     return fetch_records(ProblemRow, db, sql)
 
 
-def summaries_fingerprint(db: sqlite3.Connection) -> tuple[int, int, int]:
+def summaries_fingerprint(db: Connection) -> tuple[int, int, int]:
     """Return a value that changes when summaries are added, deleted or counted."""
     last, count, counted = db.execute(
         "SELECT COALESCE(MAX(summary_id), 0), COUNT(*),"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from sqlite3 import Connection
 from typing import Final
 
 import msgspec
@@ -49,7 +49,7 @@ class ComplianceReader:
     """Reads what verdicts are based on, once for many agents; it belongs to one thread."""
 
     def __init__(
-        self, db: sqlite3.Connection, policies: Policies, only: Iterable[str] | None = None
+        self, db: Connection, policies: Policies, only: Iterable[str] | None = None
     ) -> None:
         names = None if only is None else list(only)
         self._policies = policies
@@ -121,7 +121,7 @@ class ComplianceReader:
         )
 
 
-def sessions_to_check(db: sqlite3.Connection, policies: Policies) -> frozenset[str]:
+def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
     """Return the sessions with an agent that may be expected to compress its result."""
     types = {
         each.name
@@ -135,10 +135,7 @@ def sessions_to_check(db: sqlite3.Connection, policies: Policies) -> frozenset[s
 
 
 def agent_records(
-    db: sqlite3.Connection,
-    kind: type[RecordT],
-    table: str,
-    session_ids: Iterable[str] | None = None,
+    db: Connection, kind: type[RecordT], table: str, session_ids: Iterable[str] | None = None
 ) -> list[tuple[int, RecordT]]:
     """List the records in a table with their file ids, in the order of the files."""
     where, values = in_condition("f.session_id", session_ids)
@@ -150,7 +147,7 @@ def agent_records(
 
 
 def _sessions_with_agents(
-    db: sqlite3.Connection, types: Iterable[str], skills: Iterable[str]
+    db: Connection, types: Iterable[str], skills: Iterable[str]
 ) -> frozenset[str]:
     """Return sessions with an agent of these types, or that was asked for one of these skills."""
     of_type, names = in_condition("agent_type", types)
@@ -163,7 +160,7 @@ def _sessions_with_agents(
 class _DeclaredSkills:
     """The skills that definitions declare, by folder and agent type."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         definitions = config_queries.definitions(db)
         self._agents = [each for each in definitions if each.kind is DefinitionKind.AGENT]
         self._plugins = config_queries.plugins(db)

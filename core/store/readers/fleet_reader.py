@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
+from sqlite3 import Connection
 from typing import Final
 
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ else about a session, and nobody waits for that of a session that ended long ago
 
 
 def read_sessions(
-    db: sqlite3.Connection,
+    db: Connection,
     now_ms: int,
     only: Iterable[str] | None = None,
     policies: Policies = DEFAULT_POLICIES,
@@ -57,7 +57,7 @@ def read_sessions(
 
 
 def stream_sessions(
-    db: sqlite3.Connection,
+    db: Connection,
     now_ms: int,
     only: Iterable[str] | None = None,
     policies: Policies = DEFAULT_POLICIES,
@@ -74,7 +74,7 @@ def stream_sessions(
 class SessionReader:
     """Reads sessions by id; what depends on the whole store is read once."""
 
-    def __init__(self, db: sqlite3.Connection, evidence: Evidence, policies: Policies) -> None:
+    def __init__(self, db: Connection, evidence: Evidence, policies: Policies) -> None:
         self._db: Final = db
         self._evidence: Final = evidence
         self._policies: Final = policies
@@ -156,7 +156,7 @@ class SessionReader:
 
 
 def read_sessions_without_forecast(
-    db: sqlite3.Connection, now_ms: int, only: Iterable[str] | None, policies: Policies
+    db: Connection, now_ms: int, only: Iterable[str] | None, policies: Policies
 ) -> list[Session]:
     """Read sessions without forecast, activity and cost, in no order."""
     evidence = Evidence(read_evidence_rows(db), policies)
@@ -195,7 +195,7 @@ def newest_agent_order(agent: Agent) -> tuple[object, ...]:
 
 
 def read_agents(
-    db: sqlite3.Connection,
+    db: Connection,
     sessions: Iterable[Session],
     only: Iterable[str] | None = None,
     policies: Policies = DEFAULT_POLICIES,
@@ -212,7 +212,7 @@ def read_agents(
 
 
 def _add_compliance(
-    db: sqlite3.Connection, agents: list[Agent], only: Iterable[str] | None, policies: Policies
+    db: Connection, agents: list[Agent], only: Iterable[str] | None, policies: Policies
 ) -> list[Agent]:
     if not agents:
         return agents
@@ -223,10 +223,7 @@ def _add_compliance(
 
 
 def read_agents_without_forecast(
-    db: sqlite3.Connection,
-    sessions: Iterable[Session],
-    only: Iterable[str] | None,
-    policies: Policies,
+    db: Connection, sessions: Iterable[Session], only: Iterable[str] | None, policies: Policies
 ) -> list[Agent]:
     """Read agents without forecast and compliance, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
@@ -243,7 +240,7 @@ FIRST_BATCH_SESSIONS: Final = 100
 class FleetReader:
     """Reads sessions from one read-only connection; it belongs to one thread."""
 
-    def __init__(self, db: sqlite3.Connection, watching_since_ms: int) -> None:
+    def __init__(self, db: Connection, watching_since_ms: int) -> None:
         self._db: Final = db
         self._since: Final = watching_since_ms
         self._sessions: dict[str, Session] = {}
@@ -360,7 +357,7 @@ class FleetReader:
 
 
 def read_assessed_claims(
-    db: sqlite3.Connection, session_id: str, policies: Policies = DEFAULT_POLICIES
+    db: Connection, session_id: str, policies: Policies = DEFAULT_POLICIES
 ) -> tuple[AssessedClaim, ...]:
     """List every claim of a session's window, then of its trigger, the strongest first."""
     evidence = Evidence(read_evidence_rows(db), policies)
@@ -373,17 +370,17 @@ def read_assessed_claims(
     return ()
 
 
-def read_prior(db: sqlite3.Connection) -> GrowthPrior:
+def read_prior(db: Connection) -> GrowthPrior:
     """Gather from the newest sessions how contexts grow, and how certain that is."""
     prior = make_prior(read_histories(db))
     return replace(prior, calibration=read_forecast_calibration(db) or SHIPPED_CALIBRATION)
 
 
-def read_histories(db: sqlite3.Connection) -> Iterator[list[FillRow]]:
+def read_histories(db: Connection) -> Iterator[list[FillRow]]:
     """Return the fill of the newest sessions, newest first."""
     files = session_queries.newest_session_files(db, PRIOR_SESSIONS)
     return (_read_growth(db, file_id) for file_id in files)
 
 
-def _read_growth(db: sqlite3.Connection, file_id: int) -> list[FillRow]:
+def _read_growth(db: Connection, file_id: int) -> list[FillRow]:
     return context_queries.recent_fill_history(db, file_id, OWN_TURNS)

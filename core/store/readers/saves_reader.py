@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
+from sqlite3 import Connection
 from typing import Final
 
 from ...model.problem import Problem
@@ -22,7 +22,7 @@ from ...saves.save_status import SaveState
 from ..queries import config_queries
 
 
-def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
+def read_save_rows(db: Connection) -> SavesByProject:
     logs = {log.project for log, _ in config_queries.save_log_files(db).values()}
     return group_by_project(
         files=config_queries.current_save_files(db),
@@ -35,10 +35,7 @@ def read_save_rows(db: sqlite3.Connection) -> SavesByProject:
 
 
 def read_saves(
-    db: sqlite3.Connection,
-    sessions: Sequence[Session],
-    now_ms: int,
-    policies: Policies = DEFAULT_POLICIES,
+    db: Connection, sessions: Sequence[Session], now_ms: int, policies: Policies = DEFAULT_POLICIES
 ) -> SavesReport:
     return make_saves_report(read_save_rows(db), sessions, now_ms, policies)
 
@@ -58,7 +55,7 @@ _LOST_SAVE_FIXES: Final = {
 class SavesMonitor:
     """Follows the saves over one read-only connection; it belongs to one thread."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self._db: Final = db
         self._fingerprint: tuple[object, ...] = ()
         self._rows: SavesByProject | None = None

@@ -18,7 +18,7 @@ from ...summaries.summary_search import (
 from ..queries.query_rows import SummaryRow, fetch_records
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 MAX_SUMMARIES: Final = 100_000
@@ -26,7 +26,7 @@ MAX_SUMMARIES: Final = 100_000
 
 
 def find_summaries(
-    db: sqlite3.Connection,
+    db: Connection,
     plans: Sequence[PlanSummary],
     criteria: SummaryCriteria,
     projects: Mapping[str, str],
@@ -50,7 +50,7 @@ def find_summaries(
 
 
 def read_summary_rows(
-    db: sqlite3.Connection, plans: Sequence[PlanSummary], ids: Sequence[int]
+    db: Connection, plans: Sequence[PlanSummary], ids: Sequence[int]
 ) -> list[SummaryRow]:
     """Read complete summaries in the order of their ids; missing ones are left out."""
     rows = {plan.row.summary_id: plan.row for plan in plans}
@@ -61,13 +61,13 @@ def read_summary_rows(
     return [rows[each] for each in ids if each in rows]
 
 
-def summary_agent_types(db: sqlite3.Connection) -> list[str]:
+def summary_agent_types(db: Connection) -> list[str]:
     """List the types of the agents that returned something, the most frequent first."""
     return [row[0] for row in db.execute(_AGENT_TYPES)]
 
 
 def find_summary_ids(
-    db: sqlite3.Connection,
+    db: Connection,
     search: SummaryQuery,
     sessions: Sequence[str] | None,
     excluded_uuids: Sequence[str],

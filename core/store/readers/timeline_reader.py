@@ -19,7 +19,7 @@ from ..queries import context_queries
 from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
 
 if TYPE_CHECKING:
-    import sqlite3
+    from sqlite3 import Connection
 
 
 _BAD_ENDS: Final = frozenset({"failed", "error", "killed", "stopped", "cancelled"})
@@ -28,7 +28,7 @@ Owner = tuple[str, str | None]  # a session's id, and an agent's or None for the
 
 
 def read_timeline(
-    db: sqlite3.Connection,
+    db: Connection,
     owner: Owner,
     context: Context,
     noncompliant: Collection[str] = (),
@@ -65,7 +65,7 @@ def read_timeline(
 
 
 def _read_turns(
-    db: sqlite3.Connection, session_id: str, agent_id: str | None, previous: Timeline | None
+    db: Connection, session_id: str, agent_id: str | None, previous: Timeline | None
 ) -> tuple[TimelineTurn, ...]:
     known = previous.turns if previous else ()
     if known:
@@ -77,10 +77,7 @@ def _read_turns(
 
 
 def _agent_events(
-    db: sqlite3.Connection,
-    owner: Owner,
-    noncompliant: Collection[str],
-    turn_at: Callable[[int], int],
+    db: Connection, owner: Owner, noncompliant: Collection[str], turn_at: Callable[[int], int]
 ) -> Iterator[TimelineEvent]:
     for row in context_queries.context_records(db, LaunchRecord, "launch", *owner):
         title = _agent_title(row.agent_type, row.description)
@@ -97,7 +94,7 @@ def _agent_title(agent_type: str, description: str) -> str:
 
 
 def _other_events(
-    db: sqlite3.Connection, owner: Owner, turn_at: Callable[[int], int]
+    db: Connection, owner: Owner, turn_at: Callable[[int], int]
 ) -> Iterator[TimelineEvent]:
     for each in warning_log.context_warnings(db, *owner):
         warning = each.warning

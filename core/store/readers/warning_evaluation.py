@@ -7,8 +7,8 @@ higher warns again once it is reached there; one that lies lower does not warn t
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterable
+from sqlite3 import Connection
 
 from ...measure.levels import FillPoint, find_warnings
 from ...model.agent import Agent
@@ -31,7 +31,7 @@ from .fleet_reader import read_agents_without_forecast, read_sessions_without_fo
 
 
 def evaluate_warnings(
-    db: sqlite3.Connection, policies: Policies, batch: EvaluationBatch, now_ms: int
+    db: Connection, policies: Policies, batch: EvaluationBatch, now_ms: int
 ) -> list[EvaluatedContext]:
     """Replay what is new in each context of a batch."""
     sessions = {
@@ -57,7 +57,7 @@ def evaluate_warnings(
 
 
 def _pending_agents(
-    db: sqlite3.Connection, policies: Policies, batch: EvaluationBatch, sessions: Iterable[Session]
+    db: Connection, policies: Policies, batch: EvaluationBatch, sessions: Iterable[Session]
 ) -> list[Agent]:
     with_agents = {session_id for session_id, agent_id in batch.contexts if agent_id is not None}
     if not with_agents:
@@ -108,7 +108,7 @@ def _relevant_rows(rows: list[FillRow], least: float) -> Iterable[FillRow]:
         was_low = is_low
 
 
-def _pending_rows(db: sqlite3.Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
+def _pending_rows(db: Connection, key: ContextKey, last: FillPoint | None) -> list[FillRow]:
     """Return the fill after the last evaluated point, even if its file was rewritten since."""
     if last is None:
         return context_queries.fill_history(db, *key)
