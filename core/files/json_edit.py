@@ -20,11 +20,11 @@ BOM: Final = "\ufeff"
 MAX_DEPTH: Final = 100  # levels; settings have about six, and no person writes more than these
 
 _SPACE: Final = re.compile(r"[ \t\r\n]*")
-_COMMENT: Final = re.compile(r"//[^\r\n]*|/\*.*?\*/", re.DOTALL)
+_SPACE_AND_COMMENTS: Final = re.compile(r"(?:[ \t\r\n]|//[^\r\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"')
-_NUMBER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?")
-_WORD: Final = re.compile(r"[A-Za-z]+")
-_WORDS: Final = {"true": True, "false": False, "null": None}
+_NUMBER_OR_WORD: Final = re.compile(
+    r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|(?:true|false|null)(?![A-Za-z])"
+)
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 
 
@@ -107,18 +107,14 @@ class _Scanner:
             return self._container(self._member if first == "{" else self._item)
         if first == '"':
             return JsonNode(start, *self._string())
-        number = _NUMBER.match(self._text, start)
-        if number:
-            self._place = number.end()
-            try:
-                return JsonNode(start, self._place, json.loads(number[0]))
-            except ValueError as error:  # more digits than Python converts
-                raise self._error("a number that is too long") from error
-        word = _WORD.match(self._text, start)
-        if word and word[0] in _WORDS:
-            self._place = word.end()
-            return JsonNode(start, self._place, _WORDS[word[0]])
-        raise self._error("a value was expected")
+        found = _NUMBER_OR_WORD.match(self._text, start)
+        if not found:
+            raise self._error("a value was expected")
+        self._place = found.end()
+        try:
+            return JsonNode(start, self._place, json.loads(found[0]))
+        except ValueError as error:  # more digits than Python converts
+            raise self._error("a number that is too long") from error
 
     def _container(self, element: Callable[[], JsonElement]) -> JsonNode:
         start = self._place
@@ -173,12 +169,9 @@ class _Scanner:
         return self._place, json.loads(found[0])
 
     def _skip(self) -> None:
-        while True:
-            self._place = _match_end(_SPACE, self._text, self._place)
-            after = _match_end(_COMMENT, self._text, self._place)
-            if after == self._place:
-                return
-            self._place, self._is_plain = after, False
+        without_comments = _match_end(_SPACE, self._text, self._place)
+        self._place = _match_end(_SPACE_AND_COMMENTS, self._text, self._place)
+        self._is_plain &= self._place == without_comments
 
     def _peek(self) -> str:
         return self._text[self._place : self._place + 1]

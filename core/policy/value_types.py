@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import time
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -40,19 +40,11 @@ class InvalidValueError(ValueError):
     """A value that its key does not take; the message says which ones it does."""
 
 
-_BOOLEANS: Final = {"true": True, "on": True, "yes": True, "1": True} | {
-    "false": False,
-    "off": False,
-    "no": False,
-    "0": False,
-}
-
-
 def boolean(raw: object) -> bool:
-    value = raw if isinstance(raw, bool) else _BOOLEANS.get(str(raw).lower())
-    if value is None:
+    word = str(raw).lower()
+    if word not in {"true", "on", "yes", "1", "false", "off", "no", "0"}:
         raise InvalidValueError("true or false")
-    return value
+    return word in {"true", "on", "yes", "1"}
 
 
 def integer(least: int, most: int, none_word: str = "") -> Callable[[object], float | str]:
@@ -108,17 +100,6 @@ def choice_list(*choices: str) -> Parser:
     return parse
 
 
-def choice_by_name(*choices: str) -> Parser:
-    """Parse a table of names and one of some words each, or name=word with commas."""
-    parse_word = choice(*choices)
-
-    def parse(raw: object) -> dict[str, str]:
-        pairs = _table_items(raw, f"a table of names and {' or '.join(choices)}")
-        return {name: parse_word(word) for name, word in pairs}
-
-    return parse
-
-
 def ratio_range(raw: object) -> tuple[float, ...]:
     """Parse two ratios, the lower one first."""
     items = _list_items(raw)
@@ -130,12 +111,23 @@ def ratio_range(raw: object) -> tuple[float, ...]:
     return ratios
 
 
-def tokens_by_model(raw: object) -> dict[str, int]:
-    """Parse a table of models and tokens, or model=tokens with commas."""
-    pairs = _table_items(raw, "a table of models and tokens, e.g. claude-opus-5=200000")
-    parse_tokens = integer(1, MAX_TOKENS)
-    return {name: int(parse_tokens(size)) for name, size in pairs}
+def _table_of(parse_value: Parser, expected: str) -> Callable[[object], dict[str, Any]]:
+    """Parse a table, or name=value with commas; `expected` describes it in an error."""
 
+    def parse(raw: object) -> dict[str, Any]:
+        return {name: parse_value(value) for name, value in _table_items(raw, expected)}
+
+    return parse
+
+
+def choice_by_name(*choices: str) -> Parser:
+    """Parse a table of names and one of these words each."""
+    return _table_of(choice(*choices), f"a table of names and {' or '.join(choices)}")
+
+
+tokens_by_model: Final = _table_of(
+    integer(1, MAX_TOKENS), "a table of models and tokens, e.g. claude-opus-5=200000"
+)
 
 _PRICES_EXPECTED: Final = (
     "a table of models and dollars for a million tokens: input/output, or"
@@ -143,16 +135,16 @@ _PRICES_EXPECTED: Final = (
 )
 
 
-def prices_by_model(raw: object) -> dict[str, str]:
-    """Parse dollars for a million tokens by the beginning of a model's name."""
-    prices = {name: str(price).strip() for name, price in _table_items(raw, _PRICES_EXPECTED)}
+def _price(raw: object) -> str:
+    price = str(raw).strip()
     try:
-        for price in prices.values():
-            parse_price(price)
+        parse_price(price)
     except ValueError:
         raise InvalidValueError(_PRICES_EXPECTED) from None
-    return prices
+    return price
 
+
+prices_by_model: Final = _table_of(_price, _PRICES_EXPECTED)  # by the beginning of a model's name
 
 _CHORD: Final = re.compile(r"[!-~]|(?:[a-z]+\+)*(?:[!-+\--~]|[a-z][a-z0-9_]{1,40})")
 

@@ -290,16 +290,15 @@ def save_files(writer: Writer, files: Iterable[SaveFileRecord]) -> None:
     with writer.transaction():
         for file in files:
             db.execute("UPDATE save_file SET gone = 1 WHERE path = ?", [file.path])
-            _insert(db, SAVE_FILES_TABLE, _columns(file), _SAME_VERSION)
+            sql = """ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
+                    gone = 0, project = excluded.project, content = excluded.content,
+                        problem = excluded.problem"""
+            _insert(db, SAVE_FILES_TABLE, _columns(file), sql)
             db.execute(
                 "DELETE FROM save_file WHERE path = ?1 AND gone = 1 AND version NOT IN"
                 " (SELECT version FROM save_file WHERE path = ?1 ORDER BY version DESC LIMIT ?2)",
                 (file.path, MAX_VERSIONS),
             )
-
-
-_SAME_VERSION: Final = """ON CONFLICT (path, size, mtime_ns, inode) DO UPDATE SET
-    gone = 0, project = excluded.project, content = excluded.content, problem = excluded.problem"""
 
 
 def append_save_log(

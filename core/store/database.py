@@ -73,13 +73,13 @@ def open_writer(path: Path) -> tuple[Connection, str | None]:
     try:
         _create_private(path)
         try:
-            return _open_current(path), None
+            return _retry_while_busy(_open_or_create, path), None
         except (_UnknownStoreError, sqlite3.Error, *_BAD_ROW_ERRORS) as error:
             if isinstance(error, sqlite3.Error) and not is_permanent(error):
                 raise
             aside = move_aside(path)
             _create_private(path)
-            connection = _open_current(path)
+            connection = _retry_while_busy(_open_or_create, path)
             if isinstance(error, _OlderStoreError):
                 carry_over(connection, aside)
             why = error if isinstance(error, _UnknownStoreError) else "damaged"
@@ -99,7 +99,7 @@ def open_reader(path: Path) -> Connection:
     """
     _restrict_permissions(path)
     try:
-        connection = _retry_while_busy(lambda: _open_read_only(path))
+        connection = _retry_while_busy(_open_read_only, path)
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     connection.row_factory = sqlite3.Row
@@ -140,12 +140,12 @@ def _restrict_permissions(store: Path) -> None:
                 part.chmod(PRIVATE_FILE)
 
 
-def _retry_while_busy(open_store: Callable[[], Connection]) -> Connection:
+def _retry_while_busy(open_store: Callable[[Path], Connection], path: Path) -> Connection:
     """Try again while another ctxtop makes, opens or closes the store: SQLite waits for most."""
     deadline = time.monotonic() + BUSY_TIMEOUT_S
     while True:
         try:
-            return open_store()
+            return open_store(path)
         except sqlite3.OperationalError as error:
             code = _primary_code(error)
             # A store that is still being created has a file before it has tables.
@@ -172,10 +172,6 @@ def _open_read_only(path: Path) -> Connection:
         connection.close()
         raise
     return connection
-
-
-def _open_current(path: Path) -> Connection:
-    return _retry_while_busy(lambda: _open_or_create(path))
 
 
 def _open_or_create(path: Path) -> Connection:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from .queries.query_rows import convert_records, fetch_records, in_condition
+from .queries.query_rows import fetch_records, in_condition
 from .transcript_records import FileKind
 
 if TYPE_CHECKING:
@@ -33,7 +33,15 @@ def pending_reports(writer: Writer, version: int) -> list[PendingReports]:
     reported again when one does: by then everything that the client attached to it is there.
     """
     files: dict[int, PendingReports] = {}
-    for *file, offset, uuid in writer.connection.execute(_PENDING_REPORTS, [version]):
+    sql = f"""SELECT f.file_id, f.path, f.kind, f.session_id, f.offset, b.offset, b.uuid
+        FROM boundary b JOIN file f USING (file_id)
+        LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
+        WHERE COALESCE(t.version, -1) < 2 * ? + {_HAS_LATER_LINES.format("b")} AND f.gone = 0 AND (
+            EXISTS (SELECT 1 FROM summary s
+                WHERE s.file_id = b.file_id AND s.kind = 'boundary' AND s.offset > b.offset)
+            OR {_HAS_LATER_LINES.format("b")})
+        ORDER BY b.at DESC, f.path, b.offset DESC"""
+    for *file, offset, uuid in writer.connection.execute(sql, [version]):
         file_id, path, kind, session_id, read_to = file
         earlier = files[file_id].boundaries if file_id in files else ()
         files[file_id] = PendingReports(
@@ -50,34 +58,18 @@ def save_reports(
     Left out are those whose boundary is gone or was reported by newer rules.
     """
     with writer.transaction():
-        writer.connection.executemany(
-            _SAVE_REPORT, [(file_id, version, *report) for report in reports]
-        )
+        # Rules of one version report a boundary at most twice: before an answer, and for good.
+        sql = f"""INSERT INTO compaction_told (file_id, offset, version, told)
+            SELECT ?1, b.offset, 2 * ?2 + {_HAS_LATER_LINES.format("b")}, ?5 FROM boundary b
+            WHERE b.file_id = ?1 AND b.offset = ?3 AND b.uuid = ?4
+            ON CONFLICT DO UPDATE SET version = excluded.version, told = excluded.told
+                WHERE excluded.version > compaction_told.version"""
+        writer.connection.executemany(sql, [(file_id, version, *report) for report in reports])
 
 
 _HAS_LATER_LINES: Final = """(
     EXISTS (SELECT 1 FROM response r WHERE r.file_id = {0}.file_id AND r.offset > {0}.offset)
     OR EXISTS (SELECT 1 FROM boundary n WHERE n.file_id = {0}.file_id AND n.offset > {0}.offset))"""
-
-_PENDING_REPORTS: Final = f"""
-SELECT f.file_id, f.path, f.kind, f.session_id, f.offset, b.offset, b.uuid
-FROM boundary b JOIN file f USING (file_id)
-LEFT JOIN compaction_told t ON t.file_id = b.file_id AND t.offset = b.offset
-WHERE COALESCE(t.version, -1) < 2 * ? + {_HAS_LATER_LINES.format("b")} AND f.gone = 0 AND (
-    EXISTS (SELECT 1 FROM summary s
-        WHERE s.file_id = b.file_id AND s.kind = 'boundary' AND s.offset > b.offset)
-    OR {_HAS_LATER_LINES.format("b")})
-ORDER BY b.at DESC, f.path, b.offset DESC
-"""
-
-# Rules of one version report a boundary at most twice: before an answer, and for good.
-_SAVE_REPORT: Final = f"""
-INSERT INTO compaction_told (file_id, offset, version, told)
-SELECT ?1, b.offset, 2 * ?2 + {_HAS_LATER_LINES.format("b")}, ?5 FROM boundary b
-WHERE b.file_id = ?1 AND b.offset = ?3 AND b.uuid = ?4
-ON CONFLICT DO UPDATE SET version = excluded.version, told = excluded.told
-    WHERE excluded.version > compaction_told.version
-"""
 
 
 class UnansweredCompaction(msgspec.Struct, frozen=True):
@@ -96,9 +88,11 @@ def unanswered_compactions(
     writer: Writer, session_ids: Iterable[str] | None = None
 ) -> list[UnansweredCompaction]:
     where, values = in_condition("f.session_id", session_ids)
-    return convert_records(
-        UnansweredCompaction, writer.connection, _UNANSWERED.format(where=where), values
-    )
+    rows = writer.connection.execute(_UNANSWERED.format(where=where), values)
+    return [
+        UnansweredCompaction(file_id, path, FileKind(kind), *rest)
+        for file_id, path, kind, *rest in rows
+    ]
 
 
 def save_next_contexts(
@@ -151,7 +145,18 @@ class UnmeasuredSave(msgspec.Struct, frozen=True):
 
 def unmeasured_saves(writer: Writer, version: int) -> list[UnmeasuredSave]:
     """List the blocks to measure, newest first: new, grown while open, or by older rules."""
-    return fetch_records(UnmeasuredSave, writer.connection, _UNMEASURED, [version])
+    sql = f"""SELECT f.file_id, f.path, f.session_id, f.offset AS read_to, b.offset,
+            (SELECT r.model {_ANSWER_BEFORE}) AS model,
+            (SELECT IIF(EXISTS (SELECT 1 FROM boundary c WHERE c.file_id = b.file_id
+                    AND c.offset BETWEEN r.offset AND b.offset),
+                NULL, r.context_tokens + COALESCE(r.last_output_tokens, r.output_tokens))
+                {_ANSWER_BEFORE}) AS before_tokens
+        FROM stop_block b JOIN file f USING (file_id)
+        LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
+        WHERE f.gone = 0 AND (n.version IS NULL OR n.version < ?
+            OR (n.closed = 0 AND n.read_to <> f.offset))
+        ORDER BY b.at DESC, f.path, b.offset DESC"""
+    return fetch_records(UnmeasuredSave, writer.connection, sql, [version])
 
 
 def save_noise(
@@ -159,33 +164,16 @@ def save_noise(
 ) -> None:
     """Save what was measured, unless the block is gone."""
     with writer.transaction():
+        sql = """INSERT INTO save_noise (file_id, offset, version, read_to, closed, noise)
+            SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (
+                SELECT 1 FROM stop_block WHERE file_id = ?1 AND offset = ?2)
+            ON CONFLICT DO UPDATE SET version = excluded.version, read_to = excluded.read_to,
+                closed = excluded.closed, noise = excluded.noise
+                WHERE excluded.version >= save_noise.version"""
         writer.connection.execute(
-            _SAVE_NOISE, (block.file_id, block.offset, version, block.read_to, is_final, noise)
+            sql, (block.file_id, block.offset, version, block.read_to, is_final, noise)
         )
 
 
 _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.offset < b.offset
     AND r.sidechain = 0 ORDER BY r.offset DESC LIMIT 1"""
-
-_UNMEASURED: Final = f"""
-SELECT f.file_id, f.path, f.session_id, f.offset AS read_to, b.offset,
-    (SELECT r.model {_ANSWER_BEFORE}) AS model,
-    (SELECT IIF(EXISTS (SELECT 1 FROM boundary c WHERE c.file_id = b.file_id
-            AND c.offset BETWEEN r.offset AND b.offset),
-        NULL, r.context_tokens + COALESCE(r.last_output_tokens, r.output_tokens))
-        {_ANSWER_BEFORE}) AS before_tokens
-FROM stop_block b JOIN file f USING (file_id)
-LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
-WHERE f.gone = 0 AND (n.version IS NULL OR n.version < ?
-    OR (n.closed = 0 AND n.read_to <> f.offset))
-ORDER BY b.at DESC, f.path, b.offset DESC
-"""
-
-_SAVE_NOISE: Final = """
-INSERT INTO save_noise (file_id, offset, version, read_to, closed, noise)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6 WHERE EXISTS (
-    SELECT 1 FROM stop_block WHERE file_id = ?1 AND offset = ?2)
-ON CONFLICT DO UPDATE SET version = excluded.version, read_to = excluded.read_to,
-    closed = excluded.closed, noise = excluded.noise
-    WHERE excluded.version >= save_noise.version
-"""

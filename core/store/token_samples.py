@@ -43,14 +43,26 @@ class UnlearnedTranscript(msgspec.Struct, frozen=True):
 def read_samples(db: Connection) -> dict[str, list[CalibrationSample]]:
     """Return the samples by model, newest first; an answer that files share counts once."""
     samples: dict[str, list[CalibrationSample]] = defaultdict(list)
-    for model, *by_kind, fixed, growth in db.execute(_SAMPLES):
+    sql = """SELECT model, prose, code, json, other, fixed, growth FROM growth
+        GROUP BY answer HAVING file_id = MIN(file_id) ORDER BY at DESC, answer"""
+    for model, *by_kind, fixed, growth in db.execute(sql):
         samples[model].append(CalibrationSample(model, tuple(by_kind), fixed, growth))
     return dict(samples)
 
 
 def unlearned_transcripts(db: Connection, limit: int) -> list[UnlearnedTranscript]:
     """List sessions to learn from, newest first, except those too old for any sample to be kept."""
-    return fetch_records(UnlearnedTranscript, db, _UNLEARNED, {"kept": MAX_SAMPLES, "limit": limit})
+    sql = """WITH full AS MATERIALIZED (
+            SELECT model, MIN(at) AS since FROM growth GROUP BY model HAVING COUNT(*) >= :kept
+        )
+        SELECT f.file_id, f.path, f.session_id, COALESCE(l.offset, 0), COALESCE(l.seen, 0), f.offset
+        FROM file f LEFT JOIN learnt l USING (file_id)
+        WHERE f.kind = 'session' AND NOT f.gone AND f.offset > COALESCE(l.seen, 0)
+            AND EXISTS (
+                SELECT 1 FROM model_use u LEFT JOIN full USING (model)
+                WHERE u.file_id = f.file_id AND f.mtime_ns / 1000000 > COALESCE(full.since, -1))
+        ORDER BY f.mtime_ns DESC, f.path LIMIT :limit"""
+    return fetch_records(UnlearnedTranscript, db, sql, {"kept": MAX_SAMPLES, "limit": limit})
 
 
 def read_estimator(db: Connection) -> Estimator:
@@ -70,25 +82,6 @@ def _read_text_count(db: Connection, key: int) -> TextCount | None:
         "SELECT kind, plain, older, newer FROM text_count WHERE key = ?", [key]
     ).fetchone()
     return TextCount(ContentKind(row[0]), *row[1:]) if row else None
-
-
-_SAMPLES: Final = """
-SELECT model, prose, code, json, other, fixed, growth FROM growth
-GROUP BY answer HAVING file_id = MIN(file_id) ORDER BY at DESC, answer
-"""
-
-_UNLEARNED: Final = """
-WITH full AS MATERIALIZED (
-    SELECT model, MIN(at) AS since FROM growth GROUP BY model HAVING COUNT(*) >= :kept
-)
-SELECT f.file_id, f.path, f.session_id, COALESCE(l.offset, 0), COALESCE(l.seen, 0), f.offset
-FROM file f LEFT JOIN learnt l USING (file_id)
-WHERE f.kind = 'session' AND NOT f.gone AND f.offset > COALESCE(l.seen, 0)
-    AND EXISTS (
-        SELECT 1 FROM model_use u LEFT JOIN full USING (model)
-        WHERE u.file_id = f.file_id AND f.mtime_ns / 1000000 > COALESCE(full.since, -1))
-ORDER BY f.mtime_ns DESC, f.path LIMIT :limit
-"""
 
 
 class SampleWriter:

@@ -211,8 +211,12 @@ def save_evaluations(writer: Writer, contexts: Iterable[EvaluatedContext], now_m
     db = writer.connection
     for each in contexts:
         key, last = (each.session_id, each.agent_id or ""), each.last_point
+        sql = f"""INSERT OR IGNORE INTO warning (session_id, agent_id, threshold, level, line_ratio,
+                ratio, tokens, window_tokens, at, path, offset, mark, logged_at, cleared_at,
+                cleared_mark)
+            VALUES ({", ".join("?" * 15)})"""
         db.executemany(
-            _INSERT_WARNING,
+            sql,
             [(*key, *_warning_columns(each, new, now_ms)) for new in each.new_warnings],
         )
         db.executemany(
@@ -234,13 +238,6 @@ def _warning_columns(
         *(point.tokens or 0, context.window_tokens, point.at, point.path, point.offset, point.mark),
         *(now_ms, end.at if end else None, end.mark if end else None),
     )
-
-
-_INSERT_WARNING: Final = f"""
-INSERT OR IGNORE INTO warning (session_id, agent_id, threshold, level, line_ratio, ratio, tokens,
-    window_tokens, at, path, offset, mark, logged_at, cleared_at, cleared_mark)
-VALUES ({", ".join("?" * 15)})
-"""
 
 
 def mark_evaluated(writer: Writer, files: Iterable[tuple[int, int]]) -> None:

@@ -102,7 +102,11 @@ def model_usage(db: Connection, session_ids: Iterable[str] | None = None) -> lis
 
     Every message of the store counts once.
     """
-    return _read_usage(db, _MODEL_USAGE, session_ids)
+    sql = f"""{_COUNTED_ONCE}
+        SELECT session_id, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+            SUM(output_tokens), SUM(responses), model, band, SUM(cache_1h_tokens)
+        FROM once GROUP BY session_id, model, band HAVING SUM(responses) > 0"""
+    return _read_usage(db, sql, session_ids)
 
 
 def progress_model_usage(
@@ -113,7 +117,11 @@ def progress_model_usage(
     These are agents' answers; those that are in an agent's file or a sidechain too are part of
     `model_usage`. How long their cache lives is not recorded.
     """
-    return _read_usage(db, _PROGRESS_MODEL_USAGE, session_ids)
+    sql = f"""{_PROGRESS_ONCE}
+        SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
+            SUM(output_tokens), COUNT(*), model, band, 0
+        FROM c WHERE place = 1 AND {{owned}} GROUP BY owner, model, band"""
+    return _read_usage(db, sql, session_ids)
 
 
 def _read_usage(db: Connection, sql: str, session_ids: Iterable[str] | None) -> list[ModelUsageRow]:
@@ -176,12 +184,6 @@ once AS (
 )
 """
 
-_MODEL_USAGE: Final = f"""{_COUNTED_ONCE}
-SELECT session_id, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), SUM(responses), model, band, SUM(cache_1h_tokens)
-FROM once GROUP BY session_id, model, band HAVING SUM(responses) > 0
-"""
-
 # Of several copies (a line for each block of an answer, a fork's history) the whole one counts,
 # for the session that was opened first and is no fork.
 _PROGRESS_ONCE: Final = """
@@ -197,10 +199,4 @@ c AS (
     JOIN file f ON f.file_id = s.file_id LEFT JOIN session x ON x.file_id = s.file_id
     WHERE NOT EXISTS (SELECT 1 FROM response r WHERE r.message_id = s.message_id)
 )
-"""
-
-_PROGRESS_MODEL_USAGE: Final = f"""{_PROGRESS_ONCE}
-SELECT owner, SUM(input_tokens), SUM(cache_creation_tokens), SUM(cache_read_tokens),
-    SUM(output_tokens), COUNT(*), model, band, 0
-FROM c WHERE place = 1 AND {{owned}} GROUP BY owner, model, band
 """

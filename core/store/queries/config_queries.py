@@ -7,26 +7,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from .. import config_records
-from ..config_records import (
-    DefinitionRecord,
-    FileMark,
-    HookHandlerRecord,
-    MemoryPluginRecord,
-    PluginRecord,
-    SaveEventRecord,
-    SaveFileRecord,
-    SaveLogFile,
-    SettingsFileRecord,
-    StagingFolderRecord,
-)
+from .. import config_records as records
 from ..transcript_records import MemoryNoteRecord, StopBlockRecord, TailState
 from ..writer import GONE_SIZE
 from .query_rows import RecordT, columns, fetch_records
 
 
 class SeenFile(NamedTuple):
-    mark: FileMark
+    mark: records.FileMark
     problem: str | None
 
 
@@ -56,7 +44,7 @@ def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
         f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
     )
     for folder, path, *mark, problem in rows:
-        found.setdefault(folder, {})[path] = SeenFile(FileMark(*mark), problem)
+        found.setdefault(folder, {})[path] = SeenFile(records.FileMark(*mark), problem)
     return found
 
 
@@ -66,7 +54,7 @@ _JSON_COLUMNS: Final = ("skills", "tools", "content")
 def read_record(kind: type[RecordT], row: dict[str, Any]) -> RecordT:
     """Make a record of its columns, as `config_records` stores them."""
     if "inode" in row:
-        row["mark"] = {name: row[name] for name in FileMark.__struct_fields__}
+        row["mark"] = {name: row[name] for name in records.FileMark.__struct_fields__}
     row |= {name: msgspec.json.decode(row[name]) for name in _JSON_COLUMNS if row.get(name)}
     return msgspec.convert(row, kind, strict=False)
 
@@ -77,14 +65,14 @@ def _read_table(db: Connection, table: str, rest: str) -> list[dict[str, Any]]:
     return [dict(zip(names, row, strict=True)) for row in cursor]
 
 
-def settings_files(db: Connection) -> list[SettingsFileRecord]:
+def settings_files(db: Connection) -> list[records.SettingsFileRecord]:
     values: dict[str, dict[str, Any]] = {}
     for path, key, value in db.execute("SELECT path, key, value FROM setting ORDER BY path, key"):
         values.setdefault(path, {})[key] = msgspec.json.decode(value)
-    hooks: dict[str, list[HookHandlerRecord]] = {}
+    hooks: dict[str, list[records.HookHandlerRecord]] = {}
     for row in _read_table(db, "hook", "ORDER BY path, position"):
-        hooks.setdefault(row["path"], []).append(read_record(HookHandlerRecord, row))
-    files = _read_records(db, SettingsFileRecord, config_records.SETTINGS_TABLE)
+        hooks.setdefault(row["path"], []).append(read_record(records.HookHandlerRecord, row))
+    files = _read_records(db, records.SettingsFileRecord, records.SETTINGS_TABLE)
     return [
         msgspec.structs.replace(
             file, values=values.get(file.path, {}), hooks=tuple(hooks.get(file.path, ()))
@@ -93,9 +81,9 @@ def settings_files(db: Connection) -> list[SettingsFileRecord]:
     ]
 
 
-def plugins(db: Connection) -> list[PluginRecord]:
-    sql = f"SELECT {columns(PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
-    return fetch_records(PluginRecord, db, sql)
+def plugins(db: Connection) -> list[records.PluginRecord]:
+    sql = f"SELECT {columns(records.PluginRecord)} FROM plugin ORDER BY 1, 2, 3"
+    return fetch_records(records.PluginRecord, db, sql)
 
 
 def _read_records(
@@ -104,8 +92,8 @@ def _read_records(
     return [read_record(kind, row) for row in _read_table(db, table, rest)]
 
 
-def definitions(db: Connection) -> list[DefinitionRecord]:
-    return _read_records(db, DefinitionRecord, config_records.DEFINITIONS_TABLE)
+def definitions(db: Connection) -> list[records.DefinitionRecord]:
+    return _read_records(db, records.DefinitionRecord, records.DEFINITIONS_TABLE)
 
 
 def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
@@ -114,42 +102,42 @@ def definitions_fingerprint(db: Connection) -> tuple[object, ...]:
     return tuple(db.execute(sql).fetchone())
 
 
-def staging_folders(db: Connection) -> list[StagingFolderRecord]:
-    return _read_records(db, StagingFolderRecord, config_records.STAGING_FOLDERS_TABLE)
+def staging_folders(db: Connection) -> list[records.StagingFolderRecord]:
+    return _read_records(db, records.StagingFolderRecord, records.STAGING_FOLDERS_TABLE)
 
 
-def current_save_files(db: Connection) -> list[SaveFileRecord]:
-    return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE)
+def current_save_files(db: Connection) -> list[records.SaveFileRecord]:
+    return _read_records(db, records.SaveFileRecord, records.SAVE_FILES_TABLE)
 
 
-def earlier_save_files(db: Connection) -> list[SaveFileRecord]:
+def earlier_save_files(db: Connection) -> list[records.SaveFileRecord]:
     """List versions that are gone or were replaced, oldest first."""
     rest = "WHERE gone = 1 ORDER BY path, version"
-    return _read_records(db, SaveFileRecord, config_records.SAVE_FILES_TABLE, rest)
+    return _read_records(db, records.SaveFileRecord, records.SAVE_FILES_TABLE, rest)
 
 
-def memory_plugins(db: Connection) -> list[MemoryPluginRecord]:
+def memory_plugins(db: Connection) -> list[records.MemoryPluginRecord]:
     rest = "ORDER BY install_path"
-    return _read_records(db, MemoryPluginRecord, config_records.MEMORY_PLUGINS_TABLE, rest)
+    return _read_records(db, records.MemoryPluginRecord, records.MEMORY_PLUGINS_TABLE, rest)
 
 
-def save_log_files(db: Connection) -> dict[str, tuple[SaveLogFile, TailState]]:
+def save_log_files(db: Connection) -> dict[str, tuple[records.SaveLogFile, TailState]]:
     """Return logs of the save flow by path, and how far each was read; a gone one has GONE_SIZE."""
     rows = db.execute(
         "SELECT path, folder, project, category, device, inode, offset, anchor,"
         f" IIF(gone, {GONE_SIZE}, size), mtime_ns FROM save_log"
     )
     return {
-        row[0]: (SaveLogFile(*row[:4]), TailState(int(row[4]), int(row[5]), *row[6:]))
+        row[0]: (records.SaveLogFile(*row[:4]), TailState(int(row[4]), int(row[5]), *row[6:]))
         for row in rows
     }
 
 
-def save_events(db: Connection, project: str) -> list[SaveEventRecord]:
+def save_events(db: Connection, project: str) -> list[records.SaveEventRecord]:
     """List the events of one project's logs, in the order of their times."""
-    sql = f"""SELECT {columns(SaveEventRecord)} FROM save_event
+    sql = f"""SELECT {columns(records.SaveEventRecord)} FROM save_event
         WHERE path IN (SELECT path FROM save_log WHERE project = ?) ORDER BY at, path, offset"""
-    return fetch_records(SaveEventRecord, db, sql, [project])
+    return fetch_records(records.SaveEventRecord, db, sql, [project])
 
 
 class StopBlockRow(StopBlockRecord, frozen=True):
@@ -169,37 +157,30 @@ class MemoryNoteRow(MemoryNoteRecord, frozen=True):
 def stop_blocks(db: Connection) -> list[StopBlockRow]:
     """List the blocks of every session, in the order of the lines; copies in forks are left out."""
     found: dict[str, StopBlockRow] = {}
-    for row in fetch_records(StopBlockRow, db, _STOP_BLOCKS):
+    sql = f"""SELECT {columns(StopBlockRecord, "b.")},
+            f.session_id, f.path, s.cwd, s.client_version, n.noise
+        FROM stop_block b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
+        ORDER BY f.mtime_ns, f.session_id, f.path, b.offset"""
+    for row in fetch_records(StopBlockRow, db, sql):
         found.setdefault(row.uuid, row)
     return list(found.values())
 
 
 def memory_notes(db: Connection) -> list[MemoryNoteRow]:
-    return fetch_records(MemoryNoteRow, db, _MEMORY_NOTES)
+    sql = f"""SELECT {columns(MemoryNoteRecord, "n.")}, f.session_id, f.path, s.cwd
+        FROM memory_note n JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        ORDER BY n.at, f.path, n.offset"""
+    return fetch_records(MemoryNoteRow, db, sql)
 
 
 def saves_fingerprint(db: Connection) -> tuple[object, ...]:
     """Return a value that changes when anything changes that a save is judged by."""
-    return tuple(db.execute(_FINGERPRINT).fetchone())
-
-
-_FINGERPRINT: Final = """
-SELECT (SELECT COUNT(*) || ' ' || COALESCE(MAX(version), 0) || ' ' || TOTAL(gone) FROM save_file),
-    (SELECT COUNT(*) || ' ' || TOTAL(LENGTH(path) + mode + gone) FROM save_place),
-    (SELECT TOTAL(offset) FROM save_log), (SELECT COUNT(*) FROM memory_note),
-    (SELECT COUNT(*) FROM stop_block), (SELECT COUNT(*) || ' ' || TOTAL(read_to) FROM save_noise),
-    (SELECT GROUP_CONCAT(mark) FROM save_plugin)
-"""
-
-_STOP_BLOCKS: Final = f"""
-SELECT {columns(StopBlockRecord, "b.")}, f.session_id, f.path, s.cwd, s.client_version, n.noise
-FROM stop_block b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-LEFT JOIN save_noise n ON n.file_id = b.file_id AND n.offset = b.offset
-ORDER BY f.mtime_ns, f.session_id, f.path, b.offset
-"""
-
-_MEMORY_NOTES: Final = f"""
-SELECT {columns(MemoryNoteRecord, "n.")}, f.session_id, f.path, s.cwd
-FROM memory_note n JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-ORDER BY n.at, f.path, n.offset
-"""
+    sql = """SELECT
+        (SELECT COUNT(*) || ' ' || COALESCE(MAX(version), 0) || ' ' || TOTAL(gone) FROM save_file),
+        (SELECT COUNT(*) || ' ' || TOTAL(LENGTH(path) + mode + gone) FROM save_place),
+        (SELECT TOTAL(offset) FROM save_log), (SELECT COUNT(*) FROM memory_note),
+        (SELECT COUNT(*) FROM stop_block),
+        (SELECT COUNT(*) || ' ' || TOTAL(read_to) FROM save_noise),
+        (SELECT GROUP_CONCAT(mark) FROM save_plugin)"""
+    return tuple(db.execute(sql).fetchone())

@@ -63,12 +63,22 @@ def answers(
     db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[TimelineAnswerRow]:
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    return fetch_records(TimelineAnswerRow, db, _ANSWERS, values)
+    sql = f"""{CONTEXT_ANSWERS}
+        SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens,
+            LENGTH(tools) - LENGTH(REPLACE(tools, ',', '')), lowered
+        FROM answer ORDER BY offset"""
+    return fetch_records(TimelineAnswerRow, db, sql, values)
 
 
 def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[Any]:
     """List the compactions of one context: offset, then the fields of a TimelineCompaction."""
-    return db.execute(_BOUNDARIES, {"session_id": session_id, "agent_id": agent_id}).fetchall()
+    sql = f"""{CONTEXT_FILE}
+        SELECT b.offset, b.at, b.pre_tokens, b.post_tokens, b.trigger, b.uuid,
+               {NEXT_ANSWER_TOKENS}, l.tokens
+        FROM boundary b
+        LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
+        WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset"""
+    return db.execute(sql, {"session_id": session_id, "agent_id": agent_id}).fetchall()
 
 
 def context_records(
@@ -127,12 +137,6 @@ answer AS (
 )
 """
 
-_ANSWERS: Final = f"""{CONTEXT_ANSWERS}
-SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens,
-    LENGTH(tools) - LENGTH(REPLACE(tools, ',', '')), lowered
-FROM answer ORDER BY offset
-"""
-
 NEXT_ANSWER_TOKENS: Final = """
     (SELECT r.context_tokens FROM response r JOIN file o USING (file_id)
         WHERE r.file_id = b.file_id AND r.offset > b.offset
@@ -142,14 +146,6 @@ NEXT_ANSWER_TOKENS: Final = """
         ORDER BY r.offset LIMIT 1)
 """
 """What the first answer after the boundary `b` held, if it came before the next boundary."""
-
-_BOUNDARIES: Final = f"""{CONTEXT_FILE}
-SELECT b.offset, b.at, b.pre_tokens, b.post_tokens, b.trigger, b.uuid,
-       {NEXT_ANSWER_TOKENS}, l.tokens
-FROM boundary b
-LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
-WHERE b.file_id = (SELECT file_id FROM chosen) ORDER BY b.offset
-"""
 
 # A notification of a background agent need not name the call that started it: another
 # line about the same agent does, or its meta.json.
@@ -178,45 +174,42 @@ def fill_history(
 ) -> list[FillRow]:
     """Return one context's fill in the order of its file, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    return fetch_records(FillRow, db, _FILL, values)
+    sql = f"""{CONTEXT_ANSWERS}
+        SELECT at, tokens, compacted, path, x.offset, mark FROM (
+            SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset,
+                message_id AS mark FROM answer
+            UNION ALL
+            SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+                    WHERE l.file_id = b.file_id AND l.offset = b.offset), post_tokens),
+                1, file_id, offset, uuid FROM boundary b
+                WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
+        ) x JOIN file USING (file_id) ORDER BY x.offset"""
+    return fetch_records(FillRow, db, sql, values)
 
 
 def recent_fill_history(db: Connection, file_id: int, limit: int) -> list[FillRow]:
     """Return the last `limit` answers of a session's file, and the boundaries among them."""
-    rows = fetch_records(FillRow, db, _RECENT_FILL, [file_id, limit])
+    sql = """SELECT at, tokens, compacted FROM (
+            SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
+                SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
+                ORDER BY offset DESC LIMIT ?2)
+            UNION ALL
+            SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
+                    WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
+                1, offset FROM boundary WHERE file_id = ?1
+        ) ORDER BY offset DESC LIMIT ?2"""
+    rows = fetch_records(FillRow, db, sql, [file_id, limit])
     rows.reverse()
     return rows
 
 
-_FILL: Final = f"""{CONTEXT_ANSWERS}
-SELECT at, tokens, compacted, path, x.offset, mark FROM (
-    SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset, message_id AS mark
-        FROM answer
-    UNION ALL
-    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-            WHERE l.file_id = boundary.file_id AND l.offset = boundary.offset), post_tokens),
-        1, file_id, offset, uuid FROM boundary
-        WHERE file_id = (SELECT file_id FROM chosen) AND offset >= :since
-) x JOIN file USING (file_id) ORDER BY x.offset
-"""
-
-_RECENT_FILL: Final = """
-SELECT at, tokens, compacted FROM (
-    SELECT at, context_tokens AS tokens, 0 AS compacted, offset FROM (
-        SELECT at, context_tokens, offset FROM response WHERE file_id = ?1 AND sidechain = 0
-        ORDER BY offset DESC LIMIT ?2)
-    UNION ALL
-    SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
-            WHERE l.file_id = ?1 AND l.offset = boundary.offset), post_tokens),
-        1, offset FROM boundary WHERE file_id = ?1
-) ORDER BY offset DESC LIMIT ?2
-"""
-
-
 def requests(db: Connection, session_id: str, agent_id: str | None = None) -> list[RequestRow]:
-    return fetch_records(
-        RequestRow, db, _REQUESTS, {"session_id": session_id, "agent_id": agent_id}
-    )
+    sql = f"""{CONTEXT_FILE}
+        SELECT r.file_id, r.request, r.offset, r.length, r.at, r.model, r.query_source, r.shape,
+            (SELECT MIN(a.message_id) FROM response a
+                WHERE a.file_id = r.file_id AND a.request = r.request)
+        FROM request r WHERE r.file_id = (SELECT file_id FROM chosen) ORDER BY r.offset"""
+    return fetch_records(RequestRow, db, sql, {"session_id": session_id, "agent_id": agent_id})
 
 
 def sent_messages(db: Connection, file_id: int, request: int) -> list[int] | None:
@@ -260,13 +253,6 @@ def _join_messages(tails: list[tuple[int, tuple[int, ...]]]) -> list[int] | None
         messages[keep:] = tail
     return messages
 
-
-_REQUESTS: Final = f"""{CONTEXT_FILE}
-SELECT r.file_id, r.request, r.offset, r.length, r.at, r.model, r.query_source, r.shape,
-    (SELECT MIN(a.message_id) FROM response a
-        WHERE a.file_id = r.file_id AND a.request = r.request)
-FROM request r WHERE r.file_id = (SELECT file_id FROM chosen) ORDER BY r.offset
-"""
 
 _SELECT_REQUEST: Final = """
 SELECT offset, base, keep, tail, (SELECT COUNT(*) FROM request WHERE file_id = ?1) AS "all"

@@ -74,9 +74,12 @@ def read_evidence_rows(db: Connection) -> EvidenceRows:
         " WHERE kind = 'agent' AND gone = 0 AND auto_compact_window IS NOT NULL"
         " GROUP BY name, project"
     )
+    sql = """SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
+        FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
+        ORDER BY 1, 2, 3"""
     return EvidenceRows(
         reported_windows=tuple(client_windows(db)),
-        large_models=tuple(fetch_records(LargeModelRow, db, _LARGE_MODELS, [SMALL_WINDOW])),
+        large_models=tuple(fetch_records(LargeModelRow, db, sql, [SMALL_WINDOW])),
         auto_compactions=tuple(
             fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
         ),
@@ -88,7 +91,12 @@ def read_evidence_rows(db: Connection) -> EvidenceRows:
 
 def client_windows(db: Connection) -> list[WindowRow]:
     """List the windows that the client reported, by session and model the newest."""
-    return fetch_records(WindowRow, db, _CLIENT_WINDOWS)
+    sql = """SELECT w.session_id, w.model, s.model, s.client_version, w.window_tokens, w.measured
+        FROM window_seen w
+        LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
+        LEFT JOIN session s USING (file_id)
+        ORDER BY w.at"""
+    return fetch_records(WindowRow, db, sql)
 
 
 _AUTO_COMPACTIONS: Final = """
@@ -114,20 +122,6 @@ JOIN response r ON r.file_id = b.file_id AND r.offset = (
         AND x.offset > COALESCE((SELECT MAX(p.offset) FROM boundary p
             WHERE p.file_id = b.file_id AND p.offset < b.offset), -1))
 ORDER BY f.session_id, b.offset
-"""
-
-_LARGE_MODELS: Final = """
-SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
-FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
-ORDER BY 1, 2, 3
-"""
-
-_CLIENT_WINDOWS: Final = """
-SELECT w.session_id, w.model, s.model AS asked_model, s.client_version, w.window_tokens, w.measured
-FROM window_seen w
-LEFT JOIN file f ON f.session_id = w.session_id AND f.kind = 'session' AND f.gone = 0
-LEFT JOIN session s USING (file_id)
-ORDER BY w.at
 """
 
 

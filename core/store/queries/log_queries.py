@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .context_queries import NEXT_ANSWER_TOKENS
-from .query_rows import CompactionRow, fetch_records
+from .query_rows import CompactionRow, columns, fetch_records
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -33,7 +33,19 @@ class LogPartRow(msgspec.Struct, frozen=True):
 
 def measurement_comparisons(db: Connection) -> list[MeasurementComparisonRow]:
     """Pair each session's newest measurement with the transcript's answer at that time."""
-    return fetch_records(MeasurementComparisonRow, db, _MEASUREMENT_COMPARISONS, [])
+    # The client measures after it has written the answer, so a measurement does not include later
+    # answers, and a later boundary cleared what it measured.
+    sql = """SELECT m.session_id, m.at, m.context_tokens AS measured_tokens,
+            (SELECT r.context_tokens FROM response r WHERE r.file_id = f.file_id
+                AND r.sidechain = 0 AND r.at <= m.at
+                AND r.offset > COALESCE((SELECT MAX(b.offset) FROM boundary b
+                    WHERE b.file_id = f.file_id AND b.at <= m.at), -1)
+                ORDER BY r.offset DESC LIMIT 1) AS answer_tokens
+        FROM (SELECT session_id, MAX(at) AS at, context_tokens FROM measurement
+            WHERE context_tokens IS NOT NULL AND agent_id IS NULL GROUP BY session_id) m
+        JOIN file f ON f.session_id = m.session_id AND f.kind = 'session' AND f.gone = 0
+        ORDER BY m.session_id"""
+    return fetch_records(MeasurementComparisonRow, db, sql, [])
 
 
 def log_parts(db: Connection) -> list[LogPartRow]:
@@ -77,22 +89,6 @@ def bad_log_lines(db: Connection) -> list[tuple[str, int, int, str]]:
     return [(row[0], row[1], row[2], row[3]) for row in rows]
 
 
-# The client measures after it has written the answer, so a measurement does not include later
-# answers, and a later boundary cleared what it measured.
-_MEASUREMENT_COMPARISONS: Final = """
-SELECT m.session_id, m.at, m.context_tokens AS measured_tokens,
-    (SELECT r.context_tokens FROM response r WHERE r.file_id = f.file_id
-        AND r.sidechain = 0 AND r.at <= m.at
-        AND r.offset > COALESCE((SELECT MAX(b.offset) FROM boundary b
-            WHERE b.file_id = f.file_id AND b.at <= m.at), -1)
-        ORDER BY r.offset DESC LIMIT 1) AS answer_tokens
-FROM (SELECT session_id, MAX(at) AS at, context_tokens FROM measurement
-    WHERE context_tokens IS NOT NULL AND agent_id IS NULL GROUP BY session_id) m
-JOIN file f ON f.session_id = m.session_id AND f.kind = 'session' AND f.gone = 0
-ORDER BY m.session_id
-"""
-
-
 class BadLineRow(msgspec.Struct, frozen=True):
     log: str | None  # which of ctxtop's own logs; None for a transcript
     session_id: str | None
@@ -117,7 +113,12 @@ def newest_boundaries(db: Connection, limit: int) -> list[CompactionRow]:
     One that a fork has copied belongs to the session that wrote it.
     """
     found: dict[str, CompactionRow] = {}
-    for row in fetch_records(CompactionRow, db, _NEWEST_BOUNDARIES, [limit]):
+    sql = f"""SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens,
+            dropped_tokens, duration_ms, kept_messages, NULL, NULL, {NEXT_ANSWER_TOKENS}, l.tokens
+        FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
+        ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?"""
+    for row in fetch_records(CompactionRow, db, sql, [limit]):
         # What has no uuid is named after its place, which other files have too.
         key = f"{row.session_id} {row.uuid}" if row.uuid.startswith("at ") else row.uuid
         found.setdefault(key, row)
@@ -126,38 +127,23 @@ def newest_boundaries(db: Connection, limit: int) -> list[CompactionRow]:
 
 def newest_bad_lines(db: Connection, limit: int) -> list[BadLineRow]:
     """List bad lines, those of the files that were written last first."""
-    return fetch_records(BadLineRow, db, _NEWEST_BAD_LINES, [limit])
+    sql = """SELECT NULL, session_id, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
+        FROM bad_line b JOIN file USING (file_id)
+        UNION ALL
+        SELECT log, NULL, name, b.offset, length, reason, mtime_ns / 1000000
+        FROM log_bad_line b JOIN log_part USING (part_id)
+        ORDER BY file_at DESC, path, 4 LIMIT ?"""
+    return fetch_records(BadLineRow, db, sql, [limit])
 
 
 def unknown_type_rows(db: Connection) -> list[UnknownTypeRow]:
     """Count the lines and events of unknown types, the most first."""
-    return fetch_records(UnknownTypeRow, db, _UNKNOWN_TYPE_ROWS, [])
-
-
-_NEWEST_BOUNDARIES: Final = f"""
-SELECT f.session_id, f.agent_id, b.uuid, b.at, trigger, pre_tokens, post_tokens, dropped_tokens,
-    duration_ms, kept_messages, NULL, NULL, {NEXT_ANSWER_TOKENS}, l.tokens
-FROM boundary b JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-LEFT JOIN compaction_left l ON l.file_id = b.file_id AND l.offset = b.offset
-ORDER BY b.at DESC, s.forked_from IS NOT NULL, f.path LIMIT ?
-"""
-
-_NEWEST_BAD_LINES: Final = """
-SELECT NULL AS log, session_id, path, b.offset, length, reason, mtime_ns / 1000000 AS file_at
-FROM bad_line b JOIN file USING (file_id)
-UNION ALL
-SELECT log, NULL, name, b.offset, length, reason, mtime_ns / 1000000
-FROM log_bad_line b JOIN log_part USING (part_id)
-ORDER BY file_at DESC, path, 4 LIMIT ?
-"""
-
-_UNKNOWN_TYPE_ROWS: Final = """
-SELECT type, SUM(c.lines) AS lines, MAX(mtime_ns) / 1000000 AS last_at
-FROM line_count c JOIN file USING (file_id) WHERE known = 0 GROUP BY type
-UNION ALL
-SELECT 'hook ' || event, COUNT(*), MAX(at) FROM hook_event WHERE known = 0 GROUP BY event
-ORDER BY 2 DESC, 1
-"""
+    sql = """SELECT type, SUM(c.lines) AS lines, MAX(mtime_ns) / 1000000 AS last_at
+        FROM line_count c JOIN file USING (file_id) WHERE known = 0 GROUP BY type
+        UNION ALL
+        SELECT 'hook ' || event, COUNT(*), MAX(at) FROM hook_event WHERE known = 0 GROUP BY event
+        ORDER BY 2 DESC, 1"""
+    return fetch_records(UnknownTypeRow, db, sql, [])
 
 
 class ApiErrorRow(msgspec.Struct, frozen=True):
@@ -174,14 +160,10 @@ class ApiErrorRow(msgspec.Struct, frozen=True):
 
 def newest_api_errors(db: Connection, limit: int) -> list[ApiErrorRow]:
     """List the newest refusals, newest first; copies in forks are left out."""
-    return fetch_records(ApiErrorRow, db, _NEWEST_API_ERRORS, [limit])
-
-
-_NEWEST_API_ERRORS: Final = """
-SELECT session_id, agent_id, path, offset, at, kind, detail, prompt_tokens, limit_tokens FROM (
-    SELECT f.session_id, f.agent_id, f.path, e.*, ROW_NUMBER() OVER (
-        PARTITION BY COALESCE(e.at, e.file_id || ' ' || e.offset), e.kind, e.detail
-        ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS place
-    FROM api_error e JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
-) WHERE place = 1 ORDER BY at DESC, path, offset DESC LIMIT ?
-"""
+    sql = f"""SELECT {columns(ApiErrorRow)} FROM (
+            SELECT f.session_id, f.agent_id, f.path, e.*, ROW_NUMBER() OVER (
+                PARTITION BY COALESCE(e.at, e.file_id || ' ' || e.offset), e.kind, e.detail
+                ORDER BY s.forked_from IS NOT NULL, s.opened_at, f.path) AS place
+            FROM api_error e JOIN file f USING (file_id) LEFT JOIN session s USING (file_id)
+        ) WHERE place = 1 ORDER BY at DESC, path, offset DESC LIMIT ?"""
+    return fetch_records(ApiErrorRow, db, sql, [limit])

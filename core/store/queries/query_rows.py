@@ -37,16 +37,6 @@ def fetch_records(
     return [kind(*row) for row in db.execute(sql, values)]
 
 
-def convert_records(
-    kind: type[RecordT], db: Connection, sql: str, values: Sequence[Any] | dict[str, Any] = ()
-) -> list[RecordT]:
-    """Like `fetch_records` for a record with enums or booleans, which SQLite does not have."""
-    return [
-        msgspec.convert(dict(zip(kind.__struct_fields__, row, strict=True)), kind, strict=False)
-        for row in db.execute(sql, values)
-    ]
-
-
 class SessionRow(msgspec.Struct, frozen=True):
     """A session's file, its metadata, and the newest numbers after its last boundary."""
 

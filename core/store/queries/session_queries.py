@@ -93,7 +93,14 @@ def open_sessions(db: Connection) -> list[str]:
 
 def newest_sessions(db: Connection) -> list[str]:
     """List every session in the order of `newest_session_order`."""
-    return _column(db, _NEWEST_SESSIONS)
+    sql = f"""SELECT f.session_id,
+                COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
+            FROM file f LEFT JOIN session s USING (file_id)
+            WHERE f.kind = 'session' AND {_HAS_CONTENT} AND {_NEWEST_FILE}
+        UNION ALL
+        SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE {_WITHOUT_FILE}
+        ORDER BY active_at DESC, session_id"""
+    return _column(db, sql)
 
 
 def find_sessions(db: Connection, prefix: str) -> list[str]:
@@ -127,7 +134,15 @@ def compactions(db: Connection, session_id: str | None = None) -> list[Compactio
     A fork has copied those of its history: for that session alone they are included; in the list
     of all sessions they belong to the session that wrote them first.
     """
-    where = _WRITTEN_FIRST_HERE if session_id is None else "f.session_id = :session_id"
+    # What has no uuid is named after its place, which files of other sessions have too.
+    is_written_first_here = """NOT EXISTS (
+            SELECT 1 FROM boundary o JOIN file g USING (file_id)
+            LEFT JOIN session a ON a.file_id = o.file_id
+            LEFT JOIN session c ON c.file_id = b.file_id
+            WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND g.session_id <> f.session_id
+            AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
+                < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))"""
+    where = is_written_first_here if session_id is None else "f.session_id = :session_id"
     values = {"session_id": session_id}
     return fetch_records(CompactionRow, db, _COMPACTIONS.format(where=where), values)
 
@@ -305,15 +320,6 @@ LEFT JOIN context_report c ON c.file_id = f.file_id AND c.offset =
 _WITHOUT_FILE: Final = """NOT EXISTS (
     SELECT 1 FROM file f WHERE f.kind = 'session' AND f.session_id = v.session_id)"""
 
-_NEWEST_SESSIONS: Final = f"""
-SELECT f.session_id, COALESCE(NULLIF(s.last_at, 0), f.mtime_ns / 1000000, 0) AS active_at
-    FROM file f LEFT JOIN session s USING (file_id)
-    WHERE f.kind = 'session' AND {_HAS_CONTENT} AND {_NEWEST_FILE}
-UNION ALL
-SELECT v.session_id, COALESCE(v.started_at, 0) FROM live v WHERE {_WITHOUT_FILE}
-ORDER BY active_at DESC, session_id
-"""
-
 # A session that is in two folders (/cd moved it) has its boundaries twice.
 _COMPACTIONS: Final = f"""
 SELECT f.session_id, f.agent_id, b.uuid, b.at, b.trigger, b.pre_tokens, b.post_tokens,
@@ -333,14 +339,4 @@ WHERE {{where}} AND NOT EXISTS (
     AND g.session_id = f.session_id AND g.agent_id IS f.agent_id
     AND (g.gone, -g.mtime_ns, g.path) < (f.gone, -f.mtime_ns, f.path))
 ORDER BY b.at DESC, f.path, b.offset DESC
-"""
-
-# What has no uuid is named after its place, which files of other sessions have too.
-_WRITTEN_FIRST_HERE: Final = """NOT EXISTS (
-    SELECT 1 FROM boundary o JOIN file g USING (file_id)
-    LEFT JOIN session a ON a.file_id = o.file_id
-    LEFT JOIN session c ON c.file_id = b.file_id
-    WHERE o.uuid = b.uuid AND o.uuid NOT LIKE 'at %' AND g.session_id <> f.session_id
-    AND (a.forked_from IS NOT NULL, COALESCE(a.opened_at, 0), g.path)
-        < (c.forked_from IS NOT NULL, COALESCE(c.opened_at, 0), f.path))
 """

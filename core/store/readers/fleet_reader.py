@@ -10,14 +10,7 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ...measure.activity import (
-    RECENT_CONTEXTS,
-    UNKNOWN_CACHE,
-    choose_cost,
-    estimate_cost,
-    find_activity,
-    find_prompt_cache,
-)
+from ...measure import activity
 from ...measure.evidence import NO_EVIDENCE, AssessedClaim, ClaimSubject, Evidence, assess_claims
 from ...measure.forecast import (
     OWN_TURNS,
@@ -110,14 +103,14 @@ class SessionReader:
         return replace(
             session,
             outlook=make_outlook(session.context, growth, self._prior),
-            recent_contexts=tuple(contexts[-RECENT_CONTEXTS:]),
+            recent_contexts=tuple(contexts[-activity.RECENT_CONTEXTS :]),
         )
 
     def _add_activity_and_cost(
         self, rows: Sequence[SessionRow], sessions: Sequence[Session]
     ) -> list[Session]:
-        activity = activity_queries.activity(self._db, [row.file_id for row in rows])
-        activities = {row.file_id: row for row in activity}
+        file_ids = [row.file_id for row in rows]
+        activities = {row.file_id: row for row in activity_queries.activity(self._db, file_ids)}
         ids = [session.session_id for session in sessions]
         usage = activity_queries.model_usage(self._db, ids)
         sums = activity_queries.usage_by_session(usage)
@@ -128,13 +121,15 @@ class SessionReader:
         for row, session in zip(rows, sessions, strict=True):
             found = activities.get(row.file_id)
             prices = self._policies.for_project(session.project_root).strings_by_name("price")
-            estimate = estimate_cost(priced[session.session_id], prices)
+            estimate = activity.estimate_cost(priced[session.session_id], prices)
             complete.append(
                 replace(
                     session,
-                    activity=find_activity(found) if found and session.live else None,
-                    cache=find_prompt_cache(found) if found else UNKNOWN_CACHE,
-                    cost=choose_cost(found, estimate, forked=session.forked_from is not None),
+                    activity=activity.find_activity(found) if found and session.live else None,
+                    cache=activity.find_prompt_cache(found) if found else activity.UNKNOWN_CACHE,
+                    cost=activity.choose_cost(
+                        found, estimate, forked=session.forked_from is not None
+                    ),
                     usage=sums.get(session.session_id),
                 )
             )

@@ -55,15 +55,23 @@ def read_summary_rows(
     """Read complete summaries in the order of their ids; missing ones are left out."""
     rows = {plan.row.summary_id: plan.row for plan in plans}
     stored = [each for each in ids if each > 0]
+    sql = f"""SELECT s.summary_id, s.kind, f.session_id, s.agent_id, {_TYPE},
+            COALESCE(NULLIF(m.description, ''), l.description), s.at, s.lines, n.tokens, s.text
+        FROM summary s JOIN file f USING (file_id)
+        LEFT JOIN estimate n ON n.summary_id = s.summary_id
+        {_TYPE_JOINS}
+        WHERE s.summary_id IN {_LISTED}"""
     rows |= {
-        row.summary_id: row for row in fetch_records(SummaryRow, db, _READ, [json.dumps(stored)])
+        row.summary_id: row for row in fetch_records(SummaryRow, db, sql, [json.dumps(stored)])
     }
     return [rows[each] for each in ids if each in rows]
 
 
 def summary_agent_types(db: Connection) -> list[str]:
     """List the types of the agents that returned something, the most frequent first."""
-    return [row[0] for row in db.execute(_AGENT_TYPES)]
+    sql = f"""SELECT {_TYPE} AS type FROM summary s JOIN file f USING (file_id) {_TYPE_JOINS}
+        WHERE s.kind = 'agent' AND type IS NOT NULL GROUP BY type ORDER BY COUNT(*) DESC, type"""
+    return [row[0] for row in db.execute(sql)]
 
 
 def find_summary_ids(
@@ -166,18 +174,4 @@ _FIND: Final = f"""
 SELECT s.summary_id, s.at FROM summary s JOIN file f USING (file_id) {{joins}}
 WHERE {{where}} AND {_WRITTEN_FIRST}
 ORDER BY s.at DESC, s.summary_id DESC LIMIT ?
-"""
-
-_READ: Final = f"""
-SELECT s.summary_id, s.kind, f.session_id, s.agent_id, {_TYPE},
-    COALESCE(NULLIF(m.description, ''), l.description), s.at, s.lines, n.tokens, s.text
-FROM summary s JOIN file f USING (file_id)
-LEFT JOIN estimate n ON n.summary_id = s.summary_id
-{_TYPE_JOINS}
-WHERE s.summary_id IN {_LISTED}
-"""
-
-_AGENT_TYPES: Final = f"""
-SELECT {_TYPE} AS type FROM summary s JOIN file f USING (file_id) {_TYPE_JOINS}
-WHERE s.kind = 'agent' AND type IS NOT NULL GROUP BY type ORDER BY COUNT(*) DESC, type
 """
