@@ -21,8 +21,8 @@ from ..queries import config_queries
 from ..queries.query_rows import RecordT, columns, fetch_records, in_condition
 from ..transcript_records import GivenSkillRecord, MarkerRecord, StopFeedbackRecord
 
-_ENDED = frozenset({AgentStatus.COMPLETED, AgentStatus.UNKNOWN})
-"""The last message of an agent that failed or was stopped is not a result."""
+# The last message of an agent that failed or was stopped is not a result.
+_ENDED: Final = frozenset({AgentStatus.COMPLETED, AgentStatus.UNKNOWN})
 
 
 class FinalMessageRow(msgspec.Struct, frozen=True):
@@ -36,13 +36,6 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
     offset: int | None
     first_answer_offset: int | None  # byte offset of its first answer
     retry_tokens: int | None  # spent after it was first blocked; None if it never was
-
-
-class SubagentStopRow(msgspec.Struct, frozen=True):
-    session_id: str
-    agent_id: str
-    stops: int
-    was_released: int  # one of them says `stop_hook_active`
 
 
 class ComplianceReader:
@@ -59,8 +52,10 @@ class ComplianceReader:
             for row in fetch_records(FinalMessageRow, db, _FINAL_MESSAGES.format(where=where), ids)
         }
         self._stops = {
-            (row.session_id, row.agent_id): row
-            for row in fetch_records(SubagentStopRow, db, _SUBAGENT_STOPS.format(where=where), ids)
+            (session_id, agent_id): (stops, bool(was_released))
+            for session_id, agent_id, stops, was_released in db.execute(
+                _SUBAGENT_STOPS.format(where=where), ids
+            )
         }
         self._markers: dict[int, list[MarkerLine]] = defaultdict(list)
         for file_id, marker in agent_records(db, MarkerRecord, "marker", names):
@@ -79,8 +74,7 @@ class ComplianceReader:
         settings = compliance_settings(self._policies.for_project(agent.project_root))
         if settings.mode == OFF:
             return None
-        key = agent.session_id, agent.agent_id
-        final = self._finals.get(key)
+        final = self._finals.get((agent.session_id, agent.agent_id))
         expected = find_expected_format(
             agent.agent_type,
             self._preloaded_skills(final),
@@ -88,7 +82,7 @@ class ComplianceReader:
             settings,
             agent.prompted_skill,
         )
-        return judge_run(self._run(agent, final, self._stops.get(key)), expected, settings)
+        return judge_run(self._run(agent, final), expected, settings)
 
     def _preloaded_skills(self, final: FinalMessageRow | None) -> list[str]:
         """Return the skills before the first answer: the agent loaded later ones itself."""
@@ -98,15 +92,14 @@ class ComplianceReader:
         given = self._skills.get(final.file_id, ())
         return [name for offset, name in given if first is None or offset < first]
 
-    def _run(
-        self, agent: Agent, final: FinalMessageRow | None, stops: SubagentStopRow | None
-    ) -> AgentRun:
+    def _run(self, agent: Agent, final: FinalMessageRow | None) -> AgentRun:
+        stops, was_released = self._stops.get((agent.session_id, agent.agent_id), (0, False))
         run = AgentRun(
             agent_type=agent.agent_type,
             has_ended=agent.status in _ENDED,
             final_text=agent.result.text if agent.result else None,
-            stops=stops.stops if stops else 0,
-            was_released=bool(stops and stops.was_released),
+            stops=stops,
+            was_released=was_released,
         )
         if final is None:
             return run
@@ -131,7 +124,14 @@ def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
     for policy in policies.all:
         settings = compliance_settings(policy)
         types.update((settings.preset_rules if settings.rules is None else settings.rules) or ())
-    return _sessions_with_agents(db, types, FORMAT_OF_SKILL)
+    of_type, names = in_condition("agent_type", types)
+    skills = [name for skill in FORMAT_OF_SKILL for name in (skill, skill)]
+    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * len(FORMAT_OF_SKILL))
+    sql = f"""SELECT session_id FROM agent_meta WHERE {of_type}
+        UNION SELECT f.session_id FROM launch JOIN file f USING (file_id)
+            WHERE {of_type} OR skill IS NOT NULL
+        UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}"""
+    return frozenset(row[0] for row in db.execute(sql, [*names, *names, *skills]))
 
 
 def agent_records(
@@ -144,17 +144,6 @@ def agent_records(
         f" WHERE {where} ORDER BY t.file_id, t.offset"
     )
     return [(file_id, kind(*row)) for file_id, *row in db.execute(sql, values)]
-
-
-def _sessions_with_agents(
-    db: Connection, types: Iterable[str], skills: Iterable[str]
-) -> frozenset[str]:
-    """Return sessions with an agent of these types, or that was asked for one of these skills."""
-    of_type, names = in_condition("agent_type", types)
-    skill_names = [name for skill in skills for name in (skill, skill)]
-    given = " OR ".join(["t.name = ? OR t.name LIKE '%:' || ?"] * (len(skill_names) // 2))
-    sql = _SESSIONS_WITH_AGENTS.format(of_type=of_type, given=given or "0")
-    return frozenset(str(row[0]) for row in db.execute(sql, [*names, *names, *skill_names]))
 
 
 class _DeclaredSkills:
@@ -197,11 +186,4 @@ SELECT session_id, agent_id, COUNT(*),
 FROM hook_event f
 WHERE event = 'SubagentStop' AND agent_id IS NOT NULL AND session_id IS NOT NULL AND {where}
 GROUP BY session_id, agent_id
-"""
-
-_SESSIONS_WITH_AGENTS: Final = """
-SELECT session_id FROM agent_meta WHERE {of_type}
-UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE {of_type}
-UNION SELECT f.session_id FROM launch JOIN file f USING (file_id) WHERE skill IS NOT NULL
-UNION SELECT f.session_id FROM given_skill t JOIN file f USING (file_id) WHERE {given}
 """
