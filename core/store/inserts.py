@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from sqlite3 import Connection
+from typing import Any, Final
 
 import msgspec
 from msgspec.structs import asdict, astuple
 
 from . import transcript_records as records
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 
 @cache

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from .queries.query_rows import fetch_records, in_condition
 from .transcript_records import FileKind
-
-if TYPE_CHECKING:
-    from .writer import Writer
+from .writer import Writer
 
 
 class PendingReports(msgspec.Struct, frozen=True):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from sqlite3 import Connection
+from typing import Any, Final
 
 import msgspec
 
 from ..measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ..policy.resolve import Policies
 from .queries.query_rows import fetch_records, in_condition
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
-
-    from .writer import Writer
-
+from .writer import Writer
 
 SIDECHAIN_AGENTS: Final = "aside"  # prefix of ids of agents in the session's own file
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Final
+from sqlite3 import Connection
+from typing import Final
 
 import msgspec
 
 from .query_rows import UsageRow, fetch_records
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 
 class ActivityRow(msgspec.Struct, frozen=True):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from sqlite3 import Connection
 
 import msgspec
 
 from .context_queries import NEXT_ANSWER_TOKENS
 from .query_rows import CompactionRow, columns, fetch_records
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
 
 
 class MeasurementComparisonRow(msgspec.Struct, frozen=True):

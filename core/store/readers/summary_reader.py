@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from sqlite3 import Connection
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -16,10 +17,6 @@ from ...summaries.summary_search import (
     parse_summary_query,
 )
 from ..queries.query_rows import SummaryRow, fetch_records
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
-
 
 MAX_SUMMARIES: Final = 100_000
 """Of the newest: two numbers each. Nobody scrolls further, and words find what is older."""

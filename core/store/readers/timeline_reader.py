@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Final
+from sqlite3 import Connection
+from typing import Final
 
 from ...measure.timeline import (
     Timeline,
@@ -17,10 +18,6 @@ from ...model.context import Context
 from .. import warning_log
 from ..queries import context_queries
 from ..transcript_records import ApiErrorRecord, LaunchRecord, MicrocompactionRecord
-
-if TYPE_CHECKING:
-    from sqlite3 import Connection
-
 
 _BAD_ENDS: Final = frozenset({"failed", "error", "killed", "stopped", "cancelled"})
 
