@@ -303,7 +303,6 @@ def _to_number(raw: object) -> float | None:
 
 
 def to_json_value(value: PolicyValue) -> object:
-    """Convert a value to the types of JSON and TOML."""
     if isinstance(value, tuple):
         return [msgspec.to_builtins(each) for each in value]
     return dict(value) if isinstance(value, Mapping) else value

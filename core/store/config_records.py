@@ -66,9 +66,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
 
 
 class PluginRecord(msgspec.Struct, frozen=True):
-    """One installation of a plugin, by its id `name@marketplace`."""
-
-    plugin_id: str
+    plugin_id: str  # `name@marketplace`
     scope: str
     project: str  # empty where the plugin is installed for every project
     install_path: str
@@ -142,8 +140,6 @@ class SaveError(msgspec.Struct, frozen=True):
 
 
 class TriageCategory(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A category that the triage wants to be saved (004-36)."""
-
     category: str
     score: float | None = None
     context_file: str | None = None
@@ -197,8 +193,6 @@ class MemoryPluginRecord(msgspec.Struct, frozen=True):
 
 
 class SaveLogFile(msgspec.Struct, frozen=True):
-    """A day's log of one category of events (R004-10)."""
-
     path: str
     folder: str
     project: str

@@ -225,7 +225,7 @@ def _schema_statements() -> Iterator[str]:
 
 
 def schema_version(db: Connection) -> int:
-    """Return the store's SCHEMA_VERSION; 0 if it is not a store, or of an early ctxtop."""
+    """Return the SCHEMA_VERSION; 0 if it is not a store, or of an early ctxtop."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
@@ -355,7 +355,6 @@ def _primary_code(error: Exception) -> int:
 
 
 def explain_error(error: sqlite3.Error) -> tuple[str, str]:
-    """Return the meaning of an SQLite error, and what to do about it."""
     return _ERROR_MEANINGS.get(_primary_code(error), (str(error), "run `ctxtop doctor`"))
 
 

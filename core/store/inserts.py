@@ -41,14 +41,11 @@ def insert_records(
 # before 2.1.97 hold a placeholder). A tool call whose line is appended again counts once.
 _UPDATE_FROM_LATER_LINE: Final = """
 ON CONFLICT DO UPDATE SET
-    model = excluded.model,
-    input_tokens = excluded.input_tokens,
+    model = excluded.model, input_tokens = excluded.input_tokens,
     cache_creation_tokens = excluded.cache_creation_tokens,
     cache_read_tokens = excluded.cache_read_tokens,
     output_tokens = MAX(output_tokens, excluded.output_tokens),
-    context_tokens = excluded.context_tokens,
-    tools = join_tools(tools, excluded.tools),
-    {more}
+    context_tokens = excluded.context_tokens, tools = join_tools(tools, excluded.tools), {more}
     last_offset = excluded.last_offset
 WHERE excluded.last_offset > last_offset
 """

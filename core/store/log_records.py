@@ -26,8 +26,6 @@ class LogPart(msgspec.Struct, frozen=True):
 
 
 class HookEventRecord(msgspec.Struct, frozen=True):
-    """What the client sent to a hook."""
-
     offset: int
     at: int
     pid: int | None
@@ -46,8 +44,6 @@ class HookEventRecord(msgspec.Struct, frozen=True):
 
 
 class StatusSnapshotRecord(msgspec.Struct, frozen=True):
-    """What the client sent to its status line for one session."""
-
     offset: int
     at: int
     session_id: str

@@ -67,7 +67,6 @@ def read_estimator(db: Connection) -> Estimator:
 
 
 def _count_text_with_store(db: Connection, text: str) -> TextCount:
-    """Return a text's stored token count; if there is none, count it now without storing it."""
     if len(text) < CACHED_FROM_CHARS:
         return count_text(text)
     return _read_text_count(db, text_key(text)) or count_text(text)

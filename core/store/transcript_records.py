@@ -48,8 +48,6 @@ class StopFeedbackRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class GivenSkillRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A skill whose text was given to an agent."""
-
     offset: int
     line: str
     at: int | None
@@ -102,9 +100,7 @@ class FileKind(StrEnum):
 
 
 class SourceFile(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A transcript; its path is below Claude Code's folder."""
-
-    path: str
+    path: str  # below Claude Code's folder
     kind: FileKind
     project: str
     session_id: str
@@ -208,8 +204,6 @@ class MicrocompactionRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ApiErrorRecord(msgspec.Struct, frozen=True, array_like=True):
-    """An answer that the API refused."""
-
     offset: int
     at: int | None
     kind: str
@@ -380,8 +374,6 @@ transcript has a million."""
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
-    """A line that could not be read, and why."""
-
     offset: int
     length: int
     reason: str
@@ -424,8 +416,6 @@ class TranscriptRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class AgentMeta(msgspec.Struct, frozen=True):
-    """The content of an agent's meta.json."""
-
     path: str
     session_id: str
     agent_id: str
@@ -441,8 +431,6 @@ class AgentMeta(msgspec.Struct, frozen=True):
 
 
 class LiveSession(msgspec.Struct, frozen=True):
-    """An entry of Claude Code's registry whose process is alive."""
-
     session_id: str
     pid: int
     status: str

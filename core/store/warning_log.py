@@ -192,8 +192,6 @@ def evaluated_points(db: Connection, session_ids: Iterable[str]) -> dict[Context
 
 
 class EvaluatedContext(msgspec.Struct, frozen=True):
-    """The result of evaluating a context's new answers."""
-
     session_id: str
     agent_id: str | None
     window_tokens: int  # by which the ratios are

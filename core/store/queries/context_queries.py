@@ -30,8 +30,6 @@ class TimelineAnswerRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class TimelineReturnRow(msgspec.Struct, frozen=True):
-    """What an agent returned, or its end."""
-
     offset: int
     at: int | None
     agent_id: str
@@ -84,7 +82,6 @@ def boundaries(db: Connection, session_id: str, agent_id: str | None) -> list[An
 def context_records(
     db: Connection, kind: type[RecordT], table: str, session_id: str, agent_id: str | None = None
 ) -> list[RecordT]:
-    """List the records of one context in a table, in the order of its file."""
     sql = f"""{CONTEXT_FILE} SELECT {columns(kind)} FROM {table}
         WHERE file_id = (SELECT file_id FROM chosen) ORDER BY offset"""
     return fetch_records(kind, db, sql, {"session_id": session_id, "agent_id": agent_id})

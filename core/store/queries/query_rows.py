@@ -26,7 +26,6 @@ def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[s
 
 
 def columns(record: type[msgspec.Struct], prefix: str = "") -> str:
-    """List a record's fields, which are the columns of its table."""
     return ", ".join(f"{prefix}{name}" for name in record.__struct_fields__)
 
 
@@ -153,8 +152,6 @@ class SummaryRow(msgspec.Struct, frozen=True):
 
 
 class CompactionRow(msgspec.Struct, frozen=True):
-    """A boundary and the summary that follows it."""
-
     session_id: str
     agent_id: str | None
     uuid: str
