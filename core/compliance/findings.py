@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from typing import Final
+    from typing import Final, Self
 
 
 class ResultFormat(StrEnum):
@@ -38,63 +38,44 @@ PASSED_VERDICTS: Final = frozenset({ComplianceVerdict.COMPLIANT, ComplianceVerdi
 
 
 class FindingCode(StrEnum):
-    """Violations (V) make a text non-compliant, warnings (W) do not (requirements 3.0.3)."""
+    """Violations (V) make a text non-compliant, warnings (W) do not (requirements 3.0.3).
 
-    MARKER_MISSING = "V01"
-    TEXT_BEFORE_MARKER = "V02"
-    AGENT_TYPE_MISSING = "V03"
-    AGENT_TYPE_MISMATCH = "V04"
-    LINE_LIMIT = "V05"
-    FIELD_MISSING = "V06"
-    RESULT_TOO_LONG = "V07"
-    CODE_BLOCK = "V08"
-    MARKDOWN_HEADER = "V09"
-    PLEASANTRY = "V10"
-    UNKNOWN_BLOCK = "V11"
-    VERDICT_MALFORMED = "V12"
-    VERDICT_INCONSISTENT = "V13"
-    FINDING_FORMAT = "V14"
-    WRONG_FORMAT = "V15"
-    CLOBBERED = "V16"
-    EMPTY_FIELD = "W01"
-    LONG = "W02"
-    LEGACY_KOREAN = "W03"
-    DOCS_MARKDOWN = "W04"
-    FIELD_ORDER = "W05"
-    REVIEW_SCOPE = "W06"
+    No sentence contains the marker itself (R000-01).
+    """
+
+    sentence: str
+
+    def __new__(cls, value: str, sentence: str = "") -> Self:
+        code = str.__new__(cls, value)
+        code._value_, code.sentence = value, sentence
+        return code
+
+    MARKER_MISSING = "V01", "No line begins with the marker."
+    TEXT_BEFORE_MARKER = "V02", "There is text before the line with the marker."
+    AGENT_TYPE_MISSING = "V03", "The line with the marker does not name the agent's type."
+    AGENT_TYPE_MISMATCH = "V04", "The line with the marker names another type than the agent has."
+    LINE_LIMIT = "V05", "It has more lines than allowed."
+    FIELD_MISSING = "V06", "A field that must be there is not, or is empty."
+    RESULT_TOO_LONG = "V07", "The field Result has more lines than allowed."
+    CODE_BLOCK = "V08", "It holds a block of code; name files instead."
+    MARKDOWN_HEADER = "V09", "It holds a Markdown header."
+    PLEASANTRY = "V10", "It begins or ends with a phrase that says nothing."
+    UNKNOWN_BLOCK = "V11", "A field stands there twice, or a line belongs to no field."
+    VERDICT_MALFORMED = "V12", "The verdict is not PASS or FAIL (counts) in the last line."
+    VERDICT_INCONSISTENT = "V13", "The verdict does not agree with the findings listed."
+    FINDING_FORMAT = "V14", "A finding is not `file:line — description`."
+    WRONG_FORMAT = "V15", "It is in the other format: a review for an output, or the reverse."
+    CLOBBERED = "V16", "An earlier message complied; the final one replaced it."
+    EMPTY_FIELD = "W01", "An optional field says nothing; leave it out."
+    LONG = "W02", "It is longer than its lines should make."
+    LEGACY_KOREAN = "W03", "Its fields have the Korean names of an earlier skill."
+    DOCS_MARKDOWN = "W04", "It follows the guide's Markdown variant, not the skill."
+    FIELD_ORDER = "W05", "Its fields stand in another order than the skill's."
+    REVIEW_SCOPE = "W06", "More files were reviewed than one review holds well."
 
     @property
     def is_violation(self) -> bool:
         return self.value.startswith("V")
-
-
-CODE_SENTENCES: Final = {
-    FindingCode.MARKER_MISSING: "No line begins with the marker.",
-    FindingCode.TEXT_BEFORE_MARKER: "There is text before the line with the marker.",
-    FindingCode.AGENT_TYPE_MISSING: "The line with the marker does not name the agent's type.",
-    FindingCode.AGENT_TYPE_MISMATCH: (
-        "The line with the marker names another type than the agent has."
-    ),
-    FindingCode.LINE_LIMIT: "It has more lines than allowed.",
-    FindingCode.FIELD_MISSING: "A field that must be there is not, or is empty.",
-    FindingCode.RESULT_TOO_LONG: "The field Result has more lines than allowed.",
-    FindingCode.CODE_BLOCK: "It holds a block of code; name files instead.",
-    FindingCode.MARKDOWN_HEADER: "It holds a Markdown header.",
-    FindingCode.PLEASANTRY: "It begins or ends with a phrase that says nothing.",
-    FindingCode.UNKNOWN_BLOCK: "A field stands there twice, or a line belongs to no field.",
-    FindingCode.VERDICT_MALFORMED: "The verdict is not PASS or FAIL (counts) in the last line.",
-    FindingCode.VERDICT_INCONSISTENT: "The verdict does not agree with the findings listed.",
-    FindingCode.FINDING_FORMAT: "A finding is not `file:line — description`.",
-    FindingCode.WRONG_FORMAT: "It is in the other format: a review for an output, or the reverse.",
-    FindingCode.CLOBBERED: "An earlier message complied; the final one replaced it.",
-    FindingCode.EMPTY_FIELD: "An optional field says nothing; leave it out.",
-    FindingCode.LONG: "It is longer than its lines should make.",
-    FindingCode.LEGACY_KOREAN: "Its fields have the Korean names of an earlier skill.",
-    FindingCode.DOCS_MARKDOWN: "It follows the guide's Markdown variant, not the skill.",
-    FindingCode.FIELD_ORDER: "Its fields stand in another order than the skill's.",
-    FindingCode.REVIEW_SCOPE: "More files were reviewed than one review holds well.",
-}
-"""None of them contains the marker itself (R000-01)."""
 
 
 COMPRESSED_MARKER: Final = "[COMPRESSED]"
@@ -194,7 +175,7 @@ class ComplianceFinding:
     def sentence(self) -> str:
         if self.field:
             return f"The field {self.field} is missing or empty."
-        return CODE_SENTENCES[self.code]
+        return self.code.sentence
 
 
 @dataclass(frozen=True, slots=True)

@@ -381,11 +381,7 @@ class _Selection:
         return usable
 
     def add_stage(
-        self,
-        stage: InjectionStage,
-        pick_results: _Picker,
-        usable: list[EarlierResult],
-        limit: int,
+        self, stage: InjectionStage, pick_results: _Picker, usable: list[EarlierResult], limit: int
     ) -> None:
         """Add one stage's picks from the results that no earlier stage took."""
         allowed = [

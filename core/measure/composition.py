@@ -12,13 +12,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from ..transcript.conversation import (
-    RESULT_KINDS,
-    Entry,
-    MessagePart,
-    PartKind,
-    decode_tool_input,
-)
+from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
 from ..transcript.line_types import EDIT_TOOLS
 from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
 

@@ -42,37 +42,27 @@ class KnownModel(msgspec.Struct, frozen=True):
     max_output: int = 32_000  # tokens; above 20,000 the formula caps it (formats 3.4)
 
 
-_LARGE: Final = KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 64_000)
-_LARGEST: Final = KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000)
-_SMALL: Final = KnownModel(SMALL_WINDOW, None)
-_OLD: Final = KnownModel(SMALL_WINDOW, None, 8_192)
-
 # By family and version, without a date or a provider's prefix. Opus 4.6 and Sonnet 4.6 have 1M
 # at the API, but 200K in Claude Code unless asked for ([1m]).
 # Source: claude-code-formats 3.4; windows, answers and arming tried on 2.1.329.
 _MODELS: Final = {
-    "opus-5-5": _LARGEST,
-    "sonnet-5-5": _LARGEST,
-    "haiku-5-5": _LARGEST,
-    "fable-5-1": _LARGE,
-    "opus-5": _LARGE,
-    "sonnet-5": KnownModel(LARGE_WINDOW, ALWAYS_ARMED_BEFORE, 64_000),
-    "fable-5": _LARGE,
-    "mythos-5": _LARGE,
-    "opus-4-8": _LARGE,
-    "opus-4-7": _LARGE,
-    "opus-4-6": KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE, 64_000),
-    "sonnet-4-6": KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE),
-    "opus-4-5": _SMALL,
-    "sonnet-4-5": _SMALL,
-    "haiku-4-5": _SMALL,
-    "opus-4-1": _SMALL,
-    "opus-4": _SMALL,
-    "sonnet-4": _SMALL,
-    "3-7-sonnet": _SMALL,
-    "3-5-sonnet": _OLD,
-    "3-5-haiku": _OLD,
-    "3-opus": _OLD,
+    family: model
+    for model, families in (
+        (KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 128_000), "opus-5-5 sonnet-5-5 haiku-5-5"),
+        (
+            KnownModel(LARGE_WINDOW, ARMED_BY_MODEL_FROM, 64_000),
+            "fable-5-1 opus-5 fable-5 mythos-5 opus-4-8 opus-4-7",
+        ),
+        (KnownModel(LARGE_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "sonnet-5"),
+        (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE, 64_000), "opus-4-6"),
+        (KnownModel(SMALL_WINDOW, ALWAYS_ARMED_BEFORE), "sonnet-4-6"),
+        (
+            KnownModel(SMALL_WINDOW, None),
+            "opus-4-5 sonnet-4-5 haiku-4-5 opus-4-1 opus-4 sonnet-4 3-7-sonnet",
+        ),
+        (KnownModel(SMALL_WINDOW, None, 8_192), "3-5-sonnet 3-5-haiku 3-opus"),
+    )
+    for family in families.split()
 }
 
 _FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@]\d{8}|:\d+)*$")
@@ -134,7 +124,7 @@ def unknown_model_window(version: ClientVersion | None) -> int:
 
 def max_output_tokens(model: str | None) -> int:
     """Return a model's largest answer in tokens, as the client requests it."""
-    return (known_model(model) or _SMALL).max_output
+    return (known_model(model) or KnownModel(0, None)).max_output
 
 
 def is_armed(model: str | None, version: ClientVersion | None, window: int) -> bool:
@@ -204,29 +194,22 @@ def parse_price(text: str) -> TokenPrice:
 # By family and version; today's prices, also for answers from before a change. Without fast mode,
 # web searches and other tiers.
 # Source: platform.claude.com/docs/en/about-claude/pricing as of 2026-11.
-_PRICES: Final[Mapping[str, TokenPrice]] = {
-    "fable-5-1": make_price(10, 50, read=0.25),
-    "mythos-5-1": make_price(10, 50, read=0.25),
-    "fable-5": make_price(10, 50),
-    "mythos-5": make_price(10, 50),
-    "opus-5-5": make_price(4, 20, read=0.2),
-    "opus-5": make_price(5, 25),
-    "opus-4-8": make_price(5, 25),
-    "opus-4-7": make_price(5, 25),
-    "opus-4-6": make_price(5, 25),
-    "opus-4-5": make_price(5, 25),
-    "opus-4-1": make_price(15, 75),
-    "opus-4-0": make_price(15, 75),
-    "opus-4": make_price(15, 75),
-    "3-opus": make_price(15, 75),
-    "sonnet-5-5": make_price(2, 10, read=0.1),
-    "sonnet-5": make_price(2, 10),
-    "sonnet-4-6": make_price(3, 15),
-    "3-7-sonnet": make_price(3, 15),
-    "3-5-sonnet": make_price(3, 15),
-    "haiku-4-5": make_price(1, 5),
-    "3-5-haiku": make_price(0.8, 4),
-    "3-haiku": make_price(0.25, 1.25, 0.3, 0.5, 0.03),
+_PRICES: Final = {
+    family: price
+    for price, families in (
+        (make_price(10, 50, read=0.25), "fable-5-1 mythos-5-1"),
+        (make_price(10, 50), "fable-5 mythos-5"),
+        (make_price(4, 20, read=0.2), "opus-5-5"),
+        (make_price(5, 25), "opus-5 opus-4-8 opus-4-7 opus-4-6 opus-4-5"),
+        (make_price(15, 75), "opus-4-1 opus-4-0 opus-4 3-opus"),
+        (make_price(2, 10, read=0.1), "sonnet-5-5"),
+        (make_price(2, 10), "sonnet-5"),
+        (make_price(3, 15), "sonnet-4-6 3-7-sonnet 3-5-sonnet"),
+        (make_price(1, 5), "haiku-4-5"),
+        (make_price(0.8, 4), "3-5-haiku"),
+        (make_price(0.25, 1.25, 0.3, 0.5, 0.03), "3-haiku"),
+    )
+    for family in families.split()
 }
 
 _SONNET_4: Final = (make_price(3, 15), make_price(3, 15), make_price(6, 22.5))

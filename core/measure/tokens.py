@@ -11,13 +11,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
-from ..transcript.conversation import (
-    RESULT_KINDS,
-    Entry,
-    MessagePart,
-    PartKind,
-    decode_tool_input,
-)
+from ..transcript.conversation import RESULT_KINDS, Entry, MessagePart, PartKind, decode_tool_input
 from .models import model_family
 
 if TYPE_CHECKING:

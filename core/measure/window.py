@@ -43,8 +43,7 @@ class ClaimSource(StrEnum):
 
     def __new__(cls, value: str, description: str, certainty: Certainty) -> Self:
         source = str.__new__(cls, value)
-        source._value_ = value
-        source.description, source.certainty = description, certainty
+        source._value_, source.description, source.certainty = value, description, certainty
         return source
 
     POLICY = "policy", "your policy sets it (limit.override)", Certainty.CERTAIN

@@ -226,10 +226,7 @@ def decode_entry(
 
 
 def _to_entry(
-    place: Entry,
-    line: TranscriptLine,
-    unread: tuple[str, ...],
-    calls: dict[str, NamedToolCall],
+    place: Entry, line: TranscriptLine, unread: tuple[str, ...], calls: dict[str, NamedToolCall]
 ) -> Entry | None:
     is_entry = line.type in _CHAINED_TYPES or line.replacements or line.leaf_uuid
     if not (is_entry or {"type", "replacements", "leafUuid"}.intersection(unread)):
@@ -274,11 +271,7 @@ def _is_used(field: str, line_type: str | None) -> bool:
 
 
 def _with_message(
-    entry: Entry,
-    role: Role,
-    message: RawMessage,
-    kind: PartKind,
-    calls: dict[str, NamedToolCall],
+    entry: Entry, role: Role, message: RawMessage, kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> Entry:
     try:
         parts = decode_parts(decode_blocks_strictly(message.content), kind, calls)

@@ -71,57 +71,54 @@ _CREDENTIAL_NAME: Final = (
 )
 _SECRET_NAME_KEYWORDS: Final = ("passw", "passphrase", "pwd", "secret", "key", "token")
 
-_OWN_RULES: Final = tuple(
-    SecretRule(name, regex, keywords, ignore_case=ignore_case, at_keyword=True)
-    for name, regex, keywords, ignore_case in (
-        ("url-password", r"://[^\s/@:\"'<>]{0,200}:([^\s/@\"'<>]{1,300})@", ("://",), False),
-        (
-            "password",
-            _CREDENTIAL_NAME
-            + rf"\s{{0,3}}(?:=>?|:=)\s{{0,3}}[\"']?({_CREDENTIAL_CHARACTER}{{4,300}})",
-            _SECRET_NAME_KEYWORDS,
-            True,
-        ),
-        (
-            "password",
-            _CREDENTIAL_NAME + r":\s{0,3}(?:\"([^\s\"]{4,300})\"|'([^\s']{4,300})'"
-            rf"|(?=\S{{0,300}}[0-9!@#%^&*+=~?])({_CREDENTIAL_CHARACTER}{{6,300}}))",
-            _SECRET_NAME_KEYWORDS,
-            True,
-        ),
-        (
-            "authorization",
-            r"(?<![\w-])(?:bearer|basic|token)[ \t]{1,4}(?=\D{0,300}\d)([a-z0-9._~+/=-]{16,4000})",
-            ("bearer", "basic", "token"),
-            True,
-        ),
-        (
-            "user-password",
-            r"(?<![\w-])(?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,100}:([^\s\"']{3,300})",
-            ("-u ", "-u=", "--user"),
-            False,
-        ),
-        ("aws-access-token", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", ("akia", "asia"), False),
-        (
-            "github-token",
-            r"\b(?:gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_\w{20,255})",
-            ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
-            False,
-        ),
-        ("anthropic-api-key", r"\bsk-ant-[\w-]{16,255}", ("sk-ant-",), False),
-        ("openai-api-key", r"\bsk-(?!ant-)(?=[\w-]{0,300}[0-9])[\w-]{20,300}", ("sk-",), False),
-        ("jwt", r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}(?:\.[\w-]{0,2000})?", ("eyj",), False),
-        (
-            "private-key",
-            # A key whose end was cut off is still a key.
-            (
-                r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----[^-]{0,16000}"
-                r"(?:-----END[^-]{0,60}-----)?"
-            ),
-            ("-----begin",),
-            True,
-        ),
-    )
+
+def _own_rule(id: str, regex: str, *keywords: str, ignore_case: bool = False) -> SecretRule:  # noqa: A002
+    return SecretRule(id, regex, keywords, ignore_case=ignore_case, at_keyword=True)
+
+
+_OWN_RULES: Final = (
+    _own_rule("url-password", r"://[^\s/@:\"'<>]{0,200}:([^\s/@\"'<>]{1,300})@", "://"),
+    _own_rule(
+        "password",
+        rf"{_CREDENTIAL_NAME}\s{{0,3}}(?:=>?|:=)\s{{0,3}}[\"']?({_CREDENTIAL_CHARACTER}{{4,300}})",
+        *_SECRET_NAME_KEYWORDS,
+        ignore_case=True,
+    ),
+    _own_rule(
+        "password",
+        _CREDENTIAL_NAME + r":\s{0,3}(?:\"([^\s\"]{4,300})\"|'([^\s']{4,300})'"
+        rf"|(?=\S{{0,300}}[0-9!@#%^&*+=~?])({_CREDENTIAL_CHARACTER}{{6,300}}))",
+        *_SECRET_NAME_KEYWORDS,
+        ignore_case=True,
+    ),
+    _own_rule(
+        "authorization",
+        r"(?<![\w-])(?:bearer|basic|token)[ \t]{1,4}(?=\D{0,300}\d)([a-z0-9._~+/=-]{16,4000})",
+        *("bearer", "basic", "token"),
+        ignore_case=True,
+    ),
+    _own_rule(
+        "user-password",
+        r"(?<![\w-])(?:-u|--user)[ \t=]{1,3}[\"']?[^\s:\"']{1,100}:([^\s\"']{3,300})",
+        *("-u ", "-u=", "--user"),
+    ),
+    _own_rule("aws-access-token", r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b", "akia", "asia"),
+    _own_rule(
+        "github-token",
+        r"\b(?:gh[pousr]_[A-Za-z0-9]{16,255}|github_pat_\w{20,255})",
+        *("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+    ),
+    _own_rule("anthropic-api-key", r"\bsk-ant-[\w-]{16,255}", "sk-ant-"),
+    _own_rule("openai-api-key", r"\bsk-(?!ant-)(?=[\w-]{0,300}[0-9])[\w-]{20,300}", "sk-"),
+    _own_rule("jwt", r"\beyJ[\w-]{8,4000}\.eyJ[\w-]{8,8000}(?:\.[\w-]{0,2000})?", "eyj"),
+    _own_rule(
+        "private-key",
+        # A key whose end was cut off is still a key.
+        r"-----BEGIN[ A-Z0-9_-]{0,60}PRIVATE KEY(?: BLOCK)?-----[^-]{0,16000}"
+        r"(?:-----END[^-]{0,60}-----)?",
+        "-----begin",
+        ignore_case=True,
+    ),
 )
 """A secret gets the name of the first rule that finds it."""
 

@@ -10,7 +10,6 @@ from rich.cells import cell_len
 from textual.content import Content
 
 from ....core.compliance.findings import (
-    CODE_SENTENCES,
     ComplianceVerdict,
     FindingCode,
     ResultFormat,
@@ -218,7 +217,7 @@ def _code_lines(codes: Mapping[str, int], width: int) -> Iterator[Content]:
         code = FindingCode(label.partition(":")[0])
         style = "$level-warning" if code.is_violation else "$level-notice"
         head = Content.assemble((f"{count:>5}  ", "$foreground"), (f"{label:<9}", style))
-        yield from hanging_lines(head, Content.styled(CODE_SENTENCES[code], "$quiet"), width)
+        yield from hanging_lines(head, Content.styled(code.sentence, "$quiet"), width)
 
 
 def _day_line(day: ComplianceDay) -> Content:
