@@ -159,8 +159,6 @@ DEFAULT_RESULT_LIMITS: Final = ResultLimits()
 
 @dataclass(frozen=True, slots=True)
 class ComplianceFinding:
-    """One violation or warning, and the line that shows it."""
-
     code: FindingCode
     line: int  # from 1, in the original text
     text: str  # the offending line, cut
@@ -212,7 +210,6 @@ def make_finding(code: FindingCode, line: ResultLine, field: str = "") -> Compli
 
 
 def finding_labels(findings: tuple[ComplianceFinding, ...]) -> list[str]:
-    """Return each label once, sorted."""
     return sorted({finding.label for finding in findings})
 
 
@@ -237,8 +234,6 @@ OFF: Final = "off"
 
 
 class ExpectationSource(StrEnum):
-    """Where an expectation comes from."""
-
     PRELOADED = "preloaded"  # the transcript shows that the agent was given the skill at its start
     DECLARED = "declared"  # the agent's definition, as it is now
     PROMPT = "prompt"
@@ -263,8 +258,6 @@ NOTHING_EXPECTED: Final = ExpectedFormat(ResultFormat.NONE, ExpectationSource.NO
 
 @dataclass(frozen=True, slots=True)
 class ComplianceSettings:
-    """The policy's settings for compliance."""
-
     mode: str = LAST_MESSAGE
     limits: ResultLimits = DEFAULT_RESULT_LIMITS
     rules: Mapping[str, ResultFormat] | None = None
@@ -274,7 +267,6 @@ class ComplianceSettings:
 
 
 def skill_in_prompt(prompt: str) -> str | None:
-    """Return the skill whose format a prompt asks for."""
     skill = re.search(rf"(?<![\w-])(?:{'|'.join(FORMAT_OF_SKILL)})(?![\w-])", prompt)
     if skill:
         return skill[0]

@@ -46,8 +46,6 @@ class MarkerLocation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarkerLine:
-    """A line of an agent's transcript that holds the marker."""
-
     offset: int  # in bytes
     origin: str  # one of the store's `MarkerOrigin`
     message_id: str | None = None
@@ -105,8 +103,6 @@ class AgentRun:
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """The verdict on a run, with its reasons."""
-
     verdict: ComplianceVerdict
     expected: ExpectedFormat
     judgement: Judgement  # of the final message alone
@@ -220,8 +216,6 @@ class WeighedResult:
 
 @dataclass(frozen=True, slots=True)
 class ComplianceCost:
-    """What results and blocks cost in tokens."""
-
     result_tokens: int  # of all results, estimated
     excess_tokens: int  # of noncompliant results beyond a typical compliant one, estimated
     retry_tokens: int  # spent by agents' requests after a block (000-23)

@@ -119,8 +119,6 @@ class ExcludedResult(msgspec.Struct, frozen=True):
 
 
 class Injection(msgspec.Struct, frozen=True):
-    """What is injected and what is not."""
-
     context: str = ""  # empty if nothing fits (R000-16)
     entries: tuple[InjectedEntry, ...] = ()  # the most useful first
     excluded: tuple[ExcludedResult, ...] = ()
@@ -220,8 +218,6 @@ def _brief_outcome(text: str) -> str:
 
 
 class _Pick(NamedTuple):
-    """A result that a stage selects."""
-
     result: EarlierResult
     reason: str
     text: str  # the whole result, or the part that concerns the agent
@@ -364,7 +360,6 @@ class _Selection:
         self._excluded: dict[tuple[str, str], ExcludedResult] = {}
 
     def usable(self, results: Iterable[EarlierResult]) -> list[EarlierResult]:
-        """Return the results that may be injected, the newest first."""
         newest: dict[tuple[str, str], EarlierResult] = {}
         for result in results:
             known = newest.get(result.key)
@@ -383,7 +378,6 @@ class _Selection:
     def add_stage(
         self, stage: InjectionStage, pick_results: _Picker, usable: list[EarlierResult], limit: int
     ) -> None:
-        """Add one stage's picks from the results that no earlier stage took."""
         allowed = [
             result
             for result in usable

@@ -107,7 +107,6 @@ _TOLERANCE: Final = 1e-9
 
 
 def prompt_thresholds(policy: Policy) -> list[Threshold]:
-    """Return the policy's thresholds at which the model is prompted."""
     if not policy.warns:
         return []
     actions = DEFAULT_PROMPTS if policy.suggests else DEFAULT_PROMPTS.keys() - {SUGGEST_ACTION}
@@ -115,7 +114,6 @@ def prompt_thresholds(policy: Policy) -> list[Threshold]:
 
 
 def reached_actions(context: Context, thresholds: Iterable[Threshold]) -> dict[str, str]:
-    """Map the names of the reached thresholds to their actions."""
     ratio = context.ratio
     if ratio is None:
         return {}

@@ -20,8 +20,6 @@ RECENT_CONTEXTS: Final = 24  # newest contexts kept for a sparkline: one a cell
 
 
 class ActivityKind(StrEnum):
-    """What a session waits for."""
-
     MODEL = "model"
     TOOL = "tool"
     PERSON = "person"
@@ -37,8 +35,6 @@ class Activity(msgspec.Struct, frozen=True):
 
 
 class PromptCache(msgspec.Struct, frozen=True):
-    """The prompt cache of a session's newest answer."""
-
     expires_at: int | None  # milliseconds since 1970; None if unknown
     estimated: bool = True  # from the answer's time and the cache's lifetime, not by the client
 

@@ -79,8 +79,6 @@ class AgentTypeCompliance(msgspec.Struct, frozen=True):
 
 
 class ReviewedFinding(msgspec.Struct, frozen=True):
-    """One finding of a reviewer."""
-
     session_id: str
     agent_id: str
     agent_type: str

@@ -65,15 +65,11 @@ class Culprit(msgspec.Struct, frozen=True):
 
 
 class Refill(msgspec.Struct, frozen=True):
-    """What stands between a compaction and the one before it."""
-
     turns_since_last: int  # answers between the two
     culprit: Culprit | None  # None if nothing was added
 
 
 class _Answer(msgspec.Struct):
-    """One answer, its request's size, and what was added since the one before."""
-
     context_tokens: int | None = None
     output_tokens: int = 0
     thinking_tokens: int = 0
@@ -153,7 +149,6 @@ def _group_answers(entries: Iterable[Entry]) -> tuple[list[_Answer], list[Locate
 
 
 def _split_growth(before: _Answer | None, answer: _Answer) -> tuple[float, float]:
-    """Split the growth between two answers: the first one's own text, and what was added."""
     if before is None or before.context_tokens is None or answer.context_tokens is None:
         return 0.0, sum(_part_weight(part) for part, _ in answer.added) / CHARS_PER_TOKEN
     growth = max(0, answer.context_tokens - before.context_tokens)
@@ -207,8 +202,6 @@ class CompactionReport(msgspec.Struct, frozen=True):
 
 
 class ClearedMessage(msgspec.Struct, frozen=True):
-    """A request's message whose tool results were cleared."""
-
     offset: int
     tool_use_ids: tuple[str, ...]
 
@@ -242,7 +235,6 @@ def report_compactions(
 
 
 def encode_report(report: CompactionReport) -> str:
-    """Encode a report for the store."""
     return msgspec.json.encode(report).decode()
 
 
@@ -280,8 +272,6 @@ def find_retained_and_lost(entries: Iterable[Entry], uuid: str) -> RetainedAndLo
 
 
 class SteeringOutcome(msgspec.Struct, frozen=True):
-    """One thing that a compaction was asked to keep."""
-
     kind: str
     text: str
     kept: bool | None  # None without a report, and for an agent, which reports do not cover

@@ -18,15 +18,11 @@ from .tokens import CachedPartCounter, PartCounter, ThinkingTokens
 
 
 class CompositionSource(StrEnum):
-    """How the content of the request is known."""
-
     REQUESTS = "requests"  # the client recorded what it sent
     PROJECTION = "projection"  # put together from the transcript, as the client would on a resume
 
 
 class ContextPart(msgspec.Struct, frozen=True):
-    """A message part in a context."""
-
     content: MessagePart
     line: int | None = None  # of the transcript, from 1; None if no conversation line holds it
     tokens: int | None = None  # if known without counting: of thinking, whose text is not kept
@@ -34,8 +30,6 @@ class ContextPart(msgspec.Struct, frozen=True):
 
 
 class ContextContent(msgspec.Struct, frozen=True):
-    """The parts of a context, and what precedes the conversation."""
-
     parts: tuple[ContextPart, ...]
     later: tuple[ContextPart, ...] = ()  # added after the measured request
     system: tuple[str, ...] = ()
@@ -177,8 +171,6 @@ def _repeated_texts(parts: Sequence[ContextPart]) -> dict[int, str]:
 
 
 class ContextCategory(StrEnum):
-    """What fills a context."""
-
     SYSTEM_PROMPT = "system prompt"
     SYSTEM_TOOLS = "system tools"
     MCP_TOOLS = "MCP tools"
@@ -286,8 +278,6 @@ _TEXT_KINDS: Final = frozenset(
 
 
 class ContextItem(msgspec.Struct, frozen=True):
-    """One of the largest parts of a context."""
-
     kind: str  # its category
     name: str  # a tool and its input, a file, or the start of a text; not sanitized
     tokens: int
@@ -313,16 +303,13 @@ def describe_input(text: str) -> str:
     return next(values, text)
 
 
-SCALE_LIMIT: Final = 2.0
-"""No tokenizer differs more from our estimate; any more is other content."""
+SCALE_LIMIT: Final = 2.0  # no tokenizer differs more from our estimate; any more is other content
 
 TOOLS_OVERHEAD_TOKENS: Final = 500
 """Tokens that the API adds if there are tools; the client subtracts as many (formats 3.2)."""
 
 
 class CategoryShare(msgspec.Struct, frozen=True):
-    """A category, or a subdivision of one."""
-
     name: str
     tokens: int
     share: float  # of the whole context, 0..1

@@ -29,8 +29,6 @@ _SCOPES: Final = list(ConfigScope)
 
 
 class ResolvedSetting(msgspec.Struct, frozen=True):
-    """A value in effect, and the file that it comes from."""
-
     value: SettingValue
     scope: ConfigScope
     path: str

@@ -80,7 +80,6 @@ class ContextEvidence(msgspec.Struct, frozen=True):
 
     @property
     def large_model(self) -> str | None:
-        """The model with its suffix, if the session asked for the large window."""
         return requested_large_model(self.asked_model, self.model)
 
     @property
@@ -124,11 +123,9 @@ class Evidence:
         """Limits of similar contexts, and the peak up to which they hold."""
 
     def is_equivalent_to(self, other: Evidence) -> bool:
-        """Return whether both lead to the same result for every context."""
         return (self._facts, self._policies) == (other._facts, other._policies)
 
     def measure(self, context: ContextEvidence, stored: StoredTokenCounts) -> Context:
-        """Measure a context against its own window, its trigger and its policy's levels."""
         limits = self._shared_limits(context) or self._own_limits(context)
         return measure_context(stored, *limits)
 
@@ -314,8 +311,6 @@ class ClaimSubject(StrEnum):
 
 
 class AssessedClaim(msgspec.Struct, frozen=True):
-    """A claim of a size in tokens, and its status."""
-
     subject: ClaimSubject
     claim: Claim
     status: ClaimStatus
@@ -337,8 +332,6 @@ def assess_claims(subject: ClaimSubject, claims: Sequence[Claim]) -> Iterator[As
 
 
 class MeasurementComparison(msgspec.Struct, frozen=True):
-    """The result of `compare_measurements`, by session."""
-
     equal: int
     not_comparable: int  # the transcript has no answer of that moment
     different: tuple[MeasurementComparisonRow, ...]

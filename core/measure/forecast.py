@@ -72,8 +72,6 @@ _NORMAL_80: Final = 2.5631
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """The distribution of a remaining quantity."""
-
     p50: float
     p80: float
     low: float  # p10, the lower bound of the 80 % interval
@@ -84,8 +82,6 @@ ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """How long until a context reaches a size."""
-
     turns: Interval  # whole answers; all 0 if the size is reached
     minutes: Interval | None
     """Of work: longer waits count as two minutes. None if times are missing."""
@@ -116,8 +112,6 @@ class TurnGuess(msgspec.Struct, frozen=True):
 
 
 class PastGuess(msgspec.Struct, frozen=True):
-    """A guess for a moment of the past, and what came."""
-
     guess: TurnGuess
     took: int  # turns that it took
     weight: float = 1.0  # moments that this one represents
@@ -360,7 +354,6 @@ def _turn_growths(rows: Sequence[FillRow]) -> list[int]:
 
 
 def _growth_history(growths: list[int]) -> GrowthHistory | None:
-    """Make a history; None without growth."""
     if not any(growths):
         return None
     return GrowthHistory(len(growths), tuple(accumulate(growths * 2, initial=0)))
@@ -453,8 +446,6 @@ def _spread_evenly(items: Sequence[T], most: int) -> list[T]:
 
 
 class NextThreshold(msgspec.Struct, frozen=True):
-    """The next threshold that a context has not reached."""
-
     level: Level
     threshold: float  # share of the window
     tokens: int

@@ -45,8 +45,6 @@ class ThresholdOp(StrEnum):
 
 
 class ThresholdBase(StrEnum):
-    """What a threshold is a share of."""
-
     WINDOW = "window"
     TRIGGER = "trigger"  # where the client compacts automatically
     TOKENS = "tokens"  # nothing: it is a number of tokens
@@ -69,8 +67,6 @@ class Threshold(msgspec.Struct, frozen=True):
 
 
 class PlacedThreshold(msgspec.Struct, frozen=True):
-    """A threshold in one window."""
-
     at: float  # share of the window
     level: Level
     name: str  # the threshold's
@@ -137,8 +133,6 @@ DEFAULT_PLACED_THRESHOLDS: Final = place_thresholds(DEFAULT_THRESHOLDS, 1, None)
 
 
 class FillPoint(msgspec.Struct, frozen=True):
-    """A context's fill at one moment, or its compaction."""
-
     at: int | None  # milliseconds since 1970 (UTC)
     ratio: float | None  # share of the window; None if unknown
     compacted: bool = False
@@ -149,8 +143,6 @@ class FillPoint(msgspec.Struct, frozen=True):
 
 
 class LevelWarning(msgspec.Struct, frozen=True):
-    """A level that was reached, and when it ended."""
-
     placed_threshold: PlacedThreshold
     point: FillPoint
     cleared_by: FillPoint | None = None

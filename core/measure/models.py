@@ -118,12 +118,10 @@ def table_window(model: str | None, version: ClientVersion | None = None) -> int
 
 
 def unknown_model_window(version: ClientVersion | None) -> int:
-    """Return the window in tokens that the client gives an unknown model."""
     return SMALL_WINDOW if version and version < UNKNOWN_LARGE_FROM else LARGE_WINDOW
 
 
 def max_output_tokens(model: str | None) -> int:
-    """Return a model's largest answer in tokens, as the client requests it."""
     return (known_model(model) or KnownModel(0, None)).max_output
 
 

@@ -121,8 +121,6 @@ MAX_TRUSTED_FACTOR: Final = 3.0
 
 
 class CalibrationSample(msgspec.Struct, frozen=True):
-    """The counted tokens of one step, and its real growth."""
-
     model: str
     by_kind: tuple[int, ...]  # counted, in the order of ContentKind
     fixed: int  # known tokens: the answer's own, and those around texts
@@ -214,7 +212,6 @@ def fit_factors(
 
 
 def nearest_rank(ordered: Sequence[Number], share: float) -> Number:
-    """Return a percentile of sorted numbers by nearest rank."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
@@ -299,8 +296,6 @@ def choose_factors(
 
 
 class ModelEstimator:
-    """Estimates the tokens of texts and message parts for one model."""
-
     def __init__(
         self, tokenizer: Tokenizer, factors: TokenFactors, count: CountText = count_text
     ) -> None:
@@ -321,8 +316,6 @@ class ModelEstimator:
 
 
 class Estimator:
-    """Estimates tokens for every model, by the samples of this machine."""
-
     def __init__(
         self, samples: Mapping[str, Sequence[CalibrationSample]], count: CountText = count_text
     ) -> None:

@@ -87,7 +87,6 @@ class ContentKind(StrEnum):
 
 
 def content_kind_of(text: str) -> ContentKind:
-    """Classify a text by its beginning."""
     sample = text[:SAMPLE_CHARS].strip()
     others = 0 if sample.isascii() else len(_BEYOND_ASCII.findall(sample))
     if others > MIN_OTHER_SHARE * len(sample):
@@ -329,8 +328,6 @@ class PartCounter(Protocol):
 
 
 class CachedPartCounter:
-    """Counts no part twice."""
-
     def __init__(self, counter: PartCounter) -> None:
         self._counter = counter
         self._known: dict[MessagePart, int] = {}
@@ -343,8 +340,6 @@ class CachedPartCounter:
 
 
 class ThinkingTokens(msgspec.Struct, frozen=True):
-    """The size of each thinking part of one answer."""
-
     tokens: int
     measured: bool
 

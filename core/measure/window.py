@@ -82,8 +82,6 @@ class Claim(msgspec.Struct, frozen=True):
 
 
 class ChosenClaim(msgspec.Struct, frozen=True):
-    """The claim that is believed, and those that contradict it."""
-
     winner: Claim
     contradicting: tuple[Claim, ...] = ()
 
@@ -258,8 +256,6 @@ def _configured_percent(variable: _Variable | None) -> PercentClaim | None:
 
 
 class Window(msgspec.Struct, frozen=True):
-    """A window in tokens, and how we know."""
-
     tokens: int
     source: ClaimSource
     contradicting: tuple[Claim, ...] = ()  # weaker evidence of another size
@@ -287,7 +283,6 @@ class WindowEvidence(msgspec.Struct, frozen=True):
 
 
 def find_window(evidence: WindowEvidence) -> Window:
-    """Return the window of the strongest claim."""
     verdict = choose_claim(window_claims(evidence))
     winner = verdict.winner
     return Window(winner.tokens or SMALL_WINDOW, winner.source, verdict.contradicting)
@@ -322,7 +317,6 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
 
 
 def requested_large_model(asked: str | None, model: str | None) -> str | None:
-    """Return `asked` if it asks for the large window of `model`, else None."""
     is_large = model is not None and asked == f"{model}{LARGE_WINDOW_SUFFIX}"
     return asked if is_large else None
 
@@ -384,8 +378,6 @@ class AutoCompaction(msgspec.Struct, frozen=True):
 
 
 class TriggerEvidence(msgspec.Struct, frozen=True):
-    """The evidence of a trigger."""
-
     model: str | None  # as it was asked for, with its suffix
     version: ClientVersion | None
     window: int  # tokens
@@ -446,7 +438,6 @@ def _learn_trigger(
 
 
 def _is_never_armed(observed: Iterable[AutoCompaction], expected: int, window: int) -> bool:
-    """Return whether a session passed its trigger and compacted only at the window's end."""
     usable = [each for each in observed if each.high > window * MIN_TRIGGER_SHARE]
     return bool(usable) and all(
         each.low > expected and window - OUTPUT_RESERVE < each.high <= window for each in usable

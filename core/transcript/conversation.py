@@ -17,8 +17,6 @@ from msgspec.structs import replace
 
 
 class TokenUsage(msgspec.Struct, frozen=True, gc=False):
-    """Token counts of one request, as the API reports them."""
-
     input_tokens: int = 0  # neither read from nor written to the cache
     cache_creation_tokens: int = 0
     cache_read_tokens: int = 0
@@ -55,8 +53,6 @@ class PartKind(StrEnum):
 
 
 class MessagePart(msgspec.Struct, frozen=True, gc=False):
-    """One block of a message."""
-
     kind: PartKind
     text: str = ""
     name: str = ""  # of the tool, or the attachment's kind
@@ -79,8 +75,6 @@ def decode_tool_input(text: str) -> dict[str, Any] | None:
 
 
 class PromptSnapshot(msgspec.Struct, frozen=True):
-    """The system prompt and the tools that a client recorded."""
-
     system: tuple[str, ...]
     tools: tuple[tuple[str, str], ...]  # name and whole schema as JSON
 
@@ -194,12 +188,10 @@ def entries_since_compaction(entries: Sequence[Entry]) -> Sequence[Entry]:
 
 
 def remembered_leaf(entries: Reversible[Entry]) -> str | None:
-    """Return the uuid of the line that the client remembers as its newest."""
     return next((entry.leaf_uuid for entry in reversed(entries) if entry.leaf_uuid), None)
 
 
 def newest_model(sent: Reversible[Entry]) -> str | None:
-    """Return the model of the last answer that the API measured."""
     return next((entry.model for entry in reversed(sent) if entry.output_tokens is not None), None)
 
 
@@ -298,7 +290,6 @@ def split_segments(entries: Iterable[Entry]) -> Iterator[Segment]:
 
 
 def drop_repeated_entries(entries: Iterable[Entry]) -> list[Entry]:
-    """Keep the first line of each uuid."""
     seen: set[str] = set()
     first = []
     for entry in entries:
@@ -395,7 +386,6 @@ def cleared_result_ids(entries: Iterable[Entry]) -> set[str]:
 
 
 def replaced_result_ids(parts: Iterable[MessagePart]) -> set[str]:
-    """Return the calls whose result is CLEARED_RESULT_TEXT."""
     return {
         part.tool_use_id
         for part in parts

@@ -52,8 +52,6 @@ class NamedToolCall(msgspec.Struct, frozen=True):
 
 
 class _FileInput(msgspec.Struct):
-    """The fields in which tools name the file that they touch."""
-
     file_path: str | None = None
     notebook_path: str | None = None
     path: str | None = None

@@ -247,7 +247,6 @@ def starts_with_tool_result(message: MessageGlance) -> bool:
 
 
 def has_failed_result(message: MessageGlance) -> bool:
-    """Return whether a user's message brings a tool call's failure."""
     content = message.content
     return type(content) is list and any(
         type(block) is BlockGlance and block.is_error is not UNSET and block.is_error == JSON_TRUE

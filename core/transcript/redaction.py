@@ -152,12 +152,10 @@ def find_secrets(text: str) -> set[str]:
 
 
 def redact_value(value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Redact every string of a JSON value; keys stay."""
     return map_texts(redact, value)
 
 
 def entropy(text: str) -> float:
-    """Return Shannon's entropy in bits per character."""
     size = len(text)
     return -sum(n / size * math.log2(n / size) for n in Counter(text).values()) if size else 0.0
 

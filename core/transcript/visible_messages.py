@@ -221,7 +221,6 @@ def _time(entry: Entry) -> int:
 
 
 def _answered_call(entry: Entry) -> str | None:
-    """Return the first call that a line answers."""
     if entry.role is not Role.USER:
         return None
     return next((part.tool_use_id for part in entry.parts if part.tool_use_id), None)
