@@ -1,9 +1,8 @@
 """What a compaction retained, lost and left in the context, and how soon it was needed again.
 
-The client's own `postTokens` counts the messages alone; the system prompt, the tools and what
-it announces again are added to that, by their size in earlier requests. Texts are counted as the
-client counts them (`client_token_estimate`), so that a listing has the same size before and after
-the compaction.
+The client's `postTokens` counts the messages alone; the system prompt, the tools and announcements
+are added by their size in earlier requests. Texts are counted as the client counts them
+(`client_token_estimate`), so that a listing has the same size before and after the compaction.
 """
 
 from __future__ import annotations
@@ -40,15 +39,11 @@ if TYPE_CHECKING:
 
 
 THRASH_TURNS: Final = 10
-"""Answers between two compactions, below which it is thrash. The client's own breaker stops
-at fewer than 3, three times in a row (anthropics/claude-code #60600, #82131), when the money
-is spent; work needs its last 10 tool turns (compaction.md 1.4), so a context that does not
-last so long cannot hold what the work needs."""
+"""Answers between two compactions, below which it is thrash: work needs its last 10 tool turns
+(compaction.md 1.4). The client's own breaker stops only at fewer than 3, three times in a row
+(anthropics/claude-code #60600, #82131)."""
 
-CHARS_PER_TOKEN: Final = 2.85
-"""Measured over usage differences of recorded sessions (compaction.md 1.4); used if there is no
-answer on both sides."""
-
+CHARS_PER_TOKEN: Final = 2.85  # measured over usage of recorded sessions (compaction.md 1.4)
 TOKENS_PER_MEDIA: Final = 1_600  # an image (claude-code-formats 9)
 MAX_CULPRIT_CHARS: Final = 80  # of a prompt that is named by its text
 
@@ -99,10 +94,9 @@ def find_refill(between: Iterable[Entry], boundary: Boundary) -> Refill:
 def _find_culprit(answers: Sequence[_Answer]) -> Culprit | None:
     """Find the group of parts that grew the context most: a file, a tool, a kind of attachment.
 
-    Between two answers the context grows by the first one's output (without its thinking)
-    and by what was added after it; each amount is shared by its parts' lengths. Parts before the
-    first answer, or after the last if the boundary does not tell its size, are estimated from
-    their length.
+    Between two answers the context grows by the first one's output (without its thinking) and by
+    what was added after it; parts share each amount by length. Without an answer on both sides,
+    it is estimated from the length.
     """
     groups: dict[tuple[str, str], list[tuple[float, int]]] = {}
     """Tokens and line of each part, by the name of its group."""
@@ -211,9 +205,8 @@ def report_compactions(
 ) -> Iterator[tuple[Entry, CompactionReport]]:
     """Yield a report on every compaction of one context, in the order of its lines.
 
-    What a compaction kept still exists before the next one. Only the summary and the attachments
-    before the next answer are used of what follows a compaction: once that answer exists, the
-    report is final. A cleared result counts once, in the segment that first shows it as cleared.
+    A report is final once the next answer exists: only the summary and attachments before it are
+    used of what follows. A cleared result counts once, in the segment that first shows it.
     """
     counted: set[str] = set()
     begin = None
@@ -260,10 +253,7 @@ class RetainedAndLost(msgspec.Struct, frozen=True):
 
 
 def find_retained_and_lost(entries: Iterable[Entry], uuid: str) -> RetainedAndLost | None:
-    """Divide the artifacts before the compaction of this uuid; None if there is no such one.
-
-    By the rules of `report_compactions`: what a compaction kept still exists before the next one.
-    """
+    """Divide the artifacts before the compaction of this uuid; None if there is no such one."""
     for compaction in follow_artifacts(entries):
         segment = compaction.segment
         if uuid in {segment.end.uuid, f"at {segment.end.offset}"}:

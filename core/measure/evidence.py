@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import cache, partial
@@ -99,17 +100,18 @@ class Evidence:
         self._windows_of_others |= {
             _model_version(row): row.window_tokens for row in facts.reported_windows
         }
-        self._own_compactions: dict[ContextOwner, list[AutoCompaction]] = {}
-        self._compactions_of_model: dict[ModelVersion, list[AutoCompaction]] = {}
+        own: defaultdict[ContextOwner, list[AutoCompaction]] = defaultdict(list)
+        of_model: defaultdict[ModelVersion, list[AutoCompaction]] = defaultdict(list)
         for row in facts.auto_compactions:
             armed = not row.was_refused if row.writes_requests else None
             seen = AutoCompaction(row.earlier_tokens or 0, row.pre_tokens, armed)
-            self._own_compactions.setdefault((row.session_id, row.agent_id), []).append(seen)
+            own[row.session_id, row.agent_id].append(seen)
             environment = facts.environments.get(row.session_id, {})
             if environment.keys().isdisjoint(_WINDOW_VARIABLES):
                 # The options of other sessions' clients are unknown.
-                unsure = replace(seen, armed=None) if armed else seen
-                self._compactions_of_model.setdefault(_model_version(row), []).append(unsure)
+                of_model[_model_version(row)].append(replace(seen, armed=None) if armed else seen)
+        self._own_compactions = {owner: tuple(each) for owner, each in own.items()}
+        self._compactions_of_model = {model: tuple(each) for model, each in of_model.items()}
         self._settings_in = cache(partial(resolve_settings, facts.settings))
         self._configs: dict[tuple[str | None, str | None, str | None], AutoCompactConfig] = {}
         self._triggers: dict[tuple[object, ...], Trigger] = {}
@@ -134,12 +136,19 @@ class Evidence:
 
     def trigger_of(self, context: ContextEvidence, window: Window) -> Trigger:
         """Return where a context with this window is compacted automatically."""
+        evidence = self._trigger_evidence(context, window)
         # Thousands of sessions of one model and version share it, and learning it from the
-        # compactions of all others takes long.
-        key = self._trigger_key(context, window)
+        # compactions of all others takes long. Only a session's own evidence is compared with its
+        # last answer.
+        has_own = evidence.own_compactions or evidence.report
+        answer_tokens = evidence.answer_tokens if has_own else 0
+        key = (
+            context.client_version,
+            replace(evidence, other_compactions=(), answer_tokens=answer_tokens),
+        )
         trigger = self._triggers.get(key)
         if trigger is None:
-            trigger = self._triggers[key] = find_trigger(self._trigger_evidence(context, window))
+            trigger = self._triggers[key] = find_trigger(evidence)
         return trigger
 
     def claims_of(self, context: ContextEvidence) -> tuple[list[Claim], list[Claim]]:
@@ -215,7 +224,6 @@ class Evidence:
 
     def _trigger_evidence(self, context: ContextEvidence, window: Window) -> TriggerEvidence:
         name, report = context.known_model, context.report
-        others = self._compactions_of_model.get((name or "", context.client_version), ())
         return TriggerEvidence(
             model=name,
             version=parse_version(context.client_version),
@@ -224,27 +232,14 @@ class Evidence:
             declared_window=self._declared_window(context),
             own_compactions=self._compactions_of(context),
             report=Claim(report.trigger, ClaimSource.CONTEXT_REPORT) if report else None,
-            other_compactions=tuple(others),
+            other_compactions=self._compactions_of_model.get(
+                (name or "", context.client_version), ()
+            ),
             answer_tokens=context.answer_tokens,
         )
 
-    def _trigger_key(self, context: ContextEvidence, window: Window) -> tuple[object, ...]:
-        """Return a key that is equal if all that `_trigger_evidence` reads is equal."""
-        own = self._compactions_of(context)
-        return (
-            context.known_model,
-            context.client_version,
-            window.tokens,
-            self._config(context),
-            self._declared_window(context),
-            own,
-            context.report,
-            # Only the session's own evidence is compared with its last answer.
-            context.answer_tokens if own or context.report else None,
-        )
-
     def _compactions_of(self, context: ContextEvidence) -> tuple[AutoCompaction, ...]:
-        return tuple(self._own_compactions.get((context.session_id, context.agent_id), ()))
+        return self._own_compactions.get((context.session_id, context.agent_id), ())
 
     def _config(self, context: ContextEvidence) -> AutoCompactConfig:
         environment, name = self._facts.environments.get(context.session_id), context.known_model

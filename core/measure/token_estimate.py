@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from enum import StrEnum
 from typing import Final, TypeVar
 
 import msgspec
@@ -127,22 +126,11 @@ class CalibrationSample(msgspec.Struct, frozen=True):
     growth: int
 
 
-class FactorOrigin(StrEnum):
-    """Where factors come from, best first."""
-
-    MODEL = "model"  # this model on this machine
-    TOKENIZER = "tokenizer"  # models of the same generation on this machine
-    MEASURED = "measured"  # nothing was learned: as measured when ctxtop was made
-
-
 class TokenFactors(msgspec.Struct, frozen=True):
-    """Factors for counted tokens, and the remaining error of a step as a share of its growth."""
+    """Factors for counted tokens."""
 
     by_kind: tuple[float, ...]
-    spread: float  # median
-    p90: float
-    samples: int
-    origin: FactorOrigin
+    spread: float  # median error of a step, as a share of its growth
 
     def factor(self, kind: ContentKind) -> float:
         return self.by_kind[list(ContentKind).index(kind)]
@@ -181,9 +169,7 @@ def is_output_reported(output_tokens: int, answer: PartCount) -> bool:
     return output_tokens >= MIN_OUTPUT_SHARE * (sum(answer.by_kind) + answer.fixed)
 
 
-def fit_factors(
-    samples: Sequence[CalibrationSample], origin: FactorOrigin = FactorOrigin.MODEL
-) -> TokenFactors:
+def fit_factors(samples: Sequence[CalibrationSample]) -> TokenFactors:
     """Fit the factor of each kind; robust against a fifth of the samples.
 
     Minimises the absolute error as a share of the growth, or of what was counted if that is
@@ -198,17 +184,11 @@ def fit_factors(
     rows = [[tokens / scale for tokens in sample.by_kind] for sample, scale in pairs]
     targets = [(sample.growth - sample.fixed) / scale for sample, scale in pairs]
     by_kind = fit_least_absolute([*rows, *_PRIOR], [*targets, *map(sum, _PRIOR)], _ONES)
-    errors = sorted(
+    errors = (
         abs(_weighted_sum(by_kind, sample.by_kind) + sample.fixed - sample.growth) / scale
         for sample, scale in pairs
     )
-    return TokenFactors(
-        by_kind=tuple(by_kind),
-        spread=statistics.median(errors),
-        p90=errors[int(0.9 * (len(errors) - 1))],
-        samples=len(errors),
-        origin=origin,
-    )
+    return TokenFactors(tuple(by_kind), statistics.median(errors))
 
 
 def nearest_rank(ordered: Sequence[Number], share: float) -> Number:
@@ -283,16 +263,14 @@ def choose_factors(
         if model_tokenizer(name) is tokenizer
         for sample in some
     ]
-    own = samples.get(model or "", ())
-    for origin, some in ((FactorOrigin.MODEL, own), (FactorOrigin.TOKENIZER, alike)):
+    for some in (samples.get(model or "", ()), alike):
         if len(some) >= MIN_SAMPLES:
-            factors = fit_factors(some, origin)
+            factors = fit_factors(some)
             if factors.spread <= MAX_TRUSTED_SPREAD and all(
                 1 / MAX_TRUSTED_FACTOR <= factor <= MAX_TRUSTED_FACTOR for factor in factors.by_kind
             ):
                 return factors
-    measured = TOKENIZER_PROFILES[tokenizer]
-    return TokenFactors(_ONES, measured.spread, measured.p90, 0, FactorOrigin.MEASURED)
+    return TokenFactors(_ONES, TOKENIZER_PROFILES[tokenizer].spread)
 
 
 class ModelEstimator:

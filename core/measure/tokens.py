@@ -195,7 +195,6 @@ class TokenizerProfile(msgspec.Struct, frozen=True):
     reminder: float  # of the task tools, which older transcripts hold without its text
     thought: float  # of one cl100k_base token of thinking text, which is a summary
     spread: float  # median error of a step of a session that was not measured
-    p90: float
 
     def tokens(self, class_counts: tuple[int, ...]) -> float:
         return sum(map(float.__mul__, self.weights, map(float, class_counts)))
@@ -211,7 +210,6 @@ TOKENIZER_PROFILES: Final = {
         reminder=130.0,
         thought=1.56,
         spread=0.028,
-        p90=0.217,
     ),
     Tokenizer.NEWER: TokenizerProfile(
         weights=(0.81, 1.31, 1.96, 2.69, 1.21, 1.06, 1.82, 2.67, 2.19, 1.42, 1.17, 1.64),
@@ -222,14 +220,13 @@ TOKENIZER_PROFILES: Final = {
         reminder=130.0,
         thought=2.48,
         spread=0.015,
-        p90=0.066,
     ),
 }
 """By `tests/bench/measure_tokens.py` and `bench_tokens.py` on the corpora of real sessions.
 
 Older: 445 steps of 13 sessions (clients 2.1.39 to 2.1.50, Opus 4.6 and Sonnet 4.6). Newer: 636
-steps of 5 sessions (2.1.205 to 2.1.217, Fable 5, Opus 5, Sonnet 5). Spread and p90 are those
-of sessions left out of the measuring. Only the newer corpus has reminders, and neither has much
+steps of 5 sessions (2.1.205 to 2.1.217, Fable 5, Opus 5, Sonnet 5). The spread is that of sessions
+left out of the measuring. Only the newer corpus has reminders, and neither has much
 of other scripts. If you change a number, raise SCHEMA_VERSION: what was learned with the old one
 is dropped.
 """

@@ -168,10 +168,7 @@ def with_parts(entry: Entry, parts: Iterable[MessagePart]) -> Entry:
 
 
 def without_sidechains(entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Leave out agents' lines in a session's file (clients up to 2.0).
-
-    Every line of an agent's own file is a sidechain.
-    """
+    """Leave out agents' lines in a session's file (clients up to 2.0); not for an agent's file."""
     return (entry for entry in entries if not entry.sidechain)
 
 
@@ -209,8 +206,7 @@ def measured_answers(entries: Reversible[Entry], sent: Reversible[Entry]) -> Ite
 def group_messages(entries: tuple[Entry, ...] | list[Entry]) -> list[ConversationMessage]:
     """Group the lines of one answer, and consecutive lines of the user.
 
-    Source: client 2.1.329 (`api-request-blob` holds consecutive user lines as one message, and an
-    answer's lines as another).
+    Source: client 2.1.329 (`api-request-blob`).
     """
     messages: list[ConversationMessage] = []
     for entry in entries:
@@ -373,8 +369,7 @@ def remove_cleared_content(sent: Sequence[Entry], cleared: ClearedContent) -> li
 def cleared_result_ids(entries: Iterable[Entry]) -> set[str]:
     """Return the tool calls whose results the model saw replaced.
 
-    Microcompact boundaries and content replacements name them; a rewritten transcript holds
-    the replacement in place of the result.
+    Clearings and replacements name them; a rewritten transcript holds the replacement itself.
     """
     ids: set[str] = set()
     for entry in entries:
@@ -408,18 +403,12 @@ def drops_thinking(model: str | None) -> bool:
 
 
 def is_from_other_model(entry: Entry, model: str | None) -> bool:
-    """Return whether another model wrote an answer: no model gets another model's thinking.
-
-    Source: client 2.1.329, which sends a model its own thinking again once it is back in use.
-    """
+    """Return whether another model wrote an answer: no model gets its thinking (client 2.1.329)."""
     return model is not None and entry.model is not None and entry.model != model
 
 
 def remove_dropped_thinking(entries: Sequence[Entry], model: str | None) -> list[Entry]:
-    """Leave out thinking that a model does not see.
-
-    That is other models' thinking, and for some models all thinking before the last prompt.
-    """
+    """Leave out other models' thinking, and for some models all before the last prompt."""
     last_prompt = 0
     if drops_thinking(model):
         last_prompt = max((n for n, entry in enumerate(entries) if has_prompt(entry)), default=0)

@@ -14,6 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 from msgspec.structs import replace
 
 from ..files.safe_open import open_regular
+from . import line_decoder
 from .client_messages import (
     AGENT_TASK_TYPES,
     attachment_parts,
@@ -21,24 +22,7 @@ from .client_messages import (
     parse_prompt_snapshot,
 )
 from .conversation import Boundary, Entry, MessagePart, Microcompaction, PartKind, Role
-from .line_decoder import (
-    COMPACT_BOUNDARY,
-    JSON_TRUE,
-    SYNTHETIC_MODEL,
-    CompactMetadata,
-    NotJsonError,
-    RawBlock,
-    RawMessage,
-    TranscriptLine,
-    UnexpectedShapeError,
-    decode_blocks_strictly,
-    decode_readable_fields,
-    decode_string,
-    decode_value,
-    is_estimated_usage,
-    read_usage,
-    repair_line,
-)
+from .line_decoder import NotJsonError, RawBlock, RawMessage, TranscriptLine, UnexpectedShapeError
 from .line_types import AGENT_OUTPUT_TOOLS, AGENT_TOOLS, CLIENT_TEXT
 from .raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length, timestamp_to_ms
 from .sanitize import sanitize_path, sanitize_title
@@ -126,7 +110,7 @@ def _input_path(raw: Raw | UnsetType) -> str | None:
 
 def _tool_result_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> MessagePart:
     call = calls.get(block.tool_use_id or "", NamedToolCall("", None))
-    blocks = decode_blocks_strictly(block.content)
+    blocks = line_decoder.decode_blocks_strictly(block.content)
     text = "\n".join(each.text or "" for each in blocks)
     is_agent = call.name in AGENT_TOOLS or (
         call.name in AGENT_OUTPUT_TOOLS and _AGENT_TASK_OUTPUT.search(text)
@@ -138,7 +122,7 @@ def _tool_result_part(block: RawBlock, calls: dict[str, NamedToolCall]) -> Messa
         block.tool_use_id,
         call.path,
         media=sum(each.type in MEDIA_BLOCKS for each in blocks),
-        failed=block.is_error == JSON_TRUE,
+        failed=block.is_error == line_decoder.JSON_TRUE,
     )
 
 
@@ -215,10 +199,12 @@ def decode_entry(
     place = Entry(offset, len(data.removesuffix(b"\n")), number, type="")
     try:
         try:
-            return _to_entry(place, *decode_readable_fields(text), calls)
+            return _to_entry(place, *line_decoder.decode_readable_fields(text), calls)
         except NotJsonError:
             # A lone surrogate in a field that is decoded only here.
-            return _to_entry(place, *decode_readable_fields(repair_line(text)), calls)
+            return _to_entry(
+                place, *line_decoder.decode_readable_fields(line_decoder.repair_line(text)), calls
+            )
     except NotJsonError:
         return None
 
@@ -272,7 +258,7 @@ def _with_message(
     entry: Entry, role: Role, message: RawMessage, kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> Entry:
     try:
-        parts = decode_parts(decode_blocks_strictly(message.content), kind, calls)
+        parts = decode_parts(line_decoder.decode_blocks_strictly(message.content), kind, calls)
     except UnexpectedShapeError:
         unread = (*entry.unread_fields, "message.content")
         return replace(entry, role=role, unread_fields=unread)
@@ -288,16 +274,16 @@ def _assistant_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedT
         model=sanitize_title(message.model or "") or None,
         hidden=failed,
     )
-    if message.usage is None or message.model == SYNTHETIC_MODEL or failed:
+    if message.usage is None or message.model == line_decoder.SYNTHETIC_MODEL or failed:
         return answer
-    usage, context = read_usage(message.usage)
+    usage, context = line_decoder.read_usage(message.usage)
     details = message.usage.output_tokens_details
     return replace(
         answer,
         context_tokens=context,
         output_tokens=usage.output_tokens,
         thinking_tokens=details.thinking_tokens if details else None,
-        is_estimate=is_estimated_usage(message.usage),
+        is_estimate=line_decoder.is_estimated_usage(message.usage),
     )
 
 
@@ -311,7 +297,10 @@ def _user_entry(entry: Entry, line: TranscriptLine, calls: dict[str, NamedToolCa
 
 
 def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
-    attachment, rendered = decode_value(line.attachment), decode_value(line.rendered)
+    attachment, rendered = (
+        line_decoder.decode_value(line.attachment),
+        line_decoder.decode_value(line.rendered),
+    )
     unread: list[str] = []
     if not isinstance(attachment, dict | None):
         unread.append("attachment")
@@ -332,8 +321,10 @@ def _attachment_entry(entry: Entry, line: TranscriptLine) -> Entry:
 
 
 def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:
-    if line.subtype == COMPACT_BOUNDARY:
-        return replace(entry, boundary=_to_boundary(line.compact_metadata or CompactMetadata()))
+    if line.subtype == line_decoder.COMPACT_BOUNDARY:
+        return replace(
+            entry, boundary=_to_boundary(line.compact_metadata or line_decoder.CompactMetadata())
+        )
     if line.subtype == "microcompact_boundary" and (cleared := line.microcompact_metadata):
         microcompaction = Microcompaction(
             results=tuple(cleared.compacted_tool_ids),
@@ -342,13 +333,13 @@ def _system_entry(entry: Entry, line: TranscriptLine) -> Entry:
         )
         return replace(entry, microcompaction=microcompaction)
     if line.subtype == "local_command":
-        text = decode_string(line.content)
+        text = line_decoder.decode_string(line.content)
         parts = (MessagePart(PartKind.META, text, "local_command"),) if text else ()
         return replace(entry, role=Role.USER, parts=parts)
     return entry
 
 
-def _to_boundary(metadata: CompactMetadata) -> Boundary:
+def _to_boundary(metadata: line_decoder.CompactMetadata) -> Boundary:
     messages, segment = metadata.preserved_messages, metadata.preserved_segment
     head, tail = (segment.head_uuid, segment.tail_uuid) if segment else (None, None)
     anchored = messages or segment

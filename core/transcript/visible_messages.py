@@ -105,8 +105,7 @@ def retained_uuids(entries: Sequence[Entry]) -> set[str]:
 def _find_leaf(lines: EntriesByUuid, last_prompt_uuid: str | None) -> str | None:
     """Return the last line without children that has a message among its ancestors.
 
-    Lines below the one that the client remembers are preferred, also those below another line
-    of the same answer, or of the answer whose call the remembered line answers.
+    Preferably it is below the line that the client remembers, or below its answer's lines.
     """
     parents = {entry.parent for entry in lines.values()}
     ends = [uuid for uuid in lines if uuid not in parents] or list(lines)[-1:]
@@ -318,10 +317,9 @@ def _attachments_first(entries: list[Entry]) -> list[Entry]:
 
 
 def _group_answers(entries: list[Entry]) -> list[Entry]:
-    """Join the lines of each answer, its calls last.
+    """Join the lines of each answer, its calls last; a prompt ends the group.
 
-    A call's result is written as soon as it exists, while the answer still streams: between
-    two lines of the answer. A prompt ends the group.
+    A call's result is written while the answer still streams: between two of its lines.
     """
     groups: list[list[Entry]] = []
     answers: dict[str | None, list[Entry]] = {}
@@ -346,7 +344,7 @@ def _group_answers(entries: list[Entry]) -> list[Entry]:
 def _drop_unpaired(entries: list[Entry]) -> list[Entry]:
     """Leave out results without their call, and calls without a result.
 
-    Calls of the last answer stay: the client gives them a result when it starts.
+    Calls of the last answer stay: the client answers them when it starts.
     """
     called = {part.tool_use_id for entry in entries for part in entry.parts if is_call(part)}
     answered = {part.tool_use_id for entry in entries for part in entry.parts if is_result(part)}

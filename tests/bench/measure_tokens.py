@@ -105,7 +105,7 @@ def measure(steps: Iterable[GrowthStep]) -> TokenizerProfile:
         targets.append(PRIOR_WEIGHT * value)
     found = fit_least_absolute(rows, targets, PRIOR)
     around = dict(zip(AROUND, found[len(TokenClass) :], strict=True))
-    return TokenizerProfile(tuple(found[: len(TokenClass)]), **around, spread=0.0, p90=0.0)
+    return TokenizerProfile(tuple(found[: len(TokenClass)]), **around, spread=0.0)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from ctxtop.collectors.claude_code import calibration_jobs
 from ctxtop.collectors.claude_code.calibration_jobs import TokenCalibrationJob
-from ctxtop.core.measure.token_estimate import FactorOrigin
+from ctxtop.core.measure.token_estimate import choose_factors
 from ctxtop.core.measure.tokens import CACHED_FROM_CHARS, TextCount, count_text
 from ctxtop.core.store import token_samples
 from ctxtop.core.store.database import open_reader
@@ -330,8 +330,11 @@ def test_an_estimator_of_the_store_has_what_was_learnt(
     with closing(open_reader(store)) as db:
         estimator = read_estimator(db)
 
-        assert estimator.for_model(MODEL).factors.origin is FactorOrigin.MODEL
-        assert estimator.for_model("claude-sonnet-5").factors.origin is FactorOrigin.TOKENIZER
-        assert estimator.for_model("claude-opus-4-6").factors.origin is FactorOrigin.MEASURED
+        learned = estimator.for_model(MODEL).factors
+        assert learned != choose_factors(MODEL, {})
+        assert estimator.for_model("claude-sonnet-5").factors == learned
+        assert estimator.for_model("claude-opus-4-6").factors == choose_factors(
+            "claude-opus-4-6", {}
+        )
         # A result of the session, as what the session grew by says.
         assert 400 < estimator.tokens(f"7 {LONG}", MODEL) < 600
