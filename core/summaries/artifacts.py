@@ -30,8 +30,6 @@ _TASK_CREATED: Final = re.compile(r"\ATask #(\w+) created")
 
 
 class Todo(msgspec.Struct, frozen=True):
-    """A task that is not done."""
-
     text: str
     status: str
     line: int  # where its text was written, counted from 1
@@ -134,8 +132,6 @@ class FileUse(msgspec.Struct, frozen=True):
 
 
 class UsedName(msgspec.Struct, frozen=True):
-    """A name that the model or the person used."""
-
     text: str
     uses: int  # lines of the conversation that use it
     line: int  # of the last use
@@ -261,7 +257,7 @@ class _ArtifactCollector:
         self.calls.clear()
         return Artifacts(
             files=tuple(sorted(self.files.values(), key=_file_rank)),
-            names=tuple(self._ranked_names()),
+            names=self._ranked_names(),
             decisions=_newest_quotes(self.decisions),
             todos=self.todos.open,
             constraints=_newest_quotes(self.constraints),
@@ -295,14 +291,17 @@ class _ArtifactCollector:
         for name in names:
             self.names[name] = self.names.get(name, (0, 0))[0] + 1, line
 
-    def _ranked_names(self) -> list[UsedName]:
+    def _ranked_names(self) -> tuple[UsedName, ...]:
+        """Return the names by rank, without those that are listed as files."""
         paths = {path.casefold() for path in self.files}
         last = max((line for _, line in self.names.values()), default=0) or 1
         ranked = sorted(
             (UsedName(text, uses, line) for text, (uses, line) in self.names.items()),
             key=lambda name: (-name.uses * (1 + name.line / last), -name.line, name.text),
         )
-        return [name for name in ranked[:MAX_NAMES] if not _is_file(name.text.casefold(), paths)]
+        return tuple(
+            name for name in ranked[:MAX_NAMES] if not _is_file(name.text.casefold(), paths)
+        )
 
 
 def _add_quotes(quotes: dict[str, int], sentences: Iterable[str], line: int) -> None:
@@ -326,9 +325,8 @@ def _file_rank(use: FileUse) -> tuple[object, ...]:
 
 def _is_file(name: str, paths: set[str]) -> bool:
     # A dotted name at the end of a path: it is listed as a file.
-    return name in paths or any(
-        path.endswith(("/" + name, "\\" + name)) for path in paths if "." in name
-    )
+    ends = f"/{name}", f"\\{name}"
+    return name in paths or ("." in name and any(path.endswith(ends) for path in paths))
 
 
 # What a compaction retained and lost: compaction.md 4.2 and 5.3, requirements 001-14, R001-03.
@@ -349,8 +347,6 @@ _SPOKEN: Final = frozenset(
 
 
 class ArtifactCounts(msgspec.Struct, frozen=True):
-    """How many of each kind."""
-
     files: int = 0
     identifiers: int = 0
     decisions: int = 0
@@ -383,8 +379,6 @@ def count_artifacts(found: Artifacts) -> ArtifactCounts:
 
 
 class CompactedSegment(msgspec.Struct, frozen=True):
-    """What led to a compaction, and what it retained and lost."""
-
     segment: Segment
     before: Artifacts
     retained: Artifacts  # still known before the next compaction
@@ -435,7 +429,7 @@ def split_retained_and_lost(
     shared = shared_basenames(use.path for use in before.files)
     listed = {todo.text for todo in collect_artifacts(kept).todos}
     files = _split(before.files, lambda use: everything.has_path(use.path, shared))
-    names = _split(before.names, lambda name: _mentions_name(everything, name.text))
+    names = _split(before.names, lambda name: _mentions(everything, name.text))
     decisions = _split(before.decisions, lambda quote: spoken.has_sentence(quote.text))
     todos = _split(before.todos, lambda todo: todo.text in listed or spoken.has_sentence(todo.text))
     constraints = _split(before.constraints, lambda quote: spoken.has_sentence(quote.text))
@@ -461,5 +455,5 @@ def shared_basenames(paths: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name, count in names.items() if count > 1)
 
 
-def _mentions_name(text: MentionIndex, name: str) -> bool:
+def _mentions(text: MentionIndex, name: str) -> bool:
     return text.has_path(name) if "/" in name or "\\" in name else text.has_name(name)

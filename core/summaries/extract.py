@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -13,18 +13,13 @@ from msgspec.structs import replace
 from ..transcript.conversation import Entry, PartKind, group_messages
 from ..transcript.redaction import find_secrets
 from ..transcript.visible_messages import visible_entries
-from . import artifacts, tool_outcomes
+from . import artifacts, key_messages, tool_outcomes
 from .artifacts import IN_PROGRESS, Artifacts, Todo, TodoList, part_text, prompt_excerpt
 from .decision_patterns import find_sentences, quote_line
-from .key_messages import (
-    SPOKEN_KINDS,
-    constraint_facts,
-    find_anchors,
-    prompt_facts,
-    score_importance,
-)
 from .mentions import contains_secret, find_declarations, find_names_and_facts, split_words
 from .summary_facts import FactKind, SummaryFact, make_fact, merge_facts, replace_angle_brackets
+
+ItemT = TypeVar("ItemT")
 
 
 def list_all_entries(entries: Sequence[Entry]) -> list[Entry]:
@@ -122,8 +117,6 @@ _AGE_PENALTY: Final = 0.3  # weight that the oldest fact of a kind loses; newer 
 
 
 class ExtractionSource(msgspec.Struct, frozen=True):
-    """What is summarised."""
-
     entries: tuple[Entry, ...]  # all that was ever in the context, what stays in it too
     kept_offsets: frozenset[int] = frozenset()
     """Offsets of the lines that stay word for word: their messages are not repeated."""
@@ -140,19 +133,30 @@ def extract_facts(
     """
     entries = source.entries
     removed = [entry for entry in entries if entry.offset not in source.kept_offsets]
-    prompts = prompt_facts(entries)
+    prompts = key_messages.prompt_facts(entries)
     known = artifacts.collect_artifacts(entries)
-    todos = _todo_list(entries)
+    todos = TodoList()
+    for entry in entries:
+        for part in entry.parts:
+            todos.add_part(part, entry.line)
     facts = [
         *_goal_facts(prompts),
-        *prompt_facts(removed),
-        *constraint_facts(prompts),
-        *_decision_facts(known),
+        *key_messages.prompt_facts(removed),
+        *key_messages.constraint_facts(prompts),
+        *(
+            make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
+            for quote, penalty in _with_age_penalties(known.decisions)
+        ),
         *_file_facts(entries, previous_facts),
         *_error_facts(entries),
         *_todo_facts(todos),
         *_check_facts(entries),
-        *_running_facts(entries),
+        *(
+            make_fact(
+                FactKind.RUNNING, f"{job.kind} {job.job_id}: {job.task}", job.line, 0.98, job.job_id
+            )
+            for job in tool_outcomes.list_running_jobs(entries)
+        ),
         *_anchor_facts(removed),
         *_name_facts(removed, known),
         *_next_step_facts(entries, source.kept_offsets, todos.open, prompts),
@@ -187,16 +191,9 @@ def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:
     ]
 
 
-def _decision_facts(known: Artifacts) -> list[SummaryFact]:
-    penalties = _age_penalties(known.decisions)
-    return [
-        make_fact(FactKind.DECISION, f'"{quote.text}"', quote.line, 0.8 - penalty)
-        for quote, penalty in zip(known.decisions, penalties, strict=True)
-    ]
-
-
-def _age_penalties(newest_first: Sequence[object]) -> list[float]:
-    return [_AGE_PENALTY * (rank / len(newest_first)) for rank in range(len(newest_first))]
+def _with_age_penalties(newest_first: Sequence[ItemT]) -> list[tuple[ItemT, float]]:
+    count = len(newest_first)
+    return [(item, _AGE_PENALTY * (rank / count)) for rank, item in enumerate(newest_first)]
 
 
 def _file_facts(entries: Sequence[Entry], earlier: Sequence[SummaryFact]) -> list[SummaryFact]:
@@ -227,16 +224,8 @@ def _error_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
             (0.85 if failure.resolved_line is None else 0.65) - penalty,
             f"{failure.call}: {failure.error_line}",
         )
-        for failure, penalty in zip(failures, _age_penalties(failures), strict=True)
+        for failure, penalty in _with_age_penalties(failures)
     ]
-
-
-def _todo_list(entries: Sequence[Entry]) -> TodoList:
-    todos = TodoList()
-    for entry in entries:
-        for part in entry.parts:
-            todos.add_part(part, entry.line)
-    return todos
 
 
 def _todo_facts(todos: TodoList) -> list[SummaryFact]:
@@ -251,7 +240,6 @@ def _todo_facts(todos: TodoList) -> list[SummaryFact]:
 
 
 def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
-    """Return the last outcome of each command that verifies the work."""
     last: dict[str, SummaryFact] = {}
     for call, result, line in artifacts.tool_results(entries):
         if call is result or call.name not in tool_outcomes.SHELL_TOOLS:
@@ -265,15 +253,6 @@ def _check_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
     return list(reversed(last.values()))
 
 
-def _running_facts(entries: Sequence[Entry]) -> list[SummaryFact]:
-    return [
-        make_fact(
-            FactKind.RUNNING, f"{job.kind} {job.job_id}: {job.task}", job.line, 0.98, job.job_id
-        )
-        for job in tool_outcomes.list_running_jobs(entries)
-    ]
-
-
 def _anchor_facts(removed: Sequence[Entry]) -> list[SummaryFact]:
     """Return the text of the model's own anchors, which no other list holds (003-28)."""
     own = [
@@ -282,10 +261,12 @@ def _anchor_facts(removed: Sequence[Entry]) -> list[SummaryFact]:
         if any(part.kind is PartKind.TEXT and part.text.strip() for part in message.parts)
     ]
     facts = []
-    for message in find_anchors(own):
-        text = "\n".join(part.text for part in message.parts if part.kind in SPOKEN_KINDS).strip()
+    for message in key_messages.find_anchors(own):
+        text = "\n".join(
+            part.text for part in message.parts if part.kind in key_messages.SPOKEN_KINDS
+        ).strip()
         shown = text if len(text) <= ANCHOR_CHARS else f"…{text[-ANCHOR_CHARS:]}"
-        weight = 0.4 + 0.3 * score_importance(message)
+        weight = 0.4 + 0.3 * key_messages.score_importance(message)
         line = message.entries[0].line
         facts.append(make_fact(FactKind.ANCHOR, shown, line, weight, message.key))
     return sorted(facts, key=lambda fact: fact.line)
@@ -324,7 +305,7 @@ def _name_facts(removed: Sequence[Entry], known: Artifacts) -> list[SummaryFact]
     ][:MAX_NAMES]
     return [
         make_fact(FactKind.NAME, name, 0, 0.4 - penalty)
-        for name, penalty in zip(shown, _age_penalties(shown), strict=True)
+        for name, penalty in _with_age_penalties(shown)
     ]
 
 

@@ -54,12 +54,10 @@ def find_names(text: str) -> set[str]:
 
 
 def find_declarations(text: str) -> set[str]:
-    """Find the functions, classes and constants that a piece of code declares."""
     return _names_of(_DECLARATION.findall(text))
 
 
 def strip_paste_tags(text: str) -> str:
-    """Remove the tags around pasted texts; the texts stay."""
     return _PASTE_TAG_PATTERN.sub(" ", text) if PASTE_TAG in text else text
 
 
@@ -187,7 +185,6 @@ class MentionIndex:
         self._text: Final = "\n".join(texts).casefold()
 
     def has_name(self, name: str) -> bool:
-        """Whether the text holds a name as a whole word."""
         return _find_whole_word(self._text, name.casefold()) >= 0
 
     def has_path(self, path: str, shared: frozenset[str] = frozenset()) -> bool:
@@ -213,7 +210,10 @@ class MentionIndex:
         plain = " ".join(sentence.casefold().split())
         if plain.rstrip(".!?…") in self._flat:
             return True
-        entities = {entity.casefold() for entity in _entities(sentence)}
+        quoted = {ticked or in_quotes for ticked, in_quotes in _QUOTED.findall(sentence)}
+        inside = " ".join(quoted)
+        names = {name for name in find_names(sentence) if name not in inside}
+        entities = {entity.casefold() for entity in quoted | names}
         words = _stems(plain) - {stem for entity in entities for stem in _stems(entity)}
         weights: Counter[int] = Counter()
         for lines, weight in (
@@ -260,12 +260,6 @@ def _stems(plain: str) -> set[str]:
         for word in _LETTERS.findall(plain)
         if word not in _STOP_WORDS
     }
-
-
-def _entities(sentence: str) -> set[str]:
-    quoted = {ticked or in_quotes for ticked, in_quotes in _QUOTED.findall(sentence)}
-    inside = " ".join(quoted)
-    return quoted | {name for name in find_names(sentence) if name not in inside}
 
 
 _WORD: Final = re.compile(r"[\w./\\$@-]{3,}")  # what a name or a fact is made of
@@ -321,7 +315,6 @@ class NameIndex:
         return sum(max(1, self._ever[word]) for word in lost) <= _MAX_LOST_PER_TOKEN * saved_tokens
 
     def replace_text(self, before: str, after: str) -> None:
-        """Update the counts when a part's text changes."""
         old, new = split_words(before), split_words(after)
         self._held.subtract(old - new)
         self._held.update(new - old)
@@ -421,7 +414,6 @@ def _fact_at(text: str, place: int, word: str) -> str | None:
 
 
 def _fact_with_context(text: str, start: int, end: int) -> str:
-    """Return an opaque fact with the words around it on its line."""
     first = max(text.rfind("\n", 0, start) + 1, start - FACT_CONTEXT_CHARS)
     before, after = text[first:start], ""
     if first and text[first - 1] != "\n":

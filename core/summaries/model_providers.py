@@ -47,15 +47,18 @@ def post_json(
     Only https, or http to this machine.
     """
     _check_url(url)
+    host = urlsplit(url).hostname or ""
+    # This machine is not reached through a proxy.
+    proxies = [urllib.request.ProxyHandler({})] if is_loopback(host) else []
+    opener = urllib.request.build_opener(_NoRedirect, *proxies)
     request = urllib.request.Request(  # noqa: S310 -- checked above
         url,
         data=msgspec.json.encode(body),
         headers={"content-type": "application/json", **headers},
         method="POST",
     )
-    host = urlsplit(url).hostname
     try:
-        with _opener(url).open(request, timeout=timeout_s) as answer:
+        with opener.open(request, timeout=timeout_s) as answer:
             data = answer.read(MAX_RESPONSE_BYTES + 1)
     except urllib.error.HTTPError as error:
         with error:
@@ -78,12 +81,6 @@ def post_json(
     if not isinstance(decoded, dict):
         raise ProviderError(f"{host} answered what is no JSON object: is the address right?")
     return decoded
-
-
-def _opener(url: str) -> urllib.request.OpenerDirector:
-    # This machine is not reached through a proxy.
-    proxies = [urllib.request.ProxyHandler({})] if is_loopback(urlsplit(url).hostname or "") else []
-    return urllib.request.build_opener(_NoRedirect, *proxies)
 
 
 def _check_url(url: str) -> None:

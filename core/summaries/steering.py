@@ -90,8 +90,6 @@ REMINDER_HEADING: Final = (
 
 
 class Essential(msgspec.Struct, frozen=True):
-    """One thing that must survive."""
-
     kind: EssentialKind
     text: str  # as the summariser is told
     key: str  # by which a summary that keeps it names it: a path, a sentence, an agent's id
@@ -133,7 +131,6 @@ def list_essentials(
 
 
 def describe_file_use(use: FileUse, failing_files: Collection[str]) -> str:
-    """Describe what was done to a file, and whether something fails with it."""
     counts = [("created or rewritten", use.writes), ("edited", use.edits), ("read", use.reads)]
     done = [f"{word} {count}×" if count > 1 else word for word, count in counts if count]
     return ", ".join(done + (["failing"] if use.path in failing_files else [])) or "touched"

@@ -38,15 +38,11 @@ SECTION_TOKENS: Final = 12  # of a section's heading and its empty line, at the 
 
 
 class SummaryBudget(msgspec.Struct, frozen=True):
-    """Tokens that a summary may have."""
-
     max_tokens: int  # of everything but the person's messages
     max_prompt_tokens: int = MAX_PROMPT_TOKENS  # of those, besides
 
 
 class Summary(msgspec.Struct, frozen=True):
-    """A summary as it is sent."""
-
     text: str  # empty if the budget does not even hold its frame
     facts: tuple[SummaryFact, ...]  # that are in it
     omitted: int  # facts that did not fit the budget
@@ -158,8 +154,6 @@ _TOOL_RESULT_FACTS: Final = frozenset({FactKind.ERROR, FactKind.DONE})
 
 
 class FactSelection(msgspec.Struct, frozen=True):
-    """Which facts a summary is chosen from."""
-
     excluded_kinds: frozenset[FactKind] = frozenset()
     levels: int = 1  # summaries of summaries: each has half the budget of the one before (003-20)
 
@@ -201,7 +195,6 @@ class SummarySettings(msgspec.Struct, frozen=True):
     selection: FactSelection = ALL_FACTS
 
     def resolve_model(self, session_model: str | None) -> str:
-        """Return the id of the model to ask."""
         if self.model == CHEAP_MODEL_ALIAS:
             return CHEAP_MODEL
         if self.model == SESSION_MODEL_ALIAS:
@@ -237,8 +230,6 @@ them; the rest is added from the tool calls."""
 
 
 class SummaryFlaw(msgspec.Struct, frozen=True):
-    """Why a summary is refused."""
-
     check: str  # `empty`, `longer`, `artifacts`, `constraints`, `stale` or `contaminated`
     reason: str
 
@@ -258,13 +249,20 @@ def find_summary_flaws(
         why = f"{tokens:,} tokens for a source of {source_tokens:,}"
         flaws.append(SummaryFlaw("longer", why))
     mentions = MentionIndex([text])
+    constraints = [fact.key.strip('"') for fact in known if fact.kind is FactKind.CONSTRAINT]
     for check, named in (
         ("artifacts", _changed_files_named(known, mentions)),
-        ("constraints", _constraints_named(known, mentions)),
+        ("constraints", [mentions.has_sentence(sentence) for sentence in constraints]),
     ):
         if named and sum(named) < min_share * len(named):
             flaws.append(SummaryFlaw(check, f"{sum(named)} of {len(named)} are named"))
-    return (*flaws, *_stale_todos(text, known), *_compaction_prompts(text))
+    flaws += _stale_todos(text, known)
+    own = text.removeprefix(SUMMARY_MARKER)
+    prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
+    if prompt:
+        # A compaction's own prompt, quoted as something that was said (Q14).
+        flaws.append(SummaryFlaw("contaminated", f"holds a compaction's own words: {prompt}"))
+    return tuple(flaws)
 
 
 def find_missing_facts(text: str, facts: Sequence[SummaryFact]) -> tuple[SummaryFact, ...]:
@@ -287,21 +285,13 @@ def _shared_basenames(facts: Iterable[SummaryFact]) -> frozenset[str]:
 
 def _changed_files_named(facts: Sequence[SummaryFact], mentions: MentionIndex) -> list[bool]:
     shared = _shared_basenames(facts)
+    changes = ("edited", "written", "created", "deleted")
     return [
         mentions.has_path(fact.key, shared)
         for fact in facts
-        if fact.kind is FactKind.FILE and _is_changed(fact)
+        if fact.kind is FactKind.FILE
+        and any(word in fact.text.removeprefix(fact.key) for word in changes)
     ]
-
-
-def _is_changed(file: SummaryFact) -> bool:
-    done = file.text.removeprefix(file.key)
-    return any(word in done for word in ("edited", "written", "created", "deleted"))
-
-
-def _constraints_named(facts: Sequence[SummaryFact], mentions: MentionIndex) -> list[bool]:
-    constraints = [fact for fact in facts if fact.kind is FactKind.CONSTRAINT]
-    return [mentions.has_sentence(fact.key.strip('"')) for fact in constraints]
 
 
 def _stale_todos(text: str, facts: Sequence[SummaryFact]) -> list[SummaryFlaw]:
@@ -312,11 +302,3 @@ def _stale_todos(text: str, facts: Sequence[SummaryFact]) -> list[SummaryFlaw]:
         for fact in parse_summary(text)
         if fact.kind is FactKind.TODO and fact.key in done
     ]
-
-
-def _compaction_prompts(text: str) -> list[SummaryFlaw]:
-    """Find a compaction's own prompt, quoted as something that was said (Q14)."""
-    own = text.removeprefix(SUMMARY_MARKER)
-    prompt = next((prefix for prefix in NOT_TYPED_PREFIXES[:4] if prefix in own), None)
-    flaw = SummaryFlaw("contaminated", f"holds a compaction's own words: {prompt}")
-    return [flaw] if prompt else []

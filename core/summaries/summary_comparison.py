@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from enum import StrEnum
+from itertools import starmap, zip_longest
 from typing import Final
 
 import msgspec
@@ -15,7 +16,6 @@ from ..measure.composition import describe_input
 from ..transcript.conversation import (
     ConversationMessage,
     Entry,
-    MessagePart,
     PartKind,
     Role,
     drop_repeated_entries,
@@ -40,8 +40,6 @@ _Span = tuple[int, int]  # start and end within a text
 
 
 class DiffLine(msgspec.Struct, frozen=True):
-    """A line of one of the texts."""
-
     number: int  # counted from 1
     text: str
     changed: tuple[_Span, ...] = ()  # what the other text does not have
@@ -56,8 +54,6 @@ class DiffPair(msgspec.Struct, frozen=True):
 
 
 class TextDiff(msgspec.Struct, frozen=True):
-    """Both texts line by line."""
-
     pairs: tuple[DiffPair, ...]
     starts: tuple[int, ...]  # indices in `pairs` where lines begin to differ
     left_cut: int = 0  # lines at the end that were not compared
@@ -81,8 +77,10 @@ class TextDiff(msgspec.Struct, frozen=True):
 
 def diff_texts(left: str, right: str) -> TextDiff:
     """Compare two texts, of each at most MAX_LINES lines."""
-    lefts = [DiffLine(number, text) for number, text in enumerate(left.split("\n"), 1)]
-    rights = [DiffLine(number, text) for number, text in enumerate(right.split("\n"), 1)]
+    lefts, rights = (
+        [DiffLine(number, line) for number, line in enumerate(text.split("\n"), 1)]
+        for text in (left, right)
+    )
     pairs = tuple(_diff_pairs(lefts[:MAX_LINES], rights[:MAX_LINES]))
     starts = tuple(
         place
@@ -111,7 +109,8 @@ def _pair_changed(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iter
         lefts, rights = pending.pop()
         pair = _most_similar(lefts, rights)
         if pair is None:
-            yield from _pair_in_order(lefts, rights)
+            changed = (map(_all_changed, lines) for lines in (lefts, rights))
+            yield from starmap(DiffPair, zip_longest(*changed))
             continue
         at, to = pair
         if at or to:
@@ -119,14 +118,6 @@ def _pair_changed(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iter
             continue
         yield _diff_words(lefts[0], rights[0])
         pending.append((lefts[1:], rights[1:]))
-
-
-def _pair_in_order(lefts: Sequence[DiffLine], rights: Sequence[DiffLine]) -> Iterator[DiffPair]:
-    for place in range(max(len(lefts), len(rights))):
-        yield DiffPair(
-            _all_changed(lefts[place]) if place < len(lefts) else None,
-            _all_changed(rights[place]) if place < len(rights) else None,
-        )
 
 
 def _all_changed(line: DiffLine) -> DiffLine:
@@ -181,8 +172,6 @@ _WORD_TOKEN: Final = re.compile(r"[^\W_]+")
 
 
 class ItemFate(StrEnum):
-    """What became of an item."""
-
     SUMMARY = "summary"  # the summary names it
     STAYS = "stays"  # only the retained messages have it
     LOST = "lost"
@@ -199,8 +188,6 @@ class ReplacedItemKind(StrEnum):
 
 
 class ReplacedItem(msgspec.Struct, frozen=True):
-    """Something that may be needed later."""
-
     sort: ReplacedItemKind
     text: str
     line: int  # of the transcript, where it occurred last
@@ -208,8 +195,6 @@ class ReplacedItem(msgspec.Struct, frozen=True):
 
 
 class ReplacedItemTally(msgspec.Struct, frozen=True):
-    """How many items of one kind there were, and what became of them."""
-
     sort: ReplacedItemKind
     all: int
     summary: int
@@ -221,8 +206,6 @@ class ReplacedItemTally(msgspec.Struct, frozen=True):
 
 
 class ReplacedMessage(msgspec.Struct, frozen=True):
-    """A message that the summary replaces."""
-
     line: int
     who: str  # `you`, `model`, `tools`, `agent`, `summary` or `client`
     text: str  # its beginning
@@ -231,8 +214,6 @@ class ReplacedMessage(msgspec.Struct, frozen=True):
 
 
 class ReplacedContent(msgspec.Struct, frozen=True):
-    """All that a summary replaces."""
-
     things: tuple[ReplacedItem, ...]
     tallies: tuple[ReplacedItemTally, ...]
     turns: tuple[ReplacedMessage, ...]  # the newest MAX_MESSAGES, in their order
@@ -278,7 +259,6 @@ def compare_plan_summary(
 
 
 def compare_agent_result(entries: Sequence[Entry], result: str) -> ReplacedContent:
-    """Compare what an agent did and found with what its result reports."""
     seen = [
         entry
         for entry in drop_repeated_entries(entries)
@@ -354,7 +334,13 @@ def _replaced_message(
     first = message.entries[0]
     # What the client adds beside a person's words is in every request.
     parts = [part for part in message.parts if part.kind not in _CLIENT_KINDS] or message.parts
-    text = "\n".join(filter(None, map(_part_text, parts)))[:MAX_MESSAGE_CHARS]
+    texts = (
+        f"{part.name} {part.path or describe_input(part.text)}".strip()
+        if part.kind is PartKind.TOOL_INPUT
+        else part.text
+        for part in parts
+    )
+    text = "\n".join(filter(None, texts))[:MAX_MESSAGE_CHARS]
     return ReplacedMessage(
         line=first.line,
         who=_WHO[parts[0].kind],
@@ -362,12 +348,6 @@ def _replaced_message(
         quoted=tuple(quotes.find_in(text)),
         stays=first.offset in staying,
     )
-
-
-def _part_text(part: MessagePart) -> str:
-    if part.kind is PartKind.TOOL_INPUT:
-        return f"{part.name} {part.path or describe_input(part.text)}".strip()
-    return part.text
 
 
 def _spoken_text(entry: Entry) -> str:
@@ -385,7 +365,6 @@ class _QuotedRuns:
         }
 
     def find_in(self, text: str) -> Iterator[_Span]:
-        """Yield each passage that consists of quoted runs."""
         words = [(match.group(), *match.span()) for match in _WORD_TOKEN.finditer(fold_text(text))]
         start = end = -1
         for place in range(len(words) - QUOTE_WORDS + 1):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import islice
@@ -162,20 +162,17 @@ def _invalid_value(name: str, value: str) -> str:
     return invalid_word(f"{name}:{value}", times if name == "since" else SUMMARY_KINDS)
 
 
-def _parse_time(value: str, now_ms: int) -> int | None:
-    return next(_time_readings(value.casefold(), now_ms), None)
-
-
-def _time_readings(value: str, now_ms: int) -> Iterator[int]:
+def _parse_time(text: str, now_ms: int) -> int | None:
+    value = text.casefold()
     if value in {"today", "yesterday"}:
-        yield start_of_day(now_ms, 0 if value == "today" else 1)
+        return start_of_day(now_ms, 0 if value == "today" else 1)
     if span := _TIME_SPAN.fullmatch(value):
-        yield now_ms - int(span[1]) * _UNITS[span[2]]
-    if _DATE.fullmatch(value):
-        try:
-            yield int(datetime.fromisoformat(value).astimezone().timestamp() * 1000)
-        except (ValueError, OverflowError, OSError):
-            return
+        return now_ms - int(span[1]) * _UNITS[span[2]]
+    try:
+        date = datetime.fromisoformat(value) if _DATE.fullmatch(value) else None
+        return int(date.astimezone().timestamp() * 1000) if date else None
+    except (ValueError, OverflowError, OSError):
+        return None
 
 
 class PlanSummary(msgspec.Struct, frozen=True):
@@ -196,8 +193,6 @@ class PlanSummary(msgspec.Struct, frozen=True):
 
 
 class SummaryCriteria(msgspec.Struct, frozen=True):
-    """The search: what was typed, and the filters beside it."""
-
     query: str = ""
     kind: str | None = None
     agent_type: str | None = None

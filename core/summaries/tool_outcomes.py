@@ -11,14 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..transcript.conversation import Entry, MessagePart, PartKind
-from .artifacts import (
-    EDIT_TOOLS,
-    READ_TOOLS,
-    WRITE_TOOLS,
-    FileUse,
-    parse_tool_input,
-    tool_results,
-)
+from . import artifacts
 from .decision_patterns import quote_line
 from .mentions import split_path
 from .summary_facts import replace_angle_brackets
@@ -35,7 +28,7 @@ _DESCRIBED: Final = re.compile(r"(read|edited|written) (\d+)×|(created|deleted)
 _LAST_COMMAND: Final = "; last command: "
 
 
-class FileActivity(FileUse, frozen=True):
+class FileActivity(artifacts.FileUse, frozen=True):
     """What was done to one file by calls that did not fail."""
 
     created: bool = False
@@ -106,16 +99,19 @@ def _apply_file_call(
 ) -> None:
     if call.name in SHELL_TOOLS:
         _apply_shell_command(files, _field(call, "command"), line)
-    elif call.path and call.name in READ_TOOLS | EDIT_TOOLS | WRITE_TOOLS:
+    elif (
+        call.path
+        and call.name in artifacts.READ_TOOLS | artifacts.EDIT_TOOLS | artifacts.WRITE_TOOLS
+    ):
         known = files.get(call.path, FileActivity(call.path))
-        wrote = call.name in WRITE_TOOLS
+        wrote = call.name in artifacts.WRITE_TOOLS
         files[call.path] = replace(
             known,
-            reads=known.reads + (call.name in READ_TOOLS),
-            edits=known.edits + (call.name in EDIT_TOOLS),
+            reads=known.reads + (call.name in artifacts.READ_TOOLS),
+            edits=known.edits + (call.name in artifacts.EDIT_TOOLS),
             writes=known.writes + wrote,
             created=known.created or (wrote and result.startswith(CREATED_PREFIX)),
-            deleted=known.deleted and call.name in READ_TOOLS,
+            deleted=known.deleted and call.name in artifacts.READ_TOOLS,
             line=line,
         )
 
@@ -126,16 +122,12 @@ def _apply_shell_command(files: dict[str, FileActivity], command: str, line: int
     for path, known in files.items():
         parts = split_path(path)
         if parts and parts[-1] in command:
-            deleted = known.deleted or _is_path_end(removed, parts)
+            ends = filter(None, map(split_path, removed))
+            deleted = known.deleted or any(parts[-len(end) :] == end for end in ends)
             files[path] = replace(known, command=shown, deleted=deleted, line=line)
     for word in removed:
         if word.startswith("/") and word not in files and "*" not in word:
             files[word] = FileActivity(word, deleted=True, command=shown, line=line)
-
-
-def _is_path_end(words: set[str], parts: list[str]) -> bool:
-    """Whether a word is the end of a path, compared part by part."""
-    return any((own := split_path(word)) and parts[-len(own) :] == own for word in words)
 
 
 def _removed_paths(script: str) -> set[str]:
@@ -153,7 +145,7 @@ def _removed_paths(script: str) -> set[str]:
 
 
 def _field(call: MessagePart, name: str) -> str:
-    return str(parse_tool_input(call).get(name) or "")
+    return str(artifacts.parse_tool_input(call).get(name) or "")
 
 
 def _shorten(text: str, chars: int) -> str:
@@ -172,8 +164,6 @@ _ERROR_WORD: Final = re.compile(
 
 
 class FailedCall(msgspec.Struct, frozen=True):
-    """A call that failed, and how it ended."""
-
     call: str  # the tool and what it was called with, one line
     error_line: str  # the line of its result that says what failed
     line: int  # of the result, from 1
@@ -190,15 +180,16 @@ def list_failed_calls(entries: Iterable[Entry]) -> tuple[FailedCall, ...]:
     failures: dict[tuple[str, str], FailedCall] = {}
     open_keys: dict[tuple[str, str], set[str]] = {}
     changes: list[tuple[int, str]] = []
-    for call, result, line in tool_results(entries):
+    for call, result, line in artifacts.tool_results(entries):
         call_keys = _call_keys(call)
         if result.failed:
-            signature = _shorten(_call_text(call), CALL_CHARS), find_error_line(result.text)
+            text = f"{call.name} {call.path or _field(call, 'command') or call.text}"
+            signature = _shorten(text, CALL_CHARS), find_error_line(result.text)
             failures.pop(signature, None)
             failures[signature] = FailedCall(*signature, line)
             open_keys[signature] = call_keys
             continue
-        if call.name in EDIT_TOOLS | WRITE_TOOLS and call.path:
+        if call.name in artifacts.EDIT_TOOLS | artifacts.WRITE_TOOLS and call.path:
             changes.append((line, call.path))
         for signature in [name for name, keys in open_keys.items() if keys & call_keys]:
             failure = failures[signature]
@@ -225,17 +216,13 @@ def describe_failure(failure: FailedCall) -> str:
     return f"{text} → went well at line {failure.resolved_line}{by}"
 
 
-def _call_text(call: MessagePart) -> str:
-    return f"{call.name} {call.path or _field(call, 'command') or call.text}"
-
-
 def _call_keys(call: MessagePart) -> set[str]:
     """Return what identifies a call: all of it, its file, the first words of its command."""
     keys = {f"{call.name} = {call.text}"}
     if call.path:
         keys.add(f"{call.name} on {call.path}")
     if call.name in SHELL_TOOLS:
-        command = str(parse_tool_input(call).get("command"))
+        command = str(artifacts.parse_tool_input(call).get("command"))
         keys.add(f"{call.name} of {' '.join(command.split()[:3])}")
     return keys
 
@@ -258,8 +245,6 @@ _ID_FIELDS: Final = ("task_id", "shell_id", "bash_id", "agentId", "agent_id")
 
 
 class BackgroundJob(msgspec.Struct, frozen=True):
-    """A shell or an agent that is still running."""
-
     job_id: str
     kind: str  # `shell`, or an agent's type
     task: str  # its command or its task, one line

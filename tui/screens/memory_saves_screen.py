@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -19,34 +19,14 @@ from ...core.transcript.sanitize import one_line
 from ..keymap import bind
 from ..messages import FleetView
 from ..tables import Cell, Column, fitting_columns, total_cells
-from ..text.formats import (
-    NOTHING,
-    duration,
-    fit_left,
-    fit_right,
-    half_cell_bar,
-    local_time,
-    percent,
-    plural,
-    shorten_middle,
-    tokens,
-)
+from ..text import formats, saves_text
 from ..text.gauge import noise_meter
-from ..text.saves_text import (
-    band_sign,
-    band_text,
-    expected_max_tokens,
-    noise_text,
-    plugin_text,
-    save_age,
-    tokens_of_maximum_text,
-)
 from ..text.text_lines import Drawing, ScreenColumn, hanging_lines, header_line, item_line
 from ..widgets.row_list import Row, RowList, Rows
 from .page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
 if TYPE_CHECKING:
-    from ...core.saves.project_saves import ProjectSaves, SavesReport
+    from ...core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
 
 
 SAVE_STATE_SIGNS: Final = {
@@ -85,7 +65,7 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
         Column("state", _state_cell, cells=14),
         Column(
             "age",
-            lambda found: Cell(save_age(found, now_ms), "$quiet"),
+            lambda found: Cell(saves_text.save_age(found, now_ms), "$quiet"),
             right=True,
             cells=6,
             priority=2,
@@ -98,17 +78,11 @@ def _saves_columns(now_ms: int) -> list[ScreenColumn[ProjectSaves]]:
             name="what",
         ),
         Column("noise", _meter, cells=10, priority=1, name="meter"),
-        Column("of expected", _tokens_cell, right=True, cells=15),
-        Column("lines", _lines_cell, right=True, cells=6, priority=4),
-        Column("items", _items_cell, right=True, cells=6, priority=5),
+        _last_save_column("of expected", saves_text.tokens_of_maximum_text, cells=15),
+        _last_save_column("lines", lambda save: f"{save.noise.lines:,}", cells=6, priority=4),
+        _last_save_column("items", lambda save: f"{save.noise.items:,}", cells=6, priority=5),
         Column("", _met_cell, cells=1),
-        Column(
-            "saves",
-            lambda found: _number_cell(len(found.saves) or None),
-            right=True,
-            cells=5,
-            priority=6,
-        ),
+        Column("saves", _count_cell, right=True, cells=5, priority=6),
     ]
 
 
@@ -120,29 +94,27 @@ def _meter(found: ProjectSaves) -> Cell | Drawing:
     if not found.saves:
         return Cell("", "$quiet")
     last = found.saves[-1]
-    return lambda cells: noise_meter(last.noise.tokens, expected_max_tokens(last), cells)
+    return lambda cells: noise_meter(last.noise.tokens, saves_text.expected_max_tokens(last), cells)
 
 
-def _tokens_cell(found: ProjectSaves) -> Cell:
-    if not found.saves:
-        return Cell(NOTHING, "$quiet")
-    return Cell(tokens_of_maximum_text(found.saves[-1]), "$foreground")
+def _last_save_column(
+    header: str, text: Callable[[MeasuredSave], str], cells: int, priority: int = 0
+) -> ScreenColumn[ProjectSaves]:
+    def cell(found: ProjectSaves) -> Cell:
+        if not found.saves:
+            return Cell(formats.NOTHING, "$quiet")
+        return Cell(text(found.saves[-1]), "$foreground")
+
+    return Column(header, cell, right=True, cells=cells, priority=priority)
 
 
-def _lines_cell(found: ProjectSaves) -> Cell:
-    return _number_cell(found.saves[-1].noise.lines if found.saves else None)
-
-
-def _items_cell(found: ProjectSaves) -> Cell:
-    return _number_cell(found.saves[-1].noise.items if found.saves else None)
+def _count_cell(found: ProjectSaves) -> Cell:
+    count = len(found.saves)
+    return Cell(f"{count:,}", "$foreground") if count else Cell(formats.NOTHING, "$quiet")
 
 
 def _met_cell(found: ProjectSaves) -> Cell:
-    return Cell(*band_sign(found.saves[-1])) if found.saves else Cell("")
-
-
-def _number_cell(number: int | None) -> Cell:
-    return Cell(NOTHING, "$quiet") if number is None else Cell(f"{number:,}", "$foreground")
+    return Cell(*saves_text.band_sign(found.saves[-1])) if found.saves else Cell("")
 
 
 def save_state_text(found: ProjectSaves) -> str:
@@ -193,7 +165,7 @@ def plugin_report(report: SavesReport, width: int) -> list[Content]:
     lines: list[Content] = []
     for plugin in report.plugins:
         style = "bold $level-emergency" if plugin.fit is PluginFit.BROKEN else "$quiet"
-        version = plugin.plugin.version or NOTHING
+        version = plugin.plugin.version or formats.NOTHING
         words = one_line(f"{plugin.plugin.plugin_id} {version}: {plugin.reason}")
         lines += hanging_lines(Content(""), Content.styled(words, style), width)
     return lines
@@ -203,12 +175,12 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
     cells = min(_REPORT_METER_CELLS, max(10, width // 4))
     for save in list(reversed(found.saves))[:MAX_SAVES]:
         noise = save.noise
-        sign, style = band_sign(save)
+        sign, style = saves_text.band_sign(save)
         yield Content.assemble(
             (f"  {sign} ", style),
-            (f"{local_time(noise.at, now_ms):>12}  ", "$quiet"),
-            noise_meter(noise.tokens, expected_max_tokens(save), cells),
-            (f" {fit_right(tokens_of_maximum_text(save), 16)}  ", "$foreground"),
+            (f"{formats.local_time(noise.at, now_ms):>12}  ", "$quiet"),
+            noise_meter(noise.tokens, saves_text.expected_max_tokens(save), cells),
+            (f" {formats.fit_right(saves_text.tokens_of_maximum_text(save), 16)}  ", "$foreground"),
             (_lines_and_items(noise.lines, noise.items), "$quiet"),
         )
     if len(found.saves) > MAX_SAVES:
@@ -216,7 +188,7 @@ def _history_lines(found: ProjectSaves, width: int, now_ms: int) -> Iterator[Con
 
 
 def _lines_and_items(lines: int, items: int) -> str:
-    return f"{plural(lines, 'line')}, {plural(items, 'item')}"
+    return f"{formats.plural(lines, 'line')}, {formats.plural(items, 'item')}"
 
 
 def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
@@ -229,31 +201,39 @@ def _share_lines(found: ProjectSaves, width: int) -> Iterator[Content]:
         ratio = share.estimated_tokens / total
         yield Content.assemble(
             (f"  {name.value.replace('_', ' '):<13} ", "$foreground"),
-            (f"{half_cell_bar(ratio, cells):<{cells}}", "$accent"),
-            (f" {percent(ratio):>6}  ≈{tokens(share.estimated_tokens)} tokens, ", "$foreground"),
+            (f"{formats.half_cell_bar(ratio, cells):<{cells}}", "$accent"),
+            (
+                f" {formats.percent(ratio):>6}  ≈{formats.tokens(share.estimated_tokens)} tokens, ",
+                "$foreground",
+            ),
             (_lines_and_items(share.lines, share.items), "$quiet"),
         )
 
 
 def _rate_lines(found: ProjectSaves) -> Iterator[Content]:
     for name, rate in found.trigger_rates.items():
-        share = "" if rate.share is None else f"  {percent(rate.share)}"
+        share = "" if rate.share is None else f"  {formats.percent(rate.share)}"
         yield Content.assemble(f"  {name:<20}", (f"{rate.hits} of {rate.total}{share}", "$quiet"))
 
 
 def _phase_lines(found: ProjectSaves) -> Iterator[Content]:
     for name, took in found.phases_ms.items():
-        yield Content.assemble(f"  {one_line(name):<20}", (duration(round(took)), "$quiet"))
+        yield Content.assemble(f"  {one_line(name):<20}", (formats.duration(round(took)), "$quiet"))
 
 
 def _head_line(found: ProjectSaves, now_ms: int) -> Content:
     sign, style = SAVE_STATE_SIGNS[found.status.state]
     known = found.age_s(now_ms) is not None
-    ago = f"{save_age(found, now_ms)} ago" if known else NOTHING
+    ago = f"{saves_text.save_age(found, now_ms)} ago" if known else formats.NOTHING
     stale = "" if found.is_fresh or not known else ", no longer fresh"
     return Content.assemble(
         (f"{sign} ", style),
-        (fit_left(shorten_middle(one_line(found.name), _NAME_CELLS), _NAME_CELLS), "bold"),
+        (
+            formats.fit_left(
+                formats.shorten_middle(one_line(found.name), _NAME_CELLS), _NAME_CELLS
+            ),
+            "bold",
+        ),
         " ",
         (f"{save_state_text(found):<{_STATE_CELLS}}", style),
         (f"{ago}{stale}", "$quiet"),
@@ -268,9 +248,9 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     if status.state is not SaveState.SAVED and status.categories:
         yield "to save", ", ".join(status.categories), "$foreground"
     for error in status.errors:
-        yield "error", f"{error.category or NOTHING}: {error.error}", "$level-warning"
+        yield "error", f"{error.category or formats.NOTHING}: {error.error}", "$level-warning"
     if message.blind_spots:
-        yield "but", plugin_text(message), "$level-warning"
+        yield "but", saves_text.plugin_text(message), "$level-warning"
     elif message.text and status.state in NEEDS_ATTENTION:
         yield "plugin says", message.text, "$quiet"
     if found.was_confirmed is not None:
@@ -282,8 +262,8 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     for crossing in found.crossings:
         style = "$level-warning" if crossing.would_cross else "$quiet"
         ends = "the next save crosses it" if crossing.would_cross else "a save fits"
-        left = f"{tokens(crossing.tokens_to_trigger)} to the compaction, a save takes ≈"
-        yield "ahead", f"{left}{tokens(crossing.cost.tokens)}: {ends}", style
+        left = f"{formats.tokens(crossing.tokens_to_trigger)} to the compaction, a save takes ≈"
+        yield "ahead", f"{left}{formats.tokens(crossing.cost.tokens)}: {ends}", style
     if status.source_file:
         path = status.source_file.path.removeprefix(f"{found.project}/")
         yield "from", f"{path} ({status.source_file.generation.value})", "$quiet"
@@ -291,9 +271,9 @@ def _project_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
 
 def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     last = found.saves[-1]
-    noise, band = last.noise, band_text(last)
+    noise, band = last.noise, saves_text.band_text(last)
     style = "$level-warning" if band.startswith("✗") else "$foreground"
-    yield "noise", f"{noise_text(noise)} in the last save · {band}", style
+    yield "noise", f"{saves_text.noise_text(noise)} in the last save · {band}", style
     if noise.leaked_calls:
         calls = f"{noise.leaked_calls} calls, {noise.leaked_lines} lines"
         yield "leak", f"{calls} of the save agent in the main transcript", "$level-warning"
@@ -307,16 +287,17 @@ def _noise_facts(found: ProjectSaves) -> Iterator[tuple[str, str, str]]:
     change = found.before_after
     if change.before and change.after and change.reduction is not None:
         amounts = f"{_average_text(change.before)} → {_average_text(change.after)}"
-        yield "change", f"{amounts} ({percent(change.reduction)})", "$foreground"
+        yield "change", f"{amounts} ({formats.percent(change.reduction)})", "$foreground"
     if found.durations:
         took = found.durations
-        median, most = duration(round(took.p50_ms)), duration(round(took.p95_ms))
+        median, most = formats.duration(round(took.p50_ms)), formats.duration(round(took.p95_ms))
         words = f"{median} in the median, {most} at most of 95 %, {took.count} saves"
         yield "took", words, "$quiet"
 
 
 def _average_text(found: AverageSave) -> str:
-    return f"{found.lines:.0f} lines, {found.items:.0f} items, {tokens(round(found.tokens))} tokens"
+    tokens = formats.tokens(round(found.tokens))
+    return f"{found.lines:.0f} lines, {found.items:.0f} items, {tokens} tokens"
 
 
 CRUMB: Final = "saves of claude-memory"
@@ -328,7 +309,7 @@ class SavesScreen(Page):
     CSS_PATH = "saves.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("y", "copy", "Copy", "copy the project's folder", "copy"),
+        bind("y", "copy", "Copy", "copy the project's folder", "copy")
     ]
 
     def __init__(self, saves: SavesReport | None, now_ms: int) -> None:

@@ -48,8 +48,6 @@ if TYPE_CHECKING:
 
 
 class AgentDetails(msgspec.Struct, frozen=True):
-    """What only an agent's own page needs."""
-
     task: str = ""  # the prompt that it began with; empty if no file of its own has it
     context_history: tuple[FillRow, ...] = ()
     injected: tuple[AnswerItemRecord, ...] = ()  # at its start, as our hook recorded it
@@ -144,7 +142,9 @@ def numbered_lines(text: str, findings: Iterable[ComplianceFinding], width: int)
     shown: list[Content] = []
     for number, line in enumerate(lines[:MAX_LINES], 1):
         found = by_line.get(number, [])
-        style = _VIOLATION_STYLE if number >= first_too_many else _worst_style(found)
+        style = "$level-notice" if found else ""
+        if number >= first_too_many or any(finding.code.is_violation for finding in found):
+            style = _VIOLATION_STYLE
         shown += _numbered_line(number, line, style, digits, width)
         for finding in found:
             shown += _finding_lines(finding, style, digits, width)
@@ -176,12 +176,6 @@ def _finding_lines(
 def _margins(number: str, style: str, digits: int) -> Iterator[str]:
     bar = VIOLATION_BAR if style else PLAIN_BAR
     return (f"{shown:>{digits}} {bar} " for shown in chain([number], repeat("")))
-
-
-def _worst_style(found: Sequence[ComplianceFinding]) -> str:
-    if any(finding.code.is_violation for finding in found):
-        return _VIOLATION_STYLE
-    return "$level-notice" if found else ""
 
 
 MAX_EXCLUDED: Final = 8  # lines of what did not fit; `ctxtop inject` has all
@@ -401,7 +395,6 @@ def _injected_lines(
 
 
 def session_agents_report(row: AgentTreeRow, width: int) -> Content:
-    """Write the report of a session's own row."""
     session = row.session
     if session is None:
         return Content(row.key.rstrip("/"))

@@ -8,11 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
-from ....core.measure.agent_compliance import (
-    AgentTypeCompliance,
-    SeverityFindings,
-    group_by_severity,
-)
+from ....core.measure import agent_compliance
 from ....core.model.agent import Agent
 from ...tables import Column, escape_cell, escape_links, markdown_table
 from ...text.compliance_text import VERDICT_NAMES, finding_markdown, findings_markdown
@@ -37,7 +33,6 @@ if TYPE_CHECKING:
 
 
 def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
-    """Write a table of agents, and below it each result; empty if there are none."""
     if not agents:
         return ""
     columns: list[Column[Agent, str]] = [
@@ -64,11 +59,11 @@ def agents_markdown(agents: Sequence[Agent], titles: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-def _line_count(found: AgentTypeCompliance, lines: int) -> str:
+def _line_count(found: agent_compliance.AgentTypeCompliance, lines: int) -> str:
     return str(lines) if found.sizes.results else NOTHING
 
 
-_TYPE_COLUMNS: Final[Sequence[Column[AgentTypeCompliance, str]]] = (
+_TYPE_COLUMNS: Final[Sequence[Column[agent_compliance.AgentTypeCompliance, str]]] = (
     Column("type", lambda found: found.name),
     Column("runs", lambda found: str(found.runs)),
     Column("complied", lambda found: compliance_share_text(found.score)),
@@ -79,8 +74,7 @@ _TYPE_COLUMNS: Final[Sequence[Column[AgentTypeCompliance, str]]] = (
 )
 
 
-def types_markdown(found: Sequence[AgentTypeCompliance]) -> str:
-    """Write a table of types; empty if there are none."""
+def types_markdown(found: Sequence[agent_compliance.AgentTypeCompliance]) -> str:
     if not found:
         return ""
     table = markdown_table(_TYPE_COLUMNS, found, escape_cell)
@@ -89,8 +83,6 @@ def types_markdown(found: Sequence[AgentTypeCompliance]) -> str:
 
 @dataclass(slots=True)
 class TabArrangement:
-    """How a person has arranged a tab."""
-
     scope: AgentScope
     filter_text: str = ""
     order: AgentOrder = AgentOrder.STARTED
@@ -99,8 +91,6 @@ class TabArrangement:
 
 @dataclass(frozen=True, slots=True)
 class TabData:
-    """What a tab is drawn from."""
-
     overview: AgentsOverview
     sessions: Sequence[Session]
     arrangement: TabArrangement
@@ -109,7 +99,6 @@ class TabData:
 
     @property
     def titles(self) -> dict[str, str]:
-        """The titles of the sessions, by id."""
         return {session.session_id: session.title for session in self.sessions}
 
 
@@ -137,7 +126,6 @@ class TabPane(FoldList):
         raise NotImplementedError
 
     def document(self) -> str:
-        """Write what is shown as Markdown."""
         raise NotImplementedError
 
     def can_fold(self, key: str) -> bool:
@@ -244,7 +232,7 @@ NO_TYPES: Final = (
 class TypePane(TabPane):
     def __init__(self) -> None:
         super().__init__("types")
-        self._types: dict[str, AgentTypeCompliance] = {}
+        self._types: dict[str, agent_compliance.AgentTypeCompliance] = {}
 
     def draw(self, data: TabData) -> None:
         self.data = data
@@ -287,13 +275,14 @@ class FindingPane(TabPane):
     def __init__(self) -> None:
         super().__init__("findings")
         self._finding_rows: dict[str, FindingRow] = {}
-        self._groups: Sequence[SeverityFindings] = ()
+        self._groups: Sequence[agent_compliance.SeverityFindings] = ()
 
     def draw(self, data: TabData) -> None:
-        """Draw the severities, the files in them, and what was found in these."""
         self.data = data
         words, found = data.arrangement.filter_text, data.overview.findings
-        self._groups = group_by_severity(agents_overview.filter_findings(found, words))
+        self._groups = agent_compliance.group_by_severity(
+            agents_overview.filter_findings(found, words)
+        )
         self.empty = f"nothing matches “{words}”; Esc shows all" if found else NO_FINDINGS
         width = self.row_width
         self.show_header(compliance_rows.findings_header(width))

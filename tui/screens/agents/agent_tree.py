@@ -11,16 +11,8 @@ from textual.content import Content
 
 from ....core.model.agent import Agent, AgentStatus
 from ...tables import Cell, Column, fitting_columns, total_cells
+from ...text import formats
 from ...text.compliance_text import short_verdict
-from ...text.formats import (
-    NOTHING,
-    duration,
-    fit_left,
-    fit_right,
-    model_name,
-    tokens,
-    used_percent,
-)
 from ...text.gauge import LEVEL_STYLES, MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
 from ...text.text_lines import FOLD_SIGNS, Drawing, ScreenColumn
 
@@ -30,8 +22,6 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """An agent and its place in the tree."""
-
     agent: Agent
     prefix: str  # the lines before its name
     descendants: int = 0  # agents that it started, and theirs
@@ -136,16 +126,18 @@ def measure_tree(branches: Sequence[Branch]) -> TreeColumns:
 
 
 def session_root_line(session: Session, width: int) -> Content:
-    """Write the line of the session itself, the root of the tree."""
     context, count = session.context, session.agents
     name_width = max(0, width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2)
     agents = count_text(count, "agent") if count else "no agents"
     return Content.assemble(
-        (fit_left(f"▾ {session.title}", name_width), "bold $foreground"),
+        (formats.fit_left(f"▾ {session.title}", name_width), "bold $foreground"),
         " ",
-        (fit_right(used_percent(context), PERCENT_COLUMN_CELLS), LEVEL_STYLES[context.level]),
+        (
+            formats.fit_right(formats.used_percent(context), PERCENT_COLUMN_CELLS),
+            LEVEL_STYLES[context.level],
+        ),
         " ",
-        (fit_right(agents, RESULT_CELLS), "$quiet"),
+        (formats.fit_right(agents, RESULT_CELLS), "$quiet"),
     )
 
 
@@ -154,15 +146,15 @@ def agent_line(branch: Branch, width: int, now_ms: int, columns: TreeColumns) ->
     agent, context = branch.agent, branch.agent.context
     model = ""
     if width >= MODEL_MIN_WIDTH:
-        model = fit_left(model_name(agent.model), MODEL_CELLS) + " "
+        model = formats.fit_left(formats.model_name(agent.model), MODEL_CELLS) + " "
     name_width = width - PERCENT_COLUMN_CELLS - RESULT_CELLS - 2 - len(model)
-    fill = fit_right(used_percent(context), PERCENT_COLUMN_CELLS) + " "
+    fill = formats.fit_right(formats.used_percent(context), PERCENT_COLUMN_CELLS) + " "
     return Content.assemble(
         *_name_parts(branch, columns, name_width),
         " ",
         (model, "$quiet"),
         (fill, LEVEL_STYLES[context.level]),
-        (fit_right(returned_text(agent, now_ms), RESULT_CELLS), "$foreground"),
+        (formats.fit_right(returned_text(agent, now_ms), RESULT_CELLS), "$foreground"),
     )
 
 
@@ -177,11 +169,7 @@ def _name_parts(branch: Branch, columns: TreeColumns, width: int) -> list[tuple[
     """Write the tree's lines, the agent's sign, its name, its verdict and its task."""
     sign, style = agent_sign(branch.agent)
     room = max(0, width - len(branch.prefix) - 2)
-    return [
-        (branch.prefix, "$bar-mark"),
-        (f"{sign} ", style),
-        *_name_cells(branch, columns, room),
-    ]
+    return [(branch.prefix, "$bar-mark"), (f"{sign} ", style), *_name_cells(branch, columns, room)]
 
 
 def _name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[str, str]]:
@@ -198,9 +186,9 @@ def _name_cells(branch: Branch, columns: TreeColumns, room: int) -> list[tuple[s
     rest = room - names - verdicts
     task = f" {agent.description}" if agent.description and rest >= MIN_TASK_CELLS else ""
     return [
-        (fit_left(agent.agent_type, names), "$foreground"),
-        (fit_left(f" {verdict}", verdicts), "$level-warning" if failed else "$quiet"),
-        (fit_left(task, rest), "$quiet"),
+        (formats.fit_left(agent.agent_type, names), "$foreground"),
+        (formats.fit_left(f" {verdict}", verdicts), "$level-warning" if failed else "$quiet"),
+        (formats.fit_left(task, rest), "$quiet"),
     ]
 
 
@@ -221,9 +209,9 @@ def returned_text(agent: Agent, now_ms: int) -> str:
     if agent.result:
         estimate = agent.result.estimated_tokens
         lines = count_text(agent.result.lines, "line")
-        return lines if estimate is None else f"{lines} ≈{tokens(estimate)}"
+        return lines if estimate is None else f"{lines} ≈{formats.tokens(estimate)}"
     if agent.status is AgentStatus.RUNNING and agent.started_at is not None:
-        return f"running {duration(now_ms - agent.started_at)}"
+        return f"running {formats.duration(now_ms - agent.started_at)}"
     return agent.status.label
 
 
@@ -234,9 +222,9 @@ def count_text(count: int, thing: str) -> str:
 def duration_text(agent: Agent, now_ms: int) -> str:
     """Return how long an agent has run, up to `now_ms` if it is still running."""
     if agent.started_at is None:
-        return NOTHING
+        return formats.NOTHING
     end = agent.ended_at if agent.ended_at is not None else now_ms
-    return duration(end - agent.started_at)
+    return formats.duration(end - agent.started_at)
 
 
 # The agents' page: the trees of many sessions in a table.
@@ -291,7 +279,6 @@ def agent_tree_rows(
 
 
 def _with_fold_sign(branch: Branch) -> Branch:
-    """Put the fold sign into the lines before a name."""
     sign = FOLD_SIGNS[branch.folded] if branch.descendants else "─"
     return replace(branch, prefix=f"{branch.prefix[:-1]}{sign} ")
 
@@ -313,10 +300,7 @@ def agent_columns(
         Column(" of", _window_cell, cells=10, priority=1),
         Column("took", lambda row: _duration_cell(row, now_ms), right=True, cells=7, priority=2),
         Column(
-            "gave back",
-            lambda row: _returned_cell(row, now_ms),
-            right=True,
-            cells=RESULT_CELLS + 1,
+            "gave back", lambda row: _returned_cell(row, now_ms), right=True, cells=RESULT_CELLS + 1
         ),
     ]
     fitting = fitting_columns(columns, width, lambda shown: total_cells(shown, 0))
@@ -334,7 +318,7 @@ def _name(row: AgentTreeRow, tree: TreeColumns, cells: int) -> Content:
         # The name is cut to make room for the number of folded descendants.
         count = f" +{row.branch.descendants}"
         *before, (last, style) = parts
-        cut = fit_left(last, max(0, cell_len(last) - len(count)))
+        cut = formats.fit_left(last, max(0, cell_len(last) - len(count)))
         parts = [*before, (cut, style), (count, "$quiet")]
     return Content.assemble(*parts)
 
@@ -345,13 +329,13 @@ def _session_name(row: AgentTreeRow, cells: int) -> Content:
     project = f"  {session.project}" if session else ""
     rest = cells - cell_len(name)
     if not project or rest < cell_len(project):
-        return Content.styled(fit_left(name, cells), "bold $foreground")
-    return Content.assemble((name, "bold $foreground"), (fit_left(project, rest), "$quiet"))
+        return Content.styled(formats.fit_left(name, cells), "bold $foreground")
+    return Content.assemble((name, "bold $foreground"), (formats.fit_left(project, rest), "$quiet"))
 
 
 def _model_cell(row: AgentTreeRow) -> Cell:
     source = row.branch.agent if row.branch else row.session
-    return Cell(f" {model_name(source.model)}" if source else "", "$quiet")
+    return Cell(f" {formats.model_name(source.model)}" if source else "", "$quiet")
 
 
 def _gauge_cells(row: AgentTreeRow) -> Cell | Drawing:
@@ -366,7 +350,9 @@ def _window_cell(row: AgentTreeRow) -> Cell:
     if source is None:
         return Cell("")
     context = source.context
-    window = NOTHING if context.tokens is None else f"of {tokens(context.window.tokens)}"
+    window = (
+        formats.NOTHING if context.tokens is None else f"of {formats.tokens(context.window.tokens)}"
+    )
     return Cell(f" {window}", "$quiet")
 
 

@@ -43,15 +43,12 @@ class AgentScope(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AgentsOverview:
-    """The agents of a scope at one moment."""
-
     scope: AgentScope
     agents: tuple[Agent, ...]  # in the order they started
     compliance: ComplianceSummary
     findings: tuple[GroupedFinding, ...]  # of their reviewers, newest review first
 
     def count(self, tab: str) -> int:
-        """Count what a tab shows without a filter."""
         return len(
             {"agents": self.agents, "types": self.compliance.types, "findings": self.findings}[tab]
         )

@@ -261,7 +261,6 @@ class AgentsScreen(Page, ZoomableScreen):
     # Drawing.
 
     def draw(self) -> None:
-        """Draw the current tab."""
         overview, arrangement = self._overviews.get(self._arrangement.scope), self._arrangement
         if overview is not None:
             now_ms = self.app.now_ms()
@@ -318,7 +317,6 @@ class AgentsScreen(Page, ZoomableScreen):
         self.call_after_refresh(self.draw)
 
     def action_scope(self) -> None:
-        """Switch to the next scope: this session, the live ones, all."""
         scopes = [each for each in AgentScope if self.session_id or each is not AgentScope.SESSION]
         place = scopes.index(self._arrangement.scope)
         self._arrangement.scope = scopes[(place + 1) % len(scopes)]
@@ -338,7 +336,6 @@ class AgentsScreen(Page, ZoomableScreen):
         self.draw()
 
     def action_broke(self) -> None:
-        """Show only noncompliant agents, or all again."""
         if self._tab != "findings":
             self._set_words(toggle_word(self._arrangement.filter_text, NONCOMPLIANT_WORD))
 
@@ -370,7 +367,6 @@ class AgentsScreen(Page, ZoomableScreen):
             self.app.copy(*found)
 
     def action_export(self) -> None:
-        """Ask where what is shown is to go."""
         from ..dialogs import ExportChoice, ExportScreen
 
         document = self._pane.document()
@@ -381,7 +377,6 @@ class AgentsScreen(Page, ZoomableScreen):
             self.app.notify("there is nothing to export", markup=False)
 
     def action_zoom(self) -> None:
-        """Show the report alone, or beside the list again."""
         detail = self.query_one("#detail")
         self.zoom(None if self.zoomed else detail)
         (detail if self.zoomed else self._pane.rows).focus()

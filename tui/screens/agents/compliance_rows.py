@@ -16,6 +16,7 @@ from ....core.compliance.findings import (
 )
 from ....core.transcript.sanitize import one_line
 from ...tables import Cell, Column, fitting_columns, total_cells
+from ...text import text_lines
 from ...text.compliance_text import VERDICT_NAMES, VERDICT_SIGNS, excess_text, reviewers_text
 from ...text.formats import (
     NOTHING,
@@ -29,15 +30,6 @@ from ...text.formats import (
     shorten_middle,
     sparkline,
     tokens,
-)
-from ...text.text_lines import (
-    FOLD_SIGNS,
-    LABEL_CELLS,
-    Fact,
-    ScreenColumn,
-    hanging_lines,
-    labelled_lines,
-    section_heading,
 )
 
 if TYPE_CHECKING:
@@ -56,7 +48,7 @@ SPARK_CELLS: Final = 8
 LAST_VERDICTS: Final = 8
 
 
-def type_columns(width: int) -> list[ScreenColumn[AgentTypeCompliance]]:
+def type_columns(width: int) -> list[text_lines.ScreenColumn[AgentTypeCompliance]]:
     """Choose the columns that fit beside a name, which gets what is left over."""
     name, *others = fitting_columns(_TYPE_COLUMNS, width, lambda shown: total_cells(shown, 0))
     return [replace(name, cells=width - total_cells(others, 0)), *others]
@@ -78,7 +70,7 @@ def _tokens_cell(found: AgentTypeCompliance) -> Cell:
     return Cell(text, "$foreground")
 
 
-_TYPE_COLUMNS: Final[Sequence[ScreenColumn[AgentTypeCompliance]]] = (
+_TYPE_COLUMNS: Final[Sequence[text_lines.ScreenColumn[AgentTypeCompliance]]] = (
     Column("type", lambda found: Cell(found.name, "$foreground"), cells=14),
     Column(
         "runs", lambda found: Cell(str(found.runs), "$foreground"), right=True, cells=6, priority=1
@@ -127,7 +119,6 @@ def compliance_sparkline(days: Sequence[ComplianceDay], cells: int) -> str:
 
 
 def last_verdict_signs(found: AgentTypeCompliance) -> str:
-    """Write the newest verdicts as signs, the newest last."""
     return "".join(VERDICT_SIGNS[each] for each in reversed(found.last_verdicts[:LAST_VERDICTS]))
 
 
@@ -140,22 +131,22 @@ def type_report(found: AgentTypeCompliance, least: int, width: int) -> Content:
     """Write the history; below `least` results no share is shown."""
     lines = [
         Content.styled(found.name, "bold $foreground"),
-        *labelled_lines(_type_facts(found, least), width),
+        *text_lines.labelled_lines(_type_facts(found, least), width),
     ]
     if found.sizes.results:
-        lines += section_heading("What it puts into its parents")
-        lines += labelled_lines(_size_facts(found), width)
+        lines += text_lines.section_heading("What it puts into its parents")
+        lines += text_lines.labelled_lines(_size_facts(found), width)
     lines += _verdict_bars(found)
     if found.score.codes:
-        lines += section_heading("What was wrong, in how many results")
+        lines += text_lines.section_heading("What was wrong, in how many results")
         lines += _code_lines(found.score.codes, width)
     if found.days:
-        lines += section_heading("Day by day (UTC)")
+        lines += text_lines.section_heading("Day by day (UTC)")
         lines += map(_day_line, reversed(found.days[-MAX_DAYS:]))
     return Content("\n").join(lines)
 
 
-def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[Fact]:
+def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.Fact]:
     score = found.score
     yield "runs", f"{found.runs}" + (f", {found.running} running" if found.running else "")
     formats = ", ".join(each.value for each in found.formats if each is not ResultFormat.NONE)
@@ -178,7 +169,7 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[Fact]:
     yield "a grep", f"{passing}, {score.grep_wrong} of them wrongly"
 
 
-def _size_facts(found: AgentTypeCompliance) -> Iterator[Fact]:
+def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
     sizes, cost = found.sizes, found.cost
     yield "results", str(sizes.results)
     yield "lines", f"half have at most {sizes.median_lines}, nine in ten {sizes.p90_lines}"
@@ -197,12 +188,12 @@ def _verdict_bars(found: AgentTypeCompliance) -> Iterator[Content]:
     most = max(counts.values())
     if not most:
         return
-    yield from section_heading("Verdicts")
+    yield from text_lines.section_heading("Verdicts")
     for verdict, count in counts.items():
         if count:
             style = "$level-warning" if VERDICT_SIGNS[verdict] == "✗" else "$accent"
             yield Content.assemble(
-                (f"  {VERDICT_NAMES[verdict]:<{LABEL_CELLS}}", "$quiet"),
+                (f"  {VERDICT_NAMES[verdict]:<{text_lines.LABEL_CELLS}}", "$quiet"),
                 *_bar(max(1, round(BAR_CELLS * count / most)), style),
                 (fit_right(str(count), 5), "$foreground"),
             )
@@ -217,14 +208,15 @@ def _code_lines(codes: Mapping[str, int], width: int) -> Iterator[Content]:
         code = FindingCode(label.partition(":")[0])
         style = "$level-warning" if code.is_violation else "$level-notice"
         head = Content.assemble((f"{count:>5}  ", "$foreground"), (f"{label:<9}", style))
-        yield from hanging_lines(head, Content.styled(code.sentence, "$quiet"), width)
+        text = Content.styled(code.sentence, "$quiet")
+        yield from text_lines.hanging_lines(head, text, width)
 
 
 def _day_line(day: ComplianceDay) -> Content:
     passed, judged = day.score.passed_count, day.score.judged_count
     excess = excess_text(day.cost)
     return Content.assemble(
-        (f"  {(iso_time(day.at) or NOTHING)[:10]:<{LABEL_CELLS}}", "$quiet"),
+        (f"  {(iso_time(day.at) or NOTHING)[:10]:<{text_lines.LABEL_CELLS}}", "$quiet"),
         *_bar(round(BAR_CELLS * passed / judged) if judged else 0, "$accent"),
         (f"  {passed} of {judged}", "$foreground"),
         (f"  {excess} too many" if excess else "", "$level-warning"),
@@ -295,16 +287,15 @@ def findings_header(width: int) -> Content:
 
 
 def finding_line(row: FindingRow, width: int, now_ms: int) -> Content:
-    """Write a row for a width."""
     sign, style = severity_sign(row.severity)
     if row.in_file is None:
-        name = f"{FOLD_SIGNS[row.folded]} {sign} {row.severity}"
+        name = f"{text_lines.FOLD_SIGNS[row.folded]} {sign} {row.severity}"
         return Content.assemble(
             (fit_left(name, max(0, width - AGE_CELLS)), f"bold {style}"),
             (fit_right(str(row.groups[0].count), AGE_CELLS), "bold $foreground"),
         )
     if row.finding is None:
-        return _file_line(row.in_file, FOLD_SIGNS[row.folded], width)
+        return _file_line(row.in_file, text_lines.FOLD_SIGNS[row.folded], width)
     return _text_line(row.finding, sign, style, width, now_ms)
 
 
@@ -363,7 +354,7 @@ def finding_report(row: FindingRow, titles: Mapping[str, str], width: int, now_m
         in_file = row.in_file.findings if row.in_file else ()
         others = [finding for finding in in_file if finding != row.finding]
         if others:
-            lines += section_heading("Also in this file")
+            lines += text_lines.section_heading("Also in this file")
             lines += _short_lines(others, width)
     elif row.in_file is not None:
         lines = list(_file_lines(row.in_file, row.severity, width))
@@ -390,7 +381,7 @@ def _finding_lines(
         yield Content.styled(found.project, "$quiet")
     yield Content("")
     yield Content.styled(found.finding.text, "$foreground")
-    yield from section_heading("Who said it")
+    yield from text_lines.section_heading("Who said it")
     for review in found.reviews:
         yield from _review_lines(review, titles, now_ms)
 
@@ -416,4 +407,6 @@ def _short_lines(findings: Iterable[GroupedFinding], width: int) -> Iterator[Con
         sign, style = severity_sign(found.finding.severity)
         place = f"{_place_in_file(found):<6} "
         head = Content.assemble((f"  {sign} ", style), (place, "$quiet"))
-        yield from hanging_lines(head, Content.styled(found.finding.text, "$foreground"), width)
+        yield from text_lines.hanging_lines(
+            head, Content.styled(found.finding.text, "$foreground"), width
+        )

@@ -132,7 +132,6 @@ class ActionPage(Page):
         actions[event.button.id or "leave"]()
 
     def action_fork(self) -> None:
-        """Write a fork: the session itself stays as it is."""
         self._apply(ApplyMode.FORK)
 
     def action_in_place(self) -> None:
@@ -149,8 +148,6 @@ class ActionPage(Page):
         confirm(self.app, title, Content(what), action, lambda: self._apply(in_place_mode(plan)))
 
     def action_ask(self) -> None:
-        """Ask Claude Code to compact, with instructions that the user types."""
-
         def answer(words: str | None) -> None:
             if words is not None:
                 self.app.session_actions.ask_client(self.session, words, self._client_asked)
@@ -210,7 +207,6 @@ class ActionPage(Page):
             self.check_in_place()
 
     def check_in_place(self) -> None:
-        """Check whether the session itself may be changed."""
         if self.running is not None:
             return
         self._in_place_checked = True
@@ -230,7 +226,6 @@ class ActionPage(Page):
         self.draw_buttons()
 
     def draw_buttons(self) -> None:
-        """Show what may be done now, and the progress."""
         if not self.is_attached:
             return
         plan, running = self.plan, self.running

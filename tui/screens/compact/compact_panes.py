@@ -98,7 +98,6 @@ def operation_header(width: int) -> Content:
 
 @lru_cache(maxsize=MAX_CACHED_ROWS)
 def operation_row_line(row: OperationRow, width: int) -> Content:
-    """Write a row."""
     line, style, reason = "", "$quiet", ""
     if row.protected is not None:
         what, freed = f"protected: {row.protected.why}", _rounded(row.protected.tokens)
@@ -150,8 +149,6 @@ class OperationPane(RowList):
 
     @dataclass
     class Switched(Message):
-        """A person wants a row on or off."""
-
         row: OperationRow
 
     def __init__(self, *, id: str) -> None:  # noqa: A002 -- Textual's
@@ -170,7 +167,6 @@ class OperationPane(RowList):
         self.show_rows([Row(row.key, operation_row_line(row, width)) for row in rows])
 
     def switch_marked(self) -> None:
-        """Post Switched for the marked row."""
         if self.marked is not None:
             self.post_message(self.Switched(self.marked))
 
@@ -218,12 +214,8 @@ def slider_options(
 
 
 class PlanOptionsBar(Vertical):
-    """The strategies and the sliders of the chosen one."""
-
     @dataclass
     class Changed(Message):
-        """A person chose other options."""
-
         options: PlanOptions
 
     def __init__(self, options: PlanOptions, window_tokens: int) -> None:
@@ -330,8 +322,6 @@ _STAGE_TEXTS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class ApplyState:
-    """What may be done now."""
-
     can_apply: bool
     in_place: Refusal | None  # why the session itself cannot be changed
     running: str | None  # what is being done already

@@ -14,13 +14,7 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.compaction.plan import (
-    DEFAULT_OPTIONS,
-    DEFAULT_TARGET_SHARE,
-    Operation,
-    PlanOptions,
-    target_tokens,
-)
+from ....core.compaction import plan
 from ....core.model.session import Session
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
@@ -31,17 +25,8 @@ from ...text.plan_text import NOTHING_TO_GAIN, OperationChange, screen_advice
 from ...widgets.row_list import RowList, Rows
 from ...widgets.text_pane import Pager
 from ..page import MAX_TEXT_CELLS, ReadingScreen, text_width
+from . import compact_panes
 from .action_page import IN_PLACE_CHECK_S, ActionPage
-from .compact_panes import (
-    BOX_OFF,
-    ApplyBar,
-    OperationPane,
-    OperationRow,
-    PlanOptionsBar,
-    operation_rows,
-    toggle_all,
-    toggle_row,
-)
 from .compaction_planner import CompactionPlanner, OperationKey, PlannedCompaction, PlanRequest
 
 if TYPE_CHECKING:
@@ -84,16 +69,16 @@ class CompactScreen(ActionPage):
         self._timer: Timer | None = None
 
     def compose_page(self) -> Iterable[Widget]:
-        yield PlanOptionsBar(self._options, self.session.context.window.tokens)
+        yield compact_panes.PlanOptionsBar(self._options, self.session.context.window.tokens)
         yield Static(id="sums")
         with Container(id="plan"):
-            yield OperationPane(id="operations")
+            yield compact_panes.OperationPane(id="operations")
             yield Pager(Static(id="change"), id="words")
-        yield ApplyBar()
+        yield compact_panes.ApplyBar()
 
     def on_mount(self) -> None:
         self._planner = CompactionPlanner(self.app)
-        self.query_one(OperationPane).empty = READING_TEXT
+        self.query_one(compact_panes.OperationPane).empty = READING_TEXT
         self.query_one(Rows).focus()
         self._draw()
         self._plan()
@@ -103,24 +88,24 @@ class CompactScreen(ActionPage):
         self._planner.stop()
 
     @property
-    def _marked(self) -> OperationRow | None:
-        return self.query_one(OperationPane).marked
+    def _marked(self) -> compact_panes.OperationRow | None:
+        return self.query_one(compact_panes.OperationPane).marked
 
     # Options.
 
-    @on(PlanOptionsBar.Changed)
-    def _change_options(self, event: PlanOptionsBar.Changed) -> None:
+    @on(compact_panes.PlanOptionsBar.Changed)
+    def _change_options(self, event: compact_panes.PlanOptionsBar.Changed) -> None:
         self._options = event.options
         self.clear_failure()
         self.schedule_plan()
 
     def action_level(self, steps: int) -> None:
         """Move the level slider, wherever the focus is."""
-        self.query_one(PlanOptionsBar).move_slider("level", steps)
+        self.query_one(compact_panes.PlanOptionsBar).move_slider("level", steps)
 
     def action_target(self, steps: int) -> None:
         """Move the target slider, wherever the focus is."""
-        self.query_one(PlanOptionsBar).move_slider("target", steps)
+        self.query_one(compact_panes.PlanOptionsBar).move_slider("target", steps)
 
     # Planning.
 
@@ -168,7 +153,7 @@ class CompactScreen(ActionPage):
         if isinstance(found, PlannedCompaction):
             self._planned, self.plan = found, found.plan
             self.problem, self.is_stale = "", False
-            self.query_one(PlanOptionsBar).show_prompts(found.prompts)
+            self.query_one(compact_panes.PlanOptionsBar).show_prompts(found.prompts)
             if any(each.check == "changed" for each in found.plan.refused):
                 self.schedule_plan(REPLAN_DELAY_S)
         else:
@@ -179,22 +164,22 @@ class CompactScreen(ActionPage):
 
     # Operations.
 
-    @on(OperationPane.Switched)
-    def _switch(self, event: OperationPane.Switched) -> None:
+    @on(compact_panes.OperationPane.Switched)
+    def _switch(self, event: compact_panes.OperationPane.Switched) -> None:
         self._switch_row(event.row)
 
     def action_switch(self) -> None:
         """Leave the marked operation or strategy out, or include it again."""
-        self.query_one(OperationPane).switch_marked()
+        self.query_one(compact_panes.OperationPane).switch_marked()
 
     def action_all(self) -> None:
         """Leave everything out, or include everything again."""
         if self._planned and self._planned.offered:
-            self._set_left_out(toggle_all(self._planned))
+            self._set_left_out(compact_panes.toggle_all(self._planned))
 
-    def _switch_row(self, row: OperationRow) -> None:
+    def _switch_row(self, row: compact_panes.OperationRow) -> None:
         if row.can_switch:
-            self._set_left_out(toggle_row(row, self._left_out))
+            self._set_left_out(compact_panes.toggle_row(row, self._left_out))
         elif row.protected:
             self.show_message(f"it stays: {row.protected.why}")
         else:
@@ -228,7 +213,7 @@ class CompactScreen(ActionPage):
             lines = max(MIN_PREVIEW_LINES, (pane.size.height - PREVIEW_HEADER_LINES) // 2)
             self._read_change(operation, lines, self._show_preview)
 
-    def _show_preview(self, operation: Operation, content: Content) -> None:
+    def _show_preview(self, operation: plan.Operation, content: Content) -> None:
         row = self._marked
         if row is not None and row.operations == (operation,):
             self.query_one("#change", Static).update(content)
@@ -248,13 +233,13 @@ class CompactScreen(ActionPage):
         (operation,) = row.operations
         self._read_change(operation, FULL_TEXT_LINES, self._open_change)
 
-    def _open_change(self, operation: Operation, content: Content) -> None:
+    def _open_change(self, operation: plan.Operation, content: Content) -> None:
         title, session_id = self.session.title, self.session_id
         crumbs = (title, "compact", operation.what)
         self.app.push_screen(ReadingScreen(*crumbs, content=content, session_id=session_id))
 
     def _read_change(
-        self, operation: Operation, lines: int, show: Callable[[Operation, Content], None]
+        self, operation: plan.Operation, lines: int, show: Callable[[plan.Operation, Content], None]
     ) -> None:
         room = self.query_one("#words").scrollable_content_region.width or self.size.width
         is_preview = lines < FULL_TEXT_LINES
@@ -271,7 +256,6 @@ class CompactScreen(ActionPage):
         self._planner.read_changes(self.session, [operation], SHOWN_CHANGES, take)
 
     def action_copy(self) -> None:
-        """Copy what the plan would do."""
         if self._planned is not None:
             lines = [
                 f"{each.strategy}\t{each.line or ''}\t{each.what}\t{each.tokens_saved}"
@@ -298,7 +282,7 @@ class CompactScreen(ActionPage):
         )
         self.query_one("#sums", Static).update(drawn)
         status = shorten_middle(self._status_text(), max(0, width - 20))
-        self.query_one(OperationPane).border_subtitle = Content(status)
+        self.query_one(compact_panes.OperationPane).border_subtitle = Content(status)
 
     def _status_text(self) -> str:
         if self.is_stale and not self.problem:
@@ -309,12 +293,12 @@ class CompactScreen(ActionPage):
         return f"plan {self._planned.plan.plan_id} · nothing is written yet"
 
     def _draw_operations(self) -> None:
-        pane = self.query_one(OperationPane)
+        pane = self.query_one(compact_panes.OperationPane)
         planned = self._planned
         pane.empty = one_line(self.problem) if self.problem else _empty_text(planned)
-        rows = operation_rows(planned) if planned else []
+        rows = compact_panes.operation_rows(planned) if planned else []
         count = len(planned.offered) if planned else 0
-        left_out = sum(row.box == BOX_OFF and not row.is_header for row in rows)
+        left_out = sum(row.box == compact_panes.BOX_OFF and not row.is_header for row in rows)
         pane.border_title = f"Operations: {count - left_out:,} of {count:,} on" if count else "Plan"
         pane.show(rows)
         self._show_change()
@@ -324,15 +308,17 @@ class CompactScreen(ActionPage):
         self._draw()
 
 
-def _default_options(session: Session) -> PlanOptions:
+def _default_options(session: Session) -> plan.PlanOptions:
     """Aim at half of what fits, or if the session is below that, at all that may go."""
-    now, half = session.context.tokens, target_tokens(session.context.window.tokens)
+    now, half = session.context.tokens, plan.target_tokens(session.context.window.tokens)
     is_below = now is not None and now <= half
-    level, keep = DEFAULT_OPTIONS.max_level.value, DEFAULT_OPTIONS.min_turns
-    return PlanOptions(level=level, target=None if is_below else DEFAULT_TARGET_SHARE, keep=keep)
+    level, keep = plan.DEFAULT_OPTIONS.max_level.value, plan.DEFAULT_OPTIONS.min_turns
+    return plan.PlanOptions(
+        level=level, target=None if is_below else plan.DEFAULT_TARGET_SHARE, keep=keep
+    )
 
 
-def _strategy_text(row: OperationRow) -> Content:
+def _strategy_text(row: compact_panes.OperationRow) -> Content:
     reasons = dict.fromkeys(one_line(operation.why) for operation in row.operations)
     return Content("\n").join(
         [

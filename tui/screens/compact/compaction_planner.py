@@ -45,8 +45,6 @@ def operation_key(operation: Operation) -> OperationKey:
 
 @dataclass(frozen=True, slots=True)
 class PromptChoice:
-    """A prompt to go back to."""
-
     line: int
     text: str
 

@@ -51,15 +51,12 @@ _RIGHT: Final = DiffSide(
 
 @dataclass(frozen=True, slots=True)
 class ComparisonLines:
-    """Both sides, and the lines at which they begin to differ."""
-
     left: tuple[Content, ...]
     right: tuple[Content, ...]
     difference_starts: tuple[int, ...]
 
 
 def comparison_headline(diff: TextDiff) -> str:
-    """Sum the differences up in one line."""
     if not diff.starts:
         return f"the same {plural(diff.same, 'line')}"
     cut = diff.left_cut + diff.right_cut
@@ -71,7 +68,6 @@ def comparison_headline(diff: TextDiff) -> str:
 
 
 def comparison_lines(diff: TextDiff, width: int) -> ComparisonLines:
-    """Lay out both texts in columns of `width` cells."""
     lefts: list[Content] = []
     rights: list[Content] = []
     starts: list[int] = []

@@ -55,8 +55,6 @@ _SPEAKER_STYLES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class CoverageLines:
-    """Both sides as lines, and where n goes."""
-
     item_lines: tuple[Content, ...]
     lost_starts: tuple[int, ...]  # in `item_lines`, where a lost item begins
     turn_lines: tuple[Content, ...]
@@ -89,7 +87,11 @@ def coverage_lines(
     if not lines:
         nothing = "No file, name, decision, todo or rule was found in it."
         lines = [Content.styled(nothing if only is None else "Nothing is left out.", "$quiet")]
-    return CoverageLines(tuple(lines), tuple(lost), tuple(_turns_lines(found, turns_width)))
+    before = found.messages - len(found.turns)
+    turns = [Content.styled(f"… {before:,} messages before these", "$quiet")] if before > 0 else []
+    for turn in found.turns:
+        turns += _turn_lines(turn, max(1, turns_width))
+    return CoverageLines(tuple(lines), tuple(lost), tuple(turns))
 
 
 def _tally_heading(tally: ReplacedItemTally) -> Content:
@@ -113,14 +115,6 @@ def _item_lines(item: ReplacedItem, width: int) -> Iterator[Content]:
         return
     for number, text in enumerate(wrap_text(expand_tabs(item.text), room, (), "", base).lines):
         yield Content.assemble((f" {sign}" if number == 0 else "   ", style), text)
-
-
-def _turns_lines(found: ReplacedContent, width: int) -> Iterator[Content]:
-    before = found.messages - len(found.turns)
-    if before > 0:
-        yield Content.styled(f"… {before:,} messages before these", "$quiet")
-    for turn in found.turns:
-        yield from _turn_lines(turn, max(1, width))
 
 
 def _turn_lines(turn: ReplacedMessage, width: int) -> Iterator[Content]:
@@ -157,11 +151,7 @@ class CoverageScreen(Page):
     ]
 
     def __init__(
-        self,
-        row: SummaryRow,
-        *,
-        crumbs: Sequence[str],
-        plans: tuple[PlanSummary, ...] = (),
+        self, row: SummaryRow, *, crumbs: Sequence[str], plans: tuple[PlanSummary, ...] = ()
     ) -> None:
         super().__init__(*crumbs, summary_name(row), COVERAGE_CRUMB, session_id=row.session_id)
         self._row: Final = row
@@ -251,7 +241,6 @@ class CoverageScreen(Page):
         self._lay_out()
 
     def action_pane(self, name: str) -> None:
-        """Go to the items or to the messages."""
         self._pane(name).focus()
 
     def action_copy(self) -> None:

@@ -19,7 +19,6 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from ....collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
-from ....core.compliance.findings import ComplianceVerdict
 from ....core.model.problem import Problem
 from ....core.model.session import Session
 from ....core.store.database import state_folder
@@ -30,13 +29,7 @@ from ....core.store.readers.summary_reader import (
     read_summary_rows,
     summary_agent_types,
 )
-from ....core.summaries.summary_search import (
-    SUMMARY_KINDS,
-    PlanSummary,
-    SummaryCriteria,
-    SummaryMatches,
-    start_of_day,
-)
+from ....core.summaries import summary_search
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
@@ -104,9 +97,9 @@ class FilterOptions:
 class SummaryResults:
     """All matches, the plans among them, and the agent types of the whole store."""
 
-    criteria: SummaryCriteria
-    matches: SummaryMatches
-    plans: tuple[PlanSummary, ...]
+    criteria: summary_search.SummaryCriteria
+    matches: summary_search.SummaryMatches
+    plans: tuple[summary_search.PlanSummary, ...]
     types: tuple[str, ...]
 
 
@@ -175,7 +168,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         yield Static(id="notes", markup=False)
         with Horizontal(id="both"):
             with Vertical(id="list-pane"):
-                yield SummaryList(self._session_label, self._verdict, id="list")
+                yield SummaryList(self._session_label, self._verdicts.get, id="list")
                 yield Static(id="empty", markup=False)
             yield SummaryReader(id="reader", pane_id="text")
         yield FilterBar(SEARCH_PLACEHOLDER)
@@ -193,11 +186,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     @property
     def reader(self) -> SummaryReader:
-        """The text beside the list."""
         return self.query_one(SummaryReader)
 
     @property
-    def plans(self) -> tuple[PlanSummary, ...]:
+    def plans(self) -> tuple[summary_search.PlanSummary, ...]:
         """What ctxtop wrote itself."""
         return self._listing.plans if self._listing else ()
 
@@ -220,15 +212,14 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             self.draw()
 
     def draw(self) -> None:
-        """Search for the words and by the filters."""
         now_ms, plan_reader, chosen = self.app.now_ms(), self._plan_reader, self._chosen
         period = chosen.period
-        criteria = SummaryCriteria(
+        criteria = summary_search.SummaryCriteria(
             query=self.words,
             kind=chosen.kind,
             agent_type=chosen.agent_type,
             project=chosen.project,
-            since=None if period is None else start_of_day(now_ms, PERIODS[period]),
+            since=None if period is None else summary_search.start_of_day(now_ms, PERIODS[period]),
             session_id=chosen.session_id,
         )
         projects = {each.session_id: each.project for each in self._sessions.values()}
@@ -261,10 +252,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         names = tuple(name for name, _ in projects.most_common())
         types = self._listing.types if self._listing else ()
         marked = [self._marked] if self._marked else []
-        labels = tuple(_KIND_LABELS[kind] for kind in SUMMARY_KINDS)
+        labels = tuple(_KIND_LABELS[kind] for kind in summary_search.SUMMARY_KINDS)
         titles = tuple(f"“{one_line(session.title)}”" for session in marked)
         self._options = (
-            FilterOptions("kind", SUMMARY_KINDS, labels),
+            FilterOptions("kind", summary_search.SUMMARY_KINDS, labels),
             FilterOptions("project", names, tuple(map(one_line, names))),
             FilterOptions("agent", types, tuple(map(one_line, types))),
             FilterOptions("time", tuple(PERIODS), tuple(PERIODS)),
@@ -299,7 +290,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         )
 
     def show_problem(self, words: str) -> None:
-        """Show a message in place of the list."""
         self.query_one("#empty", Static).update(words)
 
     @on(SummaryList.PreviewsMissing)
@@ -330,10 +320,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if session is None:
             return session_id[:8]
         return f"{one_line(session.title)} · {one_line(session.project)}"
-
-    def _verdict(self, session_id: str, agent_id: str | None) -> ComplianceVerdict | None:
-        found = self._verdicts.get(session_id, agent_id)
-        return found.verdict if found else None
 
     def _details(self, row: SummaryRow) -> SummaryDetails:
         verdict = self._verdicts.get(row.session_id, row.agent_id)
@@ -370,24 +356,25 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     @on(SummaryList.Opened)
     def _open(self, event: SummaryList.Opened) -> None:
+        def show(rows: list[SummaryRow]) -> None:
+            search = self._listing.matches.search if self._listing else None
+            for row in rows:
+                details, plans = self._details(row), self.plans
+                self.app.push_screen(
+                    SummaryScreen(row, details, crumbs=(CRUMB,), search=search, plans=plans)
+                )
+
         if len(self.rows.selected) == COMPARED_COUNT and event.summary_id in self.rows.selected:
             self.action_compare()
-            return
-        self._with_rows([event.summary_id], self._open_row)
-
-    def _open_row(self, rows: list[SummaryRow]) -> None:
-        search = self._listing.matches.search if self._listing else None
-        for row in rows:
-            details, plans = self._details(row), self.plans
-            self.app.push_screen(
-                SummaryScreen(row, details, crumbs=(CRUMB,), search=search, plans=plans)
-            )
+        else:
+            self._with_rows([event.summary_id], show)
 
     def _with_rows(self, ids: Sequence[int], take: Callable[[list[SummaryRow]], Any]) -> None:
         """Read complete summaries; those that are gone are left out."""
         plans = self.plans
         self.ask(lambda db: list(map(with_token_count, read_summary_rows(db, plans, ids))), take)
 
+    @on(Chips.Done)
     def focus_list(self) -> None:
         self.rows.focus()
 
@@ -404,10 +391,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             self._chosen = chosen
             self.draw()
 
-    @on(Chips.Done)
-    def _leave_chips(self) -> None:
-        self.rows.focus()
-
     @on(SummaryList.SelectionChanged)
     def _count_marks(self) -> None:
         if self._listing is not None:
@@ -415,7 +398,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Offer to compare if two are marked."""
         if action == "compare" and self.is_mounted:
             return len(self.rows.selected) == COMPARED_COUNT
         return True
@@ -424,7 +406,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self.reader.go_to_hit(by)
 
     def action_compare(self) -> None:
-        """Show the two that are marked side by side."""
         from .compare_screen import CompareScreen
 
         def compare(rows: list[SummaryRow]) -> None:
@@ -437,7 +418,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self._with_rows(list(self.rows.selected), compare)
 
     def action_replaced(self) -> None:
-        """Show what the summary with the cursor replaced."""
         if self._row is not None:
             self.app.push_screen(CoverageScreen(self._row, plans=self.plans, crumbs=(CRUMB,)))
 
@@ -446,7 +426,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             self.app.copy(self._row.text, "the whole summary")
 
     def action_export(self) -> None:
-        """Ask what to export, and where to."""
         if self._listing is None or self._row is None:
             return
         labels = {session_id: self._session_label(session_id) for session_id in self._sessions}
@@ -462,7 +441,6 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         self.zoom(None if self.zoomed else shown)
 
     def action_pane(self, name: str) -> None:
-        """Go to the list or to the text."""
         pane = self._pane_of(name)
         if self.zoomed or not pane.display:
             self.zoom(pane)

@@ -22,27 +22,13 @@ from ....core.compliance.findings import ComplianceVerdict
 from ....core.summaries.summary_search import DAY_MS, SummaryQuery, start_of_day
 from ...keymap import bind, bind_hidden
 from ...messages import CoalescingMessage
+from ...text import formats, summary_text
 from ...text.compliance_text import VERDICT_SIGNS
-from ...text.formats import (
-    fit_left,
-    fit_right,
-    local_datetime,
-    plural,
-    shorten_middle,
-    time_of_day,
-    tokens,
-)
-from ...text.summary_text import (
-    BEGINNING_CHARS,
-    KIND_SIGNS,
-    KIND_STYLES,
-    summary_beginning,
-    summary_name,
-)
 from ...widgets.text_pane import movement_bindings
 from .summary_screen import HIT_STYLE, with_token_count
 
 if TYPE_CHECKING:
+    from ....core.compliance.run_verdict import RunVerdict
     from ....core.store.queries.query_rows import SummaryRow
 
 
@@ -68,7 +54,10 @@ def make_preview(row: SummaryRow, search: SummaryQuery) -> SummaryPreview:
     known = replace(with_token_count(row), text="")
     text, hits = row.text, search.hits(row.text)
     if not hits:
-        return SummaryPreview(known, summary_beginning(text[:BEGINNING_CHARS])[:SNIPPET_CHARS])
+        return SummaryPreview(
+            known,
+            summary_text.summary_beginning(text[: summary_text.BEGINNING_CHARS])[:SNIPPET_CHARS],
+        )
     first = hits[0][0]
     start = max(0, first - CHARS_BEFORE_HIT)
     if start:
@@ -89,30 +78,30 @@ def summary_row_lines(
 ) -> list[Content]:
     """Draw a row; `session_label` names session and project, `mark` is a marked row's sign."""
     row = preview.row
-    style = KIND_STYLES.get(row.kind, "$foreground")
+    style = summary_text.KIND_STYLES.get(row.kind, "$foreground")
     passed = VERDICT_SIGNS[verdict] if verdict is not None else " "
-    size = f"{plural(row.lines, 'line')} ≈{tokens(row.estimated_tokens)}"
-    name = summary_name(row)
-    start = ((mark, "bold $accent"), (f"{KIND_SIGNS.get(row.kind, '?')} ", style))
+    size = f"{formats.plural(row.lines, 'line')} ≈{formats.tokens(row.estimated_tokens)}"
+    name = summary_text.summary_name(row)
+    start = ((mark, "bold $accent"), (f"{summary_text.KIND_SIGNS.get(row.kind, '?')} ", style))
     end = (
         (f" {passed} ", "$level-warning" if passed == "✗" else "$level-calm"),
-        (fit_right(time_of_day(row.at), _END_CELLS - 3), "$quiet"),
+        (formats.fit_right(formats.time_of_day(row.at), _END_CELLS - 3), "$quiet"),
     )
     if width >= WIDE_CELLS:
         room = width - _SIGN_CELLS - _END_CELLS - SIZE_CELLS
         cells = room // 2
         first = Content.assemble(
             *start,
-            (fit_left(name, cells), style),
-            (f" {fit_left(session_label, room - cells - 1)}", "$quiet"),
-            (fit_right(size, SIZE_CELLS), "$quiet"),
+            (formats.fit_left(name, cells), style),
+            (f" {formats.fit_left(session_label, room - cells - 1)}", "$quiet"),
+            (formats.fit_right(size, SIZE_CELLS), "$quiet"),
             *end,
         )
         return [first, _snippet_line(preview, width)]
     name_cells = max(0, width - _SIGN_CELLS - _END_CELLS)
-    first = Content.assemble(*start, (fit_left(name, name_cells), style), *end)
+    first = Content.assemble(*start, (formats.fit_left(name, name_cells), style), *end)
     room = max(0, width - _SIGN_CELLS - len(size) - 1)
-    second = Content.styled(f"   {fit_left(session_label, room)} {size}", "$quiet")
+    second = Content.styled(f"   {formats.fit_left(session_label, room)} {size}", "$quiet")
     return [first, second, _snippet_line(preview, width)]
 
 
@@ -138,8 +127,6 @@ class SummaryDay:
 
 @dataclass(frozen=True, slots=True)
 class SummaryListLayout:
-    """Which line of the list shows what."""
-
     days: tuple[SummaryDay, ...]
     height: int  # lines of a row
     count: int
@@ -162,7 +149,6 @@ class SummaryListLayout:
         return day, day.first + inside // self.height, inside % self.height
 
     def line_of(self, place: int) -> int:
-        """Return the first line of the summary with index `place`."""
         day = self.days[bisect_right(self.days, place, key=lambda day: day.first) - 1]
         return day.line + 1 + (place - day.first) * self.height
 
@@ -183,9 +169,8 @@ def lay_out_days(places: Sequence[tuple[int, int]], width: int, now_ms: int) -> 
 
 
 def day_line(day: SummaryDay, width: int) -> Content:
-    """Draw a day's heading: its name, a line, and how many there are."""
     count = f" {day.count:,}"
-    label = shorten_middle(day.label, max(0, width - len(count) - 1))
+    label = formats.shorten_middle(day.label, max(0, width - len(count) - 1))
     rest = max(0, width - len(label) - len(count) - 1)
     return Content.assemble(
         (label, "bold $primary"), (f" {'─' * rest}", "$pane"), (count, "$quiet")
@@ -193,10 +178,9 @@ def day_line(day: SummaryDay, width: int) -> Content:
 
 
 def day_name(day_ms: int, now_ms: int) -> str:
-    """Name a day as a person does."""
     if day_ms <= 0:
         return "when is not known"
-    day, today = local_datetime(day_ms), local_datetime(now_ms)
+    day, today = formats.local_datetime(day_ms), formats.local_datetime(now_ms)
     if day is None or today is None:
         return "at no time that a calendar has"
     near = {0: "Today, ", 1: "Yesterday, "}.get((today.date() - day.date()).days, "")
@@ -255,7 +239,7 @@ class SummaryList(ScrollView, can_focus=True):
     def __init__(
         self,
         session_label: Callable[[str], str],
-        verdict: Callable[[str, str | None], ComplianceVerdict | None],
+        verdict: Callable[[str, str | None], RunVerdict | None],
         *,
         id: str,  # noqa: A002 -- Textual's
     ) -> None:
@@ -275,7 +259,6 @@ class SummaryList(ScrollView, can_focus=True):
 
     @property
     def summary_id(self) -> int | None:
-        """The summary with the cursor."""
         return self._places[self.place][0] if self.place < len(self._places) else None
 
     @property
@@ -358,10 +341,11 @@ class SummaryList(ScrollView, can_focus=True):
             self._ask_previews(place)
             return [Content.styled("   …", "$quiet")] + [Content("")] * (self._layout.height - 1)
         row = preview.row
+        verdict = self._verdict(row.session_id, row.agent_id)
         return summary_row_lines(
             preview,
             self._session_label(row.session_id),
-            self._verdict(row.session_id, row.agent_id),
+            verdict.verdict if verdict else None,
             self._width,
             SELECTED_SIGN if summary_id in self.selected else " ",
         )

@@ -46,8 +46,6 @@ HIT_STYLE: Final = "bold $background on $level-notice"  # what was searched for,
 
 @dataclass(frozen=True, slots=True)
 class SummaryDetails:
-    """What is known of a summary beside its text."""
-
     session_label: str  # its session's title and project
     verdict: RunVerdict | None = None
     plan: PlanSummary | None = None
@@ -126,7 +124,6 @@ EXPORT_BATCH: Final = 200  # summaries that are held at once while many are writ
 
 
 def show_export(page: Page, choices: Sequence[ExportChoice]) -> None:
-    """Ask which of the choices to export, and where to."""
     page.app.push_screen(ExportScreen(EXPORT_NAME, choices, EXPORT_NAME, page.app.now_ms()))
 
 
@@ -183,7 +180,6 @@ def read_verdicts(
     session_ids: Iterable[str],
     policies: Policies,
 ) -> VerdictsByAgent:
-    """Judge the agents of some sessions."""
     from ....core.store.readers.fleet_reader import read_agents
 
     known = {session.session_id for session in sessions}
