@@ -32,7 +32,8 @@ def bind(
     priority: bool = False,
 ) -> Binding:
     """Declare a binding: `tooltip` is its help, and `id` its name in the `keys.ID` of a policy."""
-    return Binding(keys, action, title, show, key_display, priority, tooltip, id)
+    display = key_display or ("Esc" if keys == "escape" else None)
+    return Binding(keys, action, title, show, display, priority, tooltip, id)
 
 
 bind_hidden = partial(bind, show=False)  # not shown in the key line, only in the help

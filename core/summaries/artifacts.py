@@ -60,24 +60,23 @@ class TodoList:
         if part.name not in TODO_TOOLS:
             return
         if part.kind is PartKind.TOOL_INPUT:
-            self._add_call(part.name, parse_tool_input(part), part.tool_use_id, line)
+            self._add_call(part, line)
         elif part.kind is PartKind.TOOL_RESULT and part.tool_use_id in self._todos:
             created = _TASK_CREATED.match(part.text)
             if created:
                 key = part.tool_use_id
                 self._todos[key] = replace(self._todos[key], number=created[1])
 
-    def _add_call(
-        self, tool: str, tool_input: dict[str, Any], call_id: str | None, line: int
-    ) -> None:
-        if tool == "TodoWrite" and isinstance(tool_input.get("todos"), list):
+    def _add_call(self, part: MessagePart, line: int) -> None:
+        tool_input = parse_tool_input(part)
+        if part.name == "TodoWrite" and isinstance(tool_input.get("todos"), list):
             self._write([item for item in tool_input["todos"] if isinstance(item, dict)], line)
-        elif tool == "TaskCreate" and tool_input.get("subject"):
-            description = str(tool_input.get("description") or "")
-            self._todos[call_id or f"line {line}"] = Todo(
-                str(tool_input["subject"]), "pending", line, description=description
+        elif part.name == "TaskCreate" and tool_input.get("subject"):
+            subject, description = tool_input["subject"], str(tool_input.get("description") or "")
+            self._todos[part.tool_use_id or f"line {line}"] = Todo(
+                str(subject), "pending", line, description=description
             )
-        elif tool == "TaskUpdate":
+        elif part.name == "TaskUpdate":
             self._update(tool_input, line)
 
     def _write(self, items: list[dict[str, Any]], line: int) -> None:
@@ -105,10 +104,7 @@ class TodoList:
 MAX_NAMES: Final = 5_000  # the highest ranked: ten times what the longest recorded session uses
 MAX_QUOTES: Final = 1_000  # the newest decisions, and rules: a person does not give more
 
-LONG_PROMPT_CHARS: Final = 20_000
-"""A longer prompt is a pasted file or log (compaction.md 3: long pastes): only its
-beginning and its end are a person's words."""
-
+LONG_PROMPT_CHARS: Final = 20_000  # a longer prompt is a pasted file or log (compaction.md 3)
 EDGE_CHARS: Final = 2_000  # of a paste at either end, and of a tool's input: the rest is data
 FILE_TEXT_CHARS: Final = 200_000  # of the code that a tool writes: longer files are generated
 READ_TOOLS: Final = frozenset({"Read", "NotebookRead"})

@@ -1,7 +1,7 @@
-"""Patterns that find the sentences of a text which state a decision, a reason or a rule.
+"""Patterns that find the sentences of a text that state a decision, a reason or a rule.
 
 The cue patterns are broad and cheap: "the prompt never warns" matches one. `find_rules` and
-`find_decisions` then keep only the sentences that lay down a rule or say what was decided;
+`find_decisions` then keep only the sentences that set a rule or say what was decided;
 `tests/bench/bench_stated.py` measures them on labelled sentences of recorded sessions.
 """
 
@@ -18,10 +18,10 @@ DECISION_PATTERN: Final = re.compile(
     r"|결정|하기로|대신|선택(?:했|하겠|함)",
     re.IGNORECASE,
 )
-"""A decision (compaction.md 4.3: decided, chose, instead of); Korean beside English."""
+"""A decision (compaction.md 4.3: decided, chose, instead of), in English and Korean."""
 
 REASON_PATTERN: Final = re.compile(r"\b(?:because|the reason)\b|때문에|이므로", re.IGNORECASE)
-"""A reason, which is a decision's where the sentence names something (compaction.md 4.3)."""
+"""A reason: it belongs to a decision if the sentence names something (compaction.md 4.3)."""
 
 RULE_PATTERN: Final = re.compile(
     r"\b(?:must(?:n't)?|never|always|only|do not|don[’']t|no longer|required to|forbidden"
@@ -29,14 +29,10 @@ RULE_PATTERN: Final = re.compile(
     r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
     re.IGNORECASE,
 )
-"""A person's rule (compaction.md 4.2, Q8); Korean beside English."""
+"""A person's rule (compaction.md 4.2, Q8), in English and Korean."""
 
-MIN_SENTENCE_CHARS: Final = 8
-"""Characters: a shorter one ("Don't!") names nothing that a summary could hold."""
-
-MAX_SENTENCE_CHARS: Final = 500
-"""Characters: a longer run without an end is no sentence, but a table, a log or code."""
-
+MIN_SENTENCE_CHARS: Final = 8  # a shorter one ("Don't!") names nothing that a summary could hold
+MAX_SENTENCE_CHARS: Final = 500  # a longer run without an end is a table, a log or code
 QUOTE_CHARS: Final = 180  # of a sentence that is shown: two lines of a terminal
 _FENCED: Final = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"[.!?…](?=\s|$)|[。！？]|\n")
@@ -44,7 +40,7 @@ _LIST_MARKS: Final = re.compile(r"^(?:[-*+>#|]+|\d+[.)])\s+|^[\s*_>#|]+|[\s*_|]+
 
 
 def find_sentences(pattern: re.Pattern[str], text: str) -> Iterator[str]:
-    """Yield the sentences that match a pattern, in their order, each once; code is left out.
+    """Yield the sentences that match a pattern, in order, each once; fenced code is skipped.
 
     White space is collapsed to one space, and list and heading marks are removed.
     """
@@ -52,16 +48,16 @@ def find_sentences(pattern: re.Pattern[str], text: str) -> Iterator[str]:
         return
     if "```" in text:
         text = _FENCED.sub("\n", text)
-    done = 0
-    for found in pattern.finditer(text):
-        if found.start() < done:
+    end = 0
+    for match in pattern.finditer(text):
+        if match.start() < end:
             continue
-        begin, done = _sentence_bounds(text, found.start(), found.end())
-        if done - begin > MAX_SENTENCE_CHARS:
-            continue
-        sentence = " ".join(_LIST_MARKS.sub("", text[begin:done].strip()).replace("**", "").split())
-        if len(sentence) >= MIN_SENTENCE_CHARS:
-            yield sentence
+        begin, end = _sentence_bounds(text, match.start(), match.end())
+        if end - begin <= MAX_SENTENCE_CHARS:
+            words = _LIST_MARKS.sub("", text[begin:end].strip()).replace("**", "").split()
+            sentence = " ".join(words)
+            if len(sentence) >= MIN_SENTENCE_CHARS:
+                yield sentence
 
 
 def quote_line(text: str, chars: int = QUOTE_CHARS) -> str:
@@ -71,16 +67,15 @@ def quote_line(text: str, chars: int = QUOTE_CHARS) -> str:
 
 
 def _sentence_bounds(text: str, start: int, end: int) -> tuple[int, int]:
-    # An end further away than the longest sentence makes it no sentence: so far is looked.
-    first = max(0, start - MAX_SENTENCE_CHARS - 1)
-    begin = first
-    for found in _SENTENCE_END.finditer(text, first, start):
-        begin = found.end()
+    # A longer sentence is none: the search goes no further.
+    begin = max(0, start - MAX_SENTENCE_CHARS - 1)
+    for match in _SENTENCE_END.finditer(text, begin, start):
+        begin = match.end()
     after = _SENTENCE_END.search(text, end, end + MAX_SENTENCE_CHARS + 1)
     return begin, after.end() if after else min(len(text), end + MAX_SENTENCE_CHARS + 1)
 
 
-# Where a command may begin: at the sentence's start, or after what introduces a clause.
+# Where a command may begin: at the start of the sentence or of a clause.
 _CLAUSE_START: Final = (
     r"(?:^|[,;:(—–]\s*|\b(?:and|but|so|or|then|please|also|just)\s+)"
     r"(?:(?:and|but|so|or|then|please|also|just|you)\s+)*"
@@ -108,14 +103,14 @@ _RULE: Final = re.compile(
     r"|지\s?마(?:세요|라|십시오)?(?![가-힣])|지\s?말(?:고|아|것|라)|반드시|항상|절대|금지",
     re.IGNORECASE,
 )
-"""A command, an obligation or a restriction, in the words of the person who lays it down."""
+"""A command, an obligation or a restriction, in the words of the person who sets it."""
 
 _NOT_A_RULE: Final = re.compile(
     r"\?\s*$|\bcan always\b|\bwould be to\b|\bcould\b(?!.*\bmust\b)|\bbug\b|\broot cause\b"
     r"|\b(?:don[’']t|do not) (?:know|think|see|mind|care)\b",
     re.IGNORECASE,
 )
-"""A question, a possibility, a fault that is described, and what somebody does not know."""
+"""A question, a possibility, the description of a fault, and what somebody does not know."""
 
 _DECISION: Final = re.compile(
     r"\b(?:I|we|you)(?:\s+(?:have|had|then|also|finally)|[’']ve)?\s+"
@@ -134,7 +129,7 @@ _DECISION: Final = re.compile(
     r"|결정(?:했|하였|함|됨|됐|되었|합니다|:)|하기로|선택(?:했|하겠|함)|대신.*(?:사용|쓰|하겠|합니다|했)",
     re.IGNORECASE,
 )
-"""A choice that somebody says was made, or makes by saying it."""
+"""A choice that was made, or is made by saying so."""
 
 _NOT_A_DECISION: Final = re.compile(
     r"\?\s*$|\b(?:needs? (?:to be )?a decision|to decide|undecided|should (?:we|I)|tell me if)\b",
@@ -144,19 +139,17 @@ _NOT_A_DECISION: Final = re.compile(
 
 
 def find_rules(text: str) -> Iterator[str]:
-    """Yield the sentences of a person's text that lay down a rule, in their order."""
+    """Yield the sentences of a person's text that set a rule, in order."""
     for sentence in find_sentences(RULE_PATTERN, text):
         if _RULE.search(sentence) and not _NOT_A_RULE.search(sentence):
             yield sentence
 
 
 def find_decisions(text: str) -> Iterator[str]:
-    """Yield the sentences that say what was decided, in their order, each once."""
-    seen: set[str] = set()
-    for cue in (DECISION_PATTERN, REASON_PATTERN):
-        for sentence in find_sentences(cue, text):
-            if sentence in seen:
-                continue
-            seen.add(sentence)
-            if _DECISION.search(sentence) and not _NOT_A_DECISION.search(sentence):
-                yield sentence
+    """Yield the sentences that say what was decided, each once."""
+    cues = (DECISION_PATTERN, REASON_PATTERN)
+    for sentence in dict.fromkeys(
+        sentence for cue in cues for sentence in find_sentences(cue, text)
+    ):
+        if _DECISION.search(sentence) and not _NOT_A_DECISION.search(sentence):
+            yield sentence

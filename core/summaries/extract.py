@@ -91,9 +91,7 @@ def _last_sentence_matching(pattern: re.Pattern[str], text: str) -> str | None:
 GOAL_CHARS: Final = 300  # of a request where it is named again: its text is among the messages
 ANCHOR_CHARS: Final = 1_500  # of an anchored message: the end of an answer says what it found
 
-MAX_NAMES: Final = 2_000
-"""The highest ranked: 12k tokens of them, and the budget decides how many stay."""
-
+MAX_NAMES: Final = 2_000  # the highest ranked: 12k tokens; the budget decides how many stay
 CHECK_COMMAND: Final = re.compile(
     r"\b(?:pytest|tox|nox|ctest|jest|vitest|mypy|ruff|eslint|tsc)\b"
     r"|\b(?:npm|pnpm|yarn|cargo|go|make|mvn|gradle|dotnet|bun) (?:run )?(?:test|check|lint|build)\b"
@@ -165,14 +163,12 @@ def extract_facts(
     return merge_facts(_drop_outdated(previous_facts, facts), facts)
 
 
-def _drop_outdated(
-    earlier: Sequence[SummaryFact], facts: Sequence[SummaryFact]
-) -> list[SummaryFact]:
+def _drop_outdated(old: Sequence[SummaryFact], new: Sequence[SummaryFact]) -> list[SummaryFact]:
     """Leave out of an earlier summary what has a state that only the newest list knows."""
     outdated = {FactKind.NEXT, FactKind.HINT, FactKind.GOAL}
-    outdated |= {fact.kind for fact in facts} & {FactKind.TODO, FactKind.RUNNING}
-    done = {fact.key for fact in facts if fact.kind is FactKind.DONE}
-    return [fact for fact in earlier if fact.kind not in outdated and fact.key not in done]
+    outdated |= {fact.kind for fact in new} & {FactKind.TODO, FactKind.RUNNING}
+    done = {fact.key for fact in new if fact.kind is FactKind.DONE}
+    return [fact for fact in old if fact.kind not in outdated and fact.key not in done]
 
 
 def _goal_facts(prompts: Sequence[SummaryFact]) -> list[SummaryFact]:

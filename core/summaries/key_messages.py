@@ -24,10 +24,7 @@ DECISION_WEIGHT: Final = 0.8
 TOOL_RESULT_WEIGHT: Final = 0.7
 KEYWORD_WEIGHT: Final = 0.5
 
-KEYWORD_TARGET: Final = 5
-"""Keywords that give the full keyword weight. The requirements leave it open: five are more than
-a message has that only happens to name an error."""
-
+KEYWORD_TARGET: Final = 5  # for the full weight: more than a message has that only names an error
 SPOKEN_KINDS: Final = frozenset({PartKind.PROMPT, PartKind.TEXT, PartKind.SUMMARY})
 """What a person or the model says. A file that was read may hold any mark by chance."""
 
@@ -100,8 +97,7 @@ _CLIENT_COMMAND_LIST: Final = (
 CLIENT_COMMANDS: Final = frozenset(_CLIENT_COMMAND_LIST.split())
 """Commands of the client's own that ask nothing of the model (2.1.330)."""
 
-_MODE_COMMANDS: Final = frozenset({"plan"})
-"""Commands that ask something of the model only by their arguments."""
+_MODE_COMMANDS: Final = frozenset({"plan"})  # ask something of the model only by their arguments
 
 
 def typed_command(text: str) -> str | None:

@@ -142,9 +142,7 @@ def _shorten_prompt(prompt: SummaryFact, edge: int) -> SummaryFact:
 
 CHEAP_MODEL: Final = "claude-haiku-4-5"  # asked unless another model is named (T-05)
 DEFAULT_MAX_WORDS: Final = 1_000  # 001-28
-DEFAULT_KEEP_MESSAGES: Final = 10
-"""Messages that stay word for word if a policy leaves their number to the client (T-04)."""
-
+DEFAULT_KEEP_MESSAGES: Final = 10  # if a policy leaves their number to the client (T-04)
 CHEAP_MODEL_ALIAS: Final = "cheap"
 SESSION_MODEL_ALIAS: Final = "session"
 """Values of `summary.model` that stand for a model's id (T-05)."""

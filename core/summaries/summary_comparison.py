@@ -24,16 +24,12 @@ from ..transcript.conversation import (
 from .artifacts import Artifacts, collect_artifacts, follow_artifacts, split_retained_and_lost
 from .summary_search import fold_text
 
-MAX_LINES: Final = 4_000
-"""Of either text; difflib's time grows with the product, and this takes it a second."""
-
+MAX_LINES: Final = 4_000  # of either text: difflib takes a second for them
 MAX_WORDS: Final = 400  # of either line; in longer ones the whole line counts as changed
 MAX_BLOCK_PAIRS: Final = 1_600
 """Pairs of lines that are compared within one change; in larger ones lines are paired in order."""
 
-MIN_SIMILARITY: Final = 0.5
-"""Share of two lines' words from which one is the other, changed (difflib's ratio)."""
-
+MIN_SIMILARITY: Final = 0.5  # of two lines' words, if one is the other, changed (difflib's ratio)
 _DIFF_TOKEN: Final = re.compile(r"\w+|\s+|[^\w\s]")
 _WORD: Final = re.compile(r"\w+")
 _Span = tuple[int, int]  # start and end within a text
@@ -160,14 +156,10 @@ def _character_spans(words: Sequence[str], changes: Sequence[_Span]) -> tuple[_S
     return tuple((start, end) for start, end in spans if start < end)
 
 
-MAX_ITEMS_PER_KIND: Final = 300
-"""The most important of each kind: more than a person reads; all of them are counted."""
-
+MAX_ITEMS_PER_KIND: Final = 300  # the most important; all of them are counted
 MAX_MESSAGES: Final = 2_000  # the newest; a longer conversation is read in its transcript
 MAX_MESSAGE_CHARS: Final = 1_200  # of a message's text; of a tool's result that is its beginning
-QUOTE_WORDS: Final = 5
-"""Consecutive words that the summary has too: any two texts about the same work share fewer."""
-
+QUOTE_WORDS: Final = 5  # in a row that the summary has too: any two such texts share fewer
 _WORD_TOKEN: Final = re.compile(r"[^\W_]+")
 
 

@@ -66,14 +66,12 @@ def replace_angle_brackets(text: str) -> str:
     return text.replace("<", "‹").replace(">", "›")
 
 
-def merge_facts(
-    older: Iterable[SummaryFact], newer: Iterable[SummaryFact]
-) -> tuple[SummaryFact, ...]:
+def merge_facts(old: Iterable[SummaryFact], new: Iterable[SummaryFact]) -> tuple[SummaryFact, ...]:
     """Merge facts: of those with one kind and key the newest is used, in the first's place.
 
     Merging the same facts again changes nothing.
     """
-    return tuple({(fact.kind, fact.key): fact for fact in (*older, *newer)}.values())
+    return tuple({(fact.kind, fact.key): fact for fact in (*old, *new)}.values())
 
 
 class TemplateSection(msgspec.Struct, frozen=True):
@@ -305,9 +303,7 @@ def _fact_key(kind: FactKind, text: str, line: int) -> str | None:
     return text.partition(":")[0] if kind is FactKind.GOAL else None
 
 
-QUOTED_CHARS: Final = 6_000
-"""Of a summary of the client's own: its beginning says what was asked for and why."""
-
+QUOTED_CHARS: Final = 6_000  # of a summary of the client's own: it begins with what was asked for
 _PREFACE: Final = re.compile(
     r"This session is being continued from .*?^Summary:\s*", re.DOTALL | re.M
 )

@@ -19,12 +19,8 @@ import msgspec
 from ..model.filter_language import invalid_word, split_filter
 from ..store.queries.query_rows import SummaryRow
 
-PLAN_KIND: Final = "plan"
-"""The kind of what ctxtop wrote, which a receipt holds, and of plans made in plan mode."""
-
-SUMMARY_KINDS: Final = ("agent", "boundary", PLAN_KIND)
-"""Who wrote it: an agent, the client at a compaction, or ctxtop."""
-
+PLAN_KIND: Final = "plan"  # of what ctxtop wrote, held by a receipt, and of plans made in plan mode
+SUMMARY_KINDS: Final = ("agent", "boundary", PLAN_KIND)  # the client writes a boundary
 FILTER_NAMES: Final = ("kind", "type", "project", "since", "session")
 
 MAX_TERMS: Final = 32  # more are ignored: nobody types them, and each is a search of its own

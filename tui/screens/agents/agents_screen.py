@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from msgspec.structs import replace
@@ -149,7 +148,7 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),
         bind_hidden("3", "tab('findings')", "Findings", "what reviewers found", "findings_tab"),
         bind("a", "scope", "Scope", "of this session, the live ones, all", "scope"),
-        bind("slash", "filter", "Filter", "filter", "filter", key_display="/"),
+        bind("slash", "filter", "Filter", "filter", "filter"),
         bind_hidden("v", "broke", "Broke", "only those that broke a rule", "broke"),
         bind_hidden("s", "sort", "Sort", "sort: started, newest …", "sort"),
         bind_hidden("left", "fold", "Fold", "fold, or go to what it is below", "fold"),
@@ -157,7 +156,7 @@ class AgentsScreen(Page, ZoomableScreen):
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "the report alone, or both", "zoom"),
-        bind("escape", "back", "Back", "back", "back", key_display="Esc"),
+        bind("escape", "back", "Back", "back", "back"),
     ]
 
     def __init__(self, session: Session | None, agent_type: str = "") -> None:
@@ -219,13 +218,9 @@ class AgentsScreen(Page, ZoomableScreen):
             self._reading.refresh_soon()
 
     def _overview_query(self) -> Callable[[sqlite3.Connection], AgentsOverview]:
-        return partial(
-            read_agents_overview,
-            scope=self._arrangement.scope,
-            session_id=self.session_id,
-            sessions=self._sessions,
-            policies=self.app.feed.policies,
-        )
+        scope, sessions = self._arrangement.scope, self._sessions
+        policies, session_id = self.app.feed.policies, self.session_id
+        return lambda db: read_agents_overview(db, scope, session_id, sessions, policies)
 
     def _take_overview(self, found: AgentsOverview | Problem) -> None:
         if isinstance(found, Problem):
@@ -440,17 +435,13 @@ class AgentsScreen(Page, ZoomableScreen):
     def _open(self, event: RowList.Opened) -> None:
         if self._tab == "types":
             self.app.push_screen(AgentsScreen(None, event.key))
-        elif self._tab == "agents":
-            self._open_agent_row(event.key)
-        else:
+        elif self._tab == "findings":
             self._open_finding(event.key)
-
-    def _open_agent_row(self, key: str) -> None:
-        row = self.query_one(AgentTreePane).tree_row(key)
-        if row and row.branch is not None:
-            self._open_agent(row.branch.agent)
-        elif row and row.session is not None:
-            self.app.open_session(row.session)
+        elif row := self.query_one(AgentTreePane).tree_row(event.key):
+            if row.branch is not None:
+                self._open_agent(row.branch.agent)
+            elif row.session is not None:
+                self.app.open_session(row.session)
 
     def _open_finding(self, key: str) -> None:
         row = self.query_one(FindingPane).finding_row(key)

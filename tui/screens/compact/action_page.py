@@ -80,8 +80,7 @@ class AskClientScreen(ModalScreen[str | None]):
 
 IN_PLACE_CHECK_S: Final = 10.0  # how often a session is checked that could not be changed itself
 
-_TRANSIENT_CHECKS: Final = frozenset({"idle", "agent"})
-"""Checks that pass after some time, without any event."""
+_TRANSIENT_CHECKS: Final = frozenset({"idle", "agent"})  # pass after some time, without any event
 
 
 class ActionPage(Page):

@@ -232,10 +232,16 @@ class PlanOptionsBar(Vertical):
         kept, turns, back = SliderScale(0, MAX_KEPT), SliderScale(1, MAX_TURNS), SliderScale(1, 2)
         yield Choice(PLAN_STRATEGIES, id="strategy", name="strategy")
         with Horizontal(id="sliders"):
-            yield Slider(level, first.max_level.value, _level_label, id="level", name="level")
+            yield Slider(
+                level,
+                first.max_level.value,
+                lambda level: f"{level} {HARM_NAMES[level]}",
+                id="level",
+                name="level",
+            )
             yield Slider(shares, target, self._target_label, id="target", name="target")
             yield Slider(kept, first.min_turns, self._keep_label, id="keep", name="keep last")
-            yield Slider(turns, DEFAULT_CUT_TURNS, _turns_label, id="turns", name="keep last")
+            yield Slider(turns, DEFAULT_CUT_TURNS, self._keep_label, id="turns", name="keep last")
             yield Slider(back, 1, self._back_label, id="back", name="go back")
 
     def on_mount(self) -> None:
@@ -296,14 +302,6 @@ class PlanOptionsBar(Vertical):
         if count <= len(self._prompts):
             label += f", before “{self._prompts[-count].text}”"
         return label
-
-
-def _level_label(level: int) -> str:
-    return f"{level} {HARM_NAMES[level]}"
-
-
-def _turns_label(count: int) -> str:
-    return plural(count, "turn")
 
 
 ASK_LABEL: Final = "Ask Claude Code to /compact"

@@ -6,7 +6,6 @@ import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -117,33 +116,18 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             "Search",
             "search: words, phrases, -not, project: type: kind: since:",
             "filter",
-            key_display="/",
         ),
         bind("f", "chips", "Filter", "filter by kind, project, agent, time, session", "filters"),
         bind_hidden("n", "hit(1)", "Next hit", "the next hit in the text", "next"),
         bind_hidden("N", "hit(-1)", "Hit before", "the hit before", "before"),
-        bind(
-            "equals_sign",
-            "compare",
-            "Compare",
-            "compare the two that are marked",
-            "compare",
-            key_display="=",
-        ),
+        bind("equals_sign", "compare", "Compare", "compare the two that are marked", "compare"),
         bind("d", "replaced", "Replaced", "what it stands for, and what it leaves out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
         bind_hidden("z", "zoom", "Zoom", "this pane alone, or both again", "zoom"),
         bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
         bind_hidden("2", "pane('text')", "Text", "the text", "pane_2"),
-        bind(
-            "escape",
-            "back",
-            "Back",
-            "back: zoom, search, filters, marks, then leave",
-            "back",
-            key_display="Esc",
-        ),
+        bind("escape", "back", "Back", "back: zoom, search, filters, marks, then leave", "back"),
     ]
 
     words: reactive[str] = reactive("", init=False)
@@ -297,18 +281,17 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         if self._listing is None:
             return
         plans, search, ids = self._listing.plans, self._listing.matches.search, event.ids
+
+        def take(previews: list[SummaryPreview]) -> None:
+            if self._listing and search == self._listing.matches.search:
+                self.rows.add_previews(previews)
+                sessions = {each.row.session_id for each in previews if each.row.agent_id}
+                self._verdicts.request(sessions, tuple(self._sessions.values()))
+
         self.ask(
             lambda db: [make_preview(row, search) for row in read_summary_rows(db, plans, ids)],
-            partial(self._take_previews, search),
+            take,
         )
-
-    def _take_previews(self, search: object, previews: list[SummaryPreview]) -> None:
-        if self._listing is None or search != self._listing.matches.search:
-            # The search has changed meanwhile.
-            return
-        self.rows.add_previews(previews)
-        sessions = {each.row.session_id for each in previews if each.row.agent_id}
-        self._verdicts.request(sessions, tuple(self._sessions.values()))
 
     def _show_verdicts(self) -> None:
         self.rows.redraw()
@@ -345,12 +328,12 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             rows = read_summary_rows(db, plans, [summary_id])
             return summary_report(rows[0], search, width) if rows else None
 
-        self.ask(read, self._take_text, replaces="summaries text")
+        def show(report: SummaryReport | None) -> None:
+            self._row = report.row if report else None
+            details = self._details(report.row) if report else None
+            self.reader.show(report, details, self.app.now_ms())
 
-    def _take_text(self, report: SummaryReport | None) -> None:
-        self._row = report.row if report else None
-        details = self._details(report.row) if report else None
-        self.reader.show(report, details, self.app.now_ms())
+        self.ask(read, show, replaces="summaries text")
 
     # Actions.
 

@@ -201,8 +201,7 @@ def _start_of_day(at: int) -> int:
 READ_BATCH: Final = 64  # summaries that are read at once
 SELECTED_SIGN: Final = "▪"
 
-MAX_PREVIEWS: Final = 4_096
-"""Previews that are kept, about 1 kB each; beyond that, those out of sight are read again."""
+MAX_PREVIEWS: Final = 4_096  # kept, about 1 kB each; then those out of sight are read again
 
 
 class SummaryList(ScrollView, can_focus=True):
@@ -210,7 +209,7 @@ class SummaryList(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"summary-list--cursor", "summary-list--blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "open", "Open", "read it whole", "open", key_display="⏎"),
+        bind("enter", "open", "Open", "read it whole", "open"),
         *movement_bindings(),
         bind_hidden("space", "mark", "Mark", "mark it, to compare or to export", "mark"),
     ]
