@@ -300,7 +300,7 @@ class SessionBuilder:
     chain: TranscriptChain
     agent_files: list[FileBuffer] = field(default_factory=list)
     calls: int = 0
-    owed_chars: int = 0  # characters that the answers' tokens stand for and no tool has put out
+    owed_chars: int = 0  # characters of the answers' tokens that no tool's output has yet
 
     @property
     def rng(self) -> Random:

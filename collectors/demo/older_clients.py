@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce
 
@@ -49,6 +49,11 @@ def _open_agent(builder: SessionBuilder, sink: FileBuffer, agent_id: str) -> Tra
     clock = DemoClock(clock.at, clock.pace / 6, clock.end)
     builder.agent_files.append(sink)
     return builder.chain.for_agent(agent_id, sink, clock)
+
+
+def _agent_calls(builder: SessionBuilder, task: AgentTask, size: int) -> Iterator[DemoToolCall]:
+    for number in range(task.calls):
+        yield make_tool_call(builder.rng, builder.story.project, number, size)
 
 
 NEWER_FIRST_TOKENS = 24_300  # what the first request of a session held then
@@ -152,8 +157,7 @@ def write_foreground_agent(
     sink = FileBuffer(agent_transcript(builder.transcript, agent_id))
     inner = NewerConversation(_open_agent(builder, sink, agent_id), task.model)
     inner.prompt(task.prompt)
-    for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.story.project, number, 900)
+    for number, call in enumerate(_agent_calls(builder, task, 900)):
         seen = NEWER_AGENT_TOKENS + number * NEWER_CALL_TOKENS
         inner.use_tool(TEXTS.remarks[number], call, seen)
     last = split_usage(inner.tokens + NEWER_CALL_TOKENS, inner.tokens, 420)
@@ -193,10 +197,6 @@ class OlderConversation:
         self.tokens = 0
         self._answers = 0
 
-    def start(self) -> None:
-        self.chain.add_file_history(self.chain.ids.uuid())
-        self._add_hook("SessionStart", "startup", self.chain.ids.uuid())
-
     def prompt(self, text: str) -> None:
         line_id = self.chain.ids.uuid()
         self.chain.add_file_history(line_id)
@@ -226,7 +226,7 @@ class OlderConversation:
         tool_use_id = self.chain.ids.tool_use()
         blocks = [text_block(say), _direct_call(tool_use_id, call)]
         asked_by = self.answer(blocks, tokens, 210)[-1]
-        self._add_hook("PostToolUse", call.name, tool_use_id)
+        self.add_hook("PostToolUse", call.name, tool_use_id)
         self.tool_result(tool_use_id, call.output, call.result, asked_by)
 
     def tool_result(
@@ -242,7 +242,7 @@ class OlderConversation:
         duration: DemoJson = {"type": "system", "subtype": "turn_duration", "durationMs": 61_200}
         self.chain.add(duration, {"isMeta": False})
 
-    def _add_hook(self, event: str, what: str, tool_use_id: str) -> None:
+    def add_hook(self, event: str, what: str, tool_use_id: str) -> None:
         hook = {"type": "hook_progress", "hookEvent": event, "hookName": f"{event}:{what}"}
         self.add_progress(hook | {"command": "callback"}, tool_use_id, tool_use_id)
 
@@ -306,8 +306,7 @@ def write_inlined_agent(
 
     add_line(shape("prompt", content=[text_block(task.prompt)]))
     before = 0
-    for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.story.project, number, 500)
+    for number, call in enumerate(_agent_calls(builder, task, 500)):
         seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
         message_id = ids.message()
         block = tool_use_block(ids.tool_use(), call)
@@ -327,8 +326,7 @@ def write_sibling_agent(
     sink = FileBuffer(builder.transcript.with_name(f"agent-{agent_id}.jsonl"))
     inner = OlderConversation(_open_agent(builder, sink, agent_id), OLDER_AGENT_MODEL)
     inner.chain.add(shape("prompt", content=task.prompt))
-    for number in range(task.calls):
-        call = make_tool_call(builder.rng, builder.story.project, number, 700)
+    for number, call in enumerate(_agent_calls(builder, task, 700)):
         seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
         inner.use_tool(TEXTS.remarks[number], call, seen)
     inner.answer([text_block(task.result)], inner.tokens + OLDER_CALL_TOKENS, 380)
@@ -376,7 +374,8 @@ def write_foreground_story(
 
 def _begin_older(builder: SessionBuilder, until: int, calls: int) -> OlderConversation:
     talk = OlderConversation(builder.chain, builder.story.model.id)
-    talk.start()
+    talk.chain.add_file_history(talk.chain.ids.uuid())
+    talk.add_hook("SessionStart", "startup", talk.chain.ids.uuid())
     talk.prompt(builder.story.title)
     _use_tools(builder, talk, OLDER_FIRST_TOKENS, until, calls)
     return talk
