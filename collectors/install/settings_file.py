@@ -1,4 +1,4 @@
-"""Settings files: read whole, edited for our hooks and status line, and replaced atomically."""
+"""Settings files: read, edited for our hooks and status line, and replaced atomically."""
 
 from __future__ import annotations
 

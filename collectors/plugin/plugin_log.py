@@ -28,7 +28,7 @@ RECORD_VERSION: Final = 1  # of a record's form
 HOOKS_LOG: Final = "hooks.jsonl"
 STATUS_LINE_LOG: Final = "statusline.jsonl"
 PLUGIN_LOG: Final = "plugin.jsonl"  # what the module inside the client pushes
-ANSWER_FAULTS: Final = "answering"  # no log: beside it stand the faults of what hooks answer
+ANSWER_FAULTS: Final = "answering"  # no log: names the file of the faults of answers
 ROTATE_BYTES: Final = 4 * 1024 * 1024
 """A file of this size is renamed: readers read such a file at once, and remove it as a whole."""
 

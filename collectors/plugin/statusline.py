@@ -1,7 +1,7 @@
 """The status line that Claude Code runs: record its snapshot, and print one line.
 
 Run through run.py: `… statusline STORE [-- COMMAND]`. COMMAND is a shell command, the status line
-that was configured before: it gets the same stdin, and its output stands above our line.
+that was configured before: it gets the same stdin, and its output is printed above our line.
 
 The budget is 60 ms, and importing the forecast alone takes longer: the reader works it out after
 each update and writes one small file per session, which the status line only reads.

@@ -33,7 +33,7 @@ def run_wrapped_command(command: str, stdin_data: bytes) -> bytes:
     output, stdout = os.pipe()
     try:
         actions = [(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1)]
-        # A process group of its own: what hangs in it is ended with it.
+        # A process group of its own: what hangs is ended with all that it started.
         pid = os.posix_spawn(
             _SHELL, ["sh", "-c", command], os.environ, file_actions=actions, setpgroup=0
         )
