@@ -45,8 +45,6 @@ from .session_recovery import NothingToRecoverError, SessionBusyError, run_recov
 
 
 class AutomaticAction(msgspec.Struct, frozen=True):
-    """What is to be done, and to which session."""
-
     access: SessionAccess
     situation: AutomationInput
 
@@ -60,8 +58,6 @@ class AutomaticAction(msgspec.Struct, frozen=True):
 
 
 class ActionResult(msgspec.Struct, frozen=True):
-    """How an action ended."""
-
     outcome: str  # one line, stored with the run
     notice: Problem  # for a person
     left_tokens: int | None = None

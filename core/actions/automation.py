@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     """Opens a session for automation; the text is the reason that its receipt records."""
 
 
-AUTOMATIC_SUFFIX: Final = "by itself"
-"""Ends the place of a notice about what nobody asked for."""
+AUTOMATIC_SUFFIX: Final = "by itself"  # ends the place of a notice about what nobody asked for
 
 CHECK_INTERVAL_MS: Final = 10_000  # a threshold that was crossed a moment ago is no emergency
 RUN_HISTORY_MS: Final = 30 * 24 * 3_600_000
@@ -52,8 +51,6 @@ CLEANUP_INTERVAL_MS: Final = 3_600_000
 
 
 class ActionRunners(msgspec.Struct, frozen=True):
-    """What compacts and recovers a session, and what notifies the user."""
-
     compact: RunAction
     recover: RunAction
     notify: Notify
@@ -102,7 +99,6 @@ class Automation:
             self._begin_first(now_ms)
 
     def wait(self, seconds: float) -> None:
-        """Wait for a run that is under way, and store how it ended."""
         if self._thread is not None:
             self._thread.join(seconds)
         self._store_ended_runs()
@@ -253,7 +249,6 @@ class Automation:
 
 
 def is_automatic_notice(notice: Problem) -> bool:
-    """Whether a notice reports an automatic run that took an action."""
     return notice.where.endswith(AUTOMATIC_SUFFIX)
 
 

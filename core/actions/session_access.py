@@ -18,8 +18,6 @@ from ..policy.policy import Policy
 
 
 class Via(StrEnum):
-    """The way by which the client is asked."""
-
     AUTO = "auto"
     PLUGIN = "plugin"
     TMUX = "tmux"
@@ -27,8 +25,6 @@ class Via(StrEnum):
 
 
 class CompactFailure(StrEnum):
-    """What kept the client from compacting."""
-
     FAILED = "failed"
     NOTHING = "nothing"  # there is nothing to compact, or nobody to ask by this way
     LIVE = "live"  # it is busy, or open elsewhere
@@ -59,8 +55,6 @@ class ClientCompactResult(msgspec.Struct, frozen=True):
 
 
 class ResumeResult(msgspec.Struct, frozen=True):
-    """How going on ended."""
-
     prompt: str
     answered: bool  # the fork has a new answer, and it is no refusal
     output: str  # the client's own words, or why it could not be run; one line
@@ -89,8 +83,6 @@ class SessionClient(Protocol):
 
 
 class SessionAccess(msgspec.Struct, frozen=True):
-    """A session that may be acted on."""
-
     session: Session
     policy: Policy
     store: Path

@@ -48,8 +48,6 @@ def _ignore(_: object) -> None: ...
 
 
 class PlanContext(msgspec.Struct, frozen=True):
-    """The session to plan for, and callbacks."""
-
     access: SessionAccess
     db: sqlite3.Connection  # for token estimates, as long as the plan is worked on
     on_message: Callable[[str], None] = _ignore  # receives a model's warnings
@@ -123,7 +121,6 @@ def apply_compaction(
     mode: ApplyMode,
     on_stage: ReportStage = ignore_stage,
 ) -> CompactionReceipt | ActionFailure:
-    """Apply a plan; `on_stage` receives each stage as it begins."""
     try:
         return apply_plan(plan, mode, target, on_stage)
     except CompactionRefusedError as error:
@@ -133,7 +130,6 @@ def apply_compaction(
 
 
 def in_place_mode(plan: CompactionPlan) -> ApplyMode:
-    """Return the mode that applies a plan to the session itself."""
     return ApplyMode.APPEND if plan.only_appends else ApplyMode.IN_PLACE
 
 
@@ -149,7 +145,6 @@ def in_place_refusal(target: CompactionTarget) -> Refusal | None:
 def compact_with_client(
     access: SessionAccess, via: Via, instructions: str
 ) -> ClientCompactResult | ActionFailure:
-    """Compact a session with its client, and wait until it is done."""
     try:
         return access.client.compact(via, instructions)
     except NotCompactedError as error:

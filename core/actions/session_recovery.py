@@ -69,8 +69,6 @@ RECOVERY_ERRORS: Final = (
 
 
 class RecoveryOptions(msgspec.Struct, frozen=True):
-    """The session, and what recovery may do to it."""
-
     target: CompactionTarget
     settings: RecoverySettings
     counter_of: CounterOf  # returns the token counter of a model
@@ -82,8 +80,6 @@ class RecoveryOptions(msgspec.Struct, frozen=True):
 
 
 class Recovery(msgspec.Struct, frozen=True):
-    """The refusal, and what would be done, or was done."""
-
     found: SessionRefusal
     steps: tuple[RecoveryStep, ...]  # that the refusal calls for, in the policy's order
     choice: RecoveryChoice
@@ -184,7 +180,6 @@ def try_preview_recovery(
 def try_run_recovery(
     access: SessionAccess, confirmed: frozenset[RecoveryStep]
 ) -> tuple[Recovery, ResumeResult | None] | ActionFailure:
-    """Recover a session, or return why it was not recovered."""
     try:
         recovery, resumed = run_recovery(access, confirmed)
     except RECOVERY_ERRORS as error:

@@ -57,8 +57,6 @@ from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visi
 
 
 class ApplyStage(StrEnum):
-    """A stage of applying a plan; each is reported when it begins."""
-
     COPY = "copy"  # the transcript is backed up
     WRITE = "write"  # the new file is written beside it
     VERIFY = "verify"  # the new file is read again and compared with the plan

@@ -49,8 +49,6 @@ CLIENT_SUMMARY_TOKENS: Final = 8_000
 
 
 class AutomationDecision(msgspec.Struct, frozen=True):
-    """Yes or no, and by which check."""
-
     allowed: bool
     check: str
     why: str
@@ -124,7 +122,6 @@ def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecis
 
 
 def check_idle(state: AutomationInput) -> AutomationDecision:
-    """Check that nobody is working, or may be working, in a session."""
     if state.is_run_active:
         return _deny("running", "a run is under way")
     idle_status = SessionStatus.IDLE if state.is_open else SessionStatus.ENDED

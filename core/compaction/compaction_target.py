@@ -68,7 +68,6 @@ class CompactionTarget:
     automatic_reason: str | None = None  # why ctxtop changes it by itself; None if a person asked
 
     def resume_command(self, session_id: str) -> str:
-        """Return the shell command that resumes a session, from the session's folder."""
         command = f"claude --resume {shlex.quote(session_id)}"
         return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
 
@@ -156,7 +155,6 @@ class WriteLease:
 
     @property
     def has_waiting_writer(self) -> bool:
-        """Whether another process is waiting to open the file for writing."""
         if sys.platform != "linux" or self._descriptor is None:
             return False
         return fcntl.fcntl(self._descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
@@ -256,7 +254,6 @@ def _replace_unwritten(
 
 
 def is_unchanged(first: os.stat_result, second: os.stat_result) -> bool:
-    """Whether a file was neither replaced nor written between two `stat` calls."""
     names = ("st_dev", "st_ino", "st_size", "st_mtime_ns")
     return all(getattr(first, name) == getattr(second, name) for name in names)
 

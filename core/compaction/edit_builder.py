@@ -21,8 +21,6 @@ _WHAT_CHARS: Final = 100
 
 
 class OperationReason(msgspec.Struct, frozen=True):
-    """A strategy's name and level, and why it makes one operation."""
-
     strategy: str
     level: Severity
     why: str
@@ -166,7 +164,6 @@ def find_text_pointer(view: TranscriptView, block: VisibleBlock) -> str | None:
 
 
 def iter_strings(value: object, pointer: str) -> Iterator[tuple[str, str]]:
-    """Yield every string inside a JSON value with its pointer."""
     if isinstance(value, str):
         yield pointer, value
     elif isinstance(value, list):

@@ -54,8 +54,6 @@ Edit = ReplaceValue | RemoveLine | AppendLine
 
 
 class Operation(msgspec.Struct, frozen=True):
-    """One change that is applied and undone as a whole."""
-
     strategy: str
     level: Severity
     line: int | None  # counted from 1; None if it is about no single line
@@ -69,16 +67,12 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """A check that failed."""
-
     check: str  # its code, which never changes: `live`, `futile`, `V7`
     why: str  # one line
     what_to_do: str  # one line
 
 
 class ProtectedTokens(msgspec.Struct, frozen=True):
-    """Tokens that no strategy touches for one reason."""
-
     why: str
     tokens: int  # estimated
 
@@ -118,7 +112,6 @@ class CompactionPlan(msgspec.Struct, frozen=True):
 
     @property
     def saved_share(self) -> float:
-        """Share of the context's tokens."""
         return self.tokens_saved / self.before_tokens if self.before_tokens else 0.0
 
 
@@ -317,7 +310,6 @@ class PlanOptions(msgspec.Struct, frozen=True):
 
     @property
     def max_bytes(self) -> int:
-        """Size of the largest transcript that is planned for."""
         return sys.maxsize if self.force else MAX_TRANSCRIPT_BYTES
 
     def target_tokens(self, window_tokens: int) -> int | None:

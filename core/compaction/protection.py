@@ -202,8 +202,6 @@ def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
 
 
 class RetainedTail(msgspec.Struct, frozen=True):
-    """The newest part of a conversation, and what comes before it."""
-
     removed: tuple[Entry, ...]  # in order
     retained: tuple[Entry, ...]  # without thinking that would be bound to what was removed
     removed_messages: int

@@ -65,7 +65,6 @@ class BlobStore:
         return self.folder / f"{name}.z"
 
     def is_intact(self, name: str) -> bool:
-        """Whether a blob exists and its content matches its name."""
         try:
             return _hash_of_blob(self.path(name)) == name
         except OSError:
@@ -80,7 +79,6 @@ class BlobStore:
             yield _decompressed(read_blocks(file))
 
     def total_bytes(self) -> int:
-        """Return the size of all blobs on the disk."""
         return sum(path.lstat().st_size for path in self.folder.glob("*.z"))
 
     def remove(self, names: Iterable[str]) -> None:
@@ -128,8 +126,6 @@ def _hash_of_blob(path: Path) -> str:
 
 
 class ApplyMode(StrEnum):
-    """Where a plan is applied."""
-
     FORK = "fork"  # in a new session beside the old one, which stays as it is
     IN_PLACE = "in_place"
     APPEND = "append"  # at the end of the session itself; nothing of it is rewritten
@@ -143,8 +139,6 @@ class ReceiptState(StrEnum):
 
 
 class MtimeHandling(StrEnum):
-    """Whether a written file keeps its modification time."""
-
     KEPT = "kept"  # the transcript's own: lists of sessions keep their order
     NEW = "new"
 
@@ -180,14 +174,10 @@ class _ReceiptFields(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _StoredReceipt(_ReceiptFields, frozen=True, kw_only=True):
-    """A receipt as its file holds it."""
-
     plan: str  # name of the plan's JSON among the plans
 
 
 class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
-    """An applied plan."""
-
     plan: CompactionPlan
 
     @property
@@ -201,7 +191,6 @@ class CompactionReceipt(_ReceiptFields, frozen=True, kw_only=True):
 
     @property
     def needs_backup(self) -> bool:
-        """Whether it cannot be undone without its backup."""
         return self.backup is not None and self.state is not ReceiptState.UNDONE
 
 
@@ -230,7 +219,6 @@ class ReceiptStore:
         return [path for path in sorted(self.folder.glob("*.json")) if self._read(path) is None]
 
     def find_by_prefix(self, prefix: str) -> list[CompactionReceipt]:
-        """List the receipts whose id begins with `prefix`."""
         return [each for each in self.all() if each.receipt_id.startswith(prefix)]
 
     def for_session(self, session_id: str) -> list[CompactionReceipt]:
@@ -340,7 +328,6 @@ class BackupStore(BlobStore):
         super().__init__(state_folder / "backups")
 
     def back_up(self, path: Path, size: int) -> str:
-        """Copy a transcript's first bytes, and return the backup's name."""
         with open_regular_file(path) as file:
             return self.put(read_blocks(file, size), path.stem)
 

@@ -87,7 +87,6 @@ def rewrite_lines(
 
 
 def lines_after(lines: Iterable[RewrittenLine]) -> Iterator[bytes]:
-    """Yield the lines of the file after the operations."""
     return (line.after for line in lines if line.after is not None)
 
 

@@ -162,7 +162,6 @@ def min_saved_tokens(context_tokens: int, window_tokens: int) -> int:
 
 
 def check_saving(view: TranscriptView, operations: Iterable[Operation]) -> Refusal | None:
-    """Refuse operations that free too little."""
     saved = sum(each.tokens_saved for each in operations)
     least = min_saved_tokens(view.tokens, view.window_tokens)
     if saved >= least:

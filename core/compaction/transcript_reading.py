@@ -69,8 +69,6 @@ class TranscriptRewrittenError(OSError):
 
 
 class PlanSource(msgspec.Struct, frozen=True):
-    """The transcript to plan for, and what measures it."""
-
     session_id: str
     path: Path
     counter_of: CounterOf  # returns the token counter of a model

@@ -69,8 +69,6 @@ class FileLine(msgspec.Struct, frozen=True):
 
 
 class VisibleBlock(msgspec.Struct, frozen=True):
-    """A part of what the model sees, and its place."""
-
     index: int  # among all blocks that are sent, from 0
     entry: Entry
     part: MessagePart  # its text cut to INDEXED_CHARS; `edit_builder.read_text` reads all of it
@@ -156,7 +154,6 @@ class OpenTranscript:
         return os.path.samestat(path.stat(follow_symlinks=False), own) and own.st_size >= scan.size
 
     def has_changed(self, scan: TranscriptScan) -> bool:
-        """Whether the file was written since a scan of it began."""
         return self._state() != scan.size_and_mtime
 
     def _state(self) -> tuple[int, int]:

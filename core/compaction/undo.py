@@ -208,7 +208,6 @@ def _restored_file(
 def _restored_from_base(
     receipt: CompactionReceipt, numbers: tuple[int, ...], state_folder: Path
 ) -> Iterator[Iterator[bytes]]:
-    """Apply the remaining operations to the base."""
     left = {*range(len(receipt.plan.operations))} - {*_undone(receipt), *numbers}
     with _base_lines(receipt, state_folder) as lines:
         rewritten = rewritten_lines.rewrite_lines(
@@ -259,8 +258,6 @@ def _base_lines(receipt: CompactionReceipt, state_folder: Path) -> Iterator[Iter
 
 
 class _ReplacedValue(NamedTuple):
-    """A value that was replaced, as JSON text."""
-
     pointer: str
     old: bytes
     new: bytes

@@ -208,7 +208,6 @@ _SIDECAR: Final = re.compile(rb"""/[^\s"'<>|\\]*/(?:tool-results|subagents)/[^\s
 def verify_lines(
     path: Path, lines: Iterable[RewrittenLine], operations: Sequence[Operation]
 ) -> Iterator[Refusal]:
-    """Compare a written file with what it should be, line by line."""
     level = max((each.level for each in operations), default=Severity.FILE_ONLY)
     state_lines: dict[bytes, bytes] = {}
     named: set[bytes] = set()

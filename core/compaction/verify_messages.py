@@ -36,7 +36,6 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
 
     @property
     def severity(self) -> Severity:
-        """The highest level of the operations."""
         return max((each.level for each in self.operations), default=Severity.FILE_ONLY)
 
     @property

@@ -121,8 +121,6 @@ _ID_KEYS: Final = {
 
 
 class _ErrorTexts(msgspec.Struct):
-    """The contents of an error, however it is wrapped."""
-
     texts: list[str] = []
     ids: dict[str, str] = {}
     api_type: str | None = None
@@ -161,8 +159,6 @@ def parse_recoverable_error(error: object) -> TokenLimitRefusal | None:
 
 
 class SessionRefusal(msgspec.Struct, frozen=True):
-    """A refusal that a session ended in."""
-
     session_id: str
     key: str  # the uuid of the refusal's line, which no other refusal of the session has
     error_type: LimitErrorType

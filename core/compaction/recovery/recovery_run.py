@@ -189,7 +189,6 @@ class RecoveryRun(msgspec.Struct, frozen=True):
 
     @property
     def step(self) -> RecoveryStep | None:
-        """The step that is carried out now."""
         return self.steps[self.place] if self.state is RecoveryState.STRATEGY else None
 
 
@@ -385,8 +384,6 @@ class AttemptRefusedError(Exception):
 
 
 class RecoveryAttempt:
-    """The steps of one attempt; made by `begin_attempt`."""
-
     def __init__(
         self,
         run: RecoveryRun,
@@ -408,7 +405,6 @@ class RecoveryAttempt:
     def succeed(
         self, *, truncated: int = 0, reverted: str | None = None, receipt: str | None = None
     ) -> None:
-        """Note that the step was carried out and verified."""
         self._change(
             lambda run: finish_run(
                 run, self._now(), truncated=truncated, reverted=reverted, receipt=receipt

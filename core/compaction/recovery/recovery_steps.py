@@ -25,8 +25,6 @@ from .recovery_run import RecoveryCounters, RecoverySettings, RecoveryStep, is_s
 
 
 class RecoveryContext(msgspec.Struct, frozen=True):
-    """A session to recover."""
-
     view: TranscriptView
     refusal: SessionRefusal
     settings: RecoverySettings
@@ -41,7 +39,6 @@ class RecoveryContext(msgspec.Struct, frozen=True):
 
     @property
     def limit_tokens(self) -> int | None:
-        """The most that a request may hold."""
         return self.refusal.max_tokens or self.window_tokens
 
     @property
@@ -61,7 +58,6 @@ class RecoveryContext(msgspec.Struct, frozen=True):
 
     @property
     def changed_lines(self) -> set[int]:
-        """Lines that what is planned already changes."""
         return plan.changed_lines(self.planned_operations)
 
     @property
@@ -80,8 +76,6 @@ def _saved_tokens(operations: Iterable[Operation]) -> int:
 
 
 class StepProposal(msgspec.Struct, frozen=True):
-    """What one step would do."""
-
     step: RecoveryStep
     operations: tuple[Operation, ...] = ()
     insufficient: Refusal | None = None  # why it does not suffice; None if it does
@@ -385,7 +379,6 @@ def _sized_proposal(
 
 
 def _propose_step(step: RecoveryStep, context: RecoveryContext) -> StepProposal:
-    """Plan a step and check whether it frees enough; nothing is written."""
     propose = {
         RecoveryStep.FIX_EMPTY: propose_empty_fix,
         RecoveryStep.TRUNCATE: propose_truncation,
@@ -446,7 +439,6 @@ class RecoveryChoice(msgspec.Struct, frozen=True):
 
     @property
     def chosen(self) -> StepProposal | None:
-        """The step that suffices; None if none does."""
         return self.proposals[-1] if self.plan is not None else None
 
     @property
@@ -485,7 +477,6 @@ def choose_step(
 def available_steps(
     context: RecoveryContext, steps: Iterable[RecoveryStep]
 ) -> Iterator[RecoveryStep]:
-    """Leave out the steps that have no uses left."""
     return (each for each in steps if is_step_available(each, context.counters, context.settings))
 
 

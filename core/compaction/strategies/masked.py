@@ -47,8 +47,6 @@ def find_edited_reads(view: TranscriptView, because: Because) -> Iterator[Operat
 
 
 def result_masker(tools: frozenset[str], why: str, restore_hint: str) -> FindOperations:
-    """Return what masks old results of some tools."""
-
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
         for block in stubs.changeable_results(view, tools):
             yield mask_result(view, block, because(why), restore_hint)

@@ -72,7 +72,6 @@ def _freed_cell(entry: HistoryEntry) -> Cell:
 
 
 def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], entry: HistoryEntry) -> Content:
-    """Render an entry, quiet if it cannot be undone."""
     style = "$foreground" if entry.undo_obstacle is None else "$quiet"
     return item_line(columns, entry).stylize(style)
 
@@ -80,7 +79,6 @@ def history_line(columns: Iterable[ScreenColumn[HistoryEntry]], entry: HistoryEn
 def filter_history(
     entries: Iterable[HistoryEntry], titles: Mapping[str, str], words: str
 ) -> list[HistoryEntry]:
-    """Return the entries whose visible text matches the filter."""
     matches = fields_filter(words)
 
     def text(entry: HistoryEntry) -> str:
@@ -211,7 +209,6 @@ class ReceiptsScreen(FilteredPage):
             self._read_again()
 
     def action_check(self) -> None:
-        """Dry-run the undo of every receipt and show what prevents it."""
         store = self.app.places.store
 
         def check() -> dict[str, str]:

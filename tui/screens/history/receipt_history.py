@@ -71,7 +71,6 @@ RECEIPT_STATE_TEXTS: Final = {
 
 
 def strategies_text(receipt: CompactionReceipt) -> str:
-    """Count the operations and name their strategies."""
     return f"{len(receipt.plan.operations)}: {_strategy_names(receipt.plan.operations)}"
 
 

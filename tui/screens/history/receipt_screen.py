@@ -39,8 +39,6 @@ _LEVEL_FROM_CELLS: Final = 96  # width from which on there is room for the level
 
 
 class AppliedState(StrEnum):
-    """The state of an operation, as its row begins."""
-
     APPLIED = "✓"
     MARKED = "▸ undo"
     UNDONE = "undone"
@@ -90,7 +88,6 @@ def check_lines(checks: Sequence[str], ticked: int, width: int) -> Content:
 def receipt_summary(
     receipt: CompactionReceipt, obstacle: str | None, when: str, width: int
 ) -> Content:
-    """Render what was done and the state of the receipt, one fact per line."""
     return Content("\n").join(
         Content.styled(fit_left(label, LABEL_CELLS), "$quiet") + text
         for label, text in _summary_facts(receipt, obstacle, when, max(0, width - LABEL_CELLS))
@@ -227,7 +224,6 @@ class ReceiptScreen(Page):
             self._read()
 
     def action_check(self) -> None:
-        """Dry-run the undo and notify whether it would succeed."""
         receipt, store = self._receipt, self.app.places.store
         if receipt is None:
             return
