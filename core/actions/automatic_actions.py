@@ -9,37 +9,16 @@ from contextlib import closing
 
 import msgspec
 
-from ..compaction.automation_rules import (
-    CACHE_LIFETIME_MS,
-    STALE_MS,
-    AutomationDecision,
-    AutomationInput,
-    automatic_target,
-    check_break_even,
-    client_break_even,
-)
-from ..compaction.plan import (
-    DEFAULT_MAX_SEVERITY,
-    CompactionPlan,
-    CompactionRefusedError,
-    PlanOptions,
-    Refusal,
-    effective_window,
-)
+from ..compaction import automation_rules
+from ..compaction import plan as plans
+from ..compaction.automation_rules import AutomationDecision, AutomationInput
+from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
 from ..compaction.recovery.recovery_run import AttemptRefusedError
 from ..model.problem import Problem
 from ..model.session import Session
 from ..store.database import StoreError, open_reader
-from .session_access import (
-    ActionFailure,
-    ClientCompactResult,
-    CompactFailure,
-    NotCompactedError,
-    NotPlannedError,
-    SessionAccess,
-    SessionClient,
-    Via,
-)
+from . import session_access
+from .session_access import NotCompactedError, NotPlannedError, SessionAccess, Via
 from .session_compaction import PlanContext, apply_compaction, in_place_mode, plan_compaction
 from .session_recovery import NothingToRecoverError, SessionBusyError, run_recovery
 
@@ -130,11 +109,11 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
         is_final = plan.refused[0].check in {"futile", "nothing", "target"}
         tokens = act.session.context.tokens if is_final else None
         return msgspec.structs.replace(result, left_tokens=tokens)
-    price = check_break_even(plan.break_even_requests, act.situation)
+    price = automation_rules.check_break_even(plan.break_even_requests, act.situation)
     if not price.allowed:
         return _too_expensive(act, price)
     receipt = apply_compaction(act.access.target, plan, in_place_mode(plan))
-    if isinstance(receipt, ActionFailure):
+    if isinstance(receipt, session_access.ActionFailure):
         if receipt.refusals:
             return _refused(act, receipt.refusals[0])
         return _file_failed(act, "; ".join(receipt.why))
@@ -153,10 +132,10 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
 
 def _plan(act: AutomaticAction) -> CompactionPlan:
     context = act.session.context
-    tokens = automatic_target(act.access.policy, context)
+    tokens = automation_rules.automatic_target(act.access.policy, context)
     options = PlanOptions(
-        level=DEFAULT_MAX_SEVERITY.value,
-        target=tokens / effective_window(context.window.tokens),
+        level=plans.DEFAULT_MAX_SEVERITY.value,
+        target=tokens / plans.effective_window(context.window.tokens),
         in_place=True,
     )
     with closing(open_reader(act.access.store)) as db:
@@ -166,16 +145,16 @@ def _plan(act: AutomaticAction) -> CompactionPlan:
 def _compact_with_client(act: AutomaticAction) -> ActionResult:
     """Compact with the client: in the session if it is open, else in a run of our own."""
     session, client = act.session, act.access.client
-    requests = client_break_even(session.context.tokens or 0, model=session.model)
-    price = check_break_even(requests, act.situation)
+    requests = automation_rules.client_break_even(session.context.tokens or 0, model=session.model)
+    price = automation_rules.check_break_even(requests, act.situation)
     if not price.allowed:
         return _too_expensive(act, price)
     try:
         result = _ask_open(client) if act.situation.is_open else client.compact_closed()
     except NotCompactedError as error:
         fixes = {
-            CompactFailure.UNSAFE: "`ctxtop hooks install` lets it be asked",
-            CompactFailure.UNTRUSTED: "nothing was started",
+            session_access.CompactFailure.UNSAFE: "`ctxtop hooks install` lets it be asked",
+            session_access.CompactFailure.UNTRUSTED: "nothing was started",
         }
         if error.failure in fixes:
             return _refused(act, Refusal(error.failure, str(error), fixes[error.failure]))
@@ -188,12 +167,12 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
     )
 
 
-def _ask_open(client: SessionClient) -> ClientCompactResult:
+def _ask_open(client: session_access.SessionClient) -> session_access.ClientCompactResult:
     """Ask through the plugin, or else through tmux: an open client would not see a run of ours."""
     try:
         return client.compact(Via.PLUGIN, "")
     except NotCompactedError as error:
-        if error.failure is not CompactFailure.UNSAFE:
+        if error.failure is not session_access.CompactFailure.UNSAFE:
             raise
         return client.compact(Via.TMUX, "")
 
@@ -201,13 +180,13 @@ def _ask_open(client: SessionClient) -> ClientCompactResult:
 def _refused(act: AutomaticAction, refusal: Refusal) -> ActionResult:
     result = _failed(act, refusal.check, refusal.why, refusal.what_to_do)
     # Until then it would be refused for the same reason.
-    return _retry_after(act, result, STALE_MS)
+    return _retry_after(act, result, automation_rules.STALE_MS)
 
 
 def _too_expensive(act: AutomaticAction, decision: AutomationDecision) -> ActionResult:
     what_to_do = "it is done when the prompt cache is cold"
     result = _failed(act, decision.check, decision.why, what_to_do)
-    return _retry_after(act, result, CACHE_LIFETIME_MS)
+    return _retry_after(act, result, automation_rules.CACHE_LIFETIME_MS)
 
 
 def _retry_after(act: AutomaticAction, result: ActionResult, idle_ms: int) -> ActionResult:

@@ -14,16 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from ..model.problem import Problem
-from ..store.automation_records import (
-    AUTOMATIC_RUN_TIMEOUT_MS,
-    AutomaticRunRecord,
-    begin_automatic_run,
-    clean_up_runs,
-    context_range_since,
-    end_automatic_run,
-    read_automatic_runs,
-    read_recovery,
-)
+from ..store import automation_records
+from ..store.automation_records import AutomaticRunRecord
 
 Notify = Callable[[Problem], None]
 
@@ -94,7 +86,7 @@ class Automation:
         self._checked_at = now_ms
         if now_ms - self._cleaned_at >= CLEANUP_INTERVAL_MS:
             self._cleaned_at = now_ms
-            clean_up_runs(self._writer.connection, now_ms)
+            automation_records.clean_up_runs(self._writer.connection, now_ms)
         if self._thread is None and self._is_enabled():
             self._begin_first(now_ms)
 
@@ -113,7 +105,7 @@ class Automation:
         from ..store.readers import fleet_reader
 
         db, policies = self._writer.connection, self._policies()
-        runs = read_automatic_runs(db, now_ms - RUN_HISTORY_MS)
+        runs = automation_records.read_automatic_runs(db, now_ms - RUN_HISTORY_MS)
         for session in fleet_reader.read_sessions(db, now_ms, None, policies):
             policy = policies.for_project(session.project_root)
             active_at, until = self._waits.get(session.session_id, (None, 0))
@@ -135,7 +127,7 @@ class Automation:
             reason, action = decision.why, self._runners.compact
         else:
             # Once for each refusal (002-37).
-            run = read_recovery(self._writer.connection, session.session_id)
+            run = automation_records.read_recovery(self._writer.connection, session.session_id)
             decision = decide_recovery(policy, situation, run.changed_at if run else None)
             reason, action = f"it ended in {error.error_type}", self._runners.recover
         return decision.allowed and self._begin(session, policy, situation, reason, action)
@@ -148,7 +140,9 @@ class Automation:
         def past_run(run: AutomaticRunRecord) -> PastRun:
             if run.left_tokens is None:
                 return PastRun(run.at)
-            least, newest = context_range_since(self._writer.connection, run.session_id, run.at)
+            least, newest = automation_records.context_range_since(
+                self._writer.connection, run.session_id, run.at
+            )
             return PastRun(run.at, run.left_tokens, least, newest)
 
         return AutomationInput(
@@ -159,7 +153,9 @@ class Automation:
             last_written_at=session.last_activity_at,
             runs=tuple(map(past_run, own)),
             is_run_active=any(
-                run.outcome is None and now_ms - run.at < AUTOMATIC_RUN_TIMEOUT_MS for run in own
+                run.outcome is None
+                and now_ms - run.at < automation_records.AUTOMATIC_RUN_TIMEOUT_MS
+                for run in own
             ),
         )
 
@@ -180,7 +176,7 @@ class Automation:
         run = AutomaticRunRecord(session.session_id, situation.now_ms, reason)
         last = max((each.began_at for each in situation.runs), default=0)
         # Before the attempt: one that fails cools down as well (R002-06).
-        if not begin_automatic_run(self._writer.connection, run, last):
+        if not automation_records.begin_automatic_run(self._writer.connection, run, last):
             return False
         act = AutomaticAction(self._open_session(session, policy, reason), situation)
         # A daemon: ending ctxtop does not wait, and the next one recovers what it left.
@@ -219,7 +215,7 @@ class Automation:
                 left_tokens=result.left_tokens if result else None,
                 receipt=result.receipt if result else None,
             )
-            end_automatic_run(self._writer.connection, ended)
+            automation_records.end_automatic_run(self._writer.connection, ended)
             if result is not None:
                 self._report(session, result)
 

@@ -8,47 +8,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..compaction.plan import (
-    CUT,
-    DEFAULT_OPTIONS,
-    LAST_PROMPT,
-    REVERT,
-    ROLLOVER,
-    TEMPLATES_BY_SECTIONS,
-    AppendLine,
-    CompactionPlan,
-    Operation,
-    PlanOptions,
-    Refusal,
-    Severity,
-    changed_lines,
-    edits_of,
-    make_plan,
-)
-from ..compaction.strategies.summary_and_cut import (
-    Conversation,
-    newest_entry,
-    plan_cut,
-    plan_revert,
-    plan_rollover,
-    read_common_fields,
-    sent_prompts,
-    summarise_by_rules,
-    summarise_with_model,
-)
+from ..compaction import plan as plans
+from ..compaction.plan import CompactionPlan, Operation, PlanOptions, Refusal
+from ..compaction.strategies import summary_and_cut
+from ..compaction.strategies.summary_and_cut import Conversation
 from ..compaction.transcript_planning import refusals_after_reading, refusals_before_planning
 from ..compaction.transcript_reading import PlanSource, read_as_scanned, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, VisibleBlock, open_transcript, shorten_part
 from ..store.database import summary_cache_folder
+from ..summaries import summary_building
 from ..summaries.model_providers import make_provider
 from ..summaries.model_summary import ModelSummaryOptions, ProviderName, ProviderRetry
-from ..summaries.summary_building import (
-    CHEAP_MODEL_ALIAS,
-    SESSION_MODEL_ALIAS,
-    SummaryBudget,
-    SummarySettings,
-    read_summary_settings,
-)
+from ..summaries.summary_building import SummaryBudget, SummarySettings
 from ..summaries.summary_facts import find_template
 from ..summaries.tool_outcomes import OUTPUT_TOOLS
 from ..transcript.conversation import MessagePart, PartKind
@@ -62,7 +33,7 @@ KEPT_RESULT_CHARS: Final = 1_000
 
 
 def plan_conversation(
-    source: PlanSource, make_operation: MakeOperation, options: PlanOptions = DEFAULT_OPTIONS
+    source: PlanSource, make_operation: MakeOperation, options: PlanOptions = plans.DEFAULT_OPTIONS
 ) -> CompactionPlan:
     """Plan what `make_operation` returns for a transcript; a refusal is part of the plan.
 
@@ -79,12 +50,12 @@ def plan_conversation(
             operation = make_operation(read_conversation(source, view), view)
             if isinstance(operation, Refusal):
                 refused.append(operation)
-            elif operation.level is Severity.SUMMARY and operation.tokens_saved <= 0:
+            elif operation.level is plans.Severity.SUMMARY and operation.tokens_saved <= 0:
                 refused.append(_NOT_SMALLER)
             else:
                 operations.append(operation)
         refused += refusals_after_reading(file, scan, options.max_bytes)
-    return make_plan(
+    return plans.make_plan(
         source.session_id,
         scan.sha256,
         scan.size,
@@ -108,9 +79,9 @@ def _unmoved_tokens(operations: Sequence[Operation], view: TranscriptView) -> in
 
     Appended lines replace all of it; a removed line leaves all before it as it is.
     """
-    if any(isinstance(edit, AppendLine) for edit in edits_of(operations)):
+    if any(isinstance(edit, plans.AppendLine) for edit in plans.edits_of(operations)):
         return 0
-    first = min(changed_lines(operations), default=0)
+    first = min(plans.changed_lines(operations), default=0)
     return min((block.tokens_before for block in view.blocks if block.line >= first), default=0)
 
 
@@ -141,11 +112,11 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
         replace(entry, parts=tuple(map(shorten, entry.parts)), snapshot=None)
         for entry in source.read_entries(source.path)
     )
-    last = newest_entry(entries)
+    last = summary_and_cut.newest_entry(entries)
     line = view.decoded_line(last.line) if last else None
     return Conversation(
         entries,
-        read_common_fields(line if isinstance(line, dict) else {}),
+        summary_and_cut.read_common_fields(line if isinstance(line, dict) else {}),
         count_tokens,
         str(source.path),
         view.overhead_tokens,
@@ -171,39 +142,43 @@ def whole_operation_maker(
 
     Raises NotPlannedError if a model has to be named.
     """
-    settings = read_summary_settings(access.policy)
+    settings = summary_building.read_summary_settings(access.policy)
     template = settings.template
     if options.template is not None:
-        template = find_template(TEMPLATES_BY_SECTIONS.get(options.template, options.template))
+        template = find_template(
+            plans.TEMPLATES_BY_SECTIONS.get(options.template, options.template)
+        )
     budget = settings.budget if options.budget is None else SummaryBudget(options.budget)
     keep = settings.keep_messages if options.keep is None else options.keep
     model_options = _model_options(options, settings, access, on_message)
 
     def make(conversation: Conversation, view: TranscriptView) -> Operation | Refusal:
         on_view(view)
-        if options.whole_strategy == CUT:
-            return plan_cut(conversation, options.keep_turns or 0)
-        if options.whole_strategy == REVERT:
+        if options.whole_strategy == plans.CUT:
+            return summary_and_cut.plan_cut(conversation, options.keep_turns or 0)
+        if options.whole_strategy == plans.REVERT:
             return _revert_to_prompt(view, options.to or "")
         limits = budget, settings.selection
-        if options.whole_strategy == ROLLOVER:
-            return plan_rollover(conversation, view, template, *limits)
+        if options.whole_strategy == plans.ROLLOVER:
+            return summary_and_cut.plan_rollover(conversation, view, template, *limits)
         if model_options is None:
-            return summarise_by_rules(conversation, keep, template, *limits)
-        return summarise_with_model(conversation, keep, template, model_options, *limits)
+            return summary_and_cut.summarise_by_rules(conversation, keep, template, *limits)
+        return summary_and_cut.summarise_with_model(
+            conversation, keep, template, model_options, *limits
+        )
 
     return make
 
 
 def _revert_to_prompt(view: TranscriptView, to: str) -> Operation | Refusal:
-    prompts = sent_prompts(view)
-    if to == LAST_PROMPT and prompts:
-        return plan_revert(view, prompts[-1].line)
+    prompts = summary_and_cut.sent_prompts(view)
+    if to == plans.LAST_PROMPT and prompts:
+        return summary_and_cut.plan_revert(view, prompts[-1].line)
     if to.isdecimal():
-        return plan_revert(view, int(to))
+        return summary_and_cut.plan_revert(view, int(to))
     matches = {each.line for each in prompts if to and (each.entry.uuid or "").startswith(to)}
     if len(matches) == 1:
-        return plan_revert(view, matches.pop())
+        return summary_and_cut.plan_revert(view, matches.pop())
     newest = ", ".join(_prompt_label(each) for each in prompts[:-6:-1])
     why = f"{len(matches)} prompts begin with {to!r}" if to else "it needs a prompt to go back to"
     return Refusal("no_prompt", why, f"say --to LINE: {newest}" if prompts else "there is none")
@@ -225,7 +200,10 @@ def _model_options(
     if provider is None:
         return None
     model = options.model or settings.model
-    if name is ProviderName.OPENAI and model in {CHEAP_MODEL_ALIAS, SESSION_MODEL_ALIAS}:
+    if name is ProviderName.OPENAI and model in {
+        summary_building.CHEAP_MODEL_ALIAS,
+        summary_building.SESSION_MODEL_ALIAS,
+    }:
         raise NotPlannedError(f"--provider {name} needs --model NAME: no model of it is known")
     return ModelSummaryOptions(
         provider=provider,

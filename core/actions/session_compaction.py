@@ -32,16 +32,8 @@ from ..compaction.undo import UndoResult, find_undo_obstacle, undo
 from ..store.database import state_folder
 from ..store.token_samples import read_estimator
 from ..transcript.entry_decoder import iter_entries
-from .session_access import (
-    ActionFailure,
-    ClientCompactResult,
-    NotCompactedError,
-    NotPlannedError,
-    SessionAccess,
-    Via,
-    file_failure,
-    refusal_failure,
-)
+from . import session_access
+from .session_access import ActionFailure, NotPlannedError, SessionAccess
 
 
 def _ignore(_: object) -> None: ...
@@ -124,9 +116,9 @@ def apply_compaction(
     try:
         return apply_plan(plan, mode, target, on_stage)
     except CompactionRefusedError as error:
-        return refusal_failure(error)
+        return session_access.refusal_failure(error)
     except OSError as error:
-        return file_failure(error, target.transcript)
+        return session_access.file_failure(error, target.transcript)
 
 
 def in_place_mode(plan: CompactionPlan) -> ApplyMode:
@@ -143,14 +135,14 @@ def in_place_refusal(target: CompactionTarget) -> Refusal | None:
 
 
 def compact_with_client(
-    access: SessionAccess, via: Via, instructions: str
-) -> ClientCompactResult | ActionFailure:
+    access: SessionAccess, via: session_access.Via, instructions: str
+) -> session_access.ClientCompactResult | ActionFailure:
     try:
         return access.client.compact(via, instructions)
-    except NotCompactedError as error:
+    except session_access.NotCompactedError as error:
         return ActionFailure((str(error),))
     except OSError as error:
-        return file_failure(error, access.target.transcript)
+        return session_access.file_failure(error, access.target.transcript)
 
 
 def undo_receipt(
@@ -163,9 +155,9 @@ def undo_receipt(
     try:
         return undo(receipt.receipt_id, numbers, target)
     except CompactionRefusedError as error:
-        return refusal_failure(error)
+        return session_access.refusal_failure(error)
     except OSError as error:
-        return file_failure(error, Path(receipt.target))
+        return session_access.file_failure(error, Path(receipt.target))
 
 
 def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:

@@ -13,44 +13,21 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from ..files.file_operations import (
-    hash_file,
-    open_regular_file,
-    open_to_append,
-    read_blocks,
-    read_lines,
-    remove_if_present,
-    sync_folder,
-    write_all,
-    write_temporary,
-)
-from . import rewritten_lines
-from .compaction_target import (
-    CompactionTarget,
-    WaitTimes,
-    atomic_replace,
-    recover_leftovers,
-    require_idle,
-    session_lock,
-)
-from .plan import (
-    AppendLine,
-    CompactionPlan,
-    CompactionRefusedError,
-    RefusalKind,
-    edits_of,
-    refusal_error,
-)
+from ..files import file_operations as files
+from ..files.file_operations import write_temporary
+from . import compaction_target, rewritten_lines
+from . import plan as plans
+from . import receipts as receipt_store
+from .compaction_target import CompactionTarget, atomic_replace
+from .plan import CompactionPlan, CompactionRefusedError, RefusalKind, refusal_error
 from .receipts import (
     MAX_BACKUP_BYTES,
     ApplyMode,
     BackupStore,
     CompactionReceipt,
-    MtimeHandling,
     ReceiptStore,
     WrittenVersion,
     new_receipt_id,
-    remove_leftovers,
 )
 from .rewritten_lines import NO_TRANSFORM, LineTransform, RewrittenLine
 from .verify import PASSED_CHECKS, verify_lines, verify_permissions, verify_visible_messages
@@ -86,7 +63,7 @@ def apply_plan(
     """
     _require_plan(plan, mode, target)
     apply = {ApplyMode.FORK: _fork, ApplyMode.IN_PLACE: _in_place, ApplyMode.APPEND: _append}[mode]
-    with session_lock(target, target.session_id):
+    with compaction_target.session_lock(target, target.session_id):
         recover_interrupted(target.state_folder, target.session_id, target.transcript)
         _require_not_applied(plan, mode, target)
         try:
@@ -153,8 +130,8 @@ def _fork(
         rewritten_lines.link_file_history(transcript, fork_id)
         # Unlike a rename this fails if the name is taken.
         fork.hardlink_to(temporary)
-        remove_if_present(temporary)
-        sync_folder(fork.parent)
+        files.remove_if_present(temporary)
+        files.sync_folder(fork.parent)
 
     report_stage(ApplyStage.REPLACE)
     return commit(receipt, target.state_folder, write)
@@ -164,7 +141,7 @@ def _in_place(
     plan: CompactionPlan, target: CompactionTarget, report_stage: ReportStage
 ) -> CompactionReceipt:
     path = target.transcript
-    require_idle(target, path, target.session_id)
+    compaction_target.require_idle(target, path, target.session_id)
     seen = path.stat()
     report_stage(ApplyStage.COPY)
     backup = _back_up(plan, target)
@@ -180,8 +157,8 @@ def _in_place(
     receipt = _new_receipt(plan, target, ApplyMode.IN_PLACE, path, backup, version)
 
     def write() -> None:
-        if hash_file(path, plan.base_bytes)[0] != plan.base_sha256:
-            remove_if_present(temporary)
+        if files.hash_file(path, plan.base_bytes)[0] != plan.base_sha256:
+            files.remove_if_present(temporary)
             raise refusal_error(
                 RefusalKind.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN
             )
@@ -195,22 +172,22 @@ def _append(
     plan: CompactionPlan, target: CompactionTarget, report_stage: ReportStage
 ) -> CompactionReceipt:
     path = target.transcript
-    require_idle(target, path, target.session_id)
-    _require_base(plan, *hash_file(path))
+    compaction_target.require_idle(target, path, target.session_id)
+    _require_base(plan, *files.hash_file(path))
     temporary, version = _write_verified(plan, target, NO_TRANSFORM, report_stage)
-    with open_regular_file(temporary) as file:
+    with files.open_regular_file(temporary) as file:
         file.seek(plan.base_bytes)
         added = file.read()
-    remove_if_present(temporary)
+    files.remove_if_present(temporary)
     receipt = _new_receipt(plan, target, ApplyMode.APPEND, path, None, version)
 
     def write() -> None:
-        with open_to_append(path) as descriptor:
+        with files.open_to_append(path) as descriptor:
             if os.fstat(descriptor).st_size != plan.base_bytes:
                 raise refusal_error(
                     RefusalKind.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN
                 )
-            write_all(descriptor, [added])
+            files.write_all(descriptor, [added])
         if not begins_with_version(path, version):
             # `commit` removes our lines again.
             raise refusal_error(
@@ -257,11 +234,11 @@ def _write_verified(
         if refusals:
             raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
         _require_verified(plan, target, temporary, _rewritten_lines(plan, target, transform))
-        sha256, size = hash_file(temporary)
+        sha256, size = files.hash_file(temporary)
         if sha256 == plan.base_sha256:
             raise _nothing_to_apply("the transcript is already what it makes of it")
     except BaseException:
-        remove_if_present(temporary)
+        files.remove_if_present(temporary)
         raise
     return temporary, WrittenVersion(sha256, size)
 
@@ -277,8 +254,8 @@ def _rewritten_lines(
             digest.update(line)
             yield line
 
-    with open_regular_file(target.transcript) as file:
-        lines = hashed(read_lines(file, plan.base_bytes))
+    with files.open_regular_file(target.transcript) as file:
+        lines = hashed(files.read_lines(file, plan.base_bytes))
         yield from rewritten_lines.rewrite_lines(lines, plan.operations, transform)
     _require_base(plan, digest.hexdigest(), plan.base_bytes)
 
@@ -317,7 +294,9 @@ def _new_receipt(
         backup=backup,
         verified=PASSED_CHECKS,
         resume_command=target.resume_command(target.session_id),
-        mtime=MtimeHandling.KEPT if mode is ApplyMode.IN_PLACE else MtimeHandling.NEW,
+        mtime=receipt_store.MtimeHandling.KEPT
+        if mode is ApplyMode.IN_PLACE
+        else receipt_store.MtimeHandling.NEW,
         plan=plan,
         now=None if mode is ApplyMode.FORK else base,
         pending=version,
@@ -358,7 +337,7 @@ def commit(
 def _closed_receipt(receipt: CompactionReceipt) -> CompactionReceipt:
     """Check the written file once more in its final place."""
     version = receipt.pending
-    if version is None or hash_file(Path(receipt.target), version.size)[0] != version.sha256:
+    if version is None or files.hash_file(Path(receipt.target), version.size)[0] != version.sha256:
         raise refusal_error(
             RefusalKind.UNVERIFIED,
             "final",
@@ -375,7 +354,7 @@ def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path)
     """
     receipts = ReceiptStore(state_folder)
     for folder in (receipts.folder, receipts.plan_blobs.folder, BackupStore(state_folder).folder):
-        remove_leftovers(folder, session_id)
+        receipt_store.remove_leftovers(folder, session_id)
     for receipt in receipts.all():
         if receipt.session_id == session_id and receipt.pending is not None:
             recovered = _recovered_receipt(receipt, receipt.pending)
@@ -384,7 +363,7 @@ def recover_interrupted(state_folder: Path, session_id: str, *transcripts: Path)
             else:
                 receipts.write(recovered)
     for path in transcripts:
-        recover_leftovers(path)
+        compaction_target.recover_leftovers(path)
 
 
 def _recovered_receipt(
@@ -392,7 +371,7 @@ def _recovered_receipt(
 ) -> CompactionReceipt | None:
     """Return the receipt as the file shows it now; None if nothing was written."""
     path = Path(receipt.target)
-    recover_leftovers(path)
+    compaction_target.recover_leftovers(path)
     if receipt.now is None:
         if begins_with_version(path, pending):
             return replace(receipt, now=pending, pending=None)
@@ -417,7 +396,7 @@ def begins_with_version(path: Path, version: WrittenVersion) -> bool:
     Raises OSErrors other than FileNotFoundError.
     """
     try:
-        return hash_file(path, version.size) == (version.sha256, version.size)
+        return files.hash_file(path, version.size) == (version.sha256, version.size)
     except FileNotFoundError:
         return False
 
@@ -432,12 +411,12 @@ def remove_appended(path: Path, plan: CompactionPlan) -> None:
     """
     added = b"".join(
         rewritten_lines.appended_line(edit)
-        for edit in edits_of(plan.operations)
-        if isinstance(edit, AppendLine)
+        for edit in plans.edits_of(plan.operations)
+        if isinstance(edit, plans.AppendLine)
     )
     for tries in range(1, MAX_TRIES + 1):
         seen = path.stat()
-        with open_regular_file(path) as file:
+        with files.open_regular_file(path) as file:
             file.seek(plan.base_bytes)
             tail = file.read()
         place = tail.find(added)
@@ -449,7 +428,7 @@ def remove_appended(path: Path, plan: CompactionPlan) -> None:
         rest = tail[:start] + tail[place + len(added) :]
         new = write_temporary(path, _with_new_tail(path, plan.base_bytes, rest), seen)
         try:
-            atomic_replace(new, path, seen, WaitTimes())
+            atomic_replace(new, path, seen, compaction_target.WaitTimes())
         except CompactionRefusedError:
             if tries == MAX_TRIES:
                 raise
@@ -458,8 +437,8 @@ def remove_appended(path: Path, plan: CompactionPlan) -> None:
 
 
 def _with_new_tail(path: Path, size: int, rest: bytes) -> Iterator[bytes]:
-    with open_regular_file(path) as file:
-        yield from read_blocks(file, size)
+    with files.open_regular_file(path) as file:
+        yield from files.read_blocks(file, size)
     yield rest
 
 

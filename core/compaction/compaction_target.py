@@ -17,19 +17,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from ..files.file_operations import (
-    REPLACED_SUFFIX,
-    TEMPORARY_SUFFIX,
-    LockHeldError,
-    file_lock,
-    open_regular_file,
-    open_to_append,
-    remove_if_present,
-    sync_folder,
-    temporary_path,
-    user_lock,
-    write_all,
-)
+from ..files import file_operations as files
 from ..transcript.conversation import Entry
 from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import CompactionRefusedError, Refusal, RefusalKind, refusal_error
@@ -86,9 +74,12 @@ def session_lock(target: CompactionTarget, session_id: str) -> Iterator[None]:
     """
     stored = target.state_folder / "locks" / f"{session_id}.lock"
     try:
-        with file_lock(stored), user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id):
+        with (
+            files.file_lock(stored),
+            files.user_lock(SESSION_LOCK_KIND, target.transcript.parent, session_id),
+        ):
             yield
-    except LockHeldError:
+    except files.LockHeldError:
         raise refusal_error(
             RefusalKind.LIVE, "locked", "another ctxtop changes this session", "wait for it"
         ) from None
@@ -172,7 +163,7 @@ def write_lease(path: Path) -> Iterator[WriteLease]:
 
     Raises CompactionRefusedError if it is open for writing, OSError.
     """
-    with open_regular_file(path) as file:
+    with files.open_regular_file(path) as file:
         descriptor = file.fileno()
         lease = WriteLease(descriptor if _take_lease(descriptor, path) else None)
         try:
@@ -206,7 +197,7 @@ def _take_lease(descriptor: int, path: Path) -> bool:
     return True
 
 
-_REPLACED_NAME: Final = re.compile(rf"\.(\d+){re.escape(REPLACED_SUFFIX)}$")
+_REPLACED_NAME: Final = re.compile(rf"\.(\d+){re.escape(files.REPLACED_SUFFIX)}$")
 """End of the second name of a file that is replaced: with the size that it had."""
 
 
@@ -217,13 +208,13 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
     with every line. Raises OSError.
     """
     # Its name holds the size that it had when it was replaced: what is behind that came late.
-    old = temporary_path(target, f".{seen.st_size}{REPLACED_SUFFIX}")
+    old = files.temporary_path(target, f".{seen.st_size}{files.REPLACED_SUFFIX}")
     try:
         size = new.stat().st_size
         os.utime(new, ns=(seen.st_atime_ns, seen.st_mtime_ns))
         with write_lease(target) as lease:
             _replace_unwritten(new, target, old, seen, lease)
-            sync_folder(target.parent)
+            files.sync_folder(target.parent)
             if _sees_late_write(old, seen.st_size, lease, wait_times.quiet_s):
                 # Whoever waits to write to the old file continues now, and it is the transcript.
                 lease.release()
@@ -232,9 +223,9 @@ def atomic_replace(new: Path, target: Path, seen: os.stat_result, wait_times: Wa
                     RefusalKind.LIVE, "late-write", "a client wrote to the transcript meanwhile",
                     "end that client; everything is as it was, and nothing it wrote is lost",
                 )  # fmt: skip
-            remove_if_present(old)
+            files.remove_if_present(old)
     except BaseException:
-        remove_if_present(new)
+        files.remove_if_present(new)
         raise
 
 
@@ -249,7 +240,7 @@ def _replace_unwritten(
             )
         new.replace(target)
     except BaseException:
-        remove_if_present(old)
+        files.remove_if_present(old)
         raise
 
 
@@ -263,12 +254,12 @@ def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) 
 
     `size` is the new file's size in bytes without those lines.
     """
-    with open_regular_file(target) as new:
+    with files.open_regular_file(target) as new:
         late = _read_tail(new.fileno(), size)
         whole_lines = late[: late.rfind(b"\n") + 1]
         _append(old, whole_lines)
         old.replace(target)
-        sync_folder(target.parent)
+        files.sync_folder(target.parent)
         _wait_until_quiet(new.fileno(), wait_times)
         _append(target, _read_tail(new.fileno(), size + len(whole_lines)))
 
@@ -278,15 +269,15 @@ def recover_leftovers(target: Path) -> None:
 
     What a replaced file gained afterwards is appended to the new one.
     """
-    for path in target.parent.glob(f".{target.name}.*{TEMPORARY_SUFFIX}"):
+    for path in target.parent.glob(f".{target.name}.*{files.TEMPORARY_SUFFIX}"):
         if path.is_symlink() or not path.is_file():
             continue
         size = _REPLACED_NAME.search(path.name)
         if size and target.exists():
-            with open_regular_file(path) as file:
+            with files.open_regular_file(path) as file:
                 if os.fstat(file.fileno()).st_ino != target.stat().st_ino:
                     _append(target, _read_tail(file.fileno(), int(size[1])))
-        remove_if_present(path)
+        files.remove_if_present(path)
 
 
 def _sees_late_write(path: Path, size: int, lease: WriteLease, quiet_s: float) -> bool:
@@ -319,5 +310,5 @@ def _read_tail(descriptor: int, start: int) -> bytes:
 
 def _append(target: Path, data: bytes) -> None:
     if data:
-        with open_to_append(target) as descriptor:
-            write_all(descriptor, [data])
+        with files.open_to_append(target) as descriptor:
+            files.write_all(descriptor, [data])

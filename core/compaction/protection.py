@@ -10,17 +10,13 @@ import msgspec
 from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
+from ..transcript import conversation
 from ..transcript.conversation import (
-    RESULT_KINDS,
     ConversationMessage,
     Entry,
     PartKind,
-    Role,
-    drops_thinking,
     group_messages,
     has_prompt,
-    last_boundary,
-    only_thinks,
 )
 from ..transcript.visible_messages import is_call, is_result, retained_uuids
 from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
@@ -65,7 +61,7 @@ def mark_protected(
 
     `retained_uuids` are the uuids that a boundary retains.
     """
-    answers = (block.index for block in blocks if block.entry.role is Role.ASSISTANT)
+    answers = (block.index for block in blocks if block.entry.role is conversation.Role.ASSISTANT)
     first_answer, tail = next(answers, len(blocks)), _tail_start(blocks, options)
     todo_calls = [
         block.call_id for block in blocks if is_call(block.part) and block.part.name == "TodoWrite"
@@ -93,7 +89,7 @@ def sum_protected_tokens(blocks: Iterable[VisibleBlock]) -> tuple[ProtectedToken
 def find_protected_lines(entries: Sequence[Entry], lines: Iterable[FileLine]) -> dict[int, str]:
     """Return the numbers of the lines that keep every byte, and why."""
     kept = retained_uuids(entries)
-    last = last_boundary(entries)
+    last = conversation.last_boundary(entries)
     protected = {each.line: "kept by a compaction" for each in entries if each.uuid in kept}
     protected |= {each.line: UNREAD for each in entries if each.unread_fields}
     protected |= {each.line: "boundary" for each in entries if each.boundary}
@@ -194,7 +190,7 @@ def _first_needed(messages: Sequence[ConversationMessage]) -> list[int]:
         for part in message.parts:
             if part.kind is PartKind.TOOL_INPUT and part.tool_use_id:
                 calls[part.tool_use_id] = place
-            elif part.kind in RESULT_KINDS and part.tool_use_id is not None:
+            elif part.kind in conversation.RESULT_KINDS and part.tool_use_id is not None:
                 # An unknown call is in the answer before. An agent's notification answers none.
                 first = min(first, calls.get(part.tool_use_id, max(0, place - 1)))
         needs.append(first)
@@ -252,7 +248,7 @@ def _split_at(messages: Sequence[ConversationMessage], start: int) -> RetainedTa
     entries = [entry for message in messages[start:] for entry in message.entries]
     retained = entries[leading:]
     if not _retains_thinking(retained):
-        retained = [entry for entry in retained if not only_thinks(entry)]
+        retained = [entry for entry in retained if not conversation.only_thinks(entry)]
     away = (*removed, *entries[:leading])
     return RetainedTail(away, tuple(retained), start, len(messages) - start)
 
@@ -275,4 +271,4 @@ def _retains_thinking(retained: Sequence[Entry]) -> bool:
     model = next((each.model for each in reversed(retained) if each.model), None)
     last = next((each for each in reversed(retained) if each.type != "attachment"), None)
     is_open = last is not None and any(map(is_result, last.parts))
-    return is_open and drops_thinking(model)
+    return is_open and conversation.drops_thinking(model)

@@ -14,17 +14,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from msgspec.structs import asdict
 
-from ..files.file_operations import (
-    TEMPORARY_SUFFIX,
-    hash_file,
-    make_private_folder,
-    open_regular_file,
-    read_blocks,
-    remove_if_present,
-    sync_folder,
-    write_file_atomically,
-    write_temporary,
-)
+from ..files import file_operations as files
 from .plan import CompactionPlan
 
 ORPHAN_AGE_MS: Final = 24 * 3600 * 1000
@@ -47,18 +37,18 @@ class BlobStore:
         `session_id` is of the session whose lock is held: leftovers of a process that ended are
         removed by its name.
         """
-        make_private_folder(self.folder)
+        files.make_private_folder(self.folder)
         digest = hashlib.sha256()
-        temporary = write_temporary(self.folder / session_id, _compressed(blocks, digest))
+        temporary = files.write_temporary(self.folder / session_id, _compressed(blocks, digest))
         name = digest.hexdigest()
         try:
             if _hash_of_blob(temporary) != name:
                 raise BlobError(0, "the copy does not hold what was copied", str(temporary))
             temporary.replace(self.path(name))
         except BaseException:
-            remove_if_present(temporary)
+            files.remove_if_present(temporary)
             raise
-        sync_folder(self.folder)
+        files.sync_folder(self.folder)
         return name
 
     def path(self, name: str) -> Path:
@@ -75,28 +65,28 @@ class BlobStore:
         """Read a blob's content after checking its hash. Raises BlobError."""
         if not self.is_intact(name):
             raise BlobError(0, "the copy is gone or damaged", str(self.path(name)))
-        with open_regular_file(self.path(name)) as file:
-            yield _decompressed(read_blocks(file))
+        with files.open_regular_file(self.path(name)) as file:
+            yield _decompressed(files.read_blocks(file))
 
     def total_bytes(self) -> int:
         return sum(path.lstat().st_size for path in self.folder.glob("*.z"))
 
     def remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):
-            remove_if_present(self.path(name))
+            files.remove_if_present(self.path(name))
 
     def remove_unreferenced(self, referenced: Collection[str], now_ms: int) -> None:
         """Remove blobs that no receipt names and no process is about to name."""
         for path in self.folder.glob("*.z"):
             age = now_ms - path.lstat().st_mtime_ns // 1_000_000
             if path.name.removesuffix(".z") not in referenced and age > ORPHAN_AGE_MS:
-                remove_if_present(path)
+                files.remove_if_present(path)
 
 
 def remove_leftovers(folder: Path, session_id: str) -> None:
     """Remove the temporary files of a session whose process ended; its lock must be held."""
-    for path in folder.glob(f".{session_id}.*{TEMPORARY_SUFFIX}"):
-        remove_if_present(path)
+    for path in folder.glob(f".{session_id}.*{files.TEMPORARY_SUFFIX}"):
+        files.remove_if_present(path)
 
 
 def _compressed(blocks: Iterable[bytes], digest: hashlib._Hash) -> Iterator[bytes]:
@@ -119,8 +109,8 @@ def _decompressed(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 def _hash_of_blob(path: Path) -> str:
     digest = hashlib.sha256()
-    with open_regular_file(path) as file:
-        for block in _decompressed(read_blocks(file)):
+    with files.open_regular_file(path) as file:
+        for block in _decompressed(files.read_blocks(file)):
             digest.update(block)
     return digest.hexdigest()
 
@@ -242,11 +232,11 @@ class ReceiptStore:
             self.plan_blobs.put([plan], receipt.session_id)
         stored = _StoredReceipt(**asdict(receipt) | {"plan": name})
         data = msgspec.json.encode(stored)
-        write_file_atomically(self._path(receipt), data, receipt.session_id)
+        files.write_file_atomically(self._path(receipt), data, receipt.session_id)
 
     def remove(self, receipt: CompactionReceipt) -> None:
         """Remove a receipt whose change never came about; its plan is removed when it is old."""
-        remove_if_present(self._path(receipt))
+        files.remove_if_present(self._path(receipt))
 
     def remove_unreferenced_plans(self, now_ms: int) -> None:
         self.plan_blobs.remove_unreferenced({receipt.plan for receipt in self._stored()}, now_ms)
@@ -271,7 +261,7 @@ class ReceiptStore:
 
     def _read_stored(self, path: Path) -> _StoredReceipt | None:
         try:
-            with open_regular_file(path) as file:
+            with files.open_regular_file(path) as file:
                 return msgspec.json.decode(file.read(), type=_StoredReceipt)
         except (OSError, msgspec.DecodeError):
             return None
@@ -328,8 +318,8 @@ class BackupStore(BlobStore):
         super().__init__(state_folder / "backups")
 
     def back_up(self, path: Path, size: int) -> str:
-        with open_regular_file(path) as file:
-            return self.put(read_blocks(file, size), path.stem)
+        with files.open_regular_file(path) as file:
+            return self.put(files.read_blocks(file, size), path.stem)
 
     @contextmanager
     def open_lines(self, name: str) -> Iterator[Iterator[bytes]]:
@@ -370,7 +360,7 @@ def is_irreplaceable(receipt: CompactionReceipt) -> bool:
         return True
     plan = receipt.plan
     try:
-        return hash_file(Path(receipt.transcript), plan.base_bytes)[0] != plan.base_sha256
+        return files.hash_file(Path(receipt.transcript), plan.base_bytes)[0] != plan.base_sha256
     except OSError:
         return True
 

@@ -15,14 +15,7 @@ from typing import Final
 
 import msgspec
 
-from ..files.file_operations import (
-    FOLDER_MODE,
-    make_private_folder,
-    open_regular_file,
-    remove_if_present,
-    sync_folder,
-    write_temporary,
-)
+from ..files import file_operations as files
 from ..files.json_spans import JsonPointerError, JsonSpan, find_span, member_spans, replace_spans
 from ..transcript import line_decoder
 from ..transcript.conversation import Entry, PartKind
@@ -160,7 +153,7 @@ _COMPACTED_SUFFIX: Final = re.compile(r" \(compacted(?: (\d+))?\)$")
 
 def fork_title(transcript: Path, entries: Sequence[Entry]) -> str | None:
     """Return a title for a session's fork; None if the session has none. Raises OSError."""
-    with open_regular_file(transcript) as file:
+    with files.open_regular_file(transcript) as file:
         title = _recorded_title(file) or _first_prompt(entries)
     if title is None:
         return None
@@ -253,18 +246,18 @@ def copy_session_files(transcript: Path, fork_id: str, session_id: str) -> Path 
     folders = [source / name for name in (AGENTS_FOLDER, RESULTS_FOLDER)]
     if source.is_symlink() or not any(folder.is_dir() for folder in folders):
         return None
-    target.mkdir(FOLDER_MODE)
+    target.mkdir(files.FOLDER_MODE)
     rewrite = fork_transform(session_id, fork_id).transform_existing
     for path in (path for folder in folders for path in _regular_files(folder)):
         copy = target / path.relative_to(source)
-        make_private_folder(copy.parent)
-        with open_regular_file(path) as file:
+        files.make_private_folder(copy.parent)
+        with files.open_regular_file(path) as file:
             lines = map(rewrite, file) if path.suffix == ".jsonl" else iter(file)
-            temporary = write_temporary(copy, lines)
+            temporary = files.write_temporary(copy, lines)
             status = os.fstat(file.fileno())
             os.utime(temporary, ns=(status.st_atime_ns, status.st_mtime_ns))
         temporary.replace(copy)
-    sync_folder(target.parent)
+    files.sync_folder(target.parent)
     return target
 
 
@@ -278,12 +271,12 @@ def link_file_history(transcript: Path, new_id: str) -> Path | None:
     if source is None or source.is_symlink() or not source.is_dir():
         return None
     target = source.with_name(new_id)
-    target.mkdir(FOLDER_MODE)
+    target.mkdir(files.FOLDER_MODE)
     for path in _regular_files(source):
         link = target / path.relative_to(source)
-        make_private_folder(link.parent)
+        files.make_private_folder(link.parent)
         link.hardlink_to(path)
-    sync_folder(source.parent)
+    files.sync_folder(source.parent)
     return target
 
 
@@ -302,7 +295,7 @@ def remove_fork_files(fork: Path) -> None:
         if folder is None or folder.is_symlink() or not folder.is_dir():
             continue
         for path in _regular_files(folder):
-            remove_if_present(path)
+            files.remove_if_present(path)
         folders = sorted((each for each in folder.rglob("*") if each.is_dir()), reverse=True)
         for each in (*folders, folder):
             each.rmdir()

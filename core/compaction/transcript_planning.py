@@ -13,31 +13,14 @@ from msgspec.structs import replace
 from ..measure.models import SMALL_WINDOW
 from ..transcript.conversation import Role, last_boundary
 from ..transcript.visible_messages import retained_uuids
+from . import plan as plans
+from . import transcript_view
 from .edit_builder import FindOperations, OperationReason
-from .plan import (
-    DEFAULT_MAX_SEVERITY,
-    DEFAULT_OPTIONS,
-    AppendLine,
-    CompactionPlan,
-    Operation,
-    PlanOptions,
-    Refusal,
-    ReplaceValue,
-    Severity,
-    changed_lines,
-    make_plan,
-)
+from .plan import CompactionPlan, Operation, PlanOptions, Refusal, Severity
 from .protection import mark_protected, sum_protected_tokens
 from .strategies import files, masked, reasoning, redundant
 from .transcript_reading import PlanSource, add_lowered_usage, read_transcript_view
-from .transcript_view import (
-    OpenTranscript,
-    TranscriptScan,
-    TranscriptView,
-    check_line_size,
-    check_transcript_size,
-    open_transcript,
-)
+from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView
 
 
 class CompactionStrategy(msgspec.Struct, frozen=True):
@@ -199,8 +182,8 @@ class _ClaimedValues:
 def _changed_values(operation: Operation) -> Iterator[tuple[int, str]]:
     """Yield the lines and pointers of the blocks that an operation changes, or of other values."""
     for edit in operation.edits:
-        if not isinstance(edit, AppendLine):
-            pointer = edit.pointer if isinstance(edit, ReplaceValue) else ""
+        if not isinstance(edit, plans.AppendLine):
+            pointer = edit.pointer if isinstance(edit, plans.ReplaceValue) else ""
             yield edit.line, "/".join(pointer.split("/")[:4])
 
 
@@ -234,7 +217,7 @@ def _add_bound_thinking(
     chosen: list[Operation], view: TranscriptView
 ) -> tuple[list[Operation], list[Refusal]]:
     """Drop the thinking that is bound to what the first change alters (compaction.md 2.5)."""
-    lines = changed_lines(each for each in chosen if each.tokens_saved)
+    lines = plans.changed_lines(each for each in chosen if each.tokens_saved)
     if not lines or not reasoning.binds_thinking(view.model):
         return chosen, []
     if any(each.level is Severity.REASONING for each in chosen):
@@ -289,7 +272,7 @@ def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[s
         (f"allow level {each.value} (--level {each.value})", replace(whole, level=each.value))
         for each in (() if options.strategies else levels)
     ]
-    mild = sum(each <= DEFAULT_MAX_SEVERITY for each in levels)
+    mild = sum(each <= plans.DEFAULT_MAX_SEVERITY for each in levels)
     yield from ways[:mild]
     if options.min_turns > MIN_ADVISED_TURNS:
         advice = f"keep {MIN_ADVISED_TURNS} turns (--keep {MIN_ADVISED_TURNS})"
@@ -297,12 +280,14 @@ def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[s
     yield from ways[mild:]
 
 
-def plan_transcript(source: PlanSource, options: PlanOptions = DEFAULT_OPTIONS) -> CompactionPlan:
+def plan_transcript(
+    source: PlanSource, options: PlanOptions = plans.DEFAULT_OPTIONS
+) -> CompactionPlan:
     """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
 
     Raises OSError if the file cannot be read.
     """
-    with open_transcript(source.path) as file:
+    with transcript_view.open_transcript(source.path) as file:
         return draft_plan(source, file, options).plan()
 
 
@@ -345,7 +330,7 @@ class PlanDraft:
             refused += [*selection.refusals, *self._check_savings(selection, left_out)]
         operations = add_lowered_usage(view, selection.operations)
         refused += refusals_after_reading(self._file, self._scan, self._options.max_bytes)
-        return make_plan(
+        return plans.make_plan(
             self._session_id,
             self._scan.sha256,
             self._scan.size,
@@ -397,7 +382,7 @@ def refusals_before_planning(
 
     `open_in` names what has the session open; None if nothing has.
     """
-    too_long = check_line_size(scan)
+    too_long = transcript_view.check_line_size(scan)
     if too_long:
         yield too_long
     if open_in:
@@ -436,7 +421,7 @@ def refusals_after_reading(
     file: OpenTranscript, scan: TranscriptScan, max_bytes: int
 ) -> Iterator[Refusal]:
     """Yield the reasons for not applying a finished plan."""
-    too_large = check_transcript_size(scan.size, max_bytes)
+    too_large = transcript_view.check_transcript_size(scan.size, max_bytes)
     if too_large:
         yield too_large
     if file.has_changed(scan):

@@ -14,43 +14,16 @@ import msgspec
 from msgspec.structs import replace
 
 from ..measure.tokens import PartCounter, measure_thinking
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    drops_thinking,
-    find_cleared_content,
-    has_prompt,
-    is_from_other_model,
-    last_boundary,
-    measured_answers,
-    newest_model,
-    without_sidechains,
-)
+from ..transcript import conversation
+from ..transcript.conversation import Entry, MessagePart, PartKind
 from ..transcript.entry_decoder import iter_entries
 from ..transcript.visible_messages import follow_chain, is_call, retained_uuids, visible_entries
+from . import plan as plans
+from . import transcript_view
 from .edit_builder import count_saved_bytes, make_replacements
-from .plan import (
-    DEFAULT_OPTIONS,
-    AppendLine,
-    Edit,
-    Operation,
-    PlanOptions,
-    ReplaceValue,
-    Severity,
-    edits_of,
-)
+from .plan import DEFAULT_OPTIONS, Edit, Operation, PlanOptions
 from .protection import find_protected_lines, mark_protected
-from .transcript_view import (
-    OpenTranscript,
-    TranscriptScan,
-    TranscriptView,
-    VisibleBlock,
-    check_line_size,
-    shorten_part,
-    text_digest,
-)
+from .transcript_view import OpenTranscript, TranscriptScan, TranscriptView, VisibleBlock
 
 CounterOf = Callable[[str | None], PartCounter]
 
@@ -92,7 +65,7 @@ def read_transcript_view(
     read = read_as_scanned(source.read_entries, file, scan)
     entries = list(_shorten_entries(read(source.path)))
     sent = visible_entries(entries)
-    model = newest_model(sent)
+    model = conversation.newest_model(sent)
     measures = _PartMeasures(source.path, read, source.counter_of(model))
     measures.add([*lines_for_overhead(entries, sent), *sent])
     types = {entry.line: entry.type for entry in entries}
@@ -129,7 +102,7 @@ def read_as_scanned(
     """
     lengths = {line.offset: line.content_bytes for line in scan.lines}
     # Another reader may see more of a line that is too long; nothing is planned there.
-    is_comparable = check_line_size(scan) is None
+    is_comparable = transcript_view.check_line_size(scan) is None
 
     def read(path: Path, start: int = 0, /) -> Iterator[Entry]:
         for entry in read_entries(path, start):
@@ -149,7 +122,9 @@ def _shorten_entries(entries: Iterable[Entry]) -> Iterator[Entry]:
     """Cut long texts, and share the ids that successive lines repeat."""
     before: Entry | None = None
     for entry in entries:
-        shortened = replace(entry, parts=tuple(map(shorten_part, entry.parts)), snapshot=None)
+        shortened = replace(
+            entry, parts=tuple(map(transcript_view.shorten_part, entry.parts)), snapshot=None
+        )
         # The next line is read while this one's texts are not held any more.
         del entry
         if before is not None:
@@ -194,14 +169,16 @@ class _PartMeasures:
         for entry in self._read_entries(self._path, min(numbers)):
             for part in entry.parts if entry.offset in numbers else ():
                 size = self.measure(part)
-                self.known[numbers[entry.offset], shorten_part(part)] = size
-                self._tokens[shorten_part(part)] = size.tokens
+                self.known[numbers[entry.offset], transcript_view.shorten_part(part)] = size
+                self._tokens[transcript_view.shorten_part(part)] = size.tokens
             if entry.offset >= end:
                 break
             del entry
 
     def measure(self, part: MessagePart) -> _PartSize:
-        return _PartSize(self.counter.tokens(part), len(part.text), text_digest(part.text))
+        return _PartSize(
+            self.counter.tokens(part), len(part.text), transcript_view.text_digest(part.text)
+        )
 
     def tokens(self, part: MessagePart) -> int:
         known = self._tokens.get(part)
@@ -212,7 +189,7 @@ def _make_blocks(
     sent: Sequence[Entry], measures: _PartMeasures, model: str | None
 ) -> list[VisibleBlock]:
     thinking = measure_thinking(sent, measures)
-    thinking_start = _first_visible_thinking(sent) if drops_thinking(model) else 0
+    thinking_start = _first_visible_thinking(sent) if conversation.drops_thinking(model) else 0
     blocks: list[VisibleBlock] = []
     position = 0
     for number, entry in enumerate(sent):
@@ -221,7 +198,9 @@ def _make_blocks(
             size = known or measures.measure(part)
             tokens = size.tokens
             if part.kind is PartKind.THINKING:
-                is_seen = number >= thinking_start and not is_from_other_model(entry, model)
+                is_seen = number >= thinking_start and not conversation.is_from_other_model(
+                    entry, model
+                )
                 measured = thinking.get(entry.message_id)
                 tokens = (measured.tokens if measured else tokens) if is_seen else 0
             blocks.append(
@@ -247,9 +226,9 @@ def _first_visible_thinking(sent: Sequence[Entry]) -> int:
     """
     messages = [entry for entry in sent if entry.type in {"user", "assistant"}]
     last = messages[-1] if messages else None
-    if last and last.role is Role.ASSISTANT and not any(map(is_call, last.parts)):
+    if last and last.role is conversation.Role.ASSISTANT and not any(map(is_call, last.parts)):
         return len(sent)
-    return max((n for n, entry in enumerate(sent) if has_prompt(entry)), default=0)
+    return max((n for n, entry in enumerate(sent) if conversation.has_prompt(entry)), default=0)
 
 
 def estimate_overhead(
@@ -273,7 +252,7 @@ def estimate_overhead(
 
 def lines_for_overhead(entries: Sequence[Entry], sent: Sequence[Entry]) -> list[Entry]:
     """List the lines that `estimate_overhead` has to count beside those that are sent."""
-    newest = next(measured_answers(entries, sent), None)
+    newest = next(conversation.measured_answers(entries, sent), None)
     return [] if newest else _until_first_answer(entries)
 
 
@@ -281,12 +260,12 @@ def count_cleared_tokens(
     blocks: Sequence[VisibleBlock], entries: Sequence[Entry], answer: Entry
 ) -> int:
     """Estimate how many tokens of some blocks were cleared before an answer's request."""
-    cleared = find_cleared_content(answer, entries)
+    cleared = conversation.find_cleared_content(answer, entries)
     return sum(each.tokens for each in blocks if cleared.includes(each.entry, each.part))
 
 
 def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]) -> int:
-    answer = next(measured_answers(entries, [each.entry for each in blocks]), None)
+    answer = next(conversation.measured_answers(entries, [each.entry for each in blocks]), None)
     if answer is None:
         return 0
     first = next(each for each in blocks if each.entry.message_id == answer.message_id)
@@ -295,7 +274,7 @@ def _overhead_by_newest(blocks: Sequence[VisibleBlock], entries: Sequence[Entry]
 
 
 def _until_first_answer(entries: Sequence[Entry]) -> list[Entry]:
-    messages = [each for each in without_sidechains(entries) if each.parts]
+    messages = [each for each in conversation.without_sidechains(entries) if each.parts]
     first = next((n for n, each in enumerate(messages) if each.context_tokens), None)
     return [] if first is None else messages[: first + 1]
 
@@ -327,7 +306,7 @@ def add_lowered_usage(
     edits = [edit for entry in answer for edit in _usage_edits(view, entry.line, left)]
     lowered = Operation(
         strategy="usage",
-        level=Severity.FILE_ONLY,
+        level=plans.Severity.FILE_ONLY,
         line=answer[-1].line,
         kind="usage",
         what=f"the newest answer's usage: {recorded:,} → {left:,} tokens",
@@ -346,10 +325,10 @@ def _newest_answer_lines(view: TranscriptView, operations: Sequence[Operation]) 
     """
     rewritten = {
         edit.line
-        for edit in edits_of(operations)
-        if not isinstance(edit, AppendLine) and not _keeps_usage(edit)
+        for edit in plans.edits_of(operations)
+        if not isinstance(edit, plans.AppendLine) and not _keeps_usage(edit)
     }
-    last = last_boundary(view.entries)
+    last = conversation.last_boundary(view.entries)
     start = -1 if last is None else last.offset
     answers = [
         each
@@ -360,7 +339,7 @@ def _newest_answer_lines(view: TranscriptView, operations: Sequence[Operation]) 
 
 
 def _keeps_usage(edit: Edit) -> bool:
-    return isinstance(edit, ReplaceValue) and not f"{_USAGE}/".startswith(f"{edit.pointer}/")
+    return isinstance(edit, plans.ReplaceValue) and not f"{_USAGE}/".startswith(f"{edit.pointer}/")
 
 
 def _usage_edits(view: TranscriptView, number: int, tokens: int) -> Iterator[Edit]:

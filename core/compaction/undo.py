@@ -14,29 +14,14 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from ..files.file_operations import (
-    hash_file,
-    open_regular_file,
-    read_lines,
-    remove_if_present,
-    write_all,
-    write_temporary,
-)
+from ..files import file_operations as files
 from ..files.json_spans import JsonPointerError, member_spans, read_value, replace_value
 from ..transcript.visible_messages import nearest_remaining
+from . import plan as plans
 from . import rewritten_lines
 from .apply import begins_with_version, commit, recover_interrupted
 from .compaction_target import CompactionTarget, atomic_replace, require_idle, session_lock
-from .plan import (
-    AppendLine,
-    CompactionRefusedError,
-    Operation,
-    RefusalKind,
-    RemoveLine,
-    ReplaceValue,
-    edits_of,
-    refusal_error,
-)
+from .plan import CompactionRefusedError, Operation, RefusalKind, edits_of, refusal_error
 from .receipts import ApplyMode, BackupStore, CompactionReceipt, ReceiptStore, WrittenVersion
 from .rewritten_lines import LineTransform, appended_line
 from .verify import verify_permissions
@@ -138,12 +123,12 @@ def _undo_operations(
     session_id = receipt.new_session_id or receipt.session_id
     require_idle(session, path, session_id, own.size if own else 0)
     with _restored_file(receipt, numbers, state_folder, own) as chunks:
-        new = write_temporary(path, chunks, seen)
+        new = files.write_temporary(path, chunks, seen)
     try:
         refusals = [*verify_permissions(new, seen)]
         if refusals:
             raise CompactionRefusedError(RefusalKind.UNVERIFIED, refusals)
-        sha256, size = hash_file(new)
+        sha256, size = files.hash_file(new)
         if own is not None:
             _require_base(receipt, numbers, sha256)
             with _base_lines(receipt, state_folder) as lines:
@@ -151,7 +136,7 @@ def _undo_operations(
             append_later_lines(new, path, own.size, parents)
         session.read_entries(new)
     except BaseException:
-        remove_if_present(new)
+        files.remove_if_present(new)
         raise
     undone = tuple(sorted({*receipt.now.undone, *numbers}))
     version = WrittenVersion(sha256, size, undone, mixed=own is None)
@@ -253,8 +238,8 @@ def _base_lines(receipt: CompactionReceipt, state_folder: Path) -> Iterator[Iter
             "the copy of what it was is gone or damaged",
             f"put it back: {backups.path(receipt.backup or plan.base_sha256)}",
         )
-    with open_regular_file(transcript) as file:
-        yield read_lines(file, plan.base_bytes)
+    with files.open_regular_file(transcript) as file:
+        yield files.read_lines(file, plan.base_bytes)
 
 
 class _ReplacedValue(NamedTuple):
@@ -272,7 +257,7 @@ def lines_with_old_values(
     """
     replaced = _replaced_values(base, operations, transform)
     missing = {(uuid, value.pointer) for uuid, values in replaced.items() for value in values}
-    with open_regular_file(path) as file:
+    with files.open_regular_file(path) as file:
         for line in file:
             uuid = _value_or_none(line, "/uuid")
             for value in replaced.get(uuid, ()) if uuid else ():
@@ -288,9 +273,9 @@ def _replaced_values(
     base: Iterable[bytes], operations: Sequence[Operation], transform: LineTransform
 ) -> dict[bytes, list[_ReplacedValue]]:
     """Return the values that operations replaced, by the uuid of their line."""
-    edits: dict[int, list[ReplaceValue]] = {}
+    edits: dict[int, list[plans.ReplaceValue]] = {}
     for edit in edits_of(operations):
-        if not isinstance(edit, ReplaceValue):
+        if not isinstance(edit, plans.ReplaceValue):
             raise _undo_later_first("lines were removed or added")
         edits.setdefault(edit.line, []).append(edit)
     values: dict[bytes, list[_ReplacedValue]] = {}
@@ -312,9 +297,9 @@ def lines_without_appended(path: Path, operations: Sequence[Operation]) -> Itera
     if an appended line is missing.
     """
     edits = edits_of(operations)
-    missing = {appended_line(edit) for edit in edits if isinstance(edit, AppendLine)}
+    missing = {appended_line(edit) for edit in edits if isinstance(edit, plans.AppendLine)}
     parents = _parents_of_appended(operations)
-    with open_regular_file(path) as file:
+    with files.open_regular_file(path) as file:
         for line in file:
             if line in missing:
                 missing.discard(line)
@@ -328,7 +313,7 @@ def append_later_lines(
     new: Path, path: Path, start: int, new_parents: Mapping[str, str | None]
 ) -> None:
     """Append what a file holds behind `start`; children of the lines in `new_parents` get those."""
-    with open_regular_file(path) as file:
+    with files.open_regular_file(path) as file:
         file.seek(start)
         lines = (_with_new_parent(line, new_parents) for line in file)
         with open(new, "r+b", buffering=0) as head:  # noqa: PTH123 -- ours, unbuffered
@@ -336,8 +321,8 @@ def append_later_lines(
             if new_parents and os.fstat(file.fileno()).st_size > start and size:
                 head.seek(-1, os.SEEK_END)
                 if head.read(1) != b"\n":
-                    write_all(head.fileno(), [b"\n"])
-            write_all(head.fileno(), lines)
+                    files.write_all(head.fileno(), [b"\n"])
+            files.write_all(head.fileno(), lines)
             os.fsync(head.fileno())
 
 
@@ -365,7 +350,7 @@ def new_parents(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[
 
 
 def _parents_of_restored(base: Iterable[bytes], operations: Sequence[Operation]) -> dict[str, str]:
-    removed = {edit.line for edit in edits_of(operations) if isinstance(edit, RemoveLine)}
+    removed = {edit.line for edit in edits_of(operations) if isinstance(edit, plans.RemoveLine)}
     if not removed:
         return {}
     ends: dict[str, str] = {}
@@ -387,7 +372,7 @@ def _parents_of_restored(base: Iterable[bytes], operations: Sequence[Operation])
 def _parents_of_appended(operations: Sequence[Operation]) -> dict[str, str | None]:
     parents: dict[str, str | None] = {}
     for edit in edits_of(operations):
-        if isinstance(edit, AppendLine):
+        if isinstance(edit, plans.AppendLine):
             line = json.loads(appended_line(edit))
             if "uuid" in line:
                 parents[line["uuid"]] = line.get(_PARENT_KEY) or line.get("logicalParentUuid")

@@ -9,15 +9,8 @@ from typing import Final
 
 import msgspec
 
-from ..transcript.conversation import (
-    Entry,
-    MessagePart,
-    PartKind,
-    Role,
-    group_messages,
-    last_boundary,
-    remembered_leaf,
-)
+from ..transcript import conversation
+from ..transcript.conversation import Entry, MessagePart, PartKind, Role, group_messages
 from ..transcript.visible_messages import is_call, is_result, visible_entries, waits_for_model
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, Severity, changed_lines, edits_of
 
@@ -145,7 +138,7 @@ def check_visible_lines(compared: TranscriptComparison) -> str | None:
         if unknown:
             return f"line {unknown[0].line} would be sent, which was not"
         # What our boundary keeps, and the client would leave out all the same.
-        last = last_boundary(compared.after)
+        last = conversation.last_boundary(compared.after)
         kept = set(last.boundary.kept_uuids) if last and last.boundary else set[str]()
         lost = kept & (was_sent - is_sent)
         return f"{len(lost)} lines that should stay would not be sent" if lost else None
@@ -181,7 +174,10 @@ def check_boundary(compared: TranscriptComparison) -> str | None:
     """V11: the last compaction and what it keeps are there, as they were."""
     if compared.has_appends or compared.severity is Severity.CUT:
         return None
-    old, new = last_boundary(compared.before), last_boundary(compared.after)
+    old, new = (
+        conversation.last_boundary(compared.before),
+        conversation.last_boundary(compared.after),
+    )
     if (old and (old.uuid, old.boundary)) != (new and (new.uuid, new.boundary)):
         return "the last compaction's boundary changed"
     kept = set(old.boundary.kept_uuids if old and old.boundary else ())
@@ -205,7 +201,7 @@ def check_boundary(compared: TranscriptComparison) -> str | None:
 
 def check_leaf(compared: TranscriptComparison) -> str | None:
     """V12: the line is there that the client remembers as its newest, if it was."""
-    leaf = remembered_leaf(compared.after)
+    leaf = conversation.remembered_leaf(compared.after)
     was = {each.uuid for each in compared.before}
     if leaf is not None and leaf in was and leaf not in {each.uuid for each in compared.after}:
         return "the line that the client remembers as its newest is gone"

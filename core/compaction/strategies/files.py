@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from ..edit_builder import (
-    CONTENT_POINTER,
-    Because,
-    FindOperations,
-    iter_strings,
-    replace_unsent_values,
-    resolve_pointer,
-)
+from .. import edit_builder
+from ..edit_builder import CONTENT_POINTER, Because, FindOperations, iter_strings, resolve_pointer
 from ..plan import Operation
 from ..protection import NEWEST_TURNS
 from ..transcript_view import FileLine, TranscriptView
@@ -55,7 +49,9 @@ def payload_finder(types: Sequence[str], roots: Sequence[str], why: str) -> Find
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
         for line in long_lines(view, *types):
             changes = stub_long_strings(view.decoded_line(line.number), *roots)
-            yield replace_unsent_values(view, line.number, because(why), line.type, changes)
+            yield edit_builder.replace_unsent_values(
+                view, line.number, because(why), line.type, changes
+            )
 
     return find
 
@@ -98,7 +94,7 @@ def find_tool_details(view: TranscriptView, because: Because) -> Iterator[Operat
             for pointer, stub in stub_long_strings(value, _RESULT_POINTER).items()
             if not pointer.endswith(_IMAGE_SUFFIXES)
         }
-        yield replace_unsent_values(view, line.number, reason, line.type, changes)
+        yield edit_builder.replace_unsent_values(view, line.number, reason, line.type, changes)
 
 
 def find_before_boundary(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
@@ -115,7 +111,7 @@ def find_before_boundary(view: TranscriptView, because: Because) -> Iterator[Ope
             for pointer, stub in stub_long_strings(value, CONTENT_POINTER, _RESULT_POINTER).items()
             if not _must_stay(value, pointer)
         }
-        yield replace_unsent_values(view, line.number, reason, line.type, changes)
+        yield edit_builder.replace_unsent_values(view, line.number, reason, line.type, changes)
 
 
 def _must_stay(value: object, pointer: str) -> bool:
@@ -153,4 +149,4 @@ def find_second_images(view: TranscriptView, because: Because) -> Iterator[Opera
             for name in ("type", "media_type", "mediaType"):
                 if str(resolve_pointer(value, f"{parent}/{name}")).startswith("image/"):
                     changes[f"{parent}/{name}"] = "image/png"
-        yield replace_unsent_values(view, line.number, reason, line.type, changes)
+        yield edit_builder.replace_unsent_values(view, line.number, reason, line.type, changes)

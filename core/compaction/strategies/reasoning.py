@@ -9,15 +9,8 @@ from typing import Any, Final
 from ...transcript.conversation import PartKind
 from ...transcript.entry_decoder import THINKING_BLOCKS
 from ...transcript.visible_messages import nearest_remaining, waits_for_model
-from ..edit_builder import (
-    CONTENT_POINTER,
-    Because,
-    OperationReason,
-    count_saved_bytes,
-    make_replacements,
-    remove_line,
-    resolve_pointer,
-)
+from .. import edit_builder
+from ..edit_builder import CONTENT_POINTER, Because, OperationReason
 from ..plan import Edit, Operation, ReplaceValue, Severity
 from ..transcript_view import TranscriptView, VisibleBlock
 
@@ -50,7 +43,7 @@ def drop_thinking(
     edits: list[Edit] = []
     for line in numbers:
         if line in only_thinking:
-            edits.append(remove_line(view, line))
+            edits.append(edit_builder.remove_line(view, line))
         else:
             edits += _without_thinking(view, line)
     edits += _reparent_children(view, only_thinking)
@@ -62,13 +55,13 @@ def drop_thinking(
         what=f"{len(blocks)} thoughts from line {numbers[0]} on",
         why=reason.why,
         tokens_saved=sum(block.tokens for block in blocks),
-        bytes_saved=count_saved_bytes(view, edits),
+        bytes_saved=edit_builder.count_saved_bytes(view, edits),
         edits=tuple(edits),
     )
 
 
 def _content(view: TranscriptView, number: int) -> list[Any]:
-    content = resolve_pointer(view.decoded_line(number), CONTENT_POINTER)
+    content = edit_builder.resolve_pointer(view.decoded_line(number), CONTENT_POINTER)
     return content if isinstance(content, list) else []
 
 
@@ -97,7 +90,7 @@ def _reparent_children(view: TranscriptView, removed: set[int]) -> Iterator[Edit
     for entry in view.entries:
         if entry.parent in parents and entry.line not in removed:
             parent = nearest_remaining(entry.parent, parents)
-            yield from make_replacements(view, entry.line, {"/parentUuid": parent})
+            yield from edit_builder.make_replacements(view, entry.line, {"/parentUuid": parent})
 
 
 THINKING_AFTER: Final = "thinking-after"
