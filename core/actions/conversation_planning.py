@@ -75,10 +75,7 @@ _NOT_SMALLER: Final = Refusal(
 
 
 def _unmoved_tokens(operations: Sequence[Operation], view: TranscriptView) -> int:
-    """Add up what of the conversation stays where it was, and so in the cache.
-
-    Appended lines replace all of it; a removed line leaves all before it as it is.
-    """
+    """Add up what stays in the cache: nothing if lines are appended, else all before a change."""
     if any(isinstance(edit, plans.AppendLine) for edit in plans.edits_of(operations)):
         return 0
     first = min(plans.changed_lines(operations), default=0)
@@ -138,10 +135,7 @@ def whole_operation_maker(
     on_message: Callable[[str], None],
     on_view: Callable[[TranscriptView], None],
 ) -> MakeOperation:
-    """Return the function that plans the operation; `on_message` receives a model's warnings.
-
-    Raises NotPlannedError if a model has to be named.
-    """
+    """Return the operation's planner. Raises NotPlannedError if a model has to be named."""
     settings = summary_building.read_summary_settings(access.policy)
     template = settings.template
     if options.template is not None:

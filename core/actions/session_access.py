@@ -71,10 +71,7 @@ class SessionClient(Protocol):
         ...
 
     def compact_closed(self) -> ClientCompactResult:
-        """Run the client unasked to compact, within the hourly limit of such runs (T-11).
-
-        Raises NotCompactedError, OSError.
-        """
+        """Run the client, within the hourly limit (T-11). Raises NotCompactedError, OSError."""
         ...
 
     def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:

@@ -148,10 +148,7 @@ def compact_with_client(
 def undo_receipt(
     target: CompactionTarget, receipt: CompactionReceipt, numbers: Collection[int] | None
 ) -> UndoResult | ActionFailure:
-    """Undo a receipt, or only the operations with these numbers, counted from 0.
-
-    `target` is the session that the receipt wrote.
-    """
+    """Undo a receipt or its operations with these numbers, from 0; `target` is what it wrote."""
     try:
         return undo(receipt.receipt_id, numbers, target)
     except CompactionRefusedError as error:
@@ -161,10 +158,7 @@ def undo_receipt(
 
 
 def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
-    """Return why a receipt cannot be undone, None if it can.
-
-    The content of the backup is not read.
-    """
+    """Return why a receipt cannot be undone, if anything; its backup's content is not read."""
     if receipt.state is ReceiptState.UNDONE:
         return "it is undone already"
     if receipt.state is ReceiptState.OPEN:
@@ -178,10 +172,7 @@ def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
 
 
 def try_undo(receipt: CompactionReceipt, state: Path) -> Refusal | None:
-    """Dry-run an undo; return what prevents it, None if nothing does.
-
-    An OSError is returned as a refusal too.
-    """
+    """Dry-run an undo; return what prevents it, an OSError too, or None."""
     try:
         obstacle = find_undo_obstacle(receipt, state)
     except OSError as error:

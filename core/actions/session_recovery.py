@@ -148,10 +148,7 @@ def preview_recovery(
 def run_recovery(
     access: SessionAccess, confirmed: frozenset[RecoveryStep] = frozenset()
 ) -> tuple[Recovery, ResumeResult | None]:
-    """Recover a session in a fork, and ask again there if the policy says so (T-11).
-
-    Raises RECOVERY_ERRORS.
-    """
+    """Recover in a fork, and ask again if the policy says so (T-11). Raises RECOVERY_ERRORS."""
     _require_not_busy(access)
     with closing(open_reader(access.store)) as db, closing(Writer(access.store)) as writer:
         clean_up_runs(writer.connection, time.time_ns() // 1_000_000)

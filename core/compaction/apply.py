@@ -391,10 +391,7 @@ def _recovered_receipt(
 
 
 def begins_with_version(path: Path, version: WrittenVersion) -> bool:
-    """Whether a file exists and begins with what we wrote.
-
-    Raises OSErrors other than FileNotFoundError.
-    """
+    """Whether a file exists and begins with what we wrote. Raises other OSErrors."""
     try:
         return files.hash_file(path, version.size) == (version.sha256, version.size)
     except FileNotFoundError:

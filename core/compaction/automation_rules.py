@@ -104,10 +104,7 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
 
 
 def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecision:
-    """Decide whether to make this session smaller now, and why (not).
-
-    `check_break_even` decides on the cost of a plan.
-    """
+    """Decide whether to compact this session now; `check_break_even` decides on a plan's cost."""
     enabled = check_automation_enabled(policy)
     if not enabled.allowed:
         return enabled

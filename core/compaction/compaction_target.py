@@ -159,10 +159,7 @@ class WriteLease:
 
 @contextmanager
 def write_lease(path: Path) -> Iterator[WriteLease]:
-    """Hold a lease on a file.
-
-    Raises CompactionRefusedError if it is open for writing, OSError.
-    """
+    """Hold a lease on a file. Raises CompactionRefusedError if it is open for writing, OSError."""
     with files.open_regular_file(path) as file:
         descriptor = file.fileno()
         lease = WriteLease(descriptor if _take_lease(descriptor, path) else None)
@@ -265,10 +262,7 @@ def restore_replaced(old: Path, target: Path, size: int, wait_times: WaitTimes) 
 
 
 def recover_leftovers(target: Path) -> None:
-    """Remove what a process that was killed left beside a transcript.
-
-    What a replaced file gained afterwards is appended to the new one.
-    """
+    """Remove leftovers beside a transcript; late lines of a replaced file move to the new one."""
     for path in target.parent.glob(f".{target.name}.*{files.TEMPORARY_SUFFIX}"):
         if path.is_symlink() or not path.is_file():
             continue

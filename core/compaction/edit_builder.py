@@ -63,10 +63,7 @@ def replace_images(
     reason: OperationReason,
     stub_for: Callable[[str, str], str],
 ) -> Operation | None:
-    """Replace each image or document of a result by a text; its own texts stay.
-
-    `stub_for` returns the text for a block's JSON and type.
-    """
+    """Replace each image or document of a result; `stub_for` gets its JSON and type."""
     place = _find_block(view, block)
     content = place[1].get("content") if place else None
     if place is None or not isinstance(content, list):

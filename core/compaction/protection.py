@@ -57,10 +57,7 @@ SESSION_STATE_TYPES: Final = frozenset(
 def mark_protected(
     blocks: Sequence[VisibleBlock], retained_uuids: set[str], options: PlanOptions = DEFAULT_OPTIONS
 ) -> list[VisibleBlock]:
-    """Return the blocks with the reason why each is protected, None for the others.
-
-    `retained_uuids` are the uuids that a boundary retains.
-    """
+    """Return the blocks with the reason why each is protected; a boundary kept `retained_uuids`."""
     answers = (block.index for block in blocks if block.entry.role is conversation.Role.ASSISTANT)
     first_answer, tail = next(answers, len(blocks)), _tail_start(blocks, options)
     todo_calls = [
@@ -135,10 +132,7 @@ def _is_command_output(text: str, name: str) -> bool:
 
 
 def _tail_start(blocks: Sequence[VisibleBlock], options: PlanOptions) -> int:
-    """Return the index of the first protected block at the end.
-
-    The newest turns, the newest tokens and the last prompt set it together.
-    """
+    """Return the index from which on newest turns, tokens or the last prompt protect blocks."""
     prompt = max((each.index for each in blocks if each.part.kind is PartKind.PROMPT), default=0)
     task = max(prompt, _tokens_start(blocks, options.max_task_tokens))
     turns = _turns_start(blocks, options.min_turns)

@@ -272,10 +272,7 @@ def new_receipt_id() -> str:
 
 
 def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
-    """Convert a receipt to JSON types (commands.md, `ctxtop receipts`).
-
-    It holds none of the session's text.
-    """
+    """Convert a receipt to JSON types (commands.md), without any of the session's text."""
     undone = receipt.now.undone if receipt.now else ()
     operations = [
         {

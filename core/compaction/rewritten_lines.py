@@ -84,10 +84,7 @@ def lines_after(lines: Iterable[RewrittenLine]) -> Iterator[bytes]:
 
 
 def appended_line(edit: AppendLine) -> bytes:
-    """Encode the line to append, with its line end.
-
-    Raises EditMismatchError if it is not a JSON object on one line.
-    """
+    """Encode a line with its line end. Raises EditMismatchError if it is no one-line object."""
     try:
         line = edit.text.encode()
         is_valid = isinstance(json.loads(line), dict) and b"\n" not in line

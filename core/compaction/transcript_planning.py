@@ -247,10 +247,7 @@ MIN_ADVISED_TURNS: Final = 3  # fewer leave the model no notion of what it is do
 
 
 def suggest_options(view: TranscriptView, options: PlanOptions) -> str:
-    """Return what to allow so that a plan frees enough, least harm first.
-
-    Each way is planned for that, so it takes as long as a plan. Raises OSError.
-    """
+    """Return what to allow so that a plan frees enough; takes as long as plans. Raises OSError."""
     least = min_saved_tokens(view.tokens, view.window_tokens)
     for advice, wider in _wider_options(options, view.window_tokens):
         blocks = mark_protected(view.blocks, retained_uuids(view.entries), wider)
@@ -283,10 +280,7 @@ def _wider_options(options: PlanOptions, window_tokens: int) -> Iterator[tuple[s
 def plan_transcript(
     source: PlanSource, options: PlanOptions = plans.DEFAULT_OPTIONS
 ) -> CompactionPlan:
-    """Plan how to make a transcript smaller; nothing is written, and a refusal is part of it.
-
-    Raises OSError if the file cannot be read.
-    """
+    """Plan how to make a transcript smaller; a refusal is part of the plan. Raises OSError."""
     with transcript_view.open_transcript(source.path) as file:
         return draft_plan(source, file, options).plan()
 
@@ -318,10 +312,7 @@ class PlanDraft:
         as bound thinking and the recorded usage, is not among them."""
 
     def plan(self, left_out: Collection[int] = ()) -> CompactionPlan:
-        """Plan all offered operations but some, numbered from 0, and what follows from them.
-
-        Raises OSError if the file cannot be read.
-        """
+        """Plan all offered operations but some, numbered from 0. Raises OSError."""
         view, refused = self._view, list(self._refusals)
         selection = OperationSelection((), view.tokens)
         if not refused:
@@ -378,10 +369,7 @@ def draft_plan(source: PlanSource, file: OpenTranscript, options: PlanOptions) -
 def refusals_before_planning(
     view: TranscriptView, scan: TranscriptScan, open_in: str | None
 ) -> Iterator[Refusal]:
-    """Yield the reasons for planning nothing at all.
-
-    `open_in` names what has the session open; None if nothing has.
-    """
+    """Yield the reasons for planning nothing; `open_in` names what has the session open."""
     too_long = transcript_view.check_line_size(scan)
     if too_long:
         yield too_long
@@ -401,10 +389,7 @@ def refusals_before_planning(
 
 
 def _refuse_unread_entry(view: TranscriptView) -> Iterator[Refusal]:
-    """Refuse a line of the context with a field that cannot be read.
-
-    What stands before the last compaction is no longer sent, unless that kept it.
-    """
+    """Refuse an unreadable field in a line that is sent or that the last compaction kept."""
     last, kept = last_boundary(view.entries), retained_uuids(view.entries)
     start = last.line if last else 0
     for entry in view.entries:

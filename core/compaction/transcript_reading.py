@@ -220,10 +220,7 @@ def _make_blocks(
 
 
 def _first_visible_thinking(sent: Sequence[Entry]) -> int:
-    """Return the first entry whose thinking is visible to a model that drops earlier turns'.
-
-    A finished turn counts as an earlier one for the next request.
-    """
+    """Return the first entry whose thinking a model sees; a finished turn is an earlier one."""
     messages = [entry for entry in sent if entry.type in {"user", "assistant"}]
     last = messages[-1] if messages else None
     if last and last.role is conversation.Role.ASSISTANT and not any(map(is_call, last.parts)):

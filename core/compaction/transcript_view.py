@@ -114,10 +114,7 @@ class OpenTranscript:
         self._file: Final = file
 
     def scan(self) -> TranscriptScan:
-        """Read all lines once, as they are at this moment; only their places are kept.
-
-        Raises OSError.
-        """
+        """Read all lines once, keeping only the places of this moment's. Raises OSError."""
         before = self._state()
         left = before[0]
         digest = hashlib.sha256()

@@ -301,10 +301,7 @@ def verify_permissions(path: Path, original_status: os.stat_result) -> Iterator[
 
 
 def undo_line_edits(line: RewrittenLine) -> bytes:
-    """Return an edited line with its old values, taken from the line before the edits.
-
-    Raises JsonPointerError.
-    """
+    """Return an edited line with its old values put back. Raises JsonPointerError."""
     before, after = line.before or b"", line.after or b""
     pointers = [edit.pointer for edit in line.replacements]
     return replace_spans(

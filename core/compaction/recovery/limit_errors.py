@@ -171,10 +171,7 @@ class SessionRefusal(msgspec.Struct, frozen=True):
 def find_refusal(
     session_id: str, entries: Sequence[Entry], decode_line: Callable[[int], Any]
 ) -> SessionRefusal | None:
-    """Find the refusal that a session ended in; `decode_line` decodes a line by its number.
-
-    None if it did not end in a refusal for its size or for an empty message.
-    """
+    """Find the recoverable refusal that a session ended in; `decode_line` decodes by number."""
     entry = _final_refusal(entries)
     line = decode_line(entry.line) if entry else None
     if entry is None or not isinstance(line, dict):

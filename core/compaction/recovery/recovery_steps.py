@@ -137,10 +137,7 @@ def chars_to_free(context: RecoveryContext) -> int:
 
 
 def _results_by_size(context: RecoveryContext) -> list[VisibleBlock]:
-    """List the results that may be truncated, the largest first.
-
-    Those at the end too: most often it is the newest result that is too large.
-    """
+    """List the truncatable results, largest first; at the end too, most often the cause."""
     changed = context.changed_lines
     results = [
         block

@@ -18,10 +18,7 @@ _IMAGE_SUFFIXES: Final = ("/base64", "/data")
 
 
 def long_lines(view: TranscriptView, *types: str) -> Iterator[FileLine]:
-    """Yield the long lines of some types, or of all types if none is named.
-
-    Protected lines and those of the newest turns are left out.
-    """
+    """Yield the long lines of some or all types, except protected ones and the newest turns'."""
     newest = {block.line for block in view.blocks if block.protected_reason == NEWEST_TURNS}
     for line in view.lines:
         is_kept = line.number in view.protected_lines or line.number in newest
@@ -41,10 +38,7 @@ def stub_long_strings(value: object, *roots: str) -> dict[str, str]:
 
 
 def payload_finder(types: Sequence[str], roots: Sequence[str], why: str) -> FindOperations:
-    """Return what stubs the long texts below some pointers of some types of lines.
-
-    The lines themselves stay, because others are their children.
-    """
+    """Return what stubs texts in lines that must stay themselves, because others are children."""
 
     def find(view: TranscriptView, because: Because) -> Iterator[Operation | None]:
         for line in long_lines(view, *types):

@@ -76,10 +76,7 @@ def _stub_head(text: str, description: str, restore_hint: str) -> str:
 
 
 def make_short_stub(text: str, reason: str, names: Iterable[str] = ()) -> str:
-    """Write a stub of SHORT_STUB_BYTES for a text that is repeated elsewhere or superseded.
-
-    `names` that are found nowhere else are added after it, as in a stub.
-    """
+    """Write a stub of SHORT_STUB_BYTES, and behind it `names` that are found nowhere else."""
     start = f"[ctxtop {text_mark(text)}: "
     room = SHORT_STUB_BYTES - len(start) - 1
     return f"{start}{reason.encode()[:room].decode('utf-8', 'ignore')}{_names_suffix(names)}]"
