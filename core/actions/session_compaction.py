@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -25,7 +26,7 @@ from ..compaction.receipts import (
     ReceiptState,
     ReceiptStore,
 )
-from ..compaction.transcript_planning import PlanDraft, draft_plan
+from ..compaction.transcript_planning import PlanDraft
 from ..compaction.transcript_reading import EntryReader, PlanSource
 from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
 from ..compaction.undo import UndoResult, find_undo_obstacle, undo
@@ -34,6 +35,8 @@ from ..store.token_samples import read_estimator
 from ..transcript.entry_decoder import iter_entries
 from . import session_access
 from .session_access import ActionFailure, NotPlannedError, SessionAccess
+
+Result = TypeVar("Result")
 
 
 def _ignore(_: object) -> None: ...
@@ -50,7 +53,8 @@ class PlanContext(msgspec.Struct, frozen=True):
 
 def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPlan:
     """Plan what was requested; a refusal is part of it. Raises NotPlannedError."""
-    size = _transcript_size(context)
+    with _readable(context) as path:
+        size = path.stat().st_size
     too_large = check_transcript_size(size, options.max_bytes)
     if too_large:
         # Reading gigabytes takes minutes, for a plan that is not applied.
@@ -63,23 +67,19 @@ def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPla
     from .conversation_planning import plan_conversation, whole_operation_maker  # all summaries
 
     make = whole_operation_maker(options, context.access, context.on_message, context.on_view)
-    try:
+    with _readable(context):
         return plan_conversation(_plan_source(context, options), make, options)
-    except OSError as error:
-        raise _unreadable(context, error) from error
 
 
 @contextmanager
 def draft_compaction(context: PlanContext, options: PlanOptions) -> Iterator[PlanDraft]:
     """Hold a plan by level, of which operations can be left out. Raises NotPlannedError."""
-    too_large = check_transcript_size(_transcript_size(context), options.max_bytes)
-    if too_large:
-        raise NotPlannedError(f"{too_large.why}: {too_large.what_to_do}")
-    try:
-        with open_transcript(context.access.target.transcript) as file:
-            yield draft_plan(_plan_source(context, options), file, options)
-    except OSError as error:
-        raise _unreadable(context, error) from error
+    with _readable(context) as path:
+        too_large = check_transcript_size(path.stat().st_size, options.max_bytes)
+        if too_large:
+            raise NotPlannedError(f"{too_large.why}: {too_large.what_to_do}")
+        with open_transcript(path) as file:
+            yield PlanDraft(_plan_source(context, options), file, options)
 
 
 def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
@@ -95,16 +95,26 @@ def _plan_source(context: PlanContext, options: PlanOptions) -> PlanSource:
     )
 
 
-def _transcript_size(context: PlanContext) -> int:
-    try:
-        return context.access.target.transcript.stat().st_size
-    except OSError as error:
-        raise _unreadable(context, error) from error
-
-
-def _unreadable(context: PlanContext, error: OSError) -> NotPlannedError:
+@contextmanager
+def _readable(context: PlanContext) -> Iterator[Path]:
+    """Raise NotPlannedError if the transcript cannot be read."""
     path = context.access.target.transcript
-    return NotPlannedError(f"{path} cannot be read: {error.strerror or error}")
+    try:
+        yield path
+    except OSError as error:
+        raise NotPlannedError(f"{path} cannot be read: {error.strerror or error}") from error
+
+
+def _try(action: Callable[[], Result], path: Path) -> Result | ActionFailure:
+    """Return what an action returns, or why it failed; `path` stands in for an unnamed file."""
+    try:
+        return action()
+    except CompactionRefusedError as error:
+        return session_access.refusal_failure(error)
+    except session_access.NotCompactedError as error:
+        return ActionFailure((str(error),))
+    except OSError as error:
+        return session_access.file_failure(error, path)
 
 
 def apply_compaction(
@@ -113,12 +123,7 @@ def apply_compaction(
     mode: ApplyMode,
     on_stage: ReportStage = ignore_stage,
 ) -> CompactionReceipt | ActionFailure:
-    try:
-        return apply_plan(plan, mode, target, on_stage)
-    except CompactionRefusedError as error:
-        return session_access.refusal_failure(error)
-    except OSError as error:
-        return session_access.file_failure(error, target.transcript)
+    return _try(lambda: apply_plan(plan, mode, target, on_stage), target.transcript)
 
 
 def in_place_mode(plan: CompactionPlan) -> ApplyMode:
@@ -137,24 +142,14 @@ def in_place_refusal(target: CompactionTarget) -> Refusal | None:
 def compact_with_client(
     access: SessionAccess, via: session_access.Via, instructions: str
 ) -> session_access.ClientCompactResult | ActionFailure:
-    try:
-        return access.client.compact(via, instructions)
-    except session_access.NotCompactedError as error:
-        return ActionFailure((str(error),))
-    except OSError as error:
-        return session_access.file_failure(error, access.target.transcript)
+    return _try(lambda: access.client.compact(via, instructions), access.target.transcript)
 
 
 def undo_receipt(
     target: CompactionTarget, receipt: CompactionReceipt, numbers: Collection[int] | None
 ) -> UndoResult | ActionFailure:
     """Undo a receipt or its operations with these numbers, from 0; `target` is what it wrote."""
-    try:
-        return undo(receipt.receipt_id, numbers, target)
-    except CompactionRefusedError as error:
-        return session_access.refusal_failure(error)
-    except OSError as error:
-        return session_access.file_failure(error, Path(receipt.target))
+    return _try(lambda: undo(receipt.receipt_id, numbers, target), Path(receipt.target))
 
 
 def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:

@@ -197,11 +197,6 @@ class RetainedTail(msgspec.Struct, frozen=True):
     removed_messages: int
     retained_messages: int
 
-    @property
-    def retained_uuids(self) -> tuple[str, ...]:
-        """The uuids that a boundary lists as preserved, in order."""
-        return tuple(entry.uuid for entry in self.retained if entry.uuid)
-
 
 def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
     """Keep the last messages, and as many more as they need.

@@ -275,31 +275,18 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
     """Convert a receipt to JSON types (commands.md), without any of the session's text."""
     undone = receipt.now.undone if receipt.now else ()
     operations = [
-        {
-            "op": number,
-            "strategy": each.strategy,
-            "level": each.level.value,
-            "line": each.line,
-            "kind": each.kind,
-            "undone": number - 1 in undone,
-        }
+        {"op": number}
+        | {name: getattr(each, name) for name in ("strategy", "level", "line", "kind")}
+        | {"undone": number - 1 in undone}
         for number, each in enumerate(receipt.plan.operations, 1)
     ]
-    return {
-        "receipt_id": receipt.receipt_id,
-        "session_id": receipt.session_id,
-        "new_session_id": receipt.new_session_id,
-        "mode": receipt.mode.value,
-        "state": receipt.state.value,
-        "automatic": receipt.automatic,
-        "at": receipt.at,
-        "backup": receipt.backup,
-        "verified": list(receipt.verified),
-        "mtime": receipt.mtime.value,
-        "resume_command": receipt.resume_command,
-        "plan_id": receipt.plan.plan_id,
-        "operations": operations,
-    }
+    names = (
+        "receipt_id", "session_id", "new_session_id", "mode", "state", "automatic", "at", "backup",
+        "verified", "mtime", "resume_command",
+    )  # fmt: skip
+    record: dict[str, Any] = {name: getattr(receipt, name) for name in names}
+    record |= {"plan_id": receipt.plan.plan_id, "operations": operations}
+    return {**msgspec.to_builtins(record), "verified": list(receipt.verified)}
 
 
 BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age

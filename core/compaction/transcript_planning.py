@@ -282,7 +282,7 @@ def plan_transcript(
 ) -> CompactionPlan:
     """Plan how to make a transcript smaller; a refusal is part of the plan. Raises OSError."""
     with transcript_view.open_transcript(source.path) as file:
-        return draft_plan(source, file, options).plan()
+        return PlanDraft(source, file, options).plan()
 
 
 class PlanDraft:
@@ -291,20 +291,15 @@ class PlanDraft:
     It reads its file until it is closed, and belongs to the thread that made it.
     """
 
-    def __init__(
-        self,
-        session_id: str,
-        file: OpenTranscript,
-        scan: TranscriptScan,
-        view: TranscriptView,
-        options: PlanOptions,
-        refusals: Iterable[Refusal],
-    ) -> None:
-        self._session_id: Final = session_id
+    def __init__(self, source: PlanSource, file: OpenTranscript, options: PlanOptions) -> None:
+        """Read a file that stays open. Raises OSError."""
+        self._session_id: Final = source.session_id
         self._file: Final = file
-        self._scan: Final = scan
-        self._view: Final = view
         self._options: Final = options
+        self._scan: Final = file.scan()
+        view = read_transcript_view(source, file, self._scan, options)
+        self._view: Final = view
+        refusals = refusals_before_planning(view, self._scan, source.open_in)
         self._refusals: Final = tuple(refusals)
         chosen = [] if self._refusals else choose_operations(view, options)
         self.offered_operations: Final = tuple(sorted(chosen, key=lambda each: each.line or 0))
@@ -356,14 +351,6 @@ class PlanDraft:
     @cached_property
     def _advice(self) -> str:
         return suggest_options(self._view, self._options)
-
-
-def draft_plan(source: PlanSource, file: OpenTranscript, options: PlanOptions) -> PlanDraft:
-    """Begin a plan as `plan_transcript` does, of a file that stays open. Raises OSError."""
-    scan = file.scan()
-    view = read_transcript_view(source, file, scan, options)
-    refused = refusals_before_planning(view, scan, source.open_in)
-    return PlanDraft(source.session_id, file, scan, view, options, refused)
 
 
 def refusals_before_planning(

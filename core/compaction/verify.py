@@ -14,9 +14,10 @@ from ..files.file_operations import open_regular_file
 from ..files.json_spans import find_span, read_value, replace_spans
 from ..transcript.conversation import Entry
 from ..transcript.entry_decoder import MEDIA_BLOCKS, THINKING_BLOCKS
+from ..transcript.visible_messages import visible_entries
 from .plan import Operation, Refusal, Severity
 from .rewritten_lines import RewrittenLine, apply_replacements
-from .verify_messages import MESSAGE_CHECKS, compare_transcripts
+from .verify_messages import MESSAGE_CHECKS, TranscriptComparison
 
 JsonObject = dict[str, Any]
 
@@ -248,7 +249,8 @@ def verify_lines(
 def verify_visible_messages(
     before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
 ) -> Iterator[Refusal]:
-    comparison = compare_transcripts(before, after, operations)
+    visible = visible_entries(before), visible_entries(after)
+    comparison = TranscriptComparison(before, after, *visible, operations)
     for code, check in MESSAGE_CHECKS:
         failure = check(comparison)
         if failure:

@@ -11,7 +11,7 @@ import msgspec
 
 from ..transcript import conversation
 from ..transcript.conversation import Entry, MessagePart, PartKind, Role, group_messages
-from ..transcript.visible_messages import is_call, is_result, visible_entries, waits_for_model
+from ..transcript.visible_messages import is_call, is_result, waits_for_model
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, Severity, changed_lines, edits_of
 
 _SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")
@@ -43,14 +43,6 @@ class TranscriptComparison(msgspec.Struct, frozen=True):
     @property
     def has_appends(self) -> bool:
         return any(isinstance(edit, AppendLine) for edit in edits_of(self.operations))
-
-
-def compare_transcripts(
-    before: Sequence[Entry], after: Sequence[Entry], operations: tuple[Operation, ...]
-) -> TranscriptComparison:
-    return TranscriptComparison(
-        before, after, visible_entries(before), visible_entries(after), operations
-    )
 
 
 def check_graph(compared: TranscriptComparison) -> str | None:

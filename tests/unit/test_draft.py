@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from ctxtop.core.compaction.plan import PlanOptions, Severity
-from ctxtop.core.compaction.transcript_planning import PlanDraft, draft_plan
+from ctxtop.core.compaction.transcript_planning import PlanDraft
 from ctxtop.core.compaction.transcript_view import open_transcript
 
 from tests.planned import carried_out, plan_of, short, source_of
@@ -23,7 +23,7 @@ AIM = short(Severity.INPUTS)
 @contextmanager
 def drafted(path: Path, options: PlanOptions = AIM) -> Iterator[PlanDraft]:
     with open_transcript(path) as file:
-        yield draft_plan(source_of(path), file, options)
+        yield PlanDraft(source_of(path), file, options)
 
 
 def test_a_draft_with_everything_is_the_plan(tmp_path: Path) -> None:

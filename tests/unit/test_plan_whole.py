@@ -25,7 +25,7 @@ from tests.worked import WORDS, Session, numbered
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from ctxtop.core.actions.conversation_planning import Make
+    from ctxtop.core.actions.conversation_planning import MakeOperation
     from ctxtop.core.compaction.strategies.summary_and_cut import Conversation
     from ctxtop.core.compaction.transcript_view import TranscriptView
 
@@ -41,7 +41,7 @@ def worked(path: Path) -> Path:
     return session.write(path)
 
 
-def plan_of(path: Path, make: Make, live: str | None = None) -> CompactionPlan:
+def plan_of(path: Path, make: MakeOperation, live: str | None = None) -> CompactionPlan:
     return plan_conversation(source_of(path, live), make)
 
 
