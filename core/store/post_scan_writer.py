@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from .queries.query_rows import fetch_records, in_condition
+from .queries.query_rows import SessionIds, fetch_records, in_condition
 from .transcript_records import FileKind
 from .writer import Writer
 
@@ -83,7 +83,7 @@ class UnansweredCompaction(msgspec.Struct, frozen=True):
 
 
 def unanswered_compactions(
-    writer: Writer, session_ids: Iterable[str] | None = None
+    writer: Writer, session_ids: SessionIds = None
 ) -> list[UnansweredCompaction]:
     where, values = in_condition("f.session_id", session_ids)
     rows = writer.connection.execute(_UNANSWERED.format(where=where), values)

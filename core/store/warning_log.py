@@ -10,7 +10,7 @@ import msgspec
 
 from ..measure.levels import FillPoint, Level, LevelWarning, PlacedThreshold
 from ..policy.resolve import Policies
-from .queries.query_rows import fetch_records, in_condition
+from .queries.query_rows import SessionIds, fetch_records, in_condition
 from .writer import Writer
 
 SIDECHAIN_AGENTS: Final = "aside"  # prefix of ids of agents in the session's own file
@@ -137,7 +137,7 @@ class EvaluationBatch(msgspec.Struct, frozen=True):
 
 
 def pending_batches(
-    db: Connection, policies: Policies, only: Iterable[str] | None = None
+    db: Connection, policies: Policies, only: SessionIds = None
 ) -> list[EvaluationBatch]:
     """Find the contexts that grew since their evaluation and may have reached a threshold.
 

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from .query_rows import UsageRow, fetch_records
+from .query_rows import SessionIds, UsageRow, fetch_records
 
 
 class ActivityRow(msgspec.Struct, frozen=True):
@@ -95,7 +95,7 @@ class ModelUsageRow(UsageRow, frozen=True):
     cache_1h_tokens: int  # of those that were written to the cache
 
 
-def model_usage(db: Connection, session_ids: Iterable[str] | None = None) -> list[ModelUsageRow]:
+def model_usage(db: Connection, session_ids: SessionIds = None) -> list[ModelUsageRow]:
     """Add up the answers by session and model, of every session or of those named.
 
     Every message of the store counts once.
@@ -107,9 +107,7 @@ def model_usage(db: Connection, session_ids: Iterable[str] | None = None) -> lis
     return _read_usage(db, sql, session_ids)
 
 
-def progress_model_usage(
-    db: Connection, session_ids: Iterable[str] | None = None
-) -> list[ModelUsageRow]:
+def progress_model_usage(db: Connection, session_ids: SessionIds = None) -> list[ModelUsageRow]:
     """Add up, by session and model, the answers that are only in `progress` lines (up to 2.1.9x).
 
     These are agents' answers; those that are in an agent's file or a sidechain too are part of
@@ -122,7 +120,7 @@ def progress_model_usage(
     return _read_usage(db, sql, session_ids)
 
 
-def _read_usage(db: Connection, sql: str, session_ids: Iterable[str] | None) -> list[ModelUsageRow]:
+def _read_usage(db: Connection, sql: str, session_ids: SessionIds) -> list[ModelUsageRow]:
     if session_ids is None:
         return fetch_records(ModelUsageRow, db, sql.format(wanted=_ALL_FILES, owned=1))
     sql = sql.format(wanted=_FILES_OF_SESSIONS, owned=_OF_SESSIONS)

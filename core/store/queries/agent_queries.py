@@ -10,14 +10,13 @@ Also what earlier agents returned, and what ctxtop's hook answers gave the clien
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from ...transcript.raw_lines import text_key
 from ..log_records import AnswerItemRecord
-from .query_rows import AgentRow, columns, fetch_records, in_condition
+from .query_rows import AgentRow, SessionIds, columns, fetch_records, in_condition
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -35,7 +34,7 @@ IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXIST
 """In SQL: the agent of this file, with this row in `session`, was not requested by anyone."""
 
 
-def agents(db: Connection, session_ids: Iterable[str] | None = None) -> list[AgentRow]:
+def agents(db: Connection, session_ids: SessionIds = None) -> list[AgentRow]:
     """List the agents of every session, or only of those named, in the order they started."""
     where, values = in_condition("f.session_id", session_ids)
     times = _AGENTS.count("{where}")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from sqlite3 import Connection
 
 import msgspec
 
 from .context_queries import NEXT_ANSWER_TOKENS
-from .query_rows import CompactionRow, columns, fetch_records
+from .query_rows import CompactionRow, SessionIds, columns, fetch_records
 
 
 class MeasurementComparisonRow(msgspec.Struct, frozen=True):
@@ -66,9 +65,7 @@ def last_shown_at(db: Connection) -> int | None:
     return None if at is None else int(at)
 
 
-def shown_sessions(
-    db: Connection, since_ms: int, session_ids: Iterable[str] | None = None
-) -> set[str]:
+def shown_sessions(db: Connection, since_ms: int, session_ids: SessionIds = None) -> set[str]:
     """Return the sessions, all or of these, whose status line was shown since then."""
     if session_ids is None:
         sql = "SELECT DISTINCT session_id FROM status_snapshot WHERE at >= ?"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 RecordT = TypeVar("RecordT", bound=msgspec.Struct)
+SessionIds = Iterable[str] | None  # None for all sessions
 
 
 def in_condition(column: str, values: Iterable[str] | None) -> tuple[str, list[str]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
 from contextlib import closing
 from sqlite3 import Connection
 from typing import Any, Final
@@ -12,12 +11,19 @@ from ...transcript.raw_lines import text_key
 from .agent_queries import IS_WARMUP, WARMUP_PROMPT
 from .context_queries import NEXT_ANSWER_TOKENS
 from .log_queries import unknown_type_rows
-from .query_rows import CompactionRow, ProblemRow, SessionRow, fetch_records, in_condition
+from .query_rows import (
+    CompactionRow,
+    ProblemRow,
+    SessionIds,
+    SessionRow,
+    fetch_records,
+    in_condition,
+)
 
 NO_FILE: Final = -1  # file id of a session that has no file yet; no row of the store has it
 
 
-def sessions(db: Connection, session_ids: Iterable[str] | None = None) -> list[SessionRow]:
+def sessions(db: Connection, session_ids: SessionIds = None) -> list[SessionRow]:
     """List every session, or only those named, in no particular order.
 
     A session that is in two folders (/cd moved it) is read from its newer file. One that a

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 from typing import Final
@@ -18,7 +18,7 @@ from ...model.agent import Agent, AgentStatus
 from ...policy.resolve import Policies
 from ..config_records import DefinitionKind
 from ..queries import config_queries
-from ..queries.query_rows import RecordT, columns, fetch_records, in_condition
+from ..queries.query_rows import RecordT, SessionIds, columns, fetch_records, in_condition
 from ..transcript_records import GivenSkillRecord, MarkerRecord, StopFeedbackRecord
 
 # The last message of an agent that failed or was stopped is not a result.
@@ -41,9 +41,7 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
 class ComplianceReader:
     """Reads what verdicts are based on, once for many agents; it belongs to one thread."""
 
-    def __init__(
-        self, db: Connection, policies: Policies, only: Iterable[str] | None = None
-    ) -> None:
+    def __init__(self, db: Connection, policies: Policies, only: SessionIds = None) -> None:
         names = None if only is None else list(only)
         self._policies = policies
         where, ids = in_condition("f.session_id", names)
@@ -135,7 +133,7 @@ def sessions_to_check(db: Connection, policies: Policies) -> frozenset[str]:
 
 
 def agent_records(
-    db: Connection, kind: type[RecordT], table: str, session_ids: Iterable[str] | None = None
+    db: Connection, kind: type[RecordT], table: str, session_ids: SessionIds = None
 ) -> list[tuple[int, RecordT]]:
     """List the records in a table with their file ids, in the order of the files."""
     where, values = in_condition("f.session_id", session_ids)

@@ -28,7 +28,7 @@ from ..queries import activity_queries, agent_queries, context_queries, session_
 from ..queries.activity_queries import ModelUsageRow
 from ..queries.config_queries import definitions_fingerprint
 from ..queries.evidence_queries import read_evidence_rows, read_forecast_calibration
-from ..queries.query_rows import FillRow, SessionRow
+from ..queries.query_rows import FillRow, SessionIds, SessionRow
 from ..warning_log import ContextWarning, last_warning_id, read_warnings
 
 SESSIONS_PER_QUERY: Final = 500  # sessions named in one query; SQLite accepts at least 999 values
@@ -39,10 +39,7 @@ else about a session, and nobody waits for that of a session that ended long ago
 
 
 def read_sessions(
-    db: Connection,
-    now_ms: int,
-    only: Iterable[str] | None = None,
-    policies: Policies = DEFAULT_POLICIES,
+    db: Connection, now_ms: int, only: SessionIds = None, policies: Policies = DEFAULT_POLICIES
 ) -> list[Session]:
     """Read every session, or only those named, in `attention_order`."""
     batches = stream_sessions(db, now_ms, only, policies)
@@ -50,10 +47,7 @@ def read_sessions(
 
 
 def stream_sessions(
-    db: Connection,
-    now_ms: int,
-    only: Iterable[str] | None = None,
-    policies: Policies = DEFAULT_POLICIES,
+    db: Connection, now_ms: int, only: SessionIds = None, policies: Policies = DEFAULT_POLICIES
 ) -> Iterator[list[Session]]:
     """Read sessions in batches, newest activity first, or in the order of `only`."""
     reader = SessionReader(db, Evidence(read_evidence_rows(db), policies), policies)
@@ -151,7 +145,7 @@ class SessionReader:
 
 
 def read_sessions_without_forecast(
-    db: Connection, now_ms: int, only: Iterable[str] | None, policies: Policies
+    db: Connection, now_ms: int, only: SessionIds, policies: Policies
 ) -> list[Session]:
     """Read sessions without forecast, activity and cost, in no order."""
     evidence = Evidence(read_evidence_rows(db), policies)
@@ -192,7 +186,7 @@ def newest_agent_order(agent: Agent) -> tuple[object, ...]:
 def read_agents(
     db: Connection,
     sessions: Iterable[Session],
-    only: Iterable[str] | None = None,
+    only: SessionIds = None,
     policies: Policies = DEFAULT_POLICIES,
 ) -> list[Agent]:
     """Read the agents of every session, or only of those named, in the order they started."""
@@ -207,7 +201,7 @@ def read_agents(
 
 
 def _add_compliance(
-    db: Connection, agents: list[Agent], only: Iterable[str] | None, policies: Policies
+    db: Connection, agents: list[Agent], only: SessionIds, policies: Policies
 ) -> list[Agent]:
     if not agents:
         return agents
@@ -218,7 +212,7 @@ def _add_compliance(
 
 
 def read_agents_without_forecast(
-    db: Connection, sessions: Iterable[Session], only: Iterable[str] | None, policies: Policies
+    db: Connection, sessions: Iterable[Session], only: SessionIds, policies: Policies
 ) -> list[Agent]:
     """Read agents without forecast and compliance, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
