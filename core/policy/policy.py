@@ -137,9 +137,8 @@ def why_too_low(name: str, value: PolicyValue) -> str:
 
 
 def _is_low(threshold: Threshold) -> bool:
-    return threshold.at < (
-        MIN_THRESHOLD_TOKENS if threshold.of is ThresholdBase.TOKENS else MIN_THRESHOLD_SHARE
-    )
+    in_tokens = threshold.of is ThresholdBase.TOKENS
+    return threshold.at < (MIN_THRESHOLD_TOKENS if in_tokens else MIN_THRESHOLD_SHARE)
 
 
 ExpectedT = TypeVar("ExpectedT")

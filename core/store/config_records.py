@@ -331,14 +331,12 @@ def _check_tail(db: Connection, log: SaveLogFile, before: TailState) -> None:
 
 def delete_memory_plugins(writer: Writer, install_paths: Iterable[str]) -> None:
     with writer.transaction():
-        writer.connection.executemany(
-            "DELETE FROM save_plugin WHERE install_path = ?", [(path,) for path in install_paths]
-        )
+        sql = "DELETE FROM save_plugin WHERE install_path = ?"
+        writer.connection.executemany(sql, [(path,) for path in install_paths])
 
 
 def mark_gone(writer: Writer, table: str, paths: Iterable[str]) -> None:
     """Record that files of one of the tables above are gone; their rows are kept."""
     with writer.transaction():
-        writer.connection.executemany(
-            f"UPDATE {table} SET gone = 1 WHERE path = ?", [(path,) for path in paths]
-        )
+        sql = f"UPDATE {table} SET gone = 1 WHERE path = ?"
+        writer.connection.executemany(sql, [(path,) for path in paths])

@@ -129,15 +129,15 @@ class LogWriter:
 
     def parts(self) -> dict[tuple[LogKind, str], tuple[LogPart, TailState]]:
         """Return every part that was read and how far, by its log and mark."""
-        rows = self._writer.connection.execute(
-            "SELECT log, mark, name, offset, anchor, size, mtime_ns FROM log_part"
-        )
+        sql = "SELECT log, mark, name, offset, anchor, size, mtime_ns FROM log_part"
         return {
             (LogKind(log), mark): (
                 LogPart(LogKind(log), mark, name),
                 TailState(offset=offset, anchor=anchor, size=size, mtime_ns=mtime_ns),
             )
-            for log, mark, name, offset, anchor, size, mtime_ns in rows
+            for log, mark, name, offset, anchor, size, mtime_ns in self._writer.connection.execute(
+                sql
+            )
         }
 
     def append(self, part: LogPart, before: TailState, after: TailState, facts: LogRecords) -> None:

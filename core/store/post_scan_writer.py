@@ -168,9 +168,8 @@ def save_noise(
             ON CONFLICT DO UPDATE SET version = excluded.version, read_to = excluded.read_to,
                 closed = excluded.closed, noise = excluded.noise
                 WHERE excluded.version >= save_noise.version"""
-        writer.connection.execute(
-            sql, (block.file_id, block.offset, version, block.read_to, is_final, noise)
-        )
+        place = (block.file_id, block.offset)
+        writer.connection.execute(sql, (*place, version, block.read_to, is_final, noise))
 
 
 _ANSWER_BEFORE: Final = """FROM response r WHERE r.file_id = b.file_id AND r.offset < b.offset

@@ -73,9 +73,8 @@ def _count_text_with_store(db: Connection, text: str) -> TextCount:
 
 
 def _read_text_count(db: Connection, key: int) -> TextCount | None:
-    row = db.execute(
-        "SELECT kind, plain, older, newer FROM text_count WHERE key = ?", [key]
-    ).fetchone()
+    sql = "SELECT kind, plain, older, newer FROM text_count WHERE key = ?"
+    row = db.execute(sql, [key]).fetchone()
     return TextCount(ContentKind(row[0]), *row[1:]) if row else None
 
 

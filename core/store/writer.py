@@ -219,9 +219,8 @@ class Writer:
         """Replace the sessions whose registry entries were left behind; `exists`: a registry is."""
         with self.transaction():
             self._replace("left_open", [(each,) for each in stale_ids])
-            self.connection.execute(
-                "INSERT OR REPLACE INTO about VALUES ('registry', ?)", [str(int(exists))]
-            )
+            sql = "INSERT OR REPLACE INTO about VALUES ('registry', ?)"
+            self.connection.execute(sql, [str(int(exists))])
 
     def save_changed_sessions(self, changes: Mapping[str, int]) -> None:
         """Replace when ctxtop last changed or made each session, in ms since 1970."""
@@ -267,9 +266,8 @@ class Writer:
             ]
             sessions |= {session_id for *_, session_id, _ in rows}
             with self.transaction():
-                self.connection.executemany(
-                    "INSERT INTO estimate (summary_id, tokens) VALUES (?, ?)", estimates
-                )
+                sql = "INSERT INTO estimate (summary_id, tokens) VALUES (?, ?)"
+                self.connection.executemany(sql, estimates)
         return frozenset(sessions)
 
     def save_problem(self, where: str, what: str, fix: str) -> None:
@@ -310,9 +308,8 @@ class Writer:
             file_id = int(self.connection.execute(sql, astuple(source)).fetchone()[0])
         elif before.offset == 0:
             # An old agent's file names its session in its first line, which may be another now.
-            self.connection.execute(
-                "UPDATE file SET session_id = ? WHERE file_id = ?", [source.session_id, file_id]
-            )
+            sql = "UPDATE file SET session_id = ? WHERE file_id = ?"
+            self.connection.execute(sql, [source.session_id, file_id])
         self._update_tail(file_id, after, facts.lines)
         return file_id
 

@@ -40,10 +40,8 @@ def _session_folders(db: Connection, folder: str) -> list[str]:
 def files_seen(db: Connection, table: str) -> dict[str, dict[str, SeenFile]]:
     """Return the files of `settings_file`, `definition` or `save_file`, by folder and path."""
     found: dict[str, dict[str, SeenFile]] = {}
-    rows = db.execute(
-        f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
-    )
-    for folder, path, *mark, problem in rows:
+    sql = f"SELECT folder, path, size, mtime_ns, inode, problem FROM {table} WHERE gone = 0"
+    for folder, path, *mark, problem in db.execute(sql):
         found.setdefault(folder, {})[path] = SeenFile(records.FileMark(*mark), problem)
     return found
 

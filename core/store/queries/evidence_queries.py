@@ -65,9 +65,8 @@ nothing about this one."""
 
 def read_evidence_rows(db: Connection) -> EvidenceRows:
     environments: dict[str, dict[str, str]] = {}
-    for session_id, name, value in db.execute(
-        "SELECT session_id, name, value FROM client_environment"
-    ):
+    variables = "SELECT session_id, name, value FROM client_environment"
+    for session_id, name, value in db.execute(variables):
         environments.setdefault(session_id, {})[name] = value
     definitions = db.execute(
         "SELECT name, project, MIN(auto_compact_window) FROM definition"
@@ -77,12 +76,11 @@ def read_evidence_rows(db: Connection) -> EvidenceRows:
     sql = """SELECT DISTINCT u.model, s.model AS asked_model, s.client_version
         FROM model_use u LEFT JOIN session s USING (file_id) WHERE u.peak_tokens > ?
         ORDER BY 1, 2, 3"""
+    compactions = fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
     return EvidenceRows(
         reported_windows=tuple(client_windows(db)),
         large_models=tuple(fetch_records(LargeModelRow, db, sql, [SMALL_WINDOW])),
-        auto_compactions=tuple(
-            fetch_records(AutoCompactionRow, db, _AUTO_COMPACTIONS, [MAX_COMPACTIONS])
-        ),
+        auto_compactions=tuple(compactions),
         settings=tuple(config_queries.settings_files(db)),
         environments=environments,
         agent_windows={(name, project): window for name, project, window in definitions},

@@ -49,12 +49,8 @@ class ComplianceReader:
             (row.session_id, row.agent_id): row
             for row in fetch_records(FinalMessageRow, db, _FINAL_MESSAGES.format(where=where), ids)
         }
-        self._stops = {
-            (session_id, agent_id): (stops, bool(was_released))
-            for session_id, agent_id, stops, was_released in db.execute(
-                _SUBAGENT_STOPS.format(where=where), ids
-            )
-        }
+        rows = db.execute(_SUBAGENT_STOPS.format(where=where), ids)
+        self._stops = {(row[0], row[1]): (row[2], bool(row[3])) for row in rows}
         self._markers: dict[int, list[MarkerLine]] = defaultdict(list)
         for file_id, marker in agent_records(db, MarkerRecord, "marker", names):
             line = MarkerLine(marker.offset, marker.origin, marker.message_id, marker.text)
@@ -159,9 +155,8 @@ class _DeclaredSkills:
         if cwd not in self._by_folder:
             enabled = enabled_plugins(self._plugins, resolve_settings(self._settings, cwd), cwd)
             agents = resolve_definitions(self._agents, cwd, enabled)
-            self._by_folder[cwd] = {
-                name: each.skills for (_, name), each in agents.items() if not each.problem
-            }
+            readable = [(name, each) for (_, name), each in agents.items() if not each.problem]
+            self._by_folder[cwd] = {name: each.skills for name, each in readable}
         return self._by_folder[cwd].get(agent_type)
 
 

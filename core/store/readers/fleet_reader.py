@@ -217,9 +217,8 @@ def read_agents_without_forecast(
     """Read agents without forecast and compliance, in the order they started."""
     live = {session.session_id for session in sessions if session.live}
     evidence = Evidence(read_evidence_rows(db), policies)
-    return [
-        make_agent(row, row.session_id in live, evidence) for row in agent_queries.agents(db, only)
-    ]
+    rows = agent_queries.agents(db, only)
+    return [make_agent(row, row.session_id in live, evidence) for row in rows]
 
 
 FIRST_BATCH_SESSIONS: Final = 100

@@ -58,9 +58,8 @@ def read_summary_rows(
         LEFT JOIN estimate n ON n.summary_id = s.summary_id
         {_TYPE_JOINS}
         WHERE s.summary_id IN {_LISTED}"""
-    rows |= {
-        row.summary_id: row for row in fetch_records(SummaryRow, db, sql, [json.dumps(stored)])
-    }
+    found = fetch_records(SummaryRow, db, sql, [json.dumps(stored)])
+    rows |= {row.summary_id: row for row in found}
     return [rows[each] for each in ids if each in rows]
 
 
@@ -92,9 +91,8 @@ def find_summary_ids(
         f"s.uuid NOT IN {_LISTED}": json.dumps(excluded_uuids) if excluded_uuids else None,
     }
     needed = {sql: value for sql, value in conditions.items() if value is not None}
-    sql = _FIND.format(
-        joins=_TYPE_JOINS if search.types else "", where=" AND ".join(["1", *needed])
-    )
+    joins = _TYPE_JOINS if search.types else ""
+    sql = _FIND.format(joins=joins, where=" AND ".join(["1", *needed]))
     return [(row[0], row[1] or 0) for row in db.execute(sql, [*needed.values(), limit])]
 
 

@@ -50,9 +50,8 @@ def evaluate_warnings(
         if rows := _pending_rows(db, key, last_points.get(key)):
             session = sessions.get(each.session_id)
             policy = policies.for_project(session.project_root if session else None)
-            evaluated.append(
-                _evaluate_context(key, each.context, policy, logged.get(key, []), rows)
-            )
+            warnings = logged.get(key, [])
+            evaluated.append(_evaluate_context(key, each.context, policy, warnings, rows))
     return evaluated
 
 
