@@ -19,7 +19,7 @@ FOLDER_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
 
 TEMPORARY_SUFFIX: Final = ".ctxtop"
-"""Of our own files beside a transcript: neither the client nor ctxtop takes them for one."""
+"""Of our own files beside a transcript: neither the client nor ctxtop reads them as one."""
 
 REPLACED_SUFFIX: Final = f".old{TEMPORARY_SUFFIX}"  # of a transcript while it is being replaced
 

@@ -22,7 +22,7 @@ NOT_REGULAR_FILE: Final = "is not a regular file"
 def open_regular(path: Path, buffering: int = 0) -> Iterator[BinaryIO]:
     """Open a regular file to read; no link is followed and a FIFO does not block.
 
-    `buffering` is as for `open`, in bytes. Raises OSError, also where it is no regular file.
+    `buffering` is as for `open`, in bytes. Raises OSError, also if it is not a regular file.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     flags |= getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)

@@ -21,7 +21,7 @@ _PART: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FilterWord:
-    key: str  # with its colon; empty where there is none
+    key: str  # with its colon; empty if there is none
     value: str
     is_negated: bool
     is_quoted: bool

@@ -49,7 +49,7 @@ class Session(msgspec.Struct, frozen=True):
     session_id: str
     title: str
     project: str
-    cwd: str | None  # where it is now: it may have walked into a folder that nobody trusts
+    cwd: str | None  # where it is now; it may be a folder that nobody trusts
     model: str | None
     client_version: str | None
     status: SessionStatus
@@ -57,7 +57,7 @@ class Session(msgspec.Struct, frozen=True):
     tmux: str | None
     context: Context
     too_long: PromptTooLong | None
-    refusal: str | None  # the API's words, where the last answer was a refusal
+    refusal: str | None  # the API's message, if the last answer was a refusal
     compactions: int
     last_compaction_at: int | None
     agents: int
@@ -67,9 +67,9 @@ class Session(msgspec.Struct, frozen=True):
     outlook: Outlook = NO_OUTLOOK
     agents_noncompliant: int | None = None  # did not compress their results; None if not checked
     forked_from: str | None = None  # the session that it was made from, by the client or by ctxtop
-    activity: Activity | None = None  # none where nothing is in flight, or nobody can tell
+    activity: Activity | None = None  # None if nothing is in flight, or it is unknown
     cache: PromptCache = UNKNOWN_CACHE
-    cost: SessionCost | None = None  # none where no answer has a price
+    cost: SessionCost | None = None  # None if no answer has a price
     usage: UsageRow | None = None  # with its agents'; None if it has no answers
     project_root: str | None = None  # where it began: its policy is read from there
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
@@ -143,7 +143,7 @@ def context_evidence(row: SessionRow) -> ContextEvidence:
 
 
 def _models(row: SessionRow) -> tuple[str | None, str | None]:
-    """Return the model's name as it was asked for, and as in the API.
+    """Return the model's name as it was requested, and as in the API.
 
     A model that was chosen after the last answer is the next request's.
     """

@@ -48,12 +48,12 @@ def boolean(raw: object) -> bool:
 
 
 def integer(least: int, most: int, none_word: str = "") -> Callable[[object], float | str]:
-    """Parse whole numbers in a range; `none_word` is also taken and stands for no number."""
+    """Parse whole numbers in a range; `none_word` is also accepted and means no number."""
     return _number_parser(int, f"a whole number from {least} to {most}", least, most, none_word)
 
 
 def number(least: float, most: float, none_word: str = "") -> Callable[[object], float | str]:
-    """Parse numbers in a range; `none_word` is also taken and stands for no number."""
+    """Parse numbers in a range; `none_word` is also accepted and means no number."""
     return _number_parser(float, f"a number from {least:g} to {most:g}", least, most, none_word)
 
 

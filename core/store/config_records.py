@@ -1,7 +1,7 @@
 """What was read of the client's configuration and of the files of claude-memory's saves.
 
-Times are milliseconds since 1970 (UTC), sizes are bytes. None means that the source did not say. A
-record with a problem holds only what could be read beside it.
+Times are milliseconds since 1970 (UTC), sizes are bytes. None means that the source has no value. A
+record with a problem has only what could still be read.
 
 Each function that stores them is one transaction.
 """
@@ -68,7 +68,7 @@ class SettingsFileRecord(msgspec.Struct, frozen=True):
 class PluginRecord(msgspec.Struct, frozen=True):
     plugin_id: str  # `name@marketplace`
     scope: str
-    project: str  # empty where the plugin is installed for every project
+    project: str  # empty if the plugin is installed for every project
     install_path: str
     version: str | None
 
@@ -90,7 +90,7 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
     description: str = ""
     model: str | None = None
     skills: tuple[str, ...] = ()
-    tools: tuple[str, ...] | None = None  # none where the agent has all that its parent has
+    tools: tuple[str, ...] | None = None  # None if the agent has all of its parent's
     color: str | None = None
     background: bool | None = None
     auto_compact_window: int | None = None
@@ -101,7 +101,7 @@ class DefinitionRecord(msgspec.Struct, frozen=True):
 
 
 class StagingLocation(StrEnum):
-    """Where a version of claude-memory kept its files (R004-01), oldest first."""
+    """Where the versions of claude-memory put their files (R004-01), oldest first."""
 
     GLOBAL = "global"
     PROJECT = "project"
@@ -186,7 +186,7 @@ class MemoryPluginRecord(msgspec.Struct, frozen=True):
     install_path: str
     plugin_id: str
     version: str | None
-    mark: str  # how to tell that its files did not change
+    mark: str  # changes when one of its files does
     skill_takes_file: bool | None
     triage_writes_file: bool | None
     has_orchestrator: bool
@@ -249,7 +249,7 @@ def _insert(db: Connection, table: str, row: dict[str, object], conflict: str = 
 
 
 def save_records(writer: Writer, table: str, records: Iterable[msgspec.Struct]) -> None:
-    """Save new or changed records of one of the tables whose rows are whole records."""
+    """Save new or changed records in the table of their type."""
     with writer.transaction():
         for record in records:
             _insert(writer.connection, table, _columns(record))

@@ -67,7 +67,7 @@ def open_writer(path: Path) -> tuple[Connection, str | None]:
 
     A store that is corrupt, of another schema, or written by another version is moved aside and
     made again; the second value then says so in one sentence. From an older one, what no
-    transcript can give back is carried over.
+    transcript can restore is carried over.
     Raises StoreError if the file cannot be opened or created.
     """
     try:
@@ -387,7 +387,7 @@ LOCK_WAIT_MS: Final = 1_000  # a store that is busy for longer is not checked
 
 
 def find_damage(path: Path) -> str | None:
-    """Check the whole of a store; return the first thing that is wrong, or None.
+    """Check a whole store; return the first thing that is wrong, or None.
 
     A store that is busy, or that may not be opened, is not damaged. It takes about a second for
     each 200 MB.

@@ -1,7 +1,7 @@
 """Records of ctxtop's own logs (hooks, status line, client module, answers), and their writer.
 
 Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, context sizes are tokens.
-None means that the client did not say. A record's fields are the columns of its table.
+None means that the client did not report it. A record's fields are the columns of its table.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class HookEventRecord(msgspec.Struct, frozen=True):
     tool_name: str | None
     tool_use_id: str | None
     context_tokens: int | None
-    detail: str  # all else as JSON: `given`, and in `cut` the sizes of what the log left out
+    detail: str  # the rest as JSON: `given`, and in `cut` the sizes of what the log left out
 
 
 class StatusSnapshotRecord(msgspec.Struct, frozen=True):
@@ -88,7 +88,7 @@ class MeasurementRecord(msgspec.Struct, frozen=True):
     output_tokens: int | None
     duration_ms: int | None
     aborted: bool | None
-    detail: str  # what was given, as JSON
+    detail: str  # the whole input, as JSON
 
 
 class AnswerItemRecord(msgspec.Struct, frozen=True):
@@ -96,11 +96,11 @@ class AnswerItemRecord(msgspec.Struct, frozen=True):
 
     offset: int
     at: int
-    feature: str  # the answer that gave it: inject, steer, remember
+    feature: str  # inject, steer or remember
     session_id: str
     agent_id: str | None  # to whom; None for the session itself
     kind: str  # the stage, or what it is: a file, a decision, a constraint, a todo, an agent
-    text: str  # why it was given, or what it says
+    text: str  # why it was given, or its text
     tokens: int | None  # that no estimate of it is above
     from_session_id: str | None
     from_agent_id: str | None  # whose result it is

@@ -1,7 +1,7 @@
-"""What a collector read of transcripts and of the files beside them, as it is stored.
+"""What a collector read from transcripts and the files beside them, as it is stored.
 
 Each record names the byte offset that it came from. Times are milliseconds since 1970 (UTC),
-offsets and sizes are bytes, sizes of context are tokens. None means that the source did not say.
+offsets and sizes are bytes, context sizes are tokens. None means that the source has no value.
 Records of a transcript are array-like, because another process than the one that stores them may
 read them. The fields of a record are the columns of its table, by name.
 """
@@ -31,7 +31,7 @@ class MarkerRecord(msgspec.Struct, frozen=True, array_like=True):
     """A line of an agent's transcript with the marker."""
 
     offset: int
-    line: str  # its uuid, or its place where it has none
+    line: str  # its uuid, or its place if it has none
     at: int | None
     origin: MarkerOrigin
     message_id: str | None = None  # of an assistant's line
@@ -62,7 +62,7 @@ class StopBlockRecord(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     text: str
     lines: int
-    chars: int  # of the whole text; what is kept may be cut
+    chars: int  # of the whole text, which may be cut
 
 
 class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -72,7 +72,7 @@ class StopHookRecord(msgspec.Struct, frozen=True, array_like=True):
     at: int | None
     hooks: int
     blocked: int
-    duration_ms: int | None  # of the slowest, where the client told it
+    duration_ms: int | None  # of the slowest
     commands: str  # JSON, a list
 
 
@@ -113,11 +113,11 @@ class TailState(msgspec.Struct, frozen=True, array_like=True, gc=False):
     device: int = 0
     inode: int = 0
     offset: int = 0
-    anchor: str = ""  # hash of what stands before `offset`
+    anchor: str = ""  # hash of the bytes before `offset`
     size: int = 0
     mtime_ns: int = 0
-    ctime_ns: int = 0  # 0 where it was not noted
-    places: str = ""  # hash of samples before `offset`; empty if not noted
+    ctime_ns: int = 0  # 0 if not recorded
+    places: str = ""  # hash of samples before `offset`; empty if not recorded
 
 
 class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -136,7 +136,7 @@ class ResponseRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
     sidechain: bool
     tools: str = ""  # its tool calls, each once: the end of the call's id, and a comma after it
     request: int | None = None  # key of the `api-request` that it answers
-    last_output_tokens: int | None = None  # output of the last iteration, where there were several
+    last_output_tokens: int | None = None  # of the last iteration, if there were several
     cache_1h_tokens: int = 0  # of the tokens written to the cache: for an hour
     lowered: bool = False  # `context_tokens` is an edit's estimate, not the API's number
 
@@ -163,10 +163,10 @@ class ContextReportRecord(msgspec.Struct, frozen=True, array_like=True):
 
     offset: int
     at: int | None
-    model: str  # as it was asked for, with its mark for a large window
+    model: str  # as it was asked for, with its suffix for a large window
     total_tokens: int
-    window_tokens: int  # where the client ends the window for its compaction
-    buffer_tokens: int | None  # kept free below that; None where it compacts only when it must
+    window_tokens: int  # the window that the client compacts by
+    buffer_tokens: int | None  # kept free; None if it compacts only when it must
 
 
 class PeakRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -231,7 +231,7 @@ class TurnState(StrEnum):
 
     ASKED = "asked"  # a person or the client asked; the model has not answered
     RESULT = "result"  # a tool's result came; the model has not answered
-    ANSWERED = "answered"  # the model said something, maybe a call
+    ANSWERED = "answered"  # the model answered, maybe with a call
     OVER = "over"  # it was refused or interrupted: nothing is in flight
 
 
@@ -240,7 +240,7 @@ class OpenCallRecord(msgspec.Struct, frozen=True, array_like=True):
     tool_use_id: str
     at: int | None
     name: str
-    detail: str  # what tells it from others of its tool: a command, a file
+    detail: str  # for example the command or the file
 
 
 class SidechainLineRecord(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -250,7 +250,7 @@ class SidechainLineRecord(msgspec.Struct, frozen=True, array_like=True, gc=False
     line: int  # key of its uuid
     parent: int | None
     message_id: str | None
-    prompt: int | None  # key of its text, where it can be what the agent was asked
+    prompt: int | None  # key of its text, if it may be the agent's prompt
 
 
 class ProgressLineRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -308,7 +308,7 @@ class AgentReturnRecord(msgspec.Struct, frozen=True, array_like=True):
     cache_creation_tokens: int | None = None
     cache_read_tokens: int | None = None
     output_tokens: int | None = None  # the four counts are of its last request
-    name: str | None = None  # of a teammate: its messages to the session that leads it say no id
+    name: str | None = None  # of a teammate: its messages to its leader have no id
 
 
 class SummaryRecord(msgspec.Struct, frozen=True, array_like=True):
@@ -334,7 +334,7 @@ class ReplyRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
-    """What the lines of one run say about their file; None if they do not."""
+    """What the lines of one run say about their file; None if nothing."""
 
     started_at: int | None = None
     last_at: int | None = None
@@ -355,7 +355,7 @@ class SessionRecord(msgspec.Struct, frozen=True, array_like=True):
     turn: TurnState | None = None  # by the newest message of the main chain
     turn_at: int | None = None
     turn_offset: int | None = None
-    prompt: int | None = None  # key of what an agent was asked, in its own file
+    prompt: int | None = None  # key of an agent's prompt, in its own file
     cost_usd: float | None = None  # the client's total, with agents and unrecorded requests
     cost_offset: int | None = None
     leaf_uuid: str | None = None  # of the newest line: summaries refer to it
@@ -369,8 +369,8 @@ class LeafTitleRecord(msgspec.Struct, frozen=True, array_like=True):
 
 
 MAX_BAD_LINES_PER_FILE: Final = 100
-"""Rows of one file: whoever looks for the cause finds it in the first; a file that is no
-transcript has a million."""
+"""Rows of one file: the first ones show the cause; a file that is not a transcript has a
+million."""
 
 
 class BadLine(msgspec.Struct, frozen=True, array_like=True):
@@ -437,13 +437,13 @@ class LiveSession(msgspec.Struct, frozen=True):
     tmux: str | None
     name: str | None
     updated_at: int | None
-    waiting_for: str | None = None  # what a person is asked, where the status is waiting
+    waiting_for: str | None = None  # what a person is asked, if the status is waiting
     kind: str | None = None
     entrypoint: str | None = None
     cwd: str | None = None
     client_version: str | None = None
     started_at: int | None = None
-    process_start: str | None = None  # as the system says it: clock ticks on Linux, a date on macOS
+    process_start: str | None = None  # clock ticks on Linux, a date on macOS
 
 
 class WindowRecord(msgspec.Struct, frozen=True):
@@ -453,4 +453,4 @@ class WindowRecord(msgspec.Struct, frozen=True):
     model: str
     window_tokens: int
     at: int
-    measured: bool = False  # the module inside the client was told; else the status line
+    measured: bool = False  # reported by the module inside the client, not the status line

@@ -30,12 +30,12 @@ from .transcript_records import (
 )
 
 GONE_SIZE: Final = -1
-"""The size of a file that is gone: none has it, so one that comes back is looked at again."""
+"""The size of a file that is gone: no file has it, so one that reappears is read again."""
 
 NO_DEVICE: Final = -1
 """The device of a file that was moved: none has it, so all of the file is read again."""
 
-MAX_PROBLEMS: Final = 200  # how many troubles are kept; each place has one row, the newest
+MAX_PROBLEMS: Final = 200  # each place has one row, the newest
 
 
 # A hundred at a time, so that a transaction is short.

@@ -24,29 +24,29 @@ class ActivityRow(msgspec.Struct, frozen=True):
     live_status: str | None
     waiting_for: str | None
     live_updated_at: int | None
-    hook_event: str | None  # the newest that hooks were told of the session itself
+    hook_event: str | None  # the newest event of the session itself
     hook_at: int | None
     hook_tool: str | None
     hook_kind: str | None  # a notification's type
     answer_at: int | None  # of the last answer after the last boundary
     cached_tokens: int  # that this answer wrote to the cache or read from it
     cache_1h_tokens: int | None  # by the newest answer that wrote to the cache, for an hour
-    status_at: int | None  # until when the client told its status line this
+    status_at: int | None  # last time of this snapshot
     status_cache_warm: int | None
     status_cache_expires_at: int | None
     status_cost_usd: float | None
     measured_at: int | None
     measured_cost_usd: float | None
     transcript_cost_usd: float | None  # by the transcript's newest `cost-state`
-    is_transcript_cost_newer: int | None  # it stands after the last answer
+    is_transcript_cost_newer: int | None  # it comes after the last answer
 
 
 def activity(db: Connection, file_ids: Iterable[int]) -> list[ActivityRow]:
     return fetch_records(ActivityRow, db, _ACTIVITY, [json.dumps(list(file_ids))])
 
 
-# A call that stands before the last answer or a later prompt was never answered: its client
-# was stopped. Hooks of agents name the agent. A snapshot of the status line that says nothing
+# A call before the last answer or a later prompt was never answered: its client was stopped.
+# Hooks of agents name the agent. A snapshot of the status line that says nothing
 # of a cache or a cost is passed over.
 _ACTIVITY: Final = """
 WITH base AS MATERIALIZED (
@@ -147,10 +147,10 @@ _FILES_OF_SESSIONS: Final = """SELECT f.file_id, f.session_id
 _OF_SESSIONS: Final = "c.owner IN (SELECT value FROM json_each(:only))"
 
 
-# The sums by file are kept as answers come, by triggers. Of several copies of a message the
-# one with the most output is whole (early lines hold a placeholder); it counts for the session
-# that was opened first and is no fork. Most messages stand in one file alone: only what is
-# shared is taken out of its files' sums and added where it belongs.
+# Triggers keep the sums by file. Of several copies of a message the one with the most output is
+# complete (early lines have a placeholder); it counts for the session that was opened first and
+# is not a fork. Most messages are in one file only: only shared ones are subtracted from their
+# files' sums and added to their owner's.
 _COUNTED_ONCE: Final = """
 WITH wanted AS MATERIALIZED ({wanted}),
 copies AS MATERIALIZED (
@@ -180,8 +180,8 @@ once AS (
 )
 """
 
-# Of several copies (a line for each block of an answer, a fork's history) the whole one counts,
-# for the session that was opened first and is no fork.
+# Of several copies (a line for each block of an answer, a fork's history) the complete one counts,
+# for the session that was opened first and is not a fork.
 _PROGRESS_ONCE: Final = """
 WITH wanted AS MATERIALIZED ({wanted}),
 c AS (

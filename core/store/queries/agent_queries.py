@@ -1,7 +1,7 @@
 """Agents, of four eras of the client, each assembled from everything that mentions it.
 
 1. Sidechain lines in the session's own file (up to 2.0): `aside_line`.
-2. A file agent-<id>.jsonl beside the session's (up to about 2.1.16x).
+2. A file agent-<id>.jsonl next to the session's (up to about 2.1.16x).
 3. `progress` lines in the parent's file (up to about 2.1.9x): `step_agent` and `step`.
 4. A file below <session>/subagents/ with its meta.json.
 
@@ -220,7 +220,7 @@ _ADDED: Final = """
 """
 
 # The last request of an agent that is known by its steps is not in any progress line; its
-# return says what that request saw and spent.
+# return has what that request saw and spent.
 _AGENTS: Final = f"""
 WITH {_KNOWN}, {_ANSWERS}
 SELECT k.agent_id, k.session_id, COALESCE(k.parent_agent_id, k.launcher),

@@ -25,7 +25,7 @@ class AutoCompactionRow(msgspec.Struct, frozen=True):
     earlier_tokens: int | None  # input of the last answer but one before it
     pre_tokens: int
     was_refused: int = 0  # 1 if a request without an answer precedes it: the API refused it
-    writes_requests: int = 0  # 1 where the client writes down what it sends
+    writes_requests: int = 0  # 1 if the client records its requests
 
 
 class LargeModelRow(msgspec.Struct, frozen=True):

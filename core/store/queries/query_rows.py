@@ -1,4 +1,4 @@
-"""The rows that queries return, as they stand in the store, and how conditions are written.
+"""The rows that queries return, and functions that run queries.
 
 Times are milliseconds since 1970 (UTC), sizes are tokens. None means that nothing is known.
 """
@@ -164,7 +164,7 @@ class CompactionRow(msgspec.Struct, frozen=True):
     duration_ms: int | None
     kept_messages: int | None
     summary: str | None
-    report: str | None = None  # what core.told packed; None where nothing is told yet
+    report: str | None = None  # as `encode_report` writes it; None if there is none yet
     next_tokens: int | None = None  # what the first answer after it held; None while there is none
     estimated_next_tokens: int | None = None  # estimate of that, while there is none
 
@@ -207,4 +207,4 @@ class RequestRow(msgspec.Struct, frozen=True):
     model: str | None
     query_source: str | None
     shape: int | None  # key of its system prompt and tools
-    message_id: str | None  # the answer to it, where that is in the file
+    message_id: str | None  # of the answer, if that is in the file
