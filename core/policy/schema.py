@@ -208,6 +208,17 @@ _TEMPLATE: Final = choice("four_section", "five_section", "eight_section", "nati
 _RECOVERY_STEPS: Final = choice_list(
     "dedup", "aggressive", "truncate_largest", "fix_empty", "revert", "summarize", "dcp"
 )
+_USAGE_SOURCE: Final = choice("api_last", "api_last+cumulative", "chars4", "tiktoken")
+_ESTIMATOR: Final = choice("tiktoken", "chars4")
+_UNKNOWN_LIMIT: Final = choice("display_only", "use_default", "none")
+_WINDOW_OR_OFF: Final = integer(1, MAX_TOKENS, OFF)
+_LEVELS: Final = choice("three", "two")
+_COMPLIANCE_MODE: Final = choice("last_message", "whole_transcript", OFF)
+_FORMATS: Final = choice_by_name(*ResultFormat)
+_SCOPE: Final = choice("project", "all")
+_LOCATIONS: Final = choice("all", "project", "user", "temporary")
+_LEVEL: Final = choice(*Level, OFF)
+_WINDOW: Final = integer(1, MAX_TOKENS)
 _RATIO: Final = number(0, 1)
 _TOKENS: Final = integer(0, MAX_TOKENS)
 _COUNT: Final = integer(0, 10_000)
@@ -228,24 +239,14 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("preset", choice(*PRESETS), DEFAULT_PRESET, "the values to begin with"),
     ("mode", choice("observe", "suggest", "auto"), "suggest", "how far ctxtop goes"),
     ("disabled_modules", _MODULES, (), "what is left out"),
-    (
-        "usage.source",
-        choice("api_last", "api_last+cumulative", "chars4", "tiktoken"),
-        "api_last",
-        "what tells how much is in the context",
-    ),
+    ("usage.source", _USAGE_SOURCE, "api_last", "what tells how much is in the context"),
     (
         "usage.components",
         _COMPONENTS,
         ("input", "cache_read", "cache_creation"),
         "the counts of an answer that are in the context",
     ),
-    (
-        "usage.estimator",
-        choice("tiktoken", "chars4"),
-        "tiktoken",
-        "how a text without a count is estimated",
-    ),
+    ("usage.estimator", _ESTIMATOR, "tiktoken", "how a text without a count is estimated"),
     ("usage.per_message_overhead", _COUNT, 4, "added to each estimated message", "tokens"),
     (
         "limit.source",
@@ -253,15 +254,10 @@ _ROWS: Final[tuple[_Row, ...]] = (
         "table",
         "the window by evidence, always limit.default, or 1M where the environment says so",
     ),
-    ("limit.default", integer(1, MAX_TOKENS), 200_000, "the window if none is known", "tokens"),
+    ("limit.default", _WINDOW, 200_000, "the window if none is known", "tokens"),
     ("limit.override", tokens_by_model, {}, "windows by model, above all evidence", "tokens"),
     ("limit.safety_factor", number(0.01, 1), 1.0, "the part of the window to use", "ratio"),
-    (
-        "limit.unknown",
-        choice("display_only", "use_default", "none"),
-        "display_only",
-        "what to do with a window that is not known",
-    ),
+    ("limit.unknown", _UNKNOWN_LIMIT, "display_only", "what to do with a window that is not known"),
     ("limit.output_reserve", _TOKENS, 20_000, "kept free for the answer", "tokens"),
     (
         "limit.autocompact_buffer",
@@ -282,18 +278,12 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ),
     (
         "absolute.at_tokens",
-        integer(1, MAX_TOKENS, OFF),
+        _WINDOW_OR_OFF,
         DEFAULT_ABSOLUTE_TOKENS,
         "a notice of its own for very large windows",
         "tokens",
     ),
-    (
-        "absolute.from_window",
-        integer(1, MAX_TOKENS),
-        500_000,
-        "the smallest window that is very large",
-        "tokens",
-    ),
+    ("absolute.from_window", _WINDOW, 500_000, "the smallest window that is very large", "tokens"),
     ("compact.strategy", _STRATEGY, "native", "how a context is made smaller"),
     ("compact.by", choice("plan", "client"), "plan", "who does it in mode auto"),
     ("compact.min_messages", _COUNT, 6, "below this nothing is compacted", "messages"),
@@ -304,12 +294,7 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("compact.timeout_s", _SECONDS, 60, "after which an attempt has failed", "s"),
     ("compact.max_attempts", _COUNT, 2, "before it is given up"),
     ("compact.target_reduction", ratio_range, (0.5, 0.7), "what a good one frees", "ratio"),
-    (
-        "compact.levels",
-        choice("three", "two"),
-        "three",
-        "light, medium and aggressive, or without medium",
-    ),
+    ("compact.levels", _LEVELS, "three", "light, medium and aggressive, or without medium"),
     ("compact.midpoint", number(0.01, 2), 0.90, "where medium begins", "ratio"),
     ("summary.model", text, "cheap", "cheap, session, or a model's id"),
     (
@@ -359,32 +344,17 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("tools.cap_tokens", _TOKENS, 50_000, "a result that is too large", "tokens"),
     ("tools.web_cap_tokens", _TOKENS, 10_000, "the same for pages of the web", "tokens"),
     ("tools.header_lines", _COUNT, 3, "kept of a truncated result", "lines"),
-    (
-        "compliance.mode",
-        choice("last_message", "whole_transcript", OFF),
-        "last_message",
-        "where an agent's marker counts",
-    ),
+    ("compliance.mode", _COMPLIANCE_MODE, "last_message", "where an agent's marker counts"),
     ("compliance.line_limit", _COUNT, 10, "of an agent's output", "lines"),
     ("compliance.review_line_limit", _COUNT, 20, "of a reviewer's output", "lines"),
     ("compliance.result_max_lines", _COUNT, 3, "of the field Result", "lines"),
     ("compliance.soft_chars", integer(0, 1_000_000), 1000, "a long output", "characters"),
     ("compliance.review_files", _COUNT, 7, "of one review", "files"),
-    (
-        "compliance.rules",
-        choice_by_name(*ResultFormat),
-        {},
-        "formats by agent type, where no skill is declared",
-    ),
+    ("compliance.rules", _FORMATS, {}, "formats by agent type, where no skill is declared"),
     ("compliance.min_samples", _COUNT, 10, "before a share is told", "results"),
     ("injection.sibling", _COUNT, 5, "results of agents of the same parent"),
     ("injection.same_type", _COUNT, 3, "results of agents of the same type"),
-    (
-        "injection.same_type_scope",
-        choice("project", "all"),
-        "project",
-        "where those are looked for",
-    ),
+    ("injection.same_type_scope", _SCOPE, "project", "where those are looked for"),
     ("injection.cross_session", _COUNT, 5, "results of earlier sessions"),
     ("injection.tagged", _COUNT, 5, "results by tag"),
     ("injection.fallback", _COUNT, 10, "the newest, where nothing else fits"),
@@ -401,21 +371,11 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("saveflow.orphan_after_s", _SECONDS, 300, "a save without an end is orphaned", "s"),
     ("saveflow.fresh_for_s", _SECONDS, 86_400, "how long a result is shown", "s"),
     ("saveflow.sentinel_ttl_s", _SECONDS, 1800, "how long a sentinel holds", "s"),
-    (
-        "saveflow.locations",
-        choice("all", "project", "user", "temporary"),
-        "all",
-        "where saves are looked for",
-    ),
+    ("saveflow.locations", _LOCATIONS, "all", "where saves are looked for"),
     ("notify.toast", boolean, True, "notices appear in the dashboard's corner"),
     ("notify.bell", boolean, False, "the terminal's bell rings"),
     ("notify.desktop", choice(*DESKTOP_CHANNELS), OFF, "notices outside of the terminal, and how"),
-    (
-        "notify.level",
-        choice(*Level, OFF),
-        Level.NOTICE.value,
-        "the lowest level whose beginning is told",
-    ),
+    ("notify.level", _LEVEL, Level.NOTICE.value, "the lowest level whose beginning is told"),
     ("notify.waiting", boolean, True, "a session that waits for you is told"),
     ("notify.compactions", boolean, True, "a compaction that happened is told"),
     ("notify.agents", boolean, False, "an agent that broke its rule is told"),
