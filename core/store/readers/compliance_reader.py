@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from sqlite3 import Connection
 from typing import Final
 
@@ -38,6 +37,9 @@ class FinalMessageRow(msgspec.Struct, frozen=True):
     retry_tokens: int | None  # spent after it was first blocked; None if it never was
 
 
+_NO_FILE: Final = FinalMessageRow(-1, "", "", None, None, None, None, None)
+
+
 class ComplianceReader:
     """Reads what verdicts are based on, once for many agents; it belongs to one thread."""
 
@@ -68,7 +70,7 @@ class ComplianceReader:
         settings = compliance_settings(self._policies.for_project(agent.project_root))
         if settings.mode == OFF:
             return None
-        final = self._finals.get((agent.session_id, agent.agent_id))
+        final = self._finals.get((agent.session_id, agent.agent_id), _NO_FILE)
         expected = find_expected_format(
             agent.agent_type,
             self._preloaded_skills(final),
@@ -78,32 +80,25 @@ class ComplianceReader:
         )
         return judge_run(self._run(agent, final), expected, settings)
 
-    def _preloaded_skills(self, final: FinalMessageRow | None) -> list[str]:
+    def _preloaded_skills(self, final: FinalMessageRow) -> list[str]:
         """Return the skills before the first answer: the agent loaded later ones itself."""
-        if final is None:
-            return []
         first = final.first_answer_offset
         given = self._skills.get(final.file_id, ())
         return [name for offset, name in given if first is None or offset < first]
 
-    def _run(self, agent: Agent, final: FinalMessageRow | None) -> AgentRun:
+    def _run(self, agent: Agent, final: FinalMessageRow) -> AgentRun:
         stops, was_released = self._stops.get((agent.session_id, agent.agent_id), (0, False))
-        run = AgentRun(
+        result = agent.result.text if agent.result else None
+        return AgentRun(
             agent_type=agent.agent_type,
             has_ended=agent.status in _ENDED,
-            final_text=agent.result.text if agent.result else None,
-            stops=stops,
-            was_released=was_released,
-        )
-        if final is None:
-            return run
-        return replace(
-            run,
-            final_text=run.final_text if final.text is None else final.text,
+            final_text=result if final.text is None else final.text,
             final_message_id=final.message_id,
             final_offset=final.offset,
             marker_lines=tuple(self._markers.get(final.file_id, ())),
             block_offsets=tuple(self._blocks.get(final.file_id, ())),
+            stops=stops,
+            was_released=was_released,
             retry_tokens=final.retry_tokens or 0,
         )
 
