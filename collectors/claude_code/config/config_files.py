@@ -185,9 +185,9 @@ def find_unlinked_folder(path: Path) -> ConfigPath | None:
     return ConfigPath(path, path, status, LINK_PROBLEM if stat.S_ISLNK(status.st_mode) else None)
 
 
-def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
+def find_child(parent: ConfigPath | None, name: str, root: Path) -> ConfigPath | None:
     """Find an entry, None without one; raises OSError. A link out of `root` is a problem."""
-    if not parent.is_folder:
+    if parent is None or not parent.is_folder:
         return None
     real = parent.real / name
     try:
@@ -198,10 +198,10 @@ def find_child(parent: ConfigPath, name: str, root: Path) -> ConfigPath | None:
 
 
 def list_children(
-    parent: ConfigPath, root: Path, at_most: int = MAX_FOLDER_ENTRIES
+    parent: ConfigPath | None, root: Path, at_most: int = MAX_FOLDER_ENTRIES
 ) -> list[ConfigPath]:
     """List a folder's entries by name; raises OSError, also for more than `at_most`."""
-    if not parent.is_folder:
+    if parent is None or not parent.is_folder:
         return []
     found = []
     with os.scandir(parent.real) as entries:
@@ -296,17 +296,27 @@ class FileFollower(Generic[RecordT]):
         self._fix: Final = fix
         self._known: Final = files_seen(writer.connection, table)
 
-    def known_paths(self, folder: Path) -> list[str]:
-        return list(self._known.get(str(folder), ()))
+    def follow_file(
+        self, path: Path, found: ConfigPath | None, read: Callable[[ConfigPath], RecordT]
+    ) -> None:
+        """Store a file if it changed, or that it is gone."""
+        self._follow(str(path.parent), {str(path): found}, read)
 
-    def follow(
+    def follow_folder(
+        self, folder: Path, found: Iterable[ConfigPath], read: Callable[[ConfigPath], RecordT]
+    ) -> None:
+        """Store what changed in a folder; known files that were not found are gone."""
+        present = {str(each.path): each for each in found}
+        missing = dict.fromkeys(self._known.get(str(folder), ()))
+        self._follow(str(folder), missing | present, read)
+
+    def _follow(
         self,
-        folder: Path,
+        folder: str,
         files: Mapping[str, ConfigPath | None],
         read: Callable[[ConfigPath], RecordT],
     ) -> None:
-        """Store these files of a folder where they changed; None is a file that is not there."""
-        known = self._known.get(str(folder), {})
+        known = self._known.get(folder, {})
         changed = [
             record
             for path, found in files.items()
@@ -325,7 +335,7 @@ class FileFollower(Generic[RecordT]):
             self._problems.resolve(path)
         known = {path: seen for path, seen in known.items() if path not in gone}
         known |= {record.path: SeenFile(record.mark, record.problem) for record in changed}
-        self._known[str(folder)] = known
+        self._known[folder] = known
 
     def _read_if_changed(
         self,

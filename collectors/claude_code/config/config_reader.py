@@ -266,13 +266,12 @@ class ClientConfigReader:
         folder = resolve_folder(place)
         root = folder.real if folder else place
         self._follow_settings(place, MANAGED_SETTINGS_FILE, ConfigScope.MANAGED, folder, root)
-        drop_ins = find_child(folder, MANAGED_DROP_INS_FOLDER, root) if folder else None
-        present = list_children(drop_ins, root) if drop_ins else []
-        path = place / MANAGED_DROP_INS_FOLDER
-        files: dict[str, ConfigPath | None] = dict.fromkeys(self._settings.known_paths(path))
-        files |= {str(each.path): each for each in present if each.path.name.endswith(".json")}
-        read = partial(read_settings, scope=ConfigScope.MANAGED, project=None)
-        self._settings.follow(path, files, read)
+        drop_ins = list_children(find_child(folder, MANAGED_DROP_INS_FOLDER, root), root)
+        self._settings.follow_folder(
+            place / MANAGED_DROP_INS_FOLDER,
+            [found for found in drop_ins if found.path.name.endswith(".json")],
+            partial(read_settings, scope=ConfigScope.MANAGED, project=None),
+        )
 
     def _refresh_user(self, place: Path) -> None:
         folder = resolve_folder(place)
@@ -280,15 +279,14 @@ class ClientConfigReader:
             return
         self._follow_settings(place, SETTINGS_FILE, ConfigScope.USER, folder, self._root)
         self._follow_definitions(place, ConfigScope.USER, folder, self._root)
-        skills = find_child(folder, "skills", self._root)
-        manifests = find_skill_plugins(skills, self._root) if skills else []
+        manifests = find_skill_plugins(find_child(folder, "skills", self._root), self._root)
         self._follow_plugins(find_child(folder, "plugins", self._root), manifests)
         self._saves.follow_global(folder, self._root)
 
     def _refresh_project(self, place: Path) -> None:
         project = resolve_folder(place)
         root = project.real if project else place
-        claude = find_child(project, ".claude", root) if project else None
+        claude = find_child(project, ".claude", root)
         folder = place / ".claude"
         problem = claude.problem if claude else None
         self._problems.report_or_resolve(
@@ -326,9 +324,8 @@ class ClientConfigReader:
         root: Path,
         project: str | None = None,
     ) -> None:
-        found = find_child(folder, name, root) if folder else None
         read = partial(read_settings, scope=scope, project=project)
-        self._settings.follow(place, {str(place / name): found}, read)
+        self._settings.follow_file(place / name, find_child(folder, name, root), read)
 
     def _follow_definitions(
         self,
@@ -341,26 +338,18 @@ class ClientConfigReader:
     ) -> None:
         for name, kind in _DEFINITION_FOLDERS:
             home = DefinitionFolder(place / name, kind, scope, project, plugin_id)
-            top = find_child(parent, name, root) if parent else None
-            files: dict[str, ConfigPath | None] = dict.fromkeys(
-                self._definitions.known_paths(home.folder)
+            top = find_child(parent, name, root)
+            found = find_definitions(kind, top, root) if top else ()
+            definitions = list(islice(found, MAX_DEFINITIONS + 1))
+            problem = top.problem if top else None
+            if len(definitions) > MAX_DEFINITIONS:
+                problem = problem or f"holds more than {MAX_DEFINITIONS} definitions"
+            self._problems.report_or_resolve(
+                str(home.folder), problem, "the rest of it is left alone"
             )
-            if top:
-                files |= {str(found.path): found for found in self._definitions_in(home, top, root)}
-            elif files:
-                self._problems.resolve(str(home.folder))
-            self._definitions.follow(home.folder, files, partial(read_definition, home=home))
-
-    def _definitions_in(
-        self, home: DefinitionFolder, top: ConfigPath, root: Path
-    ) -> list[ConfigPath]:
-        found = list(islice(find_definitions(home.kind, top, root), MAX_DEFINITIONS + 1))
-        too_many = len(found) > MAX_DEFINITIONS
-        what = f"holds more than {MAX_DEFINITIONS} definitions" if too_many else None
-        self._problems.report_or_resolve(
-            str(home.folder), top.problem or what, "the rest of it is left alone"
-        )
-        return found[:MAX_DEFINITIONS]
+            self._definitions.follow_folder(
+                home.folder, definitions[:MAX_DEFINITIONS], partial(read_definition, home=home)
+            )
 
     def _follow_plugins(self, folder: ConfigPath | None, manifests: Iterable[ConfigPath]) -> None:
         lists = (find_child(folder, name, self._root) for name in PLUGIN_LIST_FILES if folder)

@@ -312,11 +312,10 @@ SKILLS_MARKETPLACE: Final = "skills-dir"
 MAX_MANIFEST_BYTES: Final = 64 * 1024  # bytes of a manifest; it has about 400
 
 
-def find_skill_plugins(skills: ConfigPath, root: Path) -> list[ConfigPath]:
+def find_skill_plugins(skills: ConfigPath | None, root: Path) -> list[ConfigPath]:
     manifests = []
     for folder in list_children(skills, root):
-        inner = find_child(folder, ".claude-plugin", root)
-        manifest = find_child(inner, "plugin.json", root) if inner else None
+        manifest = find_child(find_child(folder, ".claude-plugin", root), "plugin.json", root)
         if manifest and not manifest.problem:
             manifests.append(manifest)
     return manifests
@@ -333,7 +332,12 @@ def read_skill_plugin(manifest: ConfigPath) -> list[PluginRecord]:
 def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, ...] | None:
     """Return the skills of an agent's definition, None without a usable one; raises OSError."""
     user = resolve_folder(config)
-    agents = list(_project_agents(project, user))
+    folder = resolve_folder(project)
+    root = folder.real if folder else project
+    claude = find_child(folder, ".claude", root)
+    agents: list[DefinitionRecord] = []
+    if claude and not (user and claude.real == user.real):
+        agents += _agents_in(claude, project / ".claude", ConfigScope.PROJECT, root, str(project))
     if user:
         agents += _agents_in(user, config, ConfigScope.USER, user.real)
         if ":" in agent_type:
@@ -344,19 +348,10 @@ def declared_skills(agent_type: str, project: Path, config: Path) -> tuple[str, 
     return None if agent is None or agent.problem else agent.skills
 
 
-def _project_agents(project: Path, user: ConfigPath | None) -> Iterator[DefinitionRecord]:
-    folder = resolve_folder(project)
-    claude = find_child(folder, ".claude", folder.real) if folder else None
-    if folder and claude and not (user and claude.real == user.real):
-        yield from _agents_in(
-            claude, project / ".claude", ConfigScope.PROJECT, folder.real, str(project)
-        )
-
-
 def _plugin_agents(name: str, user: ConfigPath) -> Iterator[DefinitionRecord]:
     folder = find_child(user, "plugins", user.real)
     for file_name in PLUGIN_LIST_FILES:
-        found = find_child(folder, file_name, user.real) if folder else None
+        found = find_child(folder, file_name, user.real)
         try:
             plugins = read_plugin_list(found) if found else []
         except InvalidJsonError:

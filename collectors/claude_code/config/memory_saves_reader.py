@@ -164,7 +164,7 @@ class MemoryPluginFollower:
 def _find_below(folder: ConfigPath | None, parts: tuple[str, ...], root: Path) -> ConfigPath | None:
     found = folder
     for name in parts:
-        found = find_child(found, name, root) if found else None
+        found = find_child(found, name, root)
     return found if found and read_problem(found) is None else None
 
 
@@ -205,10 +205,10 @@ class SaveFollower:
 
     def follow_project(self, cwd: str, root: Path, claude: ConfigPath | None) -> None:
         """Follow a project's files; `root` is its folder without links. Raises OSError."""
-        memory = find_child(claude, "memory", root) if claude else None
+        memory = find_child(claude, "memory", root)
         path = Path(cwd, ".claude", "memory", ".staging")
         inside = StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
-        found = find_child(memory, ".staging", root) if memory else None
+        found = find_child(memory, ".staging", root)
         files = self._list_files(inside, found, root)
         if claude and (flag := find_child(claude, STOP_FLAG_FILE, root)):
             files.append(flag)
@@ -216,7 +216,7 @@ class SaveFollower:
         for staging in self._staging_of(cwd, root):
             found = find_unlinked_folder(staging.path)
             self._follow_files(staging, self._list_files(staging, found, staging.path))
-        self._follow_logs(cwd, find_child(memory, "logs", root) if memory else None, root)
+        self._follow_logs(cwd, find_child(memory, "logs", root), root)
 
     def _staging_of(self, cwd: str, root: Path) -> list[StagingFolder]:
         key = cwd, root
@@ -255,11 +255,9 @@ class SaveFollower:
         return files[:MAX_STAGING_FILES]
 
     def _follow_files(self, staging: StagingFolder, present: list[ConfigPath]) -> None:
-        files: dict[str, ConfigPath | None] = dict.fromkeys(self._files.known_paths(staging.path))
-        files |= {str(found.path): found for found in present}
         user_id = self._folders.user_id
-        self._files.follow(
-            staging.path, files, lambda found: read_save_file(found, staging, user_id)
+        self._files.follow_folder(
+            staging.path, present, lambda found: read_save_file(found, staging, user_id)
         )
 
     def _follow_logs(self, cwd: str, top: ConfigPath | None, root: Path) -> None:
