@@ -43,8 +43,7 @@ is at work may be slower."""
 
 RESULT_GRACE_S: Final = 5.0  # the boundary is written before the client reports that it is done
 REQUEST_TTL_MS: Final = 30_000  # no module carries out an older request: the requester is gone
-RECENT_WRITE_S: Final = 5.0
-"""A transcript that grew this recently may have a client that the registry does not name."""
+RECENT_WRITE_S: Final = 5.0  # a transcript written this recently may have an unregistered client
 
 # The client's words (seen in 2.1.329): in a turn, and where there is nothing to summarise.
 _BUSY_MESSAGE: Final = "turn is running"
@@ -146,13 +145,11 @@ def ask_via_cli(
 class ClientCompactTarget(msgspec.Struct, frozen=True):
     session_id: str
     transcript: Path
-    project_root: str | None
-    """Where the session began, and the only place where the client is started for it."""
+    project_root: str | None  # where the session began; the client is started only there
     folder: ClaudeFolder
     store: Path
     config_dir: Path | None = None  # None for the client's own default
-    before_run: Callable[[], None] = lambda: None
-    """Called before the client is started; raises NotRunError to prevent that."""
+    before_run: Callable[[], None] = lambda: None  # raises NotRunError to prevent the start
     automatic: str | None = None  # the reason of an automatic request; None if a person asks
 
 

@@ -113,8 +113,7 @@ def _read_path(file: Path, start: str) -> Path | None:
 
 CLIENT_PROGRAM: Final = "claude"
 MAX_OUTPUT_CHARS: Final = 200  # of the client's output: one line
-USER_SETTINGS_ONLY: Final = ("--setting-sources", "user")
-"""Neither the project's settings nor its local ones are read, so none of its hooks is run."""
+USER_SETTINGS_ONLY: Final = ("--setting-sources", "user")  # no hook of the project's settings runs
 
 
 class ClientRunError(Exception):

@@ -20,8 +20,7 @@ from ..plugin import compact_requests
 Polled = TypeVar("Polled")
 
 POLL_INTERVAL_S: Final = 0.1  # less than a person notices
-COMPACT_TIMEOUT_S: Final = 300.0
-"""A summary of a full large window takes three minutes; after this the request is an orphan."""
+COMPACT_TIMEOUT_S: Final = 300.0  # a full large window takes three minutes; then it is an orphan
 
 
 def wait_for(poll: Callable[[], Polled | None], timeout_s: float) -> Polled | None:

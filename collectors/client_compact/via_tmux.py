@@ -237,8 +237,7 @@ def _run_tmux(socket: str, arguments: Sequence[str]) -> str:
 
 
 REDRAW_TIMEOUT_S: Final = 3.0  # an idle client draws what was typed in 50 ms
-START_TIMEOUT_S: Final = 10.0
-"""An idle client begins at once; one that is idle again without a boundary has refused."""
+START_TIMEOUT_S: Final = 10.0  # an idle client begins at once; one that does not has refused
 
 
 def ask_via_tmux(

@@ -57,9 +57,7 @@ from .settings_file import (
 PLUGIN_NAME: Final = "ctxtop"
 MANIFEST_FILE: Final = ".claude-plugin/plugin.json"
 HOOKS_FILE: Final = "hooks/hooks.json"
-MODULE_SETTINGS_FILE: Final = "hooks/register.json"
-"""For register.js: how to run ctxtop, and the folder of its requests."""
-
+MODULE_SETTINGS_FILE: Final = "hooks/register.json"  # register.js reads ctxtop's command there
 READ_ATTEMPTS: Final = 3  # while other processes install; each takes about a millisecond
 MAX_PLUGIN_FILE_BYTES: Final = 1024 * 1024
 
@@ -177,8 +175,7 @@ def remove_plugin(folder: Path, names: Iterable[str]) -> None:
 
 
 REINSTALL_HINT: Final = "run `ctxtop hooks install` again"
-PLUGIN_ID: Final = f"{PLUGIN_NAME}@{SKILLS_MARKETPLACE}"
-"""The name under which a person disables the plugin (seen in 2.1.329)."""
+PLUGIN_ID: Final = f"{PLUGIN_NAME}@{SKILLS_MARKETPLACE}"  # by which it is disabled
 
 
 class InstallState(StrEnum):

@@ -36,8 +36,7 @@ class ChangedError(NotSafeError):
     """Something was written since the plan was made: a new plan may work."""
 
 
-TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")
-"""The name of a file while it is written; a crash leaves one."""
+TEMPORARY_NAME: Final = re.compile(r"\..+\.[0-9a-f]{12}\.ctxtop")  # of a half-written file
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 REQUEST_VERSION: Final = 1  # of the files' form
 MAX_REQUEST_BYTES: Final = 64 * 1024  # the longest text has at most 24,000 bytes as JSON
 MAX_INSTRUCTION_CHARS: Final = 2000  # a person types them in one line
-ORPHAN_AFTER_S: Final = 300.0
-"""A request without a result is pending this long (requirements 004: the save flow's own)."""
-
+ORPHAN_AFTER_S: Final = 300.0  # for a request without a result (requirements 004: as for saves)
 ASK: Final = "ask"
 TAKEN: Final = "taken"
 ALIVE: Final = "alive"

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
 WRAPPED_TIMEOUT_S: Final = 2.0  # the client asks again at every answer, and ends what still runs
 MAX_OUTPUT_BYTES: Final = 64 * 1024  # shown of its output; a line has a few hundred
 _SHELL: Final = "/bin/sh"
-_POLL_S: Final = 0.02
-"""Between two checks whether the shell has ended: a process that it left may hold our pipe."""
-
+_POLL_S: Final = 0.02  # between two checks that the shell runs: its children may hold our pipe
 _CHUNK_BYTES: Final = 16 * 1024
 
 

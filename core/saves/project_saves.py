@@ -109,8 +109,7 @@ def _architecture(plugin: MemoryPluginRecord) -> SaveArchitecture:
 class BlindSpot(StrEnum):
     """A case in which the plugin reports less than its files show."""
 
-    EMPTY_PENDING = "empty_pending"
-    """R004-07: the pending file names no category, so neither it nor an orphan is reported."""
+    EMPTY_PENDING = "empty_pending"  # R004-07: no category is named, so nothing is reported
     ANY_RESULT = "any_result"
     """R004-08: any result file, stale, torn or another project's, hides an orphan once."""
     ALL_IS_ONE = "all_is_one"  # R004-06: `["all"]` is counted as one category; it is six
@@ -260,8 +259,7 @@ class ProjectSaves(msgspec.Struct, frozen=True):
     before_after: BeforeAfter
     expected_cost: ExpectedSaveCost
     crossings: tuple[TriggerCrossing, ...]
-    is_degraded: bool
-    """The triage's data came inline although a version of the plugin writes it to a file."""
+    is_degraded: bool  # the data came inline although the plugin can write it to a file
     last_at: int | None  # newest sign of any save
 
     @property

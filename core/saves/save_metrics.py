@@ -96,8 +96,7 @@ def _widened(span: IntRange, by: int) -> IntRange:
     return IntRange(span.low, None if span.high is None else span.high + by)
 
 
-DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2
-"""The middle of what a save costs (004-07), where none was measured."""
+DEFAULT_SAVE_TOKENS: Final = (7_000 + 20_000) // 2  # the middle of what a save costs (004-07)
 
 
 class ExpectedSaveCost(msgspec.Struct, frozen=True):
@@ -136,12 +135,8 @@ def check_crossing(
     return TriggerCrossing(session_id, left, cost, cost.tokens / trigger)
 
 
-MIN_SAMPLES: Final = 10
-"""For a rate: one false alarm in the plugin's own analysis had N=1 (R004-13)."""
-
-BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)
-"""Where a bucket of durations ends; the end belongs to the next bucket (R004-11)."""
-
+MIN_SAMPLES: Final = 10  # one false alarm in the plugin's own analysis had N=1 (R004-13)
+BUCKETS_MS: Final = (1_000, 5_000, 30_000, 60_000)  # upper ends, exclusive (R004-11)
 MAX_FIRES: Final = 3  # so many and more are one group of the distribution (R004-11)
 
 

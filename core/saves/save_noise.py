@@ -36,9 +36,7 @@ def expand_categories(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(filter(None, dict.fromkeys(categories)))
 
 
-STOP_FEEDBACK_PREFIX: Final = "Stop hook feedback:"
-"""Begins the line that the client writes for a blocking Stop hook (client 2.1.329)."""
-
+STOP_FEEDBACK_PREFIX: Final = "Stop hook feedback:"  # of a blocking Stop hook's line (2.1.329)
 _OPENING: Final = "items should be saved as memories"  # in every version's first line
 _FILE_TAG: Final = re.compile(r"<triage_data_file>\s*(.*?)\s*</triage_data_file>", re.DOTALL)
 _INLINE_TAG: Final = "<triage_data>"

@@ -64,8 +64,7 @@ class ProjectSaveFiles(msgspec.Struct, frozen=True):
     handled: SaveFileRecord | None = None
     fire_count: SaveFileRecord | None = None
     invalid: tuple[SaveFileRecord, ...] = ()  # newer than the valid ones, the newest first
-    other_results: tuple[SaveFileRecord, ...] = ()
-    """Another project's results, which the plugin sees here."""
+    other_results: tuple[SaveFileRecord, ...] = ()  # of other projects, seen here by the plugin
     staged_files: tuple[SaveFileRecord, ...] = ()
     """Triage data and context files, which a save that succeeded cleans away."""
     earlier_results: tuple[SaveFileRecord, ...] = ()  # results that were there, the newest first

@@ -33,9 +33,7 @@ if TYPE_CHECKING:
 
 HEAD_BYTES: Final = 4 * 1024 * 1024  # of a transcript: its task and the skills that it was given
 TAIL_BYTES: Final = 4 * 1024 * 1024  # the last message, and the client's records after it
-MAX_SEARCHED_BYTES: Final = 256 * 1024 * 1024
-"""Of a transcript; whether a larger one holds a block is unknown."""
-
+MAX_SEARCHED_BYTES: Final = 256 * 1024 * 1024  # whether a larger file holds a block is unknown
 _CHUNK_BYTES: Final = 1024 * 1024
 _SKILL: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
 

@@ -116,8 +116,7 @@ def filter_events(events: Iterable[LogEvent], filter_text: str, level: LogLevel)
 MAX_HISTORY: Final = 1000  # past events that are shown; the commands list all of each kind
 MAX_PER_KIND: Final = 400  # else one file of garbage, with many bad lines, would fill the log
 MAX_ROW_CHARS: Final = 200  # of the API's message in a row; the opened event shows all
-_ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")
-"""How the name of a store ends that was set aside: when that was, in UTC."""
+_ASIDE_SUFFIX: Final = re.compile(r"\.aside-(\d{8}-\d{6})(?:-\d+)?$")  # time in UTC
 
 
 def read_event_history(
