@@ -288,6 +288,10 @@ class DemoStory(msgspec.Struct, frozen=True, kw_only=True):
     steps: tuple[DemoJson, ...] = ()
     older: DemoJson | None = None  # of an older client: its whole story
 
+    def origin(self, session_id: str, nickname: str) -> LineOrigin:
+        cwd, branch = self.project.cwd, self.project.branch
+        return LineOrigin(session_id, cwd, self.era, self.entrypoint, branch, nickname)
+
 
 CHARS_PER_TOKEN = 2.6  # of what the demo's tools put out, as `ctxtop context` counts it
 MIN_OUTPUT_CHARS = 400

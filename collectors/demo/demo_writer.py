@@ -27,7 +27,6 @@ from .demo_transcript import (
     DemoSession,
     IdGenerator,
     LineAppender,
-    LineOrigin,
     SessionBuilder,
     TranscriptChain,
     encode_json,
@@ -51,21 +50,14 @@ def resume_conversation(
     lines = [json.loads(row) for row in session.transcript.read_bytes().splitlines()]
     chained = [line for line in lines if "uuid" in line]
     last = chained[-1]
-    origin = LineOrigin(
-        session_id=session.session_id,
-        cwd=last["cwd"],
-        version=last["version"],
-        entrypoint=last["entrypoint"],
-        branch=last["gitBranch"],
-        nickname="amber-drifting-otter",
-    )
+    story = next(story for story in STORIES if story.title == session.title)
+    origin = story.origin(session.session_id, "amber-drifting-otter")
     at = datetime.fromisoformat(last["timestamp"])
     clock = DemoClock(at, LINE_GAP, datetime.max.replace(tzinfo=UTC))
     chain = TranscriptChain(
         origin, IdGenerator(rng), clock, LineAppender(session.transcript), parent=last["uuid"]
     )
     chain.lines_since_prompt = [line["uuid"] for line in chained[-8:]]
-    story = next(story for story in STORIES if story.title == session.title)
     talk = MainConversation(SessionBuilder(story, chain), _read_totals(lines))
     _restore_conversation(talk, session, lines)
     calls = [block["id"] for block in _answer_blocks([last]) if block["type"] == "tool_use"]

@@ -25,7 +25,6 @@ from .demo_transcript import (
     DemoStory,
     FileBuffer,
     IdGenerator,
-    LineOrigin,
     SessionBuilder,
     TranscriptChain,
     project_slug,
@@ -54,14 +53,7 @@ STORIES = msgspec.convert(RAW["sessions"], tuple[DemoStory, ...])
 def open_session(story: DemoStory, root: Path, now: datetime, rng: Random) -> SessionBuilder:
     """Return the builder of a session, its clock set to when the session began."""
     ids = IdGenerator(rng)
-    origin = LineOrigin(
-        session_id=ids.uuid(),
-        cwd=story.project.cwd,
-        version=story.era,
-        entrypoint=story.entrypoint,
-        branch=story.project.branch,
-        nickname=rng.choice(NICKNAMES),
-    )
+    origin = story.origin(ids.uuid(), rng.choice(NICKNAMES))
     end, pace = now - timedelta(**story.ended), timedelta(seconds=story.pace_s)
     clock = DemoClock(end - pace * story.answers, pace, end)
     path = root / "projects" / project_slug(story.project.cwd) / f"{origin.session_id}.jsonl"

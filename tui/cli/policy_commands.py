@@ -108,7 +108,7 @@ def _change_policy(
         lambda: policy_editing.plan_value_change(file.path, file.roots, key, value)
     )
     if isinstance(change, policy_table.PolicyChangeRefused):
-        raise RefusedError(change.message)
+        raise RefusedError(change)
     is_written = not (is_dry or change.is_empty)
     if is_written:
         history = policy_editing.PolicyChangeHistory(places.store)
@@ -116,7 +116,7 @@ def _change_policy(
             lambda: policy_table.write_policy_change(places.policy, change, history.apply)
         )
         if isinstance(refused, policy_table.PolicyChangeRefused):
-            raise RefusedError(refused.message)
+            raise RefusedError(refused)
     diff = policy_editing.diff_policy_change(change)
     record = {"file": str(file.path), "key": key, "written": is_written, "difference": diff}
     suffix = "" if is_written else (": nothing is written" if is_dry else " says so already")

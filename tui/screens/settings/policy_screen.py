@@ -348,19 +348,22 @@ class PolicyEditor:
             return
         path = Path(last.path)
         roots = next((file.roots for file in self._files if file.path == path), (path.parent,))
-        undo = partial(self._changes.undo, last)
-        self._app.file_worker.submit(
-            partial(try_change, partial(self._changes.plan_undo, last, roots)),
-            partial(self._confirm, "Take it back", undo),
-        )
+        plan = partial(self._changes.plan_undo, last, roots)
+        self._preview(plan, "Take it back", partial(self._changes.undo, last))
 
     def _plan(self, key: str, edit: ValueEdit | None) -> None:
         if edit is not None:
             plan = partial(plan_value_change, edit.file.path, edit.file.roots, key, edit.value)
-            self._app.file_worker.submit(
-                partial(try_change, plan),
-                partial(self._confirm, "Write the file", self._changes.apply),
-            )
+            self._preview(plan, "Write the file", self._changes.apply)
+
+    def _preview(
+        self,
+        plan: Callable[[], PolicyFileChange],
+        action: str,
+        write: Callable[[PolicyFileChange], None],
+    ) -> None:
+        confirm_change = partial(self._confirm, action, write)
+        self._app.file_worker.submit(partial(try_change, plan), confirm_change)
 
     def _confirm(
         self,
@@ -369,7 +372,7 @@ class PolicyEditor:
         change: PolicyFileChange | PolicyChangeRefused | Problem,
     ) -> None:
         if not isinstance(change, PolicyFileChange):
-            self._refuse(change)
+            self._refuse(str(change))
             return
         path = str(change.file.path)
         if change.is_empty:
@@ -391,17 +394,16 @@ class PolicyEditor:
         self, change: PolicyFileChange, failure: PolicyChangeRefused | Problem | None
     ) -> None:
         if failure is not None:
-            self._refuse(failure)
+            self._refuse(str(failure))
             return
         self._app.feed.reload_policy()
         text = f"{change.key} in {one_line(str(change.file.path))}"
         self._app.notify(text, title="the policy was changed", markup=False)
         self._done()
 
-    def _refuse(self, why: str | PolicyChangeRefused | Problem) -> None:
-        text = why.message if isinstance(why, PolicyChangeRefused) else str(why)
+    def _refuse(self, why: str) -> None:
         self._app.notify(
-            one_line(text),
+            one_line(why),
             title="nothing was changed",
             severity="warning",
             timeout=REFUSAL_TOAST_S,

@@ -130,9 +130,10 @@ def write_policy_change(
         trusted.trust(folder, content_sha256(change.after))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyChangeRefused:
-    message: str
+class PolicyChangeRefused(str):
+    """Why nothing was written, and what to do."""
+
+    __slots__ = ()
 
 
 def try_change(action: Callable[[], Result]) -> Result | PolicyChangeRefused:
