@@ -36,9 +36,7 @@ if TYPE_CHECKING:
 AUTOMATIC_SUFFIX: Final = "by itself"  # ends the place of a notice about what nobody asked for
 
 CHECK_INTERVAL_MS: Final = 10_000  # a threshold that was crossed a moment ago is no emergency
-RUN_HISTORY_MS: Final = 30 * 24 * 3_600_000
-"""A session is compacted again only after it has grown since the last time."""
-
+RUN_HISTORY_MS: Final = 30 * 24 * 3_600_000  # a session has to grow before it is compacted again
 CLEANUP_INTERVAL_MS: Final = 3_600_000
 
 

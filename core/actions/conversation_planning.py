@@ -28,8 +28,7 @@ from .session_access import NotPlannedError, SessionAccess
 
 MakeOperation = Callable[[Conversation, TranscriptView], Operation | Refusal]
 
-KEPT_RESULT_CHARS: Final = 1_000
-"""Of a result: a summary uses its beginning, at most 800 characters (model_summary)."""
+KEPT_RESULT_CHARS: Final = 1_000  # a summary uses at most 800 of a result (model_summary)
 
 
 def plan_conversation(

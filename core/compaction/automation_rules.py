@@ -15,19 +15,14 @@ from ..model.session import SessionStatus
 from ..policy.policy import Policy, PolicyOrigin
 from .plan import DEFAULT_TARGET_SHARE
 
-IDLE_MS: Final = 120_000
-"""Since the last write: the live window, in which a client may still be at work."""
-
+IDLE_MS: Final = 120_000  # since the last write: a client may still be at work
 STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is left alone
-CACHE_LIFETIME_MS: Final = 3_600_000
-"""The longest that a prompt cache is kept: from then on a change loses nothing."""
-
+CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: from then on a change loses nothing
 REARM_BELOW_SHARE: Final = 0.60
 """A context is compacted again after it fell below this share of the policy's limit, or"""
-REARM_GROWTH_FACTOR: Final = 1.15  # grew to so many times what the last run left
+REARM_GROWTH_FACTOR: Final = 1.15  # and one that grew to so many times what the last run left
 
-MAX_BURST_RUNS: Final = 3
-"""Of one session in BURST_WINDOW_MS; another run does not help a session that needs more."""
+MAX_BURST_RUNS: Final = 3  # of one session in BURST_WINDOW_MS: another run would not help it
 BURST_WINDOW_MS: Final = 300_000
 BREAKER_PAUSE_MS: Final = 1_800_000  # after that many runs
 
@@ -38,14 +33,9 @@ HOUR_MS: Final = 3_600_000
 
 MAX_BREAK_EVEN_REQUESTS: Final = 20  # after which a change must have paid for itself
 URGENT_SHARE: Final = 0.90  # share of the window from which on the price does not matter
-COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})
-"""Actions of a policy's thresholds at which it is time to compact."""
-
-OUTPUT_PRICE: Final = 5.0
-"""Price of a token, as a multiple of one of input that is not cached (compaction.md 1.6)."""
-
-CLIENT_SUMMARY_TOKENS: Final = 8_000
-"""What the client's own compaction writes and leaves, conservatively."""
+COMPACTING_ACTIONS: Final = frozenset({"offer_compact", "compact"})  # of a policy's thresholds
+OUTPUT_PRICE: Final = 5.0  # of a token, in tokens of uncached input (compaction.md 1.6)
+CLIENT_SUMMARY_TOKENS: Final = 8_000  # that the client's compaction writes and leaves, at most
 
 
 class AutomationDecision(msgspec.Struct, frozen=True):

@@ -60,8 +60,7 @@ class CompactionTarget:
         return f"cd {shlex.quote(self.cwd)} && {command}" if self.cwd else command
 
 
-SESSION_LOCK_KIND: Final = "session"
-"""The kind of the lock of a transcript, which is named by its folder and session."""
+SESSION_LOCK_KIND: Final = "session"  # of the lock of a transcript, named by folder and session
 
 
 @contextmanager

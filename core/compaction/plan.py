@@ -209,8 +209,7 @@ DEFAULT_PROTECTED_TURNS: Final = 10
 """Newest turns with tools that stay (compaction.md 7.5). JetBrains keeps 10; the regret falls
 from 6.2 to 0.6 % between 5 and 10."""
 
-DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS
-"""More severe levels are used only on request (compaction.md 7.4)."""
+DEFAULT_MAX_SEVERITY: Final = Severity.INPUTS  # beyond it only on request (compaction.md 7.4)
 
 
 def effective_window(window_tokens: int) -> int:
@@ -248,17 +247,13 @@ def requests_to_break_even(
     return max(0.0, extra / (read * saved_tokens))
 
 
-MAX_TRANSCRIPT_BYTES: Final = 200_000_000
-"""A larger transcript is changed only on request: copying alone takes some minutes."""
-
+MAX_TRANSCRIPT_BYTES: Final = 200_000_000  # beyond it only on request: copying takes minutes
 SUMMARISE: Final = "summarise"
 CUT: Final = "cut"
 REVERT: Final = "revert"
 ROLLOVER: Final = "rollover"
 
-WHOLE_STRATEGIES: Final = (SUMMARISE, CUT, REVERT, ROLLOVER)
-"""Strategies for a conversation as a whole: levels 7 and 8, each alone and only by name."""
-
+WHOLE_STRATEGIES: Final = (SUMMARISE, CUT, REVERT, ROLLOVER)  # each alone, only by name
 TEMPLATES_BY_SECTIONS: Final = {
     "4": "four_section",
     "5": "five_section",

@@ -22,9 +22,7 @@ from ..transcript.visible_messages import is_call, is_result, retained_uuids
 from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
 
-NEWEST_TURNS: Final = "newest turns"
-"""The reason for what is at the end: only dropping bound thinking (rule T) goes past it."""
-
+NEWEST_TURNS: Final = "newest turns"  # only dropping bound thinking (rule T) goes past it
 UNREAD: Final = "cannot be read"  # a field is of another type than any version wrote
 
 _PLAN_ATTACHMENTS: Final = ("plan_", "todo", "task_")

@@ -17,8 +17,7 @@ from msgspec.structs import asdict
 from ..files import file_operations as files
 from .plan import CompactionPlan
 
-ORPHAN_AGE_MS: Final = 24 * 3600 * 1000
-"""Age of a blob that no receipt names from which on its change will never come about."""
+ORPHAN_AGE_MS: Final = 24 * 3600 * 1000  # of an unnamed blob: its change will never come about
 
 
 class BlobError(OSError):
@@ -291,8 +290,7 @@ def receipt_to_dict(receipt: CompactionReceipt) -> dict[str, Any]:
 
 BACKUPS_PER_SESSION: Final = 5  # the newest of a session stay, whatever their age
 BACKUP_RETENTION_MS: Final = 30 * 24 * 3600 * 1000  # for which every backup stays
-MAX_BACKUP_BYTES: Final = 2 << 30
-"""Of all backups, compressed: above it old ones are removed, and no transcript is replaced."""
+MAX_BACKUP_BYTES: Final = 2 << 30  # compressed: above it old ones go, and no transcript is replaced
 
 
 class BackupStore(BlobStore):

@@ -80,11 +80,8 @@ MIN_SAVED_OF_WINDOW: Final = 0.05
 """What frees less is not worth a cold cache: 10,000 tokens of a window of 200,000. The 20,000
 that others ask for (opencode) refused every fourth session near its trigger."""
 
-MIN_SAVED_OF_CONTEXT: Final = 0.1
-"""Enough for a context that fills little of a large window (compaction.md 7.5)."""
-
-LET_SESSION_GROW: Final = "let the session grow"
-"""The advice if nothing that could be allowed frees enough."""
+MIN_SAVED_OF_CONTEXT: Final = 0.1  # for one that fills little of its window (compaction.md 7.5)
+LET_SESSION_GROW: Final = "let the session grow"  # if nothing frees enough
 
 
 class OperationSelection(msgspec.Struct, frozen=True):

@@ -41,8 +41,7 @@ def text_digest(text: str) -> str:
     return hash_text(text, 16)
 
 
-INDEXED_CHARS: Final = 400
-"""Of a text that is held: what a Read asks for, a short command, the start of a result."""
+INDEXED_CHARS: Final = 400  # what a Read asks for, a short command, the start of a result
 
 
 def shorten_part(part: MessagePart, chars: int = INDEXED_CHARS) -> MessagePart:
@@ -177,9 +176,7 @@ def open_transcript(path: Path) -> Iterator[OpenTranscript]:
         yield OpenTranscript(file)
 
 
-LARGE_TRANSCRIPT_BYTES: Final = 50_000_000
-"""A person is warned from here on: planning and applying take a second for every 10 MB."""
-
+LARGE_TRANSCRIPT_BYTES: Final = 50_000_000  # planning and applying take a second for every 10 MB
 _MB: Final = 1_000_000
 
 

@@ -27,8 +27,7 @@ _IDENTITY: Final = (
 )  # fmt: skip
 _MESSAGE_IDENTITY: Final = ("id", "role", "type", "model")
 _BLOCK_IDENTITY: Final = ("id", "tool_use_id", "name", "is_error")
-_REPLACEMENT_TYPES: Final = frozenset({"text", *MEDIA_BLOCKS})
-"""Types of blocks that may replace each other: an image, or a text about it."""
+_REPLACEMENT_TYPES: Final = frozenset({"text", *MEDIA_BLOCKS})  # for an image
 
 
 def check_identity(before: JsonObject, after: JsonObject, _level: Severity) -> str | None:
@@ -189,9 +188,7 @@ def _has_surrogate(value: object) -> bool:
     return isinstance(value, list) and any(map(_has_surrogate, value))
 
 
-GROWTH_ALLOWANCE_BYTES: Final = 4096
-"""Bytes that one operation may add to a file that it is to make smaller (V17)."""
-
+GROWTH_ALLOWANCE_BYTES: Final = 4096  # that one operation may add (V17)
 PASSED_CHECKS: Final = (*(f"V{number}" for number in range(1, 25)),)
 """The checks that a receipt names: all of these were passed. V21 to V24 are about the whole
 file: `apply` runs the last three, and `undo` runs V21 once more when it undoes a plan."""

@@ -14,8 +14,7 @@ from ..transcript.conversation import Entry, MessagePart, PartKind, Role, group_
 from ..transcript.visible_messages import is_call, is_result, waits_for_model
 from .plan import AppendLine, Operation, RemoveLine, ReplaceValue, Severity, changed_lines, edits_of
 
-_SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")
-"""Prefixes of the ids of calls that the API itself answers, in the same message."""
+_SERVER_CALL_PREFIXES: Final = ("srvtoolu_", "mcptoolu_")  # of ids of calls that the API answers
 
 
 class TranscriptComparison(msgspec.Struct, frozen=True):

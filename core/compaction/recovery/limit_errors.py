@@ -74,9 +74,7 @@ THINKING_BLOCK_ERRORS: Final = (
 )
 """Words that, in this order, indicate a broken history, which no compaction repairs (R002-10)."""
 
-OUTPUT_LIMIT_PHRASE: Final = "number of output tokens"
-"""A longer answer was requested than the model supports; the window is not the cause."""
-
+OUTPUT_LIMIT_PHRASE: Final = "number of output tokens"  # it is not about the window
 MAX_ERROR_CHARS: Final = 20_000  # searched of a text: the longest refusals quote one message
 MAX_ERROR_DEPTH: Final = 6  # errors wrap errors; deeper ones are a loop
 _NUMBER: Final = r"(?<![\w.\-])(?:\d{1,3}(?:[,_.' \u00a0\u202f]\d{3}){1,3}(?!\d)|\d{1,12}(?!\d))"

@@ -120,8 +120,7 @@ def recovery_steps_for(
 
 COUNTER_RESET_MS: Final = 300_000  # without an attempt; then counting starts again (R002-12)
 
-LOCK_LOST_MS: Final = 600_000
-"""Five times the window of an attempt: whoever holds a lock this long has lost it."""
+LOCK_LOST_MS: Final = 600_000  # five times an attempt's window: by then its holder has lost it
 
 
 class RecoveryState(StrEnum):
@@ -139,9 +138,7 @@ _UNFINISHED_ENDS: Final = frozenset(
     {RecoveryState.EXHAUSTED, RecoveryState.TIMED_OUT, RecoveryState.CANCELLED}
 )
 FINISHED_STATES: Final = _UNFINISHED_ENDS | {RecoveryState.SUCCEEDED}
-LOCKED_STATES: Final = frozenset({RecoveryState.LOCKED, RecoveryState.STRATEGY})
-"""A process holds the lock (002-100)."""
-
+LOCKED_STATES: Final = frozenset({RecoveryState.LOCKED, RecoveryState.STRATEGY})  # 002-100
 NEXT_STATES: Final = {
     RecoveryState.DETECTED: frozenset({RecoveryState.PENDING, RecoveryState.CANCELLED}),
     RecoveryState.PENDING: frozenset({RecoveryState.LOCKED, RecoveryState.CANCELLED}),

@@ -65,9 +65,7 @@ find_old_web_pages: Final = result_masker(
 HEAD_LINES: Final = 20
 TAIL_LINES: Final = 30
 ERROR_LINES: Final = 20  # all three: compaction.md 7.5 (gemini-cli, codeArbiter)
-SHORT_TAIL_LINES: Final = 5
-"""Tail of a shorter version: it has a test's outcome, and what a command made."""
-
+SHORT_TAIL_LINES: Final = 5  # of a shorter version: a test's outcome, and what a command made
 MAX_TEXT_LINE_CHARS: Final = 400  # an output with a longer line is data, and masked as a whole
 _ERROR_WORD: Final = re.compile(
     r"\b(?:error|errors|failed|failure|fatal|panic|exception|traceback|denied|exit code)\b",
@@ -226,8 +224,7 @@ def extract_key_sentences(text: str) -> str:
 
 
 KEPT_PASTE_CHARS: Final = 200  # its beginning, which says what it is
-_CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")
-"""The tag around an output; what follows it is the person's again."""
+_CLOSING_TAG: Final = re.compile(r"\s*</[\w-]+>\s*\Z")  # what follows it is the person's
 
 
 def find_long_pastes(view: TranscriptView, because: Because) -> Iterator[Operation | None]:

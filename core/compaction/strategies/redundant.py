@@ -184,11 +184,8 @@ def find_old_todos(view: TranscriptView, because: Because) -> Iterator[Operation
             yield edit_builder.replace_inputs(view, block, reason, {"/todos": items})
 
 
-MIN_TURNS_SINCE_FAILURE: Final = 4
-"""Answers since a call failed: by then it was tried in another way (DCP purgeErrors)."""
-
-_KEPT_FIELD_SUFFIXES: Final = ("path", "url")
-"""Fields whose names end so stay: the client reads files' paths when it loads."""
+MIN_TURNS_SINCE_FAILURE: Final = 4  # answers; by then it was tried another way (DCP purgeErrors)
+_KEPT_FIELD_SUFFIXES: Final = ("path", "url")  # the client reads paths when it loads
 
 
 def find_failed_inputs(view: TranscriptView, because: Because) -> Iterator[Operation | None]:

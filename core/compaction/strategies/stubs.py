@@ -137,9 +137,7 @@ SHELL_TOOLS: Final = frozenset({"Bash", "BashOutput", "TaskOutput", "PowerShell"
 LISTING_TOOLS: Final = frozenset({"Glob", "Grep", "LS"})
 WEB_TOOLS: Final = frozenset({"WebFetch", "WebSearch"})
 
-DEFAULT_READ_LINES: Final = 2_000
-"""Of a Read that names no limit: the client gives no more (its own description of the tool)."""
-
+DEFAULT_READ_LINES: Final = 2_000  # of a Read without a limit (the tool's own description)
 _ALREADY_READ_PREFIXES: Final = (
     "File unchanged since last read.",
     "Wasted call",
