@@ -18,9 +18,9 @@ from .plan import DEFAULT_TARGET_SHARE
 IDLE_MS: Final = 120_000  # since the last write: a client may still be at work
 STALE_MS: Final = 24 * 3_600_000  # a session that nobody resumes for so long is left alone
 CACHE_LIFETIME_MS: Final = 3_600_000  # of a prompt cache: from then on a change loses nothing
+# A context is compacted again after it fell below a share of the policy's limit or has grown.
 REARM_BELOW_SHARE: Final = 0.60
-"""A context is compacted again after it fell below this share of the policy's limit, or"""
-REARM_GROWTH_FACTOR: Final = 1.15  # and one that grew to so many times what the last run left
+REARM_GROWTH_FACTOR: Final = 1.15  # of what the last run left
 
 MAX_BURST_RUNS: Final = 3  # of one session in BURST_WINDOW_MS: another run would not help it
 BURST_WINDOW_MS: Final = 300_000

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -33,9 +33,6 @@ class WaitTimes:
     idle_s: float = 120.0  # since the last write (compaction 7.5, "live window")
     quiet_s: float = 0.25  # after a file was replaced: a late write of the client's shows by then
     max_wait_s: float = 5.0  # for late writes to end
-
-    def without_idle(self) -> WaitTimes:
-        return replace(self, idle_s=0.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -119,7 +119,8 @@ def _undo_operations(
     own = _own_version(receipt, state_folder)
     if own and seen.st_size == own.size:
         # Nobody wrote since we did: there is nothing to wait for.
-        session = dataclasses.replace(session, wait_times=session.wait_times.without_idle())
+        wait_times = dataclasses.replace(session.wait_times, idle_s=0.0)
+        session = dataclasses.replace(session, wait_times=wait_times)
     session_id = receipt.new_session_id or receipt.session_id
     require_idle(session, path, session_id, own.size if own else 0)
     with _restored_file(receipt, numbers, state_folder, own) as chunks:

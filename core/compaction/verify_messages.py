@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
 
@@ -201,27 +201,26 @@ def check_leaf(compared: TranscriptComparison) -> str | None:
 
 def check_prompts(compared: TranscriptComparison) -> str | None:
     """V14: no word of a person's is left out, unless the plan's level includes prose."""
-    if compared.severity >= Severity.PROSE:
-        return None
-    lost = _first_lost(compared, {PartKind.PROMPT})
-    return f"line {lost.line}: a person's words would no longer be sent" if lost else None
+    line = _first_lost(compared, Severity.PROSE, PartKind.PROMPT)
+    return f"line {line}: a person's words would no longer be sent" if line else None
 
 
 def check_protected(compared: TranscriptComparison) -> str | None:
     """V15: summaries and agents' results stay word for word, whatever else is removed."""
-    if compared.severity >= Severity.SUMMARY:
-        return None
-    lost = _first_lost(compared, {PartKind.SUMMARY, PartKind.AGENT_RETURN})
-    return f"line {lost.line}: a summary or an agent's result changed" if lost else None
+    line = _first_lost(compared, Severity.SUMMARY, PartKind.SUMMARY, PartKind.AGENT_RETURN)
+    return f"line {line}: a summary or an agent's result changed" if line else None
 
 
-def _first_lost(compared: TranscriptComparison, kinds: Collection[PartKind]) -> Entry | None:
-    """Return the first entry with a part of these kinds that is not sent unchanged."""
+def _first_lost(compared: TranscriptComparison, level: Severity, *kinds: PartKind) -> int | None:
+    """Return the first line with a part of these kinds that is not sent unchanged.
+
+    A plan of this level or a higher one may change all of them.
+    """
     sent = {(entry.uuid, part) for entry in compared.visible_after for part in entry.parts}
-    for entry in compared.visible_before:
+    for entry in compared.visible_before if compared.severity < level else ():
         for part in entry.parts:
             if part.kind in kinds and part.text.strip() and (entry.uuid, part) not in sent:
-                return entry
+                return entry.line
     return None
 
 

@@ -227,9 +227,9 @@ def test_ticks_come_one_by_one() -> None:
 
 def test_actions_are_found_by_any_word_that_is_shown() -> None:
     action = HistoryEntry(
-        "a", 0, "s1", "fork", "3 operations: cut", "you", 9_000, 1, "stands", "abcd"
+        "a", 0, "s1", "fork", "3 operations: cut", "you", "stands", 9_000, 1, "abcd"
     )
-    automatic = HistoryEntry("b", 0, "s2", "in place", "x", "95 % reached", None, None, "undone")
+    automatic = HistoryEntry("b", 0, "s2", "in place", "x", "95 % reached", "undone")
     titles = {"s1": "Fix the tests"}
     assert filter_history([action, automatic], titles, "FIX fork") == [action]
     assert filter_history([action, automatic], titles, "95") == [automatic]

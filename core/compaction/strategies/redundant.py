@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from ...transcript.conversation import PartKind
@@ -152,16 +152,18 @@ def find_reread_edits(view: TranscriptView, because: Because) -> Iterator[Operat
         newer = next((call for call in later if _shows_whole_file(call)), None)
         if newer is None:
             continue
-        changes = {
-            name: stub
-            for name, text in stubs.edit_texts(edit_builder.read_tool_input(view, old.call))
-            if is_worth_stubbing(
-                text,
-                stub := stubs.superseded_stub(view, text, "old: this file was read again later"),
-            )
-        }
+        texts = stubs.edit_texts(edit_builder.read_tool_input(view, old.call))
+        changes = _stub_texts(view, texts, "old: this file was read again later")
         reason = because(f"its outcome stands at line {newer.result.line}")
         yield edit_builder.replace_inputs(view, old.call, reason, changes)
+
+
+def _stub_texts(
+    view: TranscriptView, texts: Iterable[tuple[str, str]], note: str
+) -> dict[str, str]:
+    """Map the pointers of the texts that are long enough to their stubs."""
+    named = ((name, text, stubs.superseded_stub(view, text, note)) for name, text in texts)
+    return {name: stub for name, text, stub in named if is_worth_stubbing(text, stub)}
 
 
 def _shows_whole_file(call: FileCall) -> bool:
@@ -198,16 +200,9 @@ def find_failed_inputs(view: TranscriptView, because: Because) -> Iterator[Opera
             continue
         if newest - turns[block.index] < MIN_TURNS_SINCE_FAILURE:
             continue
-        changes = {
-            name: stub
-            for name, text in edit_builder.iter_strings(
-                edit_builder.read_tool_input(view, block), ""
-            )
-            if not name.endswith(_KEPT_FIELD_SUFFIXES)
-            and is_worth_stubbing(
-                text, stub := stubs.superseded_stub(view, text, "this call failed, see its result")
-            )
-        }
+        strings = edit_builder.iter_strings(edit_builder.read_tool_input(view, block), "")
+        texts = ((name, text) for name, text in strings if not name.endswith(_KEPT_FIELD_SUFFIXES))
+        changes = _stub_texts(view, texts, "this call failed, see its result")
         reason = because(f"the call failed at line {result.line}")
         yield edit_builder.replace_inputs(view, block, reason, changes)
 

@@ -132,9 +132,9 @@ class HistoryEntry:
     mode: str
     what: str
     requested_by: str  # "you", or why ctxtop did it by itself
-    freed_tokens: int | None
-    freed_bytes: int | None
     state: str
+    freed_tokens: int | None = None
+    freed_bytes: int | None = None
     receipt_id: str | None = None  # of an action that can be opened and undone
     undo_obstacle: str | None = None  # what keeps it from being undone
 
@@ -211,8 +211,6 @@ def _unreadable_entry(path: Path) -> HistoryEntry:
         mode="?",
         what=f"{path.name} or its plan is damaged",
         requested_by="",
-        freed_tokens=None,
-        freed_bytes=None,
         state="cannot be read",
         undo_obstacle="put it back from a copy",
     )
@@ -233,7 +231,6 @@ def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
         what=request.why or what,
         requested_by=request.automatic or "you",
         freed_tokens=freed,
-        freed_bytes=None,
         state=request.state,
         undo_obstacle="Claude Code did it: ctxtop cannot take that back",
     )
@@ -256,8 +253,6 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
         mode="by itself",
         what=run.outcome or "it is at work, or ctxtop was ended meanwhile",
         requested_by=run.reason,
-        freed_tokens=None,
-        freed_bytes=None,
         state="done" if run.left_tokens is not None else "nothing written",
         undo_obstacle="nothing of ctxtop's was written",
     )
@@ -271,8 +266,6 @@ def _install_entry(path: Path, receipt: InstallReceipt) -> HistoryEntry:
         mode="hooks",
         what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
         requested_by="you",
-        freed_tokens=None,
-        freed_bytes=None,
         state="stands",
         undo_obstacle="`ctxtop hooks uninstall` takes it back",
     )
