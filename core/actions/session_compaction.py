@@ -10,22 +10,12 @@ from typing import TypeVar
 
 import msgspec
 
+from ..compaction import plan as plans
+from ..compaction import receipts as receipt_store
 from ..compaction.apply import ReportStage, apply_plan, ignore_stage
 from ..compaction.compaction_target import CompactionTarget, require_idle
-from ..compaction.plan import (
-    CompactionPlan,
-    CompactionRefusedError,
-    PlanOptions,
-    Refusal,
-    make_plan,
-)
-from ..compaction.receipts import (
-    ApplyMode,
-    BackupStore,
-    CompactionReceipt,
-    ReceiptState,
-    ReceiptStore,
-)
+from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
+from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
 from ..compaction.transcript_planning import PlanDraft
 from ..compaction.transcript_reading import EntryReader, PlanSource
 from ..compaction.transcript_view import TranscriptView, check_transcript_size, open_transcript
@@ -60,7 +50,9 @@ def plan_compaction(context: PlanContext, options: PlanOptions) -> CompactionPla
         # Reading gigabytes takes minutes, for a plan that is not applied.
         session = context.access.session
         known = session.context.tokens or 0
-        return make_plan(session.session_id, "", size, (), before_tokens=known, refused=[too_large])
+        return plans.make_plan(
+            session.session_id, "", size, (), before_tokens=known, refused=[too_large]
+        )
     if options.whole_strategy is None:
         with draft_compaction(context, options) as draft:
             return draft.plan()
@@ -160,7 +152,7 @@ def undo_obstacle(receipt: CompactionReceipt, state: Path) -> str | None:
         return "it was interrupted: the next change of the session settles it"
     if not Path(receipt.target).is_file():
         return f"{receipt.target} is gone"
-    backup = BackupStore(state).path(receipt.backup) if receipt.backup else None
+    backup = receipt_store.BackupStore(state).path(receipt.backup) if receipt.backup else None
     if backup is not None and not backup.is_file() and not Path(receipt.transcript).is_file():
         return f"{backup} and {receipt.transcript} are gone"
     return None

@@ -17,20 +17,10 @@ from ..compaction.apply import apply_plan
 from ..compaction.compaction_target import CompactionTarget
 from ..compaction.plan import CompactionRefusedError, Operation, Refusal
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptStore
-from ..compaction.recovery import recovery_run
+from ..compaction.recovery import recovery_run, recovery_steps
 from ..compaction.recovery.limit_errors import SessionRefusal, find_refusal
-from ..compaction.recovery.recovery_run import (
-    AttemptRefusedError,
-    RecoveryRun,
-    RecoverySettings,
-    RecoveryStep,
-)
-from ..compaction.recovery.recovery_steps import (
-    RecoveryChoice,
-    RecoveryContext,
-    available_steps,
-    choose_step,
-)
+from ..compaction.recovery.recovery_run import AttemptRefusedError, RecoveryStep
+from ..compaction.recovery.recovery_steps import RecoveryChoice, RecoveryContext
 from ..compaction.strategies.summary_and_cut import summarise_by_rules
 from ..compaction.transcript_reading import CounterOf, PlanSource, read_transcript_view
 from ..compaction.transcript_view import TranscriptView, open_transcript
@@ -70,7 +60,7 @@ RECOVERY_ERRORS: Final = (
 
 class RecoveryOptions(msgspec.Struct, frozen=True):
     target: CompactionTarget
-    settings: RecoverySettings
+    settings: recovery_run.RecoverySettings
     counter_of: CounterOf  # returns the token counter of a model
     window_tokens: int | None  # for a refusal that names no limit, if it is known for sure
     reserve_tokens: int
@@ -83,7 +73,7 @@ class Recovery(msgspec.Struct, frozen=True):
     found: SessionRefusal
     steps: tuple[RecoveryStep, ...]  # that the refusal calls for, in the policy's order
     choice: RecoveryChoice
-    run: RecoveryRun | None  # as it is stored; None if there was no attempt yet
+    run: recovery_run.RecoveryRun | None  # as it is stored; None if there was no attempt yet
     receipt: CompactionReceipt | None = None
     fits_at: int | None = None  # tokens at which there is room for an answer; None without a limit
 
@@ -100,7 +90,9 @@ def recover(options: RecoveryOptions, db: sqlite3.Connection) -> Recovery:
         steps = recovery_run.recovery_steps_for(refusal.error_type, settings)
         with recovery_run.begin_attempt(store_run, refusal, steps, settings) as attempt:
             counted = replace(context, counters=attempt.run.counters)
-            choice = choose_step(iter(attempt.next_step, None), counted, options.confirmed)
+            choice = recovery_steps.choose_step(
+                iter(attempt.next_step, None), counted, options.confirmed
+            )
             chosen = choice.chosen
             if choice.plan is None or chosen is None:
                 return Recovery(refusal, steps, choice, attempt.run, fits_at=fits_at)
@@ -141,7 +133,9 @@ def preview_recovery(
     with _recovery_context(options) as context:
         counted = replace(context, counters=run.counters) if run else context
         steps = recovery_run.recovery_steps_for(context.refusal.error_type, options.settings)
-        choice = choose_step(available_steps(counted, steps), counted, confirmed)
+        choice = recovery_steps.choose_step(
+            recovery_steps.available_steps(counted, steps), counted, confirmed
+        )
         return Recovery(context.refusal, steps, choice, run, fits_at=context.max_fitting_tokens)
 
 

@@ -11,13 +11,7 @@ from msgspec.structs import replace
 
 from ..summaries.artifacts import TODO_TOOLS
 from ..transcript import conversation
-from ..transcript.conversation import (
-    ConversationMessage,
-    Entry,
-    PartKind,
-    group_messages,
-    has_prompt,
-)
+from ..transcript.conversation import ConversationMessage, Entry, PartKind
 from ..transcript.visible_messages import is_call, is_result, retained_uuids
 from .plan import DEFAULT_OPTIONS, PlanOptions, ProtectedTokens
 from .transcript_view import FileLine, VisibleBlock
@@ -203,18 +197,18 @@ def retain_last_messages(visible: Sequence[Entry], count: int) -> RetainedTail:
     cut goes back to the prompt that began the turn if that is at most as many messages more,
     else it is behind a whole group of calls and results.
     """
-    messages = group_messages(list(visible))
+    messages = conversation.group_messages(list(visible))
     start = _answer_start(messages, start_of_recent(messages, count))
     if start < len(messages):
         places = range(start, max(-1, start - count - 1), -1)
-        start = next((place for place in places if has_prompt(messages[place])), start)
+        start = next((place for place in places if conversation.has_prompt(messages[place])), start)
     return _split_at(messages, start)
 
 
 def retain_last_turns(visible: Sequence[Entry], turns: int) -> RetainedTail:
     """Keep the last turns, each from its prompt on; all if there are not more."""
-    messages = group_messages(list(visible))
-    starts = [place for place, message in enumerate(messages) if has_prompt(message)]
+    messages = conversation.group_messages(list(visible))
+    starts = [place for place, message in enumerate(messages) if conversation.has_prompt(message)]
     if not 0 < turns < len(starts):
         return _split_at(messages, 0 if turns else len(messages))
     return _split_at(messages, starts[-turns])
@@ -246,7 +240,7 @@ def _count_leading_results(entries: Sequence[Entry]) -> int:
     A prompt that follows a result, as after an interruption, is sent in one message with it.
     """
     answers = [n for n, entry in enumerate(entries, 1) if any(map(is_result, entry.parts))]
-    return answers[-1] if answers and any(map(has_prompt, entries)) else 0
+    return answers[-1] if answers and any(map(conversation.has_prompt, entries)) else 0
 
 
 def _retains_thinking(retained: Sequence[Entry]) -> bool:
