@@ -50,7 +50,7 @@ class ClientCompactResult(msgspec.Struct, frozen=True):
     pre_tokens: int | None
     post_tokens: int | None
     seconds: float  # from the request to the boundary
-    command: tuple[str, ...] = ()  # what was run for it; empty where a client that was open did it
+    command: tuple[str, ...] = ()  # what was run for it; empty if an open client did it
     folder: str | None = None  # where that was run
 
 
@@ -59,7 +59,7 @@ class ResumeResult(msgspec.Struct, frozen=True):
     answered: bool  # the fork has a new answer, and it is no refusal
     output: str  # the client's own words, or why it could not be run; one line
     attempts: int
-    command: tuple[str, ...] = ()  # what was run; empty where nothing was
+    command: tuple[str, ...] = ()  # what was run; empty if nothing was
     folder: str | None = None  # where that was run
 
 
@@ -68,15 +68,12 @@ class SessionClient(Protocol):
 
     def compact(self, via: Via, instructions: str) -> ClientCompactResult:
         """Ask a client to compact. Raises NotCompactedError, OSError."""
-        ...
 
     def compact_closed(self) -> ClientCompactResult:
         """Run the client, within the hourly limit (T-11). Raises NotCompactedError, OSError."""
-        ...
 
     def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:
         """Send a prompt to the fork that a receipt names."""
-        ...
 
 
 class SessionAccess(msgspec.Struct, frozen=True):
@@ -96,7 +93,7 @@ class ActionFailure(msgspec.Struct, frozen=True):
 
     why: tuple[str, ...]  # one line each: what said no, and what to do
     kind: RefusalKind | None = None
-    """None where it was no refusal: a file could not be used, or there is nothing to do."""
+    """None if it was no refusal: a file could not be used, or there is nothing to do."""
     refusals: tuple[Refusal, ...] = ()
 
     def __str__(self) -> str:

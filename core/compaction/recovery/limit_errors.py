@@ -118,7 +118,7 @@ _ID_KEYS: Final = {
 }
 
 
-class _ErrorTexts(msgspec.Struct):
+class _ErrorParts(msgspec.Struct):
     texts: list[str] = []
     ids: dict[str, str] = {}
     api_type: str | None = None
@@ -128,22 +128,22 @@ class _ErrorTexts(msgspec.Struct):
 
 def parse_limit_error(error: object) -> TokenLimitRefusal | None:
     """Parse an error, a sentence or an object; None if it is no such refusal."""
-    found = _ErrorTexts(is_bare_text=isinstance(error, str))
-    _collect_texts(error, found, 0)
-    text = " ".join(found.texts).lower()
+    parts = _ErrorParts(is_bare_text=isinstance(error, str))
+    _collect_texts(error, parts, 0)
+    text = " ".join(parts.texts).lower()
     keyword = next((each for each in LIMIT_KEYWORDS if each in text), None)
     if keyword is None or OUTPUT_LIMIT_PHRASE in text or is_thinking_block_error(text):
         return None
-    current, limit = _sizes(found.texts)
+    current, limit = _sizes(parts.texts)
     index = _MESSAGE_INDEX.search(text)
     return TokenLimitRefusal(
-        error_type=_type_of(found, text, sized=limit is not None),
+        error_type=_type_of(parts, text, sized=limit is not None),
         current_tokens=current,
         max_tokens=limit,
         message_index=int(index[1]) if index else None,
-        api_type=found.api_type,
+        api_type=parts.api_type,
         matched_keyword=keyword,
-        **found.ids,
+        **parts.ids,
     )
 
 
@@ -218,14 +218,14 @@ def _contains_in_order(text: str, words: Iterable[str]) -> bool:
     return True
 
 
-def _type_of(found: _ErrorTexts, text: str, *, sized: bool) -> LimitErrorType:
+def _type_of(parts: _ErrorParts, text: str, *, sized: bool) -> LimitErrorType:
     if LIMIT_KEYWORDS[0] in text:
         return LimitErrorType.NON_EMPTY_CONTENT
     if LimitErrorType.CONTEXT_LENGTH in text:
         return LimitErrorType.CONTEXT_LENGTH
-    if not sized and (found.is_message_only or _BEDROCK in text):
+    if not sized and (parts.is_message_only or _BEDROCK in text):
         return LimitErrorType.BEDROCK
-    if found.is_bare_text:
+    if parts.is_bare_text:
         return LimitErrorType.STRING
     return LimitErrorType.TOKEN_LIMIT if sized else LimitErrorType.UNKNOWN
 
@@ -267,37 +267,37 @@ def _to_number(number: str) -> int:
     return int(re.sub(r"\D", "", number))
 
 
-def _collect_texts(value: object, found: _ErrorTexts, depth: int) -> None:
+def _collect_texts(value: object, parts: _ErrorParts, depth: int) -> None:
     """Collect the texts of an error through everything that wraps it (002-39)."""
     if depth > MAX_ERROR_DEPTH:
         return
     if isinstance(value, str):
         text = value[:MAX_ERROR_CHARS]
         inner = _inner_object(text)
-        found.texts.append(text if inner is None else text.partition("{")[0])
+        parts.texts.append(text if inner is None else text.partition("{")[0])
         if inner is not None:
-            found.is_bare_text = False
-            _collect_texts(inner, found, depth + 1)
+            parts.is_bare_text = False
+            _collect_texts(inner, parts, depth + 1)
     elif isinstance(value, dict):
-        _collect_object(value, found, depth)
+        _collect_object(value, parts, depth)
 
 
-def _collect_object(value: dict[Any, Any], found: _ErrorTexts, depth: int) -> None:
+def _collect_object(value: dict[Any, Any], parts: _ErrorParts, depth: int) -> None:
     for name, spellings in _ID_KEYS.items():
         ids = (value[each] for each in spellings if isinstance(value.get(each), str))
-        if name not in found.ids and (id_ := next(ids, None)):
-            found.ids[name] = id_
+        if name not in parts.ids and (id_ := next(ids, None)):
+            parts.ids[name] = id_
     for name in _WRAPPER_KEYS:
         inner = value.get(name)
         if name == "error" and isinstance(inner, dict) and isinstance(inner.get("type"), str):
-            found.api_type = inner["type"]
+            parts.api_type = inner["type"]
         if name in _BODY_KEYS and isinstance(inner, str):
             body = _inner_object(inner[:MAX_ERROR_CHARS])
-            found.is_message_only |= body is not None and "message" in body and "error" not in body
+            parts.is_message_only |= body is not None and "message" in body and "error" not in body
         if isinstance(inner, dict) or (name in _TEXT_KEYS and isinstance(inner, str)):
-            _collect_texts(inner, found, depth + 1)
-    if depth == 0 and not found.texts:
-        found.texts.append(json.dumps(value, default=str)[:MAX_ERROR_CHARS])
+            _collect_texts(inner, parts, depth + 1)
+    if depth == 0 and not parts.texts:
+        parts.texts.append(json.dumps(value, default=str)[:MAX_ERROR_CHARS])
 
 
 def _inner_object(text: str) -> dict[str, Any] | None:
