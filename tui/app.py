@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import gc
-import time
 from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
-import msgspec
 from rich.console import RenderableType
 from rich.segment import Segment
 from textual import events, on
@@ -71,8 +69,6 @@ MAX_HELD_KEYS: Final = 32  # more than that is a key that was held down
 
 
 class OpeningScreen(Screen[None]):
-    """The first frame, until the fleet lies above it."""
-
     def __init__(self, source: str) -> None:
         super().__init__()
         self._source: Final = source
@@ -95,8 +91,6 @@ class OpeningScreen(Screen[None]):
 
 ACTIONS_BEFORE_OPENING: Final = frozenset({"quit", "suspend_process"})
 """Actions that need neither the sessions nor the settings."""
-
-COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
 
 
 class CtxtopApp(NavigationApp):
@@ -138,8 +132,7 @@ class CtxtopApp(NavigationApp):
         self._welcomes = welcomes
         self._is_leaving = False
         self.before_first_frame: Callable[[], None] = lambda: None  # called where there is a screen
-        self._state_file: Final = ui_state.UiStateFile(places.store)
-        self._state = UiState()
+        self.state_file = ui_state.UiStateFile(places.store)
         self._ascii_filter: Final = AsciiFilter(enabled=ui_state.asks_for_ascii(self.settings))
         self._filters.append(self._ascii_filter)
         for theme in THEMES:
@@ -168,12 +161,12 @@ class CtxtopApp(NavigationApp):
         )
 
     def _read_state_and_settings(self) -> tuple[UiState, DashboardSettings]:
-        return self._state_file.read(), ui_state.read_dashboard_settings(self.settings)
+        return self.state_file.read(), ui_state.read_dashboard_settings(self.settings)
 
     def _apply_state_and_settings(self, found: tuple[UiState, DashboardSettings] | Problem) -> None:
         """Apply the saved state and the settings before the fleet opens, so nothing shifts."""
         if isinstance(found, tuple):
-            self._state, settings = found
+            self.ui_state, settings = found
             self._ascii_filter.enabled = settings.ascii
             self.set_keymap(dict(settings.keymap))
             theme = settings.theme or self.ui_state.theme
@@ -222,21 +215,6 @@ class CtxtopApp(NavigationApp):
         return super().check_action(action, parameters)
 
     @property
-    def ui_state(self) -> UiState:
-        return self._state
-
-    def update_ui_state(self, **changes: object) -> None:
-        before, self._state = self._state, msgspec.structs.replace(self._state, **changes)
-        if self._state != before:
-            write = partial(self._state_file.write_changes, before, self._state)
-            self.file_worker.submit(write, self._check_saved)
-
-    def _check_saved(self, found: UiState | Problem) -> None:
-        # The state itself stays, because a newer change may be on its way already.
-        if not isinstance(found, UiState):
-            self._toast(str(found))
-
-    @property
     def fleet(self) -> FleetScreen:
         if self._fleet is None:
             raise RuntimeError("the fleet is not open yet")
@@ -250,9 +228,6 @@ class CtxtopApp(NavigationApp):
         self.feed.stop()
         gc.set_threshold(*_DEFAULT_GC_THRESHOLDS)
         gc.unfreeze()
-
-    def now_ms(self) -> int:
-        return time.time_ns() // 1_000_000
 
     # The feed's messages.
 
@@ -340,10 +315,3 @@ class CtxtopApp(NavigationApp):
         """Send an escape sequence to the terminal, as Textual sends a copied text."""
         if self._driver is not None and not self.is_headless and not self.is_web:
             self._driver.write(sequence)
-
-    def copy(self, text: str, what: str) -> None:
-        """Copy to the clipboard, and show what was copied: not every terminal supports it."""
-        self.copy_to_clipboard(text)
-        preview = one_line(text)[:COPIED_PREVIEW_CHARS]
-        title = one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS]
-        self.notify(preview, title=title, timeout=TOAST_S, markup=False)

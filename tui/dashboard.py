@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from msgspec.structs import replace
 from textual.app import App
 from textual.content import Content
 
 from ..core.transcript.sanitize import one_line
 from .background_queries import WorkerThread
 from .text.formats import shorten_middle, tokens
+from .ui_state import UiState, UiStateFile
 
 if TYPE_CHECKING:
     from ..collectors.places import Places
@@ -29,10 +32,10 @@ if TYPE_CHECKING:
     from .feed import Feed
     from .messages import FleetView
     from .screens.log.event_log import EventLog
-    from .ui_state import UiState
 
 
 TOAST_S: Final = 6.0
+COPIED_PREVIEW_CHARS: Final = 60  # shown in a toast: not every terminal supports the clipboard
 
 
 class Dashboard(App[None]):
@@ -45,6 +48,8 @@ class Dashboard(App[None]):
     quick_worker: WorkerThread  # asks the store what it answers within a frame
     view: FleetView | None = None  # the newest
     session_actions: SessionActions
+    state_file: UiStateFile
+    ui_state = UiState()
     is_left_for_demo = False  # the demo is opened next, and then the dashboard again
 
     @cached_property
@@ -55,10 +60,25 @@ class Dashboard(App[None]):
 
     def now_ms(self) -> int:
         """Return milliseconds since 1970."""
-        raise NotImplementedError
+        return time.time_ns() // 1_000_000
 
     def copy(self, text: str, what: str) -> None:
-        raise NotImplementedError
+        self.copy_to_clipboard(text)
+        preview = one_line(text)[:COPIED_PREVIEW_CHARS]
+        title = one_line(f"copied {what}")[:COPIED_PREVIEW_CHARS]
+        self.notify(preview, title=title, timeout=TOAST_S, markup=False)
+
+    def update_ui_state(self, **changes: object) -> None:
+        """Change fields of the state, and write the file in the background."""
+        before, self.ui_state = self.ui_state, replace(self.ui_state, **changes)
+        if self.ui_state != before:
+            write = partial(self.state_file.write_changes, before, self.ui_state)
+            self.file_worker.submit(write, self._check_saved)
+
+    def _check_saved(self, found: UiState | Problem) -> None:
+        # The state itself stays, because a newer change may be on its way already.
+        if not isinstance(found, UiState):
+            self.notify(one_line(str(found)), timeout=TOAST_S * 2, markup=False)
 
     def confirm(
         self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
@@ -68,15 +88,6 @@ class Dashboard(App[None]):
 
     def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
         """Log that an action of the user has ended, and notify outside of the page."""
-        raise NotImplementedError
-
-    @property
-    def ui_state(self) -> UiState:
-        """What is restored at the next start."""
-        raise NotImplementedError
-
-    def update_ui_state(self, **changes: object) -> None:
-        """Change fields of the state; the file is written in the background."""
         raise NotImplementedError
 
     @property

@@ -31,16 +31,9 @@ if TYPE_CHECKING:
 
 MIN_VIEW_INTERVAL_S: Final = 0.1  # nobody reads faster, and a burst becomes one view
 
-REST_FACTOR: Final = 2.0
-"""The pause after a view, in times of what it took: the screen's thread needs the interpreter
-too."""
-
-MAX_REST_S: Final = 0.5
-"""The longest pause, and the longest that a view waits for the previous one to be drawn."""
-
-POLL_S: Final = 1.0
-"""How often to check the store's change number, because another ctxtop may have written to it."""
-
+REST_FACTOR: Final = 2.0  # pause after a view, in times of what it took, for the screen's thread
+MAX_REST_S: Final = 0.5  # the longest pause, and the longest wait for the previous view to be drawn
+POLL_S: Final = 1.0  # between checks of the store's change number: another ctxtop may write to it
 MAX_SUMMARIES: Final = 300  # rows of the summaries' pane; the search looks through all
 NOT_LIVE: Final = "not live"  # the place of problems whose text names the store
 RESTART_FIX: Final = "then start ctxtop again"
@@ -98,7 +91,6 @@ class Feed:
                 thread.join(STOP_TIMEOUT_S)
 
     def request_view(self, request: ViewRequest) -> None:
-        """Set what the next view contains."""
         with self._lock:
             is_new = request != self._request
             self._request = request

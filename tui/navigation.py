@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, ClassVar, Final
 from textual._styles_cache import StylesCache
 from textual.await_complete import AwaitComplete
 from textual.binding import BindingType
-from textual.command import Provider
 from textual.content import Content
 from textual.screen import Screen
 
@@ -129,24 +128,7 @@ def clear_styles_cache() -> None:
         clear()
 
 
-def _command_provider() -> type[Provider]:
-    from .screens.help_and_commands import CommandProvider
-
-    return CommandProvider
-
-
-def _session_provider() -> type[Provider]:
-    from .screens.help_and_commands import SessionProvider
-
-    return SessionProvider
-
-
 class NavigationApp(Dashboard):
-    COMMANDS: ClassVar[set[type[Provider] | Callable[[], type[Provider]]]] = {
-        _command_provider,
-        _session_provider,
-    }
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("question_mark", "help", "Help", "these keys", "help", key_display="?"),
         bind(
@@ -222,13 +204,13 @@ class NavigationApp(Dashboard):
     def action_command_palette(self) -> None:
         from textual.command import CommandPalette
 
+        from .screens.help_and_commands import CommandProvider, SessionProvider
+
         if not isinstance(self.screen, CommandPalette):
-            self.push_screen(CommandPalette(placeholder="What to do, or a session's title …"))
-
-    def search_themes(self) -> None:
-        from .screens.help_and_commands import ThemeChooser
-
-        self.push_screen(ThemeChooser())
+            palette = CommandPalette(
+                [CommandProvider, SessionProvider], placeholder="What to do, or a session's title …"
+            )
+            self.push_screen(palette)
 
     def action_jump(self) -> None:
         from textual.command import CommandPalette
@@ -237,12 +219,18 @@ class NavigationApp(Dashboard):
 
         self.push_screen(CommandPalette([SessionJumpProvider], placeholder="Go to a session …"))
 
+    def search_themes(self) -> None:
+        from .screens.help_and_commands import ThemeChooser
+
+        self.push_screen(ThemeChooser())
+
     def confirm(
         self, title: str, what: Content, action_label: str, on_yes: Callable[[], None]
     ) -> None:
-        from .screens.dialogs import confirm
+        from .screens.dialogs import ConfirmScreen
 
-        confirm(self, title, what, action_label, on_yes)
+        screen = ConfirmScreen(title, what, action_label)
+        self.push_screen(screen, lambda agreed: on_yes() if agreed else None)
 
     def open_summary(self, row: SummaryRow, title: str) -> None:
         from .screens.summaries.summary_screen import SummaryDetails, SummaryScreen

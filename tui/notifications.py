@@ -9,7 +9,7 @@ import html
 import os
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -254,23 +254,19 @@ class SentNotifications:
         self._most: Final = most
         self._keys: dict[str, None] = {}
 
-    def take_new(self, notifications: Iterable[Notification]) -> list[Notification]:
-        """Return those not sent before, and remember them; the oldest keys are dropped."""
-        new = []
-        for each in notifications:
-            if each.key not in self._keys:
-                self._keys[each.key] = None
-                new.append(each)
-        while len(self._keys) > self._most:
+    def add(self, key: str) -> bool:
+        """Remember a key, and drop the oldest; returns whether it is new."""
+        if key in self._keys:
+            return False
+        self._keys[key] = None
+        if len(self._keys) > self._most:
             self._keys.pop(next(iter(self._keys)))
-        return new
+        return True
 
 
 TITLE_CELLS: Final = 60
 BODY_CELLS: Final = 200  # a notification shows no more
-PROGRAM_TIMEOUT_S: Final = 5.0
-"""A program that runs longer hangs: there is no session bus, or nobody listens."""
-
+PROGRAM_TIMEOUT_S: Final = 5.0  # longer means no session bus, or that nobody listens
 TMUX_PASSTHROUGH_HINT: Final = "tmux passes it on with `set -g allow-passthrough on`"
 
 _ESC: Final = "\x1b"

@@ -72,7 +72,6 @@ class Notifier:
                 self.notify(each)
 
     def note_progress(self, progress: ScanProgress) -> None:
-        """Remember how much the first scan reads."""
         if progress.files_total and (self._view is None or not self._view.scanned):
             self._progress = progress
 
@@ -128,7 +127,7 @@ class Notifier:
 
         Drops what the settings exclude and what was sent before.
         """
-        if not self._settings().includes(notification) or not self._sent.take_new([notification]):
+        if not self._settings().includes(notification) or not self._sent.add(notification.key):
             return
         self._waiting.append(notification)
         if len(self._waiting) == 1:

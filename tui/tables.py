@@ -16,7 +16,7 @@ Shown = TypeVar("Shown")
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """A text of a table, and its style: one of the theme on a screen, of `paint` in print."""
+    """A text and its style: one of the theme on a screen, of `paint` in print."""
 
     text: str
     style: str = ""
@@ -24,15 +24,15 @@ class Cell(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Column(Generic[Item, Shown]):
-    """A header, what stands below it for an item, and what happens where room is short."""
+    """A header, how to get an item's value, and what to do if room is short."""
 
     header: str
     value: Callable[[Item], Shown]
-    right: bool = False  # its texts stand at its right edge
-    flexible: bool = False  # a text that may be cut in its middle; numbers never are
-    priority: int = 0  # columns of the highest priority leave first; those of 0 stay
-    cells: int = 0  # cells that it takes on a screen; a printed table measures them
-    name: str = ""  # where a layout treats it in its own way
+    right: bool = False  # aligned at the right edge
+    flexible: bool = False  # may be shortened in the middle; numbers never are
+    priority: int = 0  # columns of the highest priority are left out first, those of 0 never
+    cells: int = 0  # width on a screen; a printed table measures it
+    name: str = ""  # for layouts that treat it specially
 
 
 TextColumn = Column[Item, Cell | str]  # a column of a printed table
@@ -57,23 +57,23 @@ def fitting_columns(
 
 
 _MARKUP: Final = re.compile(r"([\\`*_\[\]<>|~&$@#]|:(?=//))")
-"""What is markup within a cell: of CommonMark, and of the tables, links and names of GitHub."""
+"""Markup within a cell: of CommonMark, and of the tables, links and names of GitHub."""
 
 _LINKS: Final = re.compile(r"[\[\]<>]")  # what begins a link, an image or HTML
 
 
 def escape_markdown(text: str) -> str:
-    """Write a text so that Markdown shows it as it is, in one cell of a table."""
+    """Escape a text so that Markdown shows it as it is, in one cell of a table."""
     return _MARKUP.sub(r"\\\1", " ".join(text.split()))
 
 
 def escape_links(text: str) -> str:
-    """Write a text that fetches and hides nothing; emphasis and code in it are shown as such."""
+    """Escape what fetches or hides something in Markdown; keeps emphasis and code."""
     return _LINKS.sub(lambda found: f"\\{found[0]}", one_line(text))
 
 
 def escape_cell(text: str) -> str:
-    """Write a text as `escape_links` does, in one cell of a table."""
+    """Escape links for one cell of a table."""
     return escape_links(text).replace("|", "\\|")
 
 
@@ -85,7 +85,7 @@ def code_span(text: str) -> str:
 def markdown_table(
     columns: Sequence[Column[Item, str]], items: Sequence[Item], escape: Callable[[str], str]
 ) -> list[str]:
-    """Write a header and a line for each item, of whose texts `escape` takes the markup."""
+    """Write a table in Markdown; `escape` is applied to every value."""
     lines = [
         [column.header for column in columns],
         ["---" for _ in columns],

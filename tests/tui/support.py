@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from ctxtop.tui.app import CtxtopApp
 from ctxtop.tui.screens.page import ReadingScreen
 from ctxtop.tui.screens.session.session_screen import SessionScreen
-from ctxtop.tui.screens.session.session_tabs import tab_detail, tab_listing
+from ctxtop.tui.screens.session.session_tabs import row_detail, tab_listing
 from ctxtop.tui.screens.summaries.summary_screen import SummaryScreen
 from ctxtop.tui.text.text_lines import SessionTab
 from ctxtop.tui.widgets.header_footer import StatusLine
@@ -164,7 +164,7 @@ class Opened:
         assert isinstance(screen, SessionScreen)
         shown = screen._shown()
         found = tab_listing(part, shown, width)
-        beside = [tab_detail(part, shown, row.key, width).plain for row in found.rows]
+        beside = [row_detail(shown, row.item, width).plain for row in found.rows]
         rows = [row.content.plain for row in found.rows]
         words = [found.head.plain, *rows, *beside] if rows else [found.empty]
         return "\n".join(words).split("\n")

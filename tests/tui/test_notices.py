@@ -121,10 +121,9 @@ def test_ten_at_once_are_one_with_their_number() -> None:
 
 def test_nothing_is_told_twice_and_the_oldest_is_forgotten() -> None:
     told = SentNotifications(2)
-    a, b, c = (Notification(NotificationKind.DONE, key, "", "") for key in "abc")
-    assert told.take_new([a, b, a]) == [a, b]
-    assert told.take_new([a, c]) == [c]
-    assert told.take_new([a]) == [a]
+    assert [told.add(key) for key in "aba"] == [True, True, False]
+    assert [told.add(key) for key in "bc"] == [False, True]
+    assert told.add("a")
 
 
 def test_where_every_way_is_off_it_says_which_keys_turn_them_on() -> None:

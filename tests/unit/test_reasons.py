@@ -55,17 +55,18 @@ def test_the_four_numbers_come_first_and_each_is_explained() -> None:
     facts = number_sources(context(), reasons)
     assert [fact.value for fact in facts[:4]] == ["150,000", "152,000", "151,000", "149,000"]
     for fact in facts:
-        words = source_detail(context(), reasons, fact.key).plain
+        words = source_detail(fact, reasons).plain
         assert words.startswith(f"{fact.name}: {fact.value}")
         assert fact.meaning in words
 
 
 def test_what_contradicts_stands_beside_what_is_believed() -> None:
     reasons = tuple(assess_claims(ClaimSubject.WINDOW, CLAIMS))
-    words = source_detail(context(), reasons, "window status_line").plain
+    numbers = {each.key: each for each in number_sources(context(), reasons)}
+    words = source_detail(numbers["window status_line"], reasons).plain
     assert "What contradicts it" in words
     assert "✗ 1,000,000: other sessions of this model and version show it" in words
-    other = source_detail(context(), reasons, "window other_sessions").plain
+    other = source_detail(numbers["window other_sessions"], reasons).plain
     assert "What contradicts it" not in other
     assert "It says something else than what is believed" in other
 

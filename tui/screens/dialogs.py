@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import events, on
-from textual.app import App, ComposeResult
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
@@ -30,7 +30,6 @@ CANCEL_LABEL: Final = "Leave it alone"
 
 
 def dialog_bindings(cancel_keys: str) -> tuple[Binding, ...]:
-    """Bind keys for cancelling, and the arrows to go from one button to the other."""
     tooltip = CANCEL_LABEL.casefold()
     return (
         bind(cancel_keys, "leave", CANCEL_LABEL, tooltip, "leave", key_display="Esc"),
@@ -85,15 +84,6 @@ class ConfirmScreen(ModalScreen[bool]):
 
     def action_leave(self) -> None:
         self.dismiss(False)  # noqa: FBT003 -- the answer
-
-
-def confirm(
-    app: App[None], title: str, what: Content, action_label: str, on_yes: Callable[[], None]
-) -> None:
-    """Ask, and call `on_yes` if the user agrees."""
-    app.push_screen(
-        ConfirmScreen(title, what, action_label), lambda agreed: on_yes() if agreed else None
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +201,7 @@ class ExportScreen(ModalScreen[None]):
             "\nis there already. What is in it now is lost when it is replaced.",
         )
         on_yes = partial(self._write, typed, replacing=True)
-        confirm(self.app, "Replace a file", what, "Replace it", on_yes)
+        self.app.confirm("Replace a file", what, "Replace it", on_yes)
 
     def action_copy(self) -> None:
         choice = self._choice

@@ -102,7 +102,6 @@ class DoctorScreen(Page):
         return self.query_one(RowList)
 
     def action_again(self) -> None:
-        """Run all checks again, unless they are running."""
         if self._worker is None or not self._is_done:
             return
         self._is_done = False

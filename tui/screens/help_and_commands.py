@@ -149,7 +149,6 @@ def explain_keys(
 
 
 def help_text(keys: Sequence[KeyHelp], words: str = "") -> Content:
-    """Write the keys and signs that match a filter, in groups."""
     is_wanted = fields_filter(words)
     lines: list[Content] = []
     for group in KEY_GROUPS:
@@ -259,8 +258,6 @@ class PaletteCommand:
 
 
 class PaletteProvider(Provider):
-    """Finds the commands that have all the typed words."""
-
     @property
     def dashboard(self) -> Dashboard:
         return cast("Dashboard", self.app)
@@ -313,8 +310,6 @@ class CommandProvider(PaletteProvider):
 
 
 class SessionProvider(PaletteProvider):
-    """Sessions by title, project or id."""
-
     def commands(self) -> Iterator[PaletteCommand]:
         return map(self._command, self.dashboard.view.sessions if self.dashboard.view else ())
 
@@ -338,8 +333,6 @@ class SessionJumpProvider(SessionProvider):
 
 
 class ThemeProvider(PaletteProvider):
-    """Our themes first, then Textual's own."""
-
     def commands(self) -> Iterator[PaletteCommand]:
         themes = {theme.name: "made for ctxtop" for theme in THEMES}
         themes |= {name: "" for name in sorted(self.app.available_themes) if name not in themes}

@@ -50,9 +50,7 @@ class ZoomableScreen(Screen[None]):
             each.styles.inline.display = shown if pane else None
 
 
-REFRESH_PAUSE_FACTOR: Final = 10
-"""Refreshing takes at most a tenth of the time: the thread answers other queries too."""
-
+REFRESH_PAUSE_FACTOR: Final = 10  # at most a tenth of the time: the thread has other queries
 MIN_REFRESH_S: Final = 0.2  # between two queries that the user did not ask for
 
 
@@ -140,7 +138,6 @@ class Page(Screen[None]):
         """Show a newer view without moving the cursor or the scroll position."""
 
     def set_crumbs(self, *crumbs: str) -> None:
-        """Change the crumbs after the first."""
         self._crumbs = (HOME, *crumbs)
         for shown in self.query(Crumbs):
             shown.path = self.crumbs
@@ -280,7 +277,6 @@ class FilteredPage(Page):
         self.query_one(FilterBar).open(self.words)
 
     def action_leave(self) -> None:
-        """Clear the filters, then go back."""
         if self.is_filtered:
             self.clear_filters()
             self._leave_bar()

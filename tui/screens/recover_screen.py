@@ -38,7 +38,6 @@ MIN_TEXT_CELLS: Final = 20
 
 
 def recovery_lines(recovery: Recovery, width: int) -> Content:
-    """Describe a recovery in lines of `width` cells."""
     first, *more = (one_line(each) for each in plan_text.recovery_cause_lines(recovery))
     return join_lines(
         Content.styled(shorten_middle(first, width), "bold $level-emergency"),

@@ -97,7 +97,6 @@ INTRODUCTION: Final = (
 
 
 def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]:
-    """Return what ctxtop reads, keeps, writes and sends, as pairs of label and text."""
     return (
         ("It reads", one_line(f"{config_dir}: transcripts, agents, settings")),
         ("It keeps", one_line(f"{store}: what it read, readable by you alone")),

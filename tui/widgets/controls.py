@@ -116,8 +116,6 @@ class FilterBar(Horizontal):
 
 
 class Choice(Widget, can_focus=True):
-    """Shows its name and the words in one line; the chosen one is in brackets."""
-
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left,h", "step(-1)", "Before", "the one before", "choice_previous"),
         bind_hidden("right,l", "step(1)", "Next", "the next one", "choice_next"),

@@ -195,8 +195,6 @@ class FleetStatus:
 
 
 class StatusLine(Widget):
-    """The line at the top: counts at the left, what needs attention at the right."""
-
     status: reactive[FleetStatus] = reactive(FleetStatus())
 
     def render(self) -> Content:

@@ -35,6 +35,7 @@ class Row:
 
     key: str
     content: Content
+    item: object = None  # what the row is about, if the screen needs it
 
     @property
     def height(self) -> int:
@@ -54,14 +55,20 @@ class Listing:
 class LazyRow:
     """A row that is written when it is first drawn; `look` is all that its content depends on."""
 
-    __slots__ = ("_content", "_write", "appearance", "height", "key")
+    __slots__ = ("_content", "_write", "appearance", "height", "item", "key")
 
     def __init__(
-        self, key: str, look: object, write: Callable[[], Content], height: int = 1
+        self,
+        key: str,
+        look: object,
+        write: Callable[[], Content],
+        height: int = 1,
+        item: object = None,
     ) -> None:
         self.key: Final = key
         self.appearance: Final = look
         self.height: Final = height  # in lines
+        self.item: Final = item  # what the row is about, if the screen needs it
         self._write: Final = write
         self._content: Content | None = None
 
@@ -102,8 +109,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     def __init__(self) -> None:
         super().__init__()
         self.shown: Sequence[AnyRow] = []  # all rows, in order
-        self._starts: list[int] = [0]
-        """The first line of each row, and the line after the last one."""
+        self._starts: list[int] = [0]  # the first line of each row, and the line after the last one
         self._strips: dict[str, tuple[AnyRow, int, dict[str, list[Strip]]]] = {}
         """By row key: the row, the width, and its strips by state."""
 
@@ -311,6 +317,12 @@ class RowList(Vertical):
         """The width of rows in cells; while the pane is hidden, its last one."""
         self._last_width = self.rows.scrollable_content_region.width or self._last_width
         return self._last_width
+
+    @property
+    def item(self) -> object:
+        """What the marked row is about."""
+        place = self.rows.highlighted
+        return None if place is None else self.shown[place].item
 
     @property
     def key(self) -> str | None:

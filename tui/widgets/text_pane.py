@@ -79,7 +79,6 @@ class TextPane(ScrollView, can_focus=True):
     def show(
         self, lines: Sequence[Content], *, top: int | None = None, current: Passage | None = None
     ) -> None:
-        """Show other lines, from `top` on if given, and mark the passage `current`."""
         self.lines = lines
         self._current = current
         self._strips.clear()

@@ -10,7 +10,7 @@ from typing import Final
 
 from textual.content import Content
 
-from ...core.measure.levels import Level, reached_level
+from ...core.measure.levels import Level, PlacedThreshold, reached_level
 from ...core.measure.timeline import (
     EVENT_PRIORITY,
     Timeline,
@@ -131,9 +131,7 @@ TOKEN_LABELS_MIN_WIDTH: Final = 72  # cells below which there are no tokens at t
 COMPACTION_LANE_MIN_HEIGHT: Final = 7  # lines from which compactions have a line of their own
 MARK_LANE_MIN_HEIGHT: Final = 4  # lines from which events have a line of their own
 ALL_LEVELS_MIN_HEIGHT: Final = 10  # lines of the area from which every level has its line
-CLOSE_UP_RATIO: Final = 0.25
-"""Of the window: a context that was never so full is drawn against less than the window."""
-
+CLOSE_UP_RATIO: Final = 0.25  # of the window; a smaller context is drawn against less than that
 MARK_SIGNS: Final = {
     TimelineEventKind.STARTED: ("●", "$accent"),
     TimelineEventKind.RETURNED: ("✓", "$level-calm"),
@@ -168,8 +166,6 @@ Cell = tuple[str, str]  # a character of one cell, and its style
 
 @dataclass(frozen=True, slots=True)
 class TurnAxis:
-    """The places of turns on a line of the picture."""
-
     left: int  # cells before the area
     width: int  # of the area
     start: int
@@ -222,38 +218,41 @@ def scale_top(timeline: Timeline) -> int:
         unit *= 10
 
 
+_BLANK: Final[Cell] = (" ", "")
+
+
 class _Picture:
     def __init__(
         self, timeline: Timeline, viewport: TimelineViewport, width: int, height: int
     ) -> None:
         self._timeline = timeline
         self._viewport = viewport
-        self._across = turn_axis(viewport, width)
+        self._axis = turn_axis(viewport, width)
         self._width = width
-        self._with_cuts = height >= COMPACTION_LANE_MIN_HEIGHT
-        self._with_marks = height >= MARK_LANE_MIN_HEIGHT
-        self._with_axis = height > 1
-        self._rows = height - self._with_axis - self._with_cuts - self._with_marks
+        self._has_cut_lane = height >= COMPACTION_LANE_MIN_HEIGHT
+        self._has_mark_lane = height >= MARK_LANE_MIN_HEIGHT
+        self._has_time_lane = height > 1
+        self._rows = height - self._has_time_lane - self._has_cut_lane - self._has_mark_lane
         self._top = scale_top(timeline)
-        self._buckets = bucket_turns(timeline, viewport.start, viewport.stop, self._across.width)
-        self._band = set(self._across.cells_of(viewport.cursor))
-        self._cuts = [
-            (cells.start if cells else self._across.width - 1, cut)
-            for cut in timeline.compactions
-            if (cells := self._across.cells_of(cut.turns_before))
-            or cut.turns_before == viewport.stop
-        ]
+        self._buckets = bucket_turns(timeline, viewport.start, viewport.stop, self._axis.width)
+        self._cursor_cells = self._axis.cells_of(viewport.cursor)
+        self._cuts: dict[int, list[TimelineCompaction]] = {}  # compactions by cell
+        for cut in timeline.compactions:
+            cells = self._axis.cells_of(cut.turns_before)
+            if cells or cut.turns_before == viewport.stop:
+                cell = cells.start if cells else self._axis.width - 1
+                self._cuts.setdefault(cell, []).append(cut)
 
     def lines(self) -> Iterator[list[Cell]]:
-        if self._with_cuts:
+        if self._has_cut_lane:
             yield self._framed(self._cut_lane())
-        names = self._names()
+        labels = self._labels()
         for row in range(self._rows):
-            yield self._area(row, *names.get(row, ("", "", "", "")))
-        if self._with_marks:
+            yield self._area(row, *labels.get(row, ("", "", "", "")))
+        if self._has_mark_lane:
             yield self._framed(self._mark_lane())
-        if self._with_axis:
-            yield self._framed(self._axis())
+        if self._has_time_lane:
+            yield self._framed(self._time_lane())
 
     # The area.
 
@@ -262,139 +261,133 @@ class _Picture:
         inside = min(max(size, 0), self._top) / self._top * self._rows
         return max(0, self._rows - 1 - int(inside - 1e-9))
 
-    def _names(self) -> dict[int, tuple[str, str, str, str]]:
-        """Map rows to their labels: tokens, name, line character and style."""
-        timeline = self._timeline
-        found: dict[int, tuple[str, str, str, str]] = {}
-        found[self._rows - 1] = ("0", "", "", "$quiet")
-        whole = "window" if self._top >= timeline.window else f"of {tokens(timeline.window)}"
-        found[0] = (tokens(self._top), whole, "", "$quiet")
-        lines = [line for line in timeline.thresholds if line.at * timeline.window <= self._top]
-        shown = [
-            *(
-                line
-                for line in lines
-                if self._rows >= ALL_LEVELS_MIN_HEIGHT and line.level not in _LABELLED
-            ),
-            *(line for level in reversed(_LABELLED) for line in lines if line.level is level),
-        ]
+    def _labels(self) -> dict[int, tuple[str, str, str, str]]:
+        """Map rows to tokens, name, line character and style; a later label replaces another."""
+        timeline, window = self._timeline, self._timeline.window
+        name = "window" if self._top >= window else f"of {tokens(window)}"
+        labels = {self._rows - 1: ("0", "", "", "$quiet")}
+        labels[0] = (tokens(self._top), name, "", "$quiet")
+        is_high = self._rows >= ALL_LEVELS_MIN_HEIGHT
         trigger = timeline.trigger if (timeline.trigger or 0) <= self._top else None
-        taken = self._row_of(trigger) if trigger else None
-        for line in shown:
-            size = line.at * timeline.window
+        trigger_row = self._row_of(trigger) if trigger else None
+        for threshold in self._shown_thresholds():
+            size = threshold.at * window
             row = self._row_of(size)
-            if row == taken and self._rows >= ALL_LEVELS_MIN_HEIGHT:
+            if row == trigger_row and is_high:
                 # Next to the trigger's line, above or below it as the size is.
                 row += 1 if size < (trigger or 0) else -1
             if row or self._rows < MARK_LANE_MIN_HEIGHT:
-                found[row] = (tokens(round(size)), percent(line.at), "┄", LEVEL_STYLES[line.level])
+                style = LEVEL_STYLES[threshold.level]
+                labels[row] = (tokens(round(size)), percent(threshold.at), "┄", style)
         if trigger:
-            found[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
+            labels[self._row_of(trigger)] = (tokens(trigger), "compacts", "─", "$bar-trigger")
         if self._viewport.stop == self._viewport.count:
-            newest = timeline.turns[-1].tokens
-            row = self._row_of(newest)
-            sign = "≈" if timeline.turns[-1].is_estimate else ""
-            level = reached_level(newest / timeline.window, timeline.thresholds)
+            newest = timeline.turns[-1]
+            row = self._row_of(newest.tokens)
             # A line's own name has priority; then a row nearby is used.
             near = (row, row + 1, row - 1, row + 2, row + 3)
-            free = next((each for each in near if each not in found and each < self._rows), None)
+            free = next((each for each in near if each not in labels and each < self._rows), None)
             if free is not None:
-                found[free] = ("", f"◂{sign}{tokens(newest)}", "", f"bold {LEVEL_STYLES[level]}")
-        return found
+                level = reached_level(newest.tokens / window, timeline.thresholds)
+                size_text = f"◂{'≈' if newest.is_estimate else ''}{tokens(newest.tokens)}"
+                labels[free] = ("", size_text, "", f"bold {LEVEL_STYLES[level]}")
+        return labels
+
+    def _shown_thresholds(self) -> Iterator[PlacedThreshold]:
+        """Yield the thresholds that have a line, the most important ones last."""
+        timeline = self._timeline
+        visible = [each for each in timeline.thresholds if each.at * timeline.window <= self._top]
+        if self._rows >= ALL_LEVELS_MIN_HEIGHT:
+            yield from (each for each in visible if each.level not in _LABELLED)
+        for level in reversed(_LABELLED):
+            yield from (each for each in visible if each.level is level)
 
     def _area(self, row: int, size: str, name: str, line: str, style: str) -> list[Cell]:
-        below = self._rows - 1 - row
+        rows_below = self._rows - 1 - row
         unit = self._top / (self._rows * 8)
-        middle = (below + 0.5) / self._rows * self._top / self._timeline.window
+        middle = (rows_below + 0.5) / self._rows * self._top / self._timeline.window
         fill = LEVEL_STYLES[reached_level(middle, self._timeline.thresholds)]
-        edges = {place for place, _ in self._cuts}
+        dimmed = f"{fill.removeprefix('bold ')}{DIMMED}"
         cells: list[Cell] = []
-        for place, bucket in enumerate(self._buckets):
-            eighths = _eighths(bucket.peak, unit) - below * 8
+        for cell, bucket in enumerate(self._buckets):
+            eighths = (max(1, round(bucket.peak / unit)) if bucket.peak else 0) - rows_below * 8
             if eighths > 0:
-                inside = (
-                    fill if eighths <= EDGE_EIGHTHS else f"{fill.removeprefix('bold ')}{DIMMED}"
-                )
-                cells.append((_EIGHTHS[min(8, eighths)], inside))
-            elif place in edges:
+                is_edge = eighths <= EDGE_EIGHTHS
+                cells.append((_EIGHTHS[min(8, eighths)], fill if is_edge else dimmed))
+            elif cell in self._cuts:
                 cells.append(("┊", "$bar-mark"))
             else:
-                cells.append((line or " ", style if line else ""))
-        named = style if line or name.startswith("◂") else "$quiet"
-        return self._framed(cells, (size, "$quiet"), (name, named))
+                cells.append((line, style) if line else _BLANK)
+        name_style = style if line or name.startswith("◂") else "$quiet"
+        return self._framed(cells, (size, "$quiet"), (name, name_style))
 
-    # The lines above and below it.
+    # The lanes above and below it.
 
     def _cut_lane(self) -> list[Cell]:
-        cells: list[Cell] = [(" ", "")] * self._across.width
-        taken = -1
-        shared = [(place, [*each]) for place, each in groupby(self._cuts, key=lambda one: one[0])]
-        for number, (place, cuts) in enumerate(shared):
-            end = shared[number + 1][0] if number + 1 < len(shared) else len(cells)
-            said = _sizes_text([cut for _, cut in cuts])
-            begin = place + 1
-            if begin + len(said) > end and place - len(said) > taken:
-                begin = place - len(said)
-            if begin + len(said) <= end and begin > taken:
-                for offset, character in enumerate(said):
-                    cells[begin + offset] = (character, "$quiet")
-                taken = begin + len(said) - 1
-            cells[place] = (COMPACTION_SIGN, "bold $accent")
-            taken = max(taken, place)
-        return cells
+        lane = [_BLANK] * self._axis.width
+        last_used = -1
+        ends = [*list(self._cuts)[1:], len(lane)]
+        for (cell, cuts), end in zip(self._cuts.items(), ends, strict=False):
+            text = _sizes_text(cuts)
+            start = cell + 1
+            if start + len(text) > end and cell - len(text) > last_used:
+                start = cell - len(text)
+            if start + len(text) <= end and start > last_used:
+                _write_at(lane, start, text, "$quiet")
+                last_used = start + len(text) - 1
+            lane[cell] = (COMPACTION_SIGN, "bold $accent")
+            last_used = max(last_used, cell)
+        return lane
 
     def _mark_lane(self) -> list[Cell]:
-        cells: list[Cell] = [(" ", "")] * self._across.width
-        for place, _ in self._cuts:
-            cells[place] = (" ", "") if self._with_cuts else (COMPACTION_SIGN, "bold $accent")
-        for place, mark in _place_marks(self._timeline.events, self._across).items():
+        lane = [_BLANK] * self._axis.width
+        for cell in () if self._has_cut_lane else self._cuts:
+            lane[cell] = (COMPACTION_SIGN, "bold $accent")
+        for cell, mark in _place_marks(self._timeline.events, self._axis).items():
             sign, style = MARK_SIGNS[mark.kind]
-            cells[place] = (sign, LEVEL_STYLES[mark.level] if mark.level else style)
-        return cells
+            lane[cell] = (sign, LEVEL_STYLES[mark.level] if mark.level else style)
+        return lane
 
-    def _axis(self) -> list[Cell]:
-        width, turns, viewport = self._across.width, self._timeline.turns, self._viewport
+    def _time_lane(self) -> list[Cell]:
+        width, turns, viewport = self._axis.width, self._timeline.turns, self._viewport
         first, last = turns[viewport.start].at, turns[viewport.stop - 1].at
-        write = (
-            time_of_day
-            if first and last and time_of_day(first) <= time_of_day(last)
-            else month_day_time
+        is_one_day = (
+            first
+            and last
+            and month_day_time(first)[:5] == month_day_time(last)[:5]
+            and time_of_day(first) <= time_of_day(last)
         )
-        if first and last and month_day_time(first)[:5] != month_day_time(last)[:5]:
-            write = month_day_time
-        cells: list[Cell] = [(" ", "")] * width
-        band = sorted(self._band)
-        if band:
-            place, said = band[len(band) // 2], write(turns[viewport.cursor].at)
-            begin = place + 2 if place + 2 + len(said) <= width else place - 1 - len(said)
-            _write_at(cells, begin, said, "$foreground")
-            cells[place] = (CURSOR_SIGN, "bold $accent")
-        for begin, said in ((0, write(first)), (width - len(write(last)), write(last))):
+        write = time_of_day if is_one_day else month_day_time
+        lane = [_BLANK] * width
+        if self._cursor_cells:
+            cell = self._cursor_cells[len(self._cursor_cells) // 2]
+            text = write(turns[viewport.cursor].at)
+            start = cell + 2 if cell + 2 + len(text) <= width else cell - 1 - len(text)
+            _write_at(lane, start, text, "$foreground")
+            lane[cell] = (CURSOR_SIGN, "bold $accent")
+        for start, text in ((0, write(first)), (width - len(write(last)), write(last))):
             # The cursor's time may be there already.
-            near = cells[max(0, begin - 2) : begin + len(said) + 2]
+            near = lane[max(0, start - 2) : start + len(text) + 2]
             if all(character == " " for character, _ in near):
-                _write_at(cells, begin, said, "$quiet")
-        return cells
+                _write_at(lane, start, text, "$quiet")
+        return lane
 
     def _framed(
         self, cells: Sequence[Cell], left: Cell = ("", ""), right: Cell = ("", "")
     ) -> list[Cell]:
-        banded = [
-            (character, f"{style or '$foreground'}{_BAND}" if place in self._band else style)
-            for place, (character, style) in enumerate(cells)
-        ]
-        room = self._width - self._across.left - self._across.width
-        before = fit_right(left[0], self._across.left - 1) + " " if self._across.left else ""
+        """Add labels at both sides, and the band of the cursor."""
+        banded = list(cells)
+        for cell in self._cursor_cells:
+            character, style = cells[cell]
+            banded[cell] = (character, f"{style or '$foreground'}{_BAND}")
+        room = self._width - self._axis.left - self._axis.width
+        before = fit_right(left[0], self._axis.left - 1) + " " if self._axis.left else ""
+        after = fit_left(f" {right[0]}", max(0, room))
         return [
-            *((character, left[1]) for character in before),
+            *((each, left[1]) for each in before),
             *banded,
-            *((character, right[1]) for character in fit_left(f" {right[0]}", max(0, room))),
+            *((each, right[1]) for each in after),
         ]
-
-
-def _eighths(size: int, unit: float) -> int:
-    """Count the eighths of a cell that a size fills, at least one."""
-    return max(1, round(size / unit)) if size else 0
 
 
 def _sizes_text(cuts: Sequence[TimelineCompaction]) -> str:

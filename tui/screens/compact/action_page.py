@@ -24,7 +24,7 @@ from ...keymap import bind, bind_hidden
 from ...text.formats import shorten_middle
 from ...text.plan_report import in_place_question, refusal_text
 from ...text.plan_text import screen_advice
-from ..dialogs import CANCEL_LABEL, confirm, dialog_bindings
+from ..dialogs import CANCEL_LABEL, dialog_bindings
 from ..page import Page
 from .compact_panes import ApplyBar, ApplyState
 
@@ -144,7 +144,7 @@ class ActionPage(Page):
             return
         what = in_place_question(plan, self.session, self.app.places.folder.projects)
         title, action = "Write in place", "Change the session itself"
-        confirm(self.app, title, Content(what), action, lambda: self._apply(in_place_mode(plan)))
+        self.app.confirm(title, Content(what), action, lambda: self._apply(in_place_mode(plan)))
 
     def action_ask(self) -> None:
         def answer(words: str | None) -> None:

@@ -35,9 +35,7 @@ if TYPE_CHECKING:
     from ...messages import FleetView
 
 
-ROWS_PER_PAGE: Final = 1_000
-"""Rows that are laid out at a time: nobody reads further, and each costs time at every change."""
-
+ROWS_PER_PAGE: Final = 1_000  # rows laid out at a time: each costs time at every change
 MORE_KEY: Final = f"{session_list.HEADING_PREFIX}{session_list.HEADING_PREFIX}more"
 """The key of the row that shows the next page: no project's heading has it."""
 
@@ -49,20 +47,17 @@ class SessionPane(RowList):
         self._most = ROWS_PER_PAGE
 
     @property
-    def session_id(self) -> str | None:
+    def session(self) -> Session | None:
         """The session under the cursor; None on a heading."""
-        key = self.key
-        return None if key is None or key.startswith(session_list.HEADING_PREFIX) else key
+        return self.item if isinstance(self.item, Session) else None
 
     @property
     def project(self) -> str | None:
-        key = self.key
-        if key is None or key == MORE_KEY or not key.startswith(session_list.HEADING_PREFIX):
-            return None
-        return key.removeprefix(session_list.HEADING_PREFIX)
+        """The project of the heading or the session under the cursor."""
+        item = self.item
+        return item.project if isinstance(item, (Session, ProjectHeading)) else None
 
     def show_more(self) -> None:
-        """Lay out one page more when it is next drawn."""
         self._most += ROWS_PER_PAGE
 
     def show(
@@ -79,9 +74,8 @@ class SessionPane(RowList):
         rows = []
         for entry in page:
             if isinstance(entry, ProjectHeading):
-                row = LazyRow(
-                    entry.key, (entry, width), partial(session_table.project_line, entry, width)
-                )
+                write = partial(session_table.project_line, entry, width)
+                row = LazyRow(entry.key, (entry, width), write, item=entry)
             else:
                 row = _session_row(entry, layout, arrangement, now_ms)
             drawn = self._drawn.get(row.key)
@@ -93,7 +87,6 @@ class SessionPane(RowList):
         self.show_rows(rows)
 
     def order_at(self, x: int) -> session_list.SessionOrder | None:
-        """Return the order that a click on the header selects, None if there is none."""
         return session_table.lay_out_columns(self.row_width).order_at(x)
 
 
@@ -109,7 +102,7 @@ def _session_row(
     write = partial(
         session_table.session_line, session, layout, now_ms, selected=selected, pinned=pinned
     )
-    return LazyRow(key, look, write)
+    return LazyRow(key, look, write, item=session)
 
 
 def _common_thresholds(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ...]:
@@ -124,8 +117,7 @@ def _common_thresholds(sessions: Iterable[Session]) -> tuple[PlacedThreshold, ..
 
 
 AGENT_TITLE_FRAME: Final = 16  # cells of the border's title beside the session's own
-SESSION_ROW_KEY: Final = "/"
-"""Key of the root; an agent's id is part of a file's name, which never has it."""
+SESSION_ROW_KEY: Final = "/"  # the root's key; an agent's id, part of a file's name, never is it
 
 
 class AgentPane(RowList):
@@ -152,7 +144,7 @@ class AgentPane(RowList):
         columns = measure_tree(branches)
         rows = [Row(SESSION_ROW_KEY, session_root_line(session, width))]
         rows += [
-            Row(branch.agent.agent_id, agent_line(branch, width, now_ms, columns))
+            Row(branch.agent.agent_id, agent_line(branch, width, now_ms, columns), branch.agent)
             for branch in branches
         ]
         self.show_rows(rows)
@@ -208,14 +200,11 @@ def _item_line(item: ContextItem, width: int) -> Content:
     )
 
 
-SETTLE_S: Final = 0.3
-"""How long the cursor rests before a session's context is read: often it only passes."""
-
+SETTLE_S: Final = 0.3  # how long the cursor rests before a context is read: often it only passes
 REFRESH_S: Final = 5.0  # between two readings of a session that grows: each reads its transcript
 CACHED_SESSIONS: Final = 32
 CONTEXT_TITLE_FRAME: Final = 22  # cells of the border's title beside the session's own
-SessionState = tuple[str, int | None, int | None]
-"""The session's id, tokens and last activity when its context was read."""
+SessionState = tuple[str, int | None, int | None]  # id, tokens, last activity
 
 
 class ContextPane(RowList):
@@ -290,12 +279,8 @@ PANE_NUMBERS: Final = {"sessions": "¹", "agents": "²", "summaries": "³", "fil
 
 
 class LowerPanes(Horizontal):
-    """Agents, summaries, and the context of the session under the cursor."""
-
     def __init__(self) -> None:
         super().__init__(id="lower")
-        self._agents: tuple[Agent, ...] = ()
-        self._summaries: tuple[SummaryRow, ...] = ()
 
     def compose(self) -> ComposeResult:
         yield AgentPane()
@@ -304,7 +289,6 @@ class LowerPanes(Horizontal):
 
     def show_session(self, session: Session | None, view: FleetView, now_ms: int) -> None:
         if view.request.session_id == (session.session_id if session else None):
-            self._agents = view.agents
             self.query_one(AgentPane).show(session, view.agents, now_ms)
         self.query_one(ContextPane).show(session)
 
@@ -312,7 +296,6 @@ class LowerPanes(Horizontal):
         self, view: FleetView, titles: Mapping[str, str], search: str, now_ms: int
     ) -> None:
         """Show the view's summaries; `titles` are those of their sessions."""
-        self._summaries = view.summaries
         pane = self.query_one("#summaries", RowList)
         pane.empty = f"no summary has the words “{search}”; Esc shows all" if search else NO_SUMMARY
         pane.set_titles(Content(f"³ Summaries /{search}" if search else "³ Summaries"))
@@ -331,30 +314,10 @@ class LowerPanes(Horizontal):
         for pane in self.query(RowList):
             pane.set_titles(subtitle=tabs if narrow or short else Content(""))
 
-    def agent(self, key: str) -> Agent | None:
-        return next((agent for agent in self._agents if agent.agent_id == key), None)
-
-    def summary(self, key: str | None) -> SummaryRow | None:
-        return next((row for row in self._summaries if str(row.summary_id) == key), None)
-
-    def copy_text(self, pane: str, key: str) -> tuple[str, str]:
-        """Return the text to copy and a name for it, both empty for the session's own row."""
-        if pane == "fills":
-            lines = (row.content.plain.rstrip() for row in self.query_one(ContextPane).rows.shown)
-            return "\n".join(lines), "what fills it"
-        if pane == "summaries":
-            row = self.summary(key)
-            return (row.text, "the whole summary") if row else ("", "")
-        if key == SESSION_ROW_KEY:
-            return "", ""
-        agent = self.agent(key)
-        text = (agent.result.text if agent and agent.result else None) or key
-        return text, f"result of {agent.agent_type}" if agent else key
-
 
 def _summary_row(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> LazyRow:
     # Everything that its lines show; the text of a stored summary never changes.
     title, age_text = titles.get(row.session_id), age(row.at, now_ms)
     look = row.summary_id, row.estimated_tokens, title, age_text, width
     write = partial(summary_lines, row, titles, width, now_ms)
-    return LazyRow(str(row.summary_id), look, write, SUMMARY_ROW_LINES)
+    return LazyRow(str(row.summary_id), look, write, SUMMARY_ROW_LINES, row)

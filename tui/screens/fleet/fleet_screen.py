@@ -14,7 +14,9 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
+from ....core.model.agent import Agent
 from ....core.model.session import Session, SessionStatus
+from ....core.store.queries.query_rows import SummaryRow
 from ....core.transcript.sanitize import one_line
 from ...background_queries import query_store
 from ...keymap import bind, bind_hidden
@@ -26,7 +28,7 @@ from ...widgets.row_list import RowList, Rows
 from ..page import Page, ZoomableScreen
 from . import fleet_panes, session_list
 from .fleet_panes import ContextPane, LowerPanes, SessionPane
-from .session_list import ArrangedSessions, SessionArrangement, SessionOrder
+from .session_list import ArrangedSessions, ProjectHeading, SessionArrangement, SessionOrder
 
 if TYPE_CHECKING:
     from ....collectors.claude_code.collector_thread import ScanProgress
@@ -40,9 +42,7 @@ WARNING_RATIO: Final = 0.80  # from which a live session is counted as a warning
 AGE_REFRESH_S: Final = (
     10.0  # how often ages are drawn again: nothing moves unless something happens
 )
-SMALL_SCREEN: Final = (60, 18)
-"""Cells and lines below which one pane is shown at a time, and a line says so."""
-
+SMALL_SCREEN: Final = (60, 18)  # cells and lines below which one pane is shown at a time
 READING: Final = "reading what Claude Code has written …"
 
 
@@ -134,23 +134,13 @@ class FleetScreen(ZoomableScreen):
         return self.query_one(SessionPane)
 
     @property
-    def _lower(self) -> LowerPanes:
-        return self.query_one(LowerPanes)
-
-    @property
     def marked(self) -> str | None:
-        return self._sessions.session_id if self.is_attached else None
+        session = self._sessions.session if self.is_attached else None
+        return session.session_id if session else None
 
     @property
     def shown(self) -> tuple[Session, ...]:
         return self._arranged.sessions
-
-    @property
-    def _marked_session(self) -> Session | None:
-        return self._find_session(self.marked)
-
-    def _find_session(self, session_id: str | None) -> Session | None:
-        return next((each for each in self.shown if each.session_id == session_id), None)
 
     # The feed's messages.
 
@@ -214,8 +204,8 @@ class FleetScreen(ZoomableScreen):
         look = (view, self.arrangement, self.search, self._ages_at, self.classes, widths)
         if (*look, self.marked) != self._drawn:
             self._draw_sessions(view)
-            lower = self._lower
-            lower.show_session(self._marked_session, view, self._ages_at)
+            lower = self.query_one(LowerPanes)
+            lower.show_session(self._sessions.session, view, self._ages_at)
             if not self._drawn or view.sessions is not self._titles_of:
                 self._titles = {each.session_id: each.title for each in view.sessions}
                 self._titles_of = view.sessions
@@ -231,7 +221,7 @@ class FleetScreen(ZoomableScreen):
     def _draw_sessions(self, view: FleetView) -> None:
         pane, arrangement = self._sessions, self.arrangement
         self.query_one(FilterBar).show_error(arrangement.filter.error)
-        marked = pane.session_id
+        marked = pane.session
         arranged_from = (arrangement, self._ages_at if arrangement.filter.tests else 0)
         if self._arranged_from[1:] != arranged_from or self._arranged_from[0] is not view.sessions:
             self._arranged = session_list.arrange_sessions(
@@ -241,9 +231,11 @@ class FleetScreen(ZoomableScreen):
         pane.empty = self._empty_text(view)
         pane.show(self._arranged.entries, arrangement, self._ages_at)
         pane.set_titles(subtitle=Content(f"sort: {arrangement.order.value} ▾"))
-        if marked and marked != pane.session_id and (session := self._find_session(marked)):
-            # The session is under a folded heading now.
-            pane.highlight(f"{session_list.HEADING_PREFIX}{session.project}")
+        if marked and self.marked != marked.session_id:
+            # If the filter still shows it, it is under a folded heading now.
+            for session in self.shown:
+                if session.session_id == marked.session_id:
+                    pane.highlight(f"{session_list.HEADING_PREFIX}{session.project}")
 
     def _empty_text(self, view: FleetView) -> str:
         if self.arrangement.filter_text:
@@ -302,8 +294,7 @@ class FleetScreen(ZoomableScreen):
         self.arrangement = replace(self.arrangement, grouped=not self.arrangement.grouped)
 
     def action_fold(self, folded: bool) -> None:  # noqa: FBT001 -- an action's argument
-        session = self._marked_session
-        project = session.project if session else self._sessions.project
+        project = self._sessions.project
         if self._pane == "sessions" and self.arrangement.grouped and project is not None:
             self.arrangement = self.arrangement.with_folded(project, folded=folded)
 
@@ -343,7 +334,6 @@ class FleetScreen(ZoomableScreen):
         self.paused = not self.paused
 
     def watch_paused(self, paused: bool) -> None:  # noqa: FBT001 -- Textual's form
-        """Show what came while the screen was paused."""
         if not paused and self._waiting:
             self._view, self._waiting = self._waiting, None
             self._refresh_ages()
@@ -351,7 +341,6 @@ class FleetScreen(ZoomableScreen):
             self._draw_status()
 
     def action_zoom(self) -> None:
-        """Zoom the active pane to the whole screen, or restore the layout."""
         self.zoom(None if self.zoomed else self._active_pane)
 
     def zoom(self, pane: Widget | None) -> None:
@@ -372,15 +361,21 @@ class FleetScreen(ZoomableScreen):
         self._hide_empty_bar()
 
     def action_copy(self) -> None:
-        key = self._active_pane.key
+        pane = self._active_pane
+        item = pane.item
         if self._pane == "sessions":
             self._copy_ids()
-        elif key is not None:
-            text, what = self._lower.copy_text(self._pane, key)
-            if text:
-                self.app.copy(text, what)
-            elif self.marked:
-                self.app.copy(self.marked, f"session id {self.marked}")
+        elif self._pane == "fills":
+            lines = [row.content.plain.rstrip() for row in pane.shown]
+            if lines:
+                self.app.copy("\n".join(lines), "what fills it")
+        elif isinstance(item, SummaryRow):
+            self.app.copy(item.text, "the whole summary")
+        elif isinstance(item, Agent):
+            text = item.result.text if item.result else ""
+            self.app.copy(text or item.agent_id, f"result of {item.agent_type}")
+        elif pane.key and self.marked:
+            self.app.copy(self.marked, f"session id {self.marked}")
 
     def _copy_ids(self) -> None:
         selected = self.arrangement.selected
@@ -392,30 +387,27 @@ class FleetScreen(ZoomableScreen):
 
     @on(RowList.Highlighted, "#sessions")
     def _show_marked_session(self) -> None:
-        self.query_one(ContextPane).show(self._marked_session)
+        self.query_one(ContextPane).show(self._sessions.session)
         self._request_view()
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
-        pane = event.widget
-        session = self._marked_session
+        pane, item = event.widget, event.widget.item
         if isinstance(pane, SessionPane) and event.key == fleet_panes.MORE_KEY:
             first_new = len(pane.shown) - 1
             pane.show_more()
             self._drawn = ()
             self.draw()
             pane.rows.highlighted = first_new
-        elif isinstance(pane, SessionPane) and pane.project is not None:
-            folded = pane.project not in self.arrangement.folded
-            self.arrangement = self.arrangement.with_folded(pane.project, folded=folded)
-        elif pane.id in {"sessions", "fills"} or event.key == fleet_panes.SESSION_ROW_KEY:
-            if session:
-                self.app.open_session(session)
-        elif pane.id == "summaries":
-            if row := self._lower.summary(event.key):
-                self.app.open_summary(row, self._titles.get(row.session_id, row.session_id[:8]))
-        elif agent := self._lower.agent(event.key):
-            self.app.open_agent(agent, self._titles.get(agent.session_id, ""))
+        elif isinstance(item, ProjectHeading):
+            folded = item.project not in self.arrangement.folded
+            self.arrangement = self.arrangement.with_folded(item.project, folded=folded)
+        elif isinstance(item, SummaryRow):
+            self.app.open_summary(item, self._titles.get(item.session_id, item.session_id[:8]))
+        elif isinstance(item, Agent):
+            self.app.open_agent(item, self._titles.get(item.session_id, ""))
+        elif session := self._sessions.session:
+            self.app.open_session(session)
 
     @on(ContextPane.CompositionRequested)
     def _read_composition(self, event: ContextPane.CompositionRequested) -> None:
@@ -448,7 +440,6 @@ class FleetScreen(ZoomableScreen):
             self.arrangement = self.arrangement.with_filter(words)
 
     def action_filter(self) -> None:
-        """Filter the sessions, or search the summaries, by the pane that has the focus."""
         bar = self.query_one(FilterBar)
         if self._pane == "summaries":
             bar.open(self.search, "words in any summary")

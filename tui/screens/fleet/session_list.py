@@ -225,8 +225,7 @@ def complete_filter(words: str, choices: dict[str, tuple[str, ...]]) -> str | No
     return f"{start}{space}{last}{match[len(begun) :]}"
 
 
-HEADING_PREFIX: Final = "/"
-"""Begins a heading's key; a session's id is a file's name, which never has it."""
+HEADING_PREFIX: Final = "/"  # begins a heading's key; a session's id, a file's name, never has it
 
 
 class SessionOrder(CycleEnum):
@@ -337,7 +336,6 @@ def arrange_sessions(
 
 
 def _group(sessions: list[Session], folded: frozenset[str]) -> Iterator[SessionListEntry]:
-    """Put sessions under their projects, in the order of each project's first session."""
     by_project: dict[str, list[Session]] = {}
     for session in sessions:
         by_project.setdefault(session.project, []).append(session)

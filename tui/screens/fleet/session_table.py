@@ -29,9 +29,7 @@ MAX_TITLE_CELLS: Final = 56  # hardly any title is longer
 AGE_CELLS: Final = 6  # 59 min, with a space before it
 COLUMN_GAP: Final = " "
 
-ESSENTIAL_PRIORITY: Final = 3
-"""Columns of a higher priority are shown only if bar, title and state can be longer too."""
-
+ESSENTIAL_PRIORITY: Final = 3  # columns of a higher priority need room for a longer bar too
 COMFORTABLE_SPARE: Final = 14  # cells by which those are longer then
 
 _REFUSAL_COLUMNS: Final = frozenset({"gauge", "level", "fill", "trigger", "until", "trail"})
@@ -181,7 +179,6 @@ def session_line(
 
 
 def project_line(heading: ProjectHeading, width: int) -> Content:
-    """Write a project's line: how many sessions, how many wait, the fullest, and the cost."""
     fullest, count = heading.fullest, len(heading.sessions)
     facts = [
         (f"{count} session{'' if count == 1 else 's'}", "$quiet"),

@@ -64,19 +64,14 @@ class ReportedCompaction:
 def compactions_listing(
     compactions: Sequence[ReportedCompaction], width: int, now_ms: int
 ) -> Listing:
-    rows = tuple(Row(each.row.uuid, _compaction_line(each, width, now_ms)) for each in compactions)
+    rows = tuple(
+        Row(each.row.uuid, _compaction_line(each, width, now_ms), each) for each in compactions
+    )
     head = f"{plural(len(rows), 'compaction')}; ⏎ shows what was kept and what was forgotten"
     return Listing(rows, quiet(head), NO_COMPACTIONS)
 
 
-def find_compaction(
-    compactions: Sequence[ReportedCompaction], key: str
-) -> ReportedCompaction | None:
-    return next((each for each in compactions if each.row.uuid == key), None)
-
-
 def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
-    """Describe a compaction: its sizes, what it lost, whether it came too soon, its summary."""
     row, report = compaction.row, compaction.report
     room = max(1, width - _DETAIL_LABEL_CELLS)
     labelled = list(compaction_text.steering_lines(compaction.steering))
@@ -216,7 +211,6 @@ _GROUP_NAMES: Final = ("rules", "decisions", "todos", "files", "names")
 
 
 def _artifacts_named(found: Artifacts, name: str) -> list[tuple[str, int]]:
-    """Return the texts and lines of the artifacts in a group."""
     if name == "files":
         uses = ((use, compaction_text.file_use_text(use)) for use in found.files)
         return [(f"{use.path} ({how})" if how else use.path, use.line) for use, how in uses]
@@ -237,20 +231,16 @@ def _items(named: Sequence[tuple[str, int]], *, kept: bool) -> Iterator[Compacti
 def retained_and_lost_listing(
     groups: Sequence[CompactionItemGroup], width: int, empty: str
 ) -> Listing:
-    rows = [Row(key, line) for key, line, _ in _keyed_lines(groups, width)]
-    head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
-    return Listing(tuple(rows), head, empty)
-
-
-def _keyed_lines(
-    groups: Sequence[CompactionItemGroup], width: int
-) -> Iterator[tuple[str, Content, CompactionItem | None]]:
+    rows = []
     for group in groups:
         kept = "" if group.retained is None else f", {group.retained:,} kept"
         counts = quiet(f"  {group.lost:,} forgotten{kept}{group.note}")
-        yield group.name, heading(group.name) + counts, None
+        rows.append(Row(group.name, heading(group.name) + counts))
         for place, item in enumerate(group.items):
-            yield f"{group.name} {place} {item.text}", _item_line(item, width), item
+            key = f"{group.name} {place} {item.text}"
+            rows.append(Row(key, _item_line(item, width), item))
+    head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
+    return Listing(tuple(rows), head, empty)
 
 
 def _item_line(item: CompactionItem, width: int) -> Content:
@@ -290,7 +280,6 @@ def _size_bars(row: CompactionRow, window: int, width: int) -> Content:
 
 
 def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
-    """Return the headline and the age, with a warning if the compaction came too soon."""
     row, report = compaction.row, compaction.report
     lines = [heading(compaction_headline(row)) + quiet(f"  {_age_text(row, now_ms)}")]
     thrash = find_thrash(report.refill) if report else None
@@ -370,18 +359,14 @@ class CompactionDetailScreen(Page):
         self.query_one("#sizes", Static).update(bars)
         self.query_one("#how", Static).update(_compaction_header(compaction, self.app.now_ms()))
         rows = self.query_one(RowList)
-        listing = retained_and_lost_listing(self._groups, rows.row_width or width, self._empty)
+        groups = group_compaction_items(
+            compaction.report, self._retained_and_lost, compaction.steering
+        )
+        listing = retained_and_lost_listing(groups, rows.row_width or width, self._empty)
         rows.empty = listing.empty
         rows.show_header(quiet(self._note) if self._note else listing.head)
         rows.show_rows(listing.rows)
         self.query_one("#detail", Static).update(self._summary)
-
-    @property
-    def _groups(self) -> list[CompactionItemGroup]:
-        compaction = self._compaction
-        return group_compaction_items(
-            compaction.report, self._retained_and_lost, compaction.steering
-        )
 
     @property
     def _is_known(self) -> bool:
@@ -400,10 +385,8 @@ class CompactionDetailScreen(Page):
 
     @on(RowList.Opened)
     def _open(self, event: RowList.Opened) -> None:
-        item = next(
-            (item for key, _, item in _keyed_lines(self._groups, 1) if key == event.key), None
-        )
-        if item is not None:
+        item = event.widget.item
+        if isinstance(item, CompactionItem):
             where = "" if item.line is None else f"line {item.line} of the transcript"
             kept = heading("kept" if item.is_retained else "forgotten")
             self._read(join_lines(kept, Content(item.text), quiet(where)))

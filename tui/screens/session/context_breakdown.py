@@ -74,29 +74,20 @@ def bar_with_track(ratio: float | None, cells: int, style: str) -> tuple[tuple[s
 
 
 def categories_listing(composition: Composition, width: int) -> Listing:
-    """List the categories, each with its larger parts."""
     rows = []
     for share in composition.categories:
         line = _share_line(share, share.name, "$foreground", "$accent", width)
-        rows.append(Row(share.name, line))
+        rows.append(Row(share.name, line, share))
         for part in largest_parts(share):
             line = _share_line(part, f"  {part.name}", "$quiet", "$bar-mark", width)
-            rows.append(Row(f"{share.name}\n{part.name}", line))
+            rows.append(Row(f"{share.name}\n{part.name}", line, share))
     head = quiet(shorten_middle(composition_total_text(composition), width))
     return Listing(tuple(rows), head, NOTHING_IN_CONTEXT)
 
 
-def row_category(key: str) -> str:
-    """Return the category of a row's key: its own, or that of the part."""
-    return key.partition("\n")[0]
-
-
-def category_detail(composition: Composition, key: str, width: int) -> Content:
-    """Describe a category and its largest items; empty if `key` is unknown."""
-    name = row_category(key)
-    share = next((each for each in composition.categories if each.name == name), None)
-    if share is None:
-        return Content("")
+def category_detail(composition: Composition, share: CategoryShare, width: int) -> Content:
+    """Describe a category and its largest items."""
+    name = share.name
     items = [item for item in composition.largest if item.kind == name]
     parts = [
         heading(name),
@@ -121,34 +112,19 @@ def _superseded_text(items: Sequence[ContextItem]) -> str:
 
 def items_listing(composition: Composition, width: int) -> Listing:
     items = composition.largest
-    rows = tuple(
-        Row(key, _item_line(item, items[0].tokens, width)) for key, item in _keyed(composition)
-    )
+    rows = []
+    seen: Counter[str] = Counter()
+    for item in items:
+        # The key is stable when items are added, and unique although names may repeat.
+        name = f"{item.line} {item.name}"
+        rows.append(Row(f"{name} {seen[name]}", _item_line(item, items[0].tokens, width), item))
+        seen[name] += 1
     superseded = _superseded_text(items)
     words = f"the {len(rows)} largest" + (f"; {superseded}" if superseded else "")
-    return Listing(rows, quiet(shorten_middle(words, width)), NOTHING_IN_CONTEXT)
-
-
-def find_item(composition: Composition, key: str) -> ContextItem | None:
-    return next((item for known, item in _keyed(composition) if known == key), None)
-
-
-def first_item_key(composition: Composition, category: str) -> str | None:
-    """Return the key of a category's largest item, None if none is listed."""
-    return next((key for key, item in _keyed(composition) if item.kind == category), None)
-
-
-def _keyed(composition: Composition) -> Iterator[tuple[str, ContextItem]]:
-    """Pair each item with a key that is stable when items are added; names may repeat."""
-    seen: Counter[str] = Counter()
-    for item in composition.largest:
-        name = f"{item.line} {item.name}"
-        yield f"{name} {seen[name]}", item
-        seen[name] += 1
+    return Listing(tuple(rows), quiet(shorten_middle(words, width)), NOTHING_IN_CONTEXT)
 
 
 def item_detail(item: ContextItem, text: str) -> Content:
-    """Describe an item, followed by its beginning."""
     where = "stands in no line of the transcript" if item.line is None else f"line {item.line}"
     parts = [
         heading(one_line(item.name)),
@@ -263,23 +239,20 @@ def number_sources(context: Context, reasons: Sequence[AssessedClaim]) -> tuple[
 def sources_listing(context: Context, reasons: Sequence[AssessedClaim], width: int) -> Listing:
     header = ("", "what", "tokens", "sure", "how ctxtop knows")
     rows = tuple(
-        Row(each.key, _source_row(each, width)) for each in number_sources(context, reasons)
+        Row(each.key, _source_row(each, width), each) for each in number_sources(context, reasons)
     )
     return Listing(rows, _source_line(header, width, "$quiet", "$quiet"), "nothing is known yet")
 
 
-def source_detail(context: Context, reasons: Sequence[AssessedClaim], key: str) -> Content:
-    """Explain a number, and list what contradicts it; empty if `key` is unknown."""
-    number = next((each for each in number_sources(context, reasons) if each.key == key), None)
-    if number is None:
-        return Content("")
+def source_detail(number: NumberSource, reasons: Sequence[AssessedClaim]) -> Content:
+    """Explain a number, and list what contradicts it."""
     parts = [
         heading(f"{number.name}: {number.value}"),
         Content(number.source[:1].upper() + number.source[1:] + "."),
         Content(""),
         Content(number.meaning),
     ]
-    if reason := next((each for each in reasons if _claim_key(each) == key), None):
+    if reason := next((each for each in reasons if _claim_key(each) == number.key), None):
         sign, style = _SIGNS[number.standing]
         parts += [
             Content(""),

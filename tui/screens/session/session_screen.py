@@ -13,9 +13,10 @@ from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Static
 
-from ....core.measure.composition import ContextItem
+from ....core.measure.composition import CategoryShare, ContextItem
 from ....core.measure.timeline import Timeline, TimelineTurn
 from ....core.model.session import Session
+from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
 from ...messages import FleetView
@@ -27,8 +28,8 @@ from ...widgets.timeline_picture import TimelineMove
 from ...widgets.timeline_view import TimelineView, timeline_keys
 from ..page import Page, ReadingScreen
 from . import session_tabs
-from .compactions import CompactionDetailScreen, find_compaction
-from .context_breakdown import find_item, first_item_key, item_detail, row_category
+from .compactions import CompactionDetailScreen, ReportedCompaction
+from .context_breakdown import item_detail
 from .session_tabs import READING_TRANSCRIPT, SessionDetails, SessionTabData, TurnDetails
 
 if TYPE_CHECKING:
@@ -232,9 +233,8 @@ class SessionScreen(Page):
 
     @on(RowList.Highlighted)
     def _draw_detail(self) -> None:
-        key = self._rows.key
         width = max(1, self.query_one("#beside").scrollable_content_region.width)
-        self.query_one("#detail", Static).update(self._detail(key, width) if key else Content(""))
+        self.query_one("#detail", Static).update(self._detail(width))
 
     @on(RowList.Highlighted)
     def _scroll_detail_home(self) -> None:
@@ -244,13 +244,12 @@ class SessionScreen(Page):
         details, past = self._details or SessionDetails(), self._past is not None
         return SessionTabData(self._session, details, self._shown_turn, past, self.app.now_ms())
 
-    def _detail(self, key: str, width: int) -> Content:
-        data = self._shown()
-        if self.tab is SessionTab.ITEMS and data.composition:
-            item = find_item(data.composition, key)
-            if item is not None:
-                return item_detail(item, self._item_text(item))
-        return session_tabs.tab_detail(self.tab, data, key, width)
+    def _detail(self, width: int) -> Content:
+        """Describe the marked row."""
+        item = self._rows.item
+        if isinstance(item, ContextItem):
+            return item_detail(item, self._item_text(item))
+        return session_tabs.row_detail(self._shown(), item, width)
 
     def _item_text(self, item: ContextItem) -> str:
         """Return the beginning of an item; it is looked up the first time."""
@@ -295,42 +294,42 @@ class SessionScreen(Page):
         self._draw_detail()
 
     @on(RowList.Opened)
-    def _open(self, event: RowList.Opened) -> None:
-        data, details = self._shown(), self._details or SessionDetails()
-        if self.tab is SessionTab.BREAKDOWN and data.composition is not None:
-            key = first_item_key(data.composition, row_category(event.key))
-            if key is not None:
-                self._open_tab(SessionTab.ITEMS, key)
-        elif self.tab is SessionTab.COMPACTIONS:
-            compaction = find_compaction(details.compactions, event.key)
-            if compaction is not None:
-                self.app.push_screen(CompactionDetailScreen(self._session, compaction))
-        elif self.tab is SessionTab.WARNINGS:
-            self._go_to_warning(event.key)
+    def _open(self) -> None:
+        item, data = self._rows.item, self._shown()
+        if isinstance(item, CategoryShare):
+            rows = session_tabs.tab_listing(SessionTab.ITEMS, data, 100).rows
+            for row in rows:
+                if isinstance(row.item, ContextItem) and row.item.kind == item.name:
+                    self._open_tab(SessionTab.ITEMS, row.key)
+                    return
+        elif isinstance(item, ReportedCompaction):
+            self.app.push_screen(CompactionDetailScreen(self._session, item))
+        elif isinstance(item, ContextWarning):
+            self._go_to_warning(item)
         else:
-            item = data.composition and find_item(data.composition, event.key)
-            name = item.name if item and self.tab is SessionTab.ITEMS else str(self.tab)
-            content = self._detail(event.key, self.size.width)
-            screen = ReadingScreen(
-                self._session.title, name, content=content, session_id=self.session_id
-            )
+            name = item.name if isinstance(item, ContextItem) else str(self.tab)
+            title, content = self._session.title, self._detail(self.size.width)
+            screen = ReadingScreen(title, name, content=content, session_id=self.session_id)
             self.app.push_screen(screen)
 
-    def _go_to_warning(self, key: str) -> None:
+    def _go_to_warning(self, found: ContextWarning) -> None:
         """Move the cursor of the timeline to the turn of a warning."""
-        found = session_tabs.find_warning(self._shown().details.warnings, key)
-        timeline = self._graph.timeline
-        for place, turn in enumerate(timeline.turns if found and timeline else ()):
-            if found and turn.message_id == found.warning.point.mark:
+        timeline, mark = self._graph.timeline, found.warning.point.mark
+        for place, turn in enumerate(timeline.turns if timeline else ()):
+            if turn.message_id == mark:
                 self._graph.move_to(place)
                 return
 
     def action_copy(self) -> None:
-        key = self._rows.key
-        if key is not None:
-            self.app.copy(*session_tabs.tab_copy_text(self.tab, self._shown(), key))
-        else:
+        rows = self._rows
+        if rows.key is None:
             self.app.copy(self._session.session_id, f"id of {one_line(self._session.title)}")
+            return
+        copied = session_tabs.row_copy_text(rows.item)
+        if copied is None:
+            shown = session_tabs.tab_listing(self.tab, self._shown(), 100).rows
+            copied = "\n".join(row.content.plain.rstrip() for row in shown), "the list"
+        self.app.copy(*copied)
 
 
 def _turn_key(turn: TimelineTurn | None) -> int | None:

@@ -13,10 +13,11 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 from textual.content import Content
 
-from ....core.measure.composition import Composition
+from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.forecast import Forecast
 from ....core.model.context import ContextState
 from ....core.model.session import Session
+from ....core.store.warning_log import ContextWarning
 from ....core.transcript.sanitize import one_line
 from ...text import formats
 from ...text.compaction_text import forgotten_prompt
@@ -26,14 +27,14 @@ from ...text.session_text import cache_texts, cost_texts, doing_age, doing_text
 from ...text.text_lines import SessionTab, heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 from . import context_breakdown
-from .compactions import ReportedCompaction, compaction_detail, compactions_listing, find_compaction
+from .compactions import ReportedCompaction, compaction_detail, compactions_listing
+from .context_breakdown import NumberSource
 
 if TYPE_CHECKING:
     from ....core.measure.evidence import AssessedClaim
     from ....core.measure.timeline import TimelineTurn
     from ....core.measure.window import Trigger, Window
     from ....core.policy.resolve import Policies
-    from ....core.store.warning_log import ContextWarning
 
 
 class SessionDetails(msgspec.Struct, frozen=True):
@@ -136,15 +137,12 @@ NO_WARNINGS: Final = (
 
 def _warnings_listing(warnings: Sequence[ContextWarning], width: int, now_ms: int) -> Listing:
     rows = tuple(
-        Row(str(each.log_id), _warning_line(each, width, now_ms)) for each in reversed(warnings)
+        Row(str(each.log_id), _warning_line(each, width, now_ms), each)
+        for each in reversed(warnings)
     )
     active = sum(each.warning.cleared_by is None for each in warnings)
     head = quiet(f"{len(rows)} reached, {active} standing; ⏎ goes to the turn")
     return Listing(rows, head, NO_WARNINGS)
-
-
-def find_warning(warnings: Sequence[ContextWarning], key: str) -> ContextWarning | None:
-    return next((each for each in warnings if str(each.log_id) == key), None)
 
 
 def _warning_line(found: ContextWarning, width: int, now_ms: int) -> Content:
@@ -190,20 +188,13 @@ ACTIVITY_CELLS: Final = 80
 
 
 def _about_listing(session: Session, width: int, now_ms: int) -> Listing:
-    rows = tuple(
-        Row(
-            label,
-            Content.assemble(
-                (fit_left(label, LABEL_CELLS), "$quiet"),
-                (
-                    shorten_middle(value, max(1, width - LABEL_CELLS)),
-                    "$level-emergency" if label == LAST_REFUSAL else "$foreground",
-                ),
-            ),
-        )
-        for label, value in session_facts(session, now_ms).items()
-    )
-    return Listing(rows, quiet("y copies the marked one"), "nothing is known yet")
+    rows = []
+    for label, value in session_facts(session, now_ms).items():
+        style = "$level-emergency" if label == LAST_REFUSAL else "$foreground"
+        shown = shorten_middle(value, max(1, width - LABEL_CELLS))
+        line = Content.assemble((fit_left(label, LABEL_CELLS), "$quiet"), (shown, style))
+        rows.append(Row(label, line, (label, value)))
+    return Listing(tuple(rows), quiet("y copies the marked one"), "nothing is known yet")
 
 
 LAST_REFUSAL: Final = "last refusal"
@@ -297,7 +288,6 @@ def tab_names(data: SessionTabData) -> list[str]:
 
 
 def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
-    """List the rows of a tab in lines of `width` cells."""
     session, details, now_ms = data.session, data.details, data.now_ms
     if tab in {SessionTab.BREAKDOWN, SessionTab.ITEMS}:
         if data.composition is None:
@@ -315,39 +305,33 @@ def tab_listing(tab: SessionTab, data: SessionTabData, width: int) -> Listing:
     return _about_listing(session, width, now_ms)
 
 
-def tab_detail(tab: SessionTab, data: SessionTabData, key: str, width: int) -> Content:
-    """Describe a row in full; the page itself describes an item."""
-    session, details, now_ms = data.session, data.details, data.now_ms
-    if tab is SessionTab.BREAKDOWN and data.composition:
-        return context_breakdown.category_detail(data.composition, key, width)
-    if tab is SessionTab.COMPACTIONS:
-        compaction = find_compaction(details.compactions, key)
-        return compaction_detail(compaction, width, now_ms) if compaction else Content("")
-    if tab is SessionTab.WARNINGS:
-        warning = find_warning(details.warnings, key)
-        return _warning_detail(warning, now_ms) if warning else Content("")
-    if tab is SessionTab.SOURCES:
-        return context_breakdown.source_detail(session.context, details.reasons, key)
-    if tab is SessionTab.ABOUT:
-        return join_lines(heading(key), Content(session_facts(session, now_ms).get(key, "")))
+def row_detail(data: SessionTabData, item: object, width: int) -> Content:
+    """Describe the item of a row; the page itself describes a ContextItem."""
+    if isinstance(item, CategoryShare) and data.composition:
+        return context_breakdown.category_detail(data.composition, item, width)
+    if isinstance(item, ReportedCompaction):
+        return compaction_detail(item, width, data.now_ms)
+    if isinstance(item, ContextWarning):
+        return _warning_detail(item, data.now_ms)
+    if isinstance(item, NumberSource):
+        return context_breakdown.source_detail(item, data.details.reasons)
+    if isinstance(item, tuple):
+        label, value = item
+        return join_lines(heading(label), Content(value))
     return Content("")
 
 
-def tab_copy_text(tab: SessionTab, data: SessionTabData, key: str) -> tuple[str, str]:
-    """Return the text to copy for a row, and a name for that text."""
-    if tab is SessionTab.ITEMS and data.composition:
-        item = context_breakdown.find_item(data.composition, key)
-        return (one_line(item.name) if item else "", "the item's name")
-    if tab is SessionTab.COMPACTIONS:
-        compaction = find_compaction(data.details.compactions, key)
-        if compaction and compaction.report:
-            prompt = forgotten_prompt(compaction.report.forgotten)
-            if prompt:
-                return prompt, "what was forgotten, as a prompt"
-    if tab is SessionTab.ABOUT:
-        return session_facts(data.session, data.now_ms).get(key, ""), f"the {key}"
-    rows = tab_listing(tab, data, 100).rows
-    return "\n".join(row.content.plain.rstrip() for row in rows), "the list"
+def row_copy_text(item: object) -> tuple[str, str] | None:
+    """Return the text to copy for an item and a name for it; None to copy the whole list."""
+    if isinstance(item, ContextItem):
+        return one_line(item.name), "the item's name"
+    if isinstance(item, ReportedCompaction) and item.report:
+        prompt = forgotten_prompt(item.report.forgotten)
+        return (prompt, "what was forgotten, as a prompt") if prompt else None
+    if isinstance(item, tuple):
+        label, value = item
+        return value, f"the {label}"
+    return None
 
 
 MIN_HEADER_BAR: Final = 20  # cells

@@ -35,7 +35,7 @@ from ...text.policy_text import ignored_lines
 from ...text.text_lines import header_line, item_line
 from ...widgets.controls import FilterBar
 from ...widgets.row_list import Row, RowList
-from ..dialogs import confirm, diff_content
+from ..dialogs import diff_content
 from ..page import TEXT_MARGIN_CELLS, FilteredPage
 from . import policy_table
 from .policy_table import (
@@ -379,9 +379,7 @@ class PolicyEditor:
             self._refuse(f"{path} says so already: nothing is written")
             return
         what = diff_content(Content.styled(one_line(path), "bold"), diff_policy_change(change))
-        confirm(
-            self._app, f"change {change.key}", what, action, partial(self._write, change, write)
-        )
+        self._app.confirm(f"change {change.key}", what, action, partial(self._write, change, write))
 
     def _write(self, change: PolicyFileChange, write: Callable[[PolicyFileChange], None]) -> None:
         policy = self._app.places.policy
