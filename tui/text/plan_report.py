@@ -26,19 +26,10 @@ from .plan_text import (
     screen_advice,
     signed_lines,
 )
+from .text_lines import join_lines, quiet
 
 if TYPE_CHECKING:
     from ...core.model.session import Session
-
-
-BAR_LABEL_CELLS: Final = 7
-NUMBER_CELLS: Final = 9  # room for ≈, the count and its unit
-MAX_BAR_CELLS: Final = 100  # cells; a longer one is not read more exactly
-MAX_REFUSALS: Final = 2  # that are said; the first is what is to be done first
-QUESTION_TITLE_CELLS: Final = 60
-
-MAX_REFUSAL_LINES: Final = 2  # of each one
-_KILO: Final = 1000
 
 
 def plan_lines(
@@ -49,33 +40,31 @@ def plan_lines(
     is_stale: bool,
     target_tokens: int | None,
 ) -> Content:
-    """Draw it in lines of `width` cells; an old plan is dim until the next one is there.
+    """Draw a plan in lines of `width` cells; a stale one is dim until the next one is there.
 
-    `target_tokens` is the size that the context is to come to.
+    `target_tokens` is the size that the context is to have afterwards.
     """
     if plan is None:
-        now = context.tokens
-        return Content("\n").join([_bar("now", now, context, width), Content(""), Content("")])
-    lines = [
+        now = _bar("now", context.tokens, context, width)
+        return join_lines(now, Content(""), Content(""))
+    drawn = join_lines(
         _bar("now", plan.before_tokens, context, width),
         _bar("after", plan.after_tokens, context, width),
         *(Content(shorten_middle(each, width)) for each in _facts(plan, width)),
         *_refusal_lines(plan.refused, width),
         *(Content(shorten_middle(each, width)) for each in _target_missed(plan, target_tokens)),
-    ]
-    drawn = Content("\n").join(lines)
-    return Content.styled(drawn.plain, "$quiet") if is_stale else drawn
+    )
+    return quiet(drawn.plain) if is_stale else drawn
 
 
 def savings_text(plan: CompactionPlan) -> str:
-    """Format how much a plan frees of the context and of the file."""
     less = plan.bytes_saved
     size = f"file {'−' if less >= 0 else '+'}{format_bytes(abs(less))}"
     return f"frees ≈ {tokens(plan.tokens_saved)} tokens, {percent(plan.saved_share)} · {size}"
 
 
 def break_even_text(plan: CompactionPlan) -> str:
-    """Format after how many requests a plan has paid for the cache it invalidates."""
+    """Format after how many requests a plan pays for the cache that it invalidates."""
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
         return "the context stays, and so does its cache"
@@ -93,54 +82,54 @@ def harm_text(plan: CompactionPlan) -> str:
         return "takes nothing"
     own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
     most = max(own, default=plan.harm)
-    said = f"takes level {int(plan.harm)}, {HARM_NAMES[plan.harm]}: {HARM_DESCRIPTIONS[most]}"
+    text = f"takes level {int(plan.harm)}, {HARM_NAMES[plan.harm]}: {HARM_DESCRIPTIONS[most]}"
     # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
-    return said if most == plan.harm else f"{said}, and the thoughts that are bound to it"
+    return text if most == plan.harm else f"{text}, and the thoughts that are bound to it"
 
 
 def format_bytes(count: int) -> str:
     """Round a number of bytes: 950 B, 21 kB, 3.4 MB."""
-    if count < _KILO:
+    if count < 1_000:
         return f"{count} B"
-    if count < _KILO * _KILO:
-        return f"{count / _KILO:.0f} kB"
-    return f"{count / _KILO / _KILO:.1f} MB"
+    return f"{count / 1e3:.0f} kB" if count < 1_000_000 else f"{count / 1e6:.1f} MB"
 
 
 def refusal_text(refusal: Refusal) -> str:
-    """Format a refusal for the screen: why, and what to do there."""
     sign = "nothing to do" if refusal.check in NOTHING_TO_GAIN else "refused"
     return one_line(f"{sign}: {refusal.why}; {screen_advice(refusal)}")
 
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
-    """Format the question that asks the user to confirm changing the session itself."""
+    """Format the question whether to change the session itself."""
     care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
     if plan.only_appends:
         care = "Nothing of it is rewritten: lines come to its end, and u takes them back."
     return (
-        f"“{shorten_middle(session.title, QUESTION_TITLE_CELLS)}” itself is changed:"
+        f"“{shorten_middle(session.title, 60)}” itself is changed:"
         f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(plan.tokens_saved)} tokens less"
         f" for the model.\n\n{one_line(str(projects / session.path))}\n\n{care}"
     )
 
 
+BAR_LABEL_CELLS: Final = 7
+NUMBER_CELLS: Final = 9  # room for ≈, the count and its unit
+MAX_BAR_CELLS: Final = 100  # a longer bar is not read more exactly
+
+
 def _bar(label: str, count: int | None, context: Context, width: int) -> Content:
-    cells = max(
-        MIN_GAUGE_CELLS, min(width - BAR_LABEL_CELLS - PERCENT_CELLS - NUMBER_CELLS, MAX_BAR_CELLS)
-    )
+    room = width - BAR_LABEL_CELLS - PERCENT_CELLS - NUMBER_CELLS
+    cells = max(MIN_GAUGE_CELLS, min(room, MAX_BAR_CELLS))
     # The same marks as on the fleet's bar, for another fill.
     shown = replace(context, tokens=count, state=ContextState.ESTIMATED)
     number = fit_right(f"≈ {tokens(count)}", NUMBER_CELLS)
-    head = Content.styled(f"{label:<{BAR_LABEL_CELLS}}", "$quiet")
+    head = quiet(f"{label:<{BAR_LABEL_CELLS}}")
     return head + gauge(shown, cells) + Content.styled(number, "bold $foreground")
 
 
 def _facts(plan: CompactionPlan, width: int) -> list[str]:
-    saved, price, harm = savings_text(plan), break_even_text(plan), harm_text(plan)
-    if len(saved) + len(price) + len(" · ") <= width:
-        return [f"{saved} · {price}", harm]
-    return [saved, price, harm]
+    savings, price = savings_text(plan), break_even_text(plan)
+    line = f"{savings} · {price}"
+    return [*([line] if len(line) <= width else [savings, price]), harm_text(plan)]
 
 
 def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]:
@@ -151,41 +140,37 @@ def _target_missed(plan: CompactionPlan, target_tokens: int | None) -> list[str]
     return [f"short of the target, ≈ {tokens(target_tokens)}{stays}"]
 
 
-def _refusal_lines(refused: Sequence[Refusal], width: int) -> list[Content]:
-    said = [
-        wrap(f"✗ {refusal_text(each)}", max(width, MIN_GAUGE_CELLS))
-        for each in refused[:MAX_REFUSALS]
-    ]
-    lines = [line for each in said for line in each[:MAX_REFUSAL_LINES]]
-    return [Content.styled(shorten_middle(line, width), "bold $level-warning") for line in lines]
+MAX_REFUSALS: Final = 2  # the first names what to do first
+MAX_REFUSAL_LINES: Final = 2  # of each one
 
 
-MAX_CHANGES: Final = 10
-"""Changes of one operation that are shown; a way back removes hundreds of lines."""
+def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[Content]:
+    for refusal in refused[:MAX_REFUSALS]:
+        lines = wrap(f"✗ {refusal_text(refusal)}", max(width, MIN_GAUGE_CELLS))
+        for line in lines[:MAX_REFUSAL_LINES]:
+            yield Content.styled(shorten_middle(line, width), "bold $level-warning")
 
 
-FULL_TEXT_LINES: Final = 400  # lines of a text that is read whole
+MAX_CHANGES: Final = 10  # of one operation; a way back removes hundreds of lines
+FULL_TEXT_LINES: Final = 400  # of a text that is read whole
 
 
 def change_lines(
-    operation: Operation, found: Sequence[OperationChange], width: int, lines: int
+    operation: Operation, changes: Sequence[OperationChange], width: int, lines: int
 ) -> Content:
-    """Show what an operation changes; of each text so many lines."""
+    """Show what an operation changes, with so many lines of each text."""
+    strategy = f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
+    savings = f"{operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes"
     parts = [
         Content.styled(one_line(operation.what), "bold $foreground"),
-        Content.styled(
-            f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
-            f" · frees {operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes",
-            "$quiet",
-        ),
+        quiet(f"{strategy} · frees {savings}"),
     ]
-    for each in found[:MAX_CHANGES]:
+    for each in changes[:MAX_CHANGES]:
         parts += _change(each, width, lines)
-    count = len(operation.edits)
-    left = count - min(len(found), MAX_CHANGES)
+    left = len(operation.edits) - min(len(changes), MAX_CHANGES)
     if left > 0:
-        parts.append(Content.styled(f"… {left:,} more changes of this kind", "$quiet"))
-    return Content("\n").join(parts)
+        parts.append(quiet(f"… {left:,} more changes of this kind"))
+    return join_lines(*parts)
 
 
 def _change(change: OperationChange, width: int, lines: int) -> Iterator[Content]:

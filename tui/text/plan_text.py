@@ -41,10 +41,9 @@ HARM_NAMES: Final = (
     "cut",
 )
 
-NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})
-"""Checks that say that there is nothing to gain."""
+NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})  # checks without a gain
 
-
+# What each level takes from the model.
 HARM_DESCRIPTIONS: Final = (
     "the model sees what it saw",
     "nothing is lost, it is said elsewhere in the context",
@@ -56,8 +55,8 @@ HARM_DESCRIPTIONS: Final = (
     "a summary stands in the place of what was",
     "turns are gone",
 )
-"""What each level takes from the model."""
 
+# What to do on a screen, where a command would name its options.
 _SCREEN_ADVICE: Final = {
     "target": "move the target further down",
     "live": "a fork can be made at any time",
@@ -68,26 +67,20 @@ _SCREEN_ADVICE: Final = {
     "agent": "wait until it rests, or write a fork",
     "no_prompt": "choose another prompt",
 }
-"""What to do here, where a command would say its options."""
-
-
 _OPTION_HINT: Final = re.compile(r" \((?:a smaller )?--[^)]*\)")
-"""How a refusal names the option of a command behind what it says."""
 
 
 def screen_advice(refusal: Refusal) -> str:
-    """Return what to do about a refusal, in terms of the screen instead of the options."""
+    """Return what to do about a refusal, without the options of a command."""
     return _SCREEN_ADVICE.get(refusal.check, _OPTION_HINT.sub("", refusal.what_to_do))
 
 
 def refusal_line(refusal: Refusal) -> str:
-    """Format a refusal as one line: what it is, why, what to do."""
     label = "nothing to do" if refusal.check in NOTHING_TO_GAIN else refusal.check
     return f"{label}: {refusal.why}; {refusal.what_to_do}"
 
 
 def appended_texts(operation: Operation) -> Iterator[str]:
-    """Yield the text of each line that an operation appends."""
     for line in decode_appended_lines(operation):
         if line.message:
             yield decode_string(line.message.content)
@@ -101,16 +94,12 @@ def break_even_after(requests: float) -> str:
     return f"after {count} requests" if count > 1 else "after 1 request"
 
 
-REFUSAL_CAUSES: Final = {
-    LimitErrorType.NON_EMPTY_CONTENT: "an empty message, which the API refuses",
-}
-
-
 def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
     """Yield lines that describe the error the session ended in."""
     found = recovery.found
-    what = REFUSAL_CAUSES.get(found.error_type, "a prompt that is too long")
-    yield f"session {found.session_id[:8]} ended in {what}"
+    is_empty = found.error_type is LimitErrorType.NON_EMPTY_CONTENT
+    cause = "an empty message, which the API refuses" if is_empty else "a prompt that is too long"
+    yield f"session {found.session_id[:8]} ended in {cause}"
     if found.line is not None:
         yield f"  line {found.line} of its transcript"
     if found.current_tokens is not None and found.max_tokens is not None:
@@ -123,7 +112,7 @@ def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
 
 
 def step_hint(proposal: StepProposal) -> str:
-    """Return a suffix with what else to do if a step is insufficient; empty if nothing."""
+    """Return what else to do if a step is insufficient, as a suffix; empty if nothing."""
     missing = proposal.insufficient
     return f": {missing.what_to_do}" if missing and missing.what_to_do != "go on" else ""
 
@@ -134,17 +123,16 @@ def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
     if plan is None:
         return ""
     count = len(proposal.operations)
-    did = {
+    results = "result" if count == 1 else f"{count} results"
+    effect = {
         RecoveryStep.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
-        RecoveryStep.TRUNCATE: (
-            f"truncates the largest {'result' if count == 1 else f'{count} results'}"
-        ),
+        RecoveryStep.TRUNCATE: f"truncates the largest {results}",
         RecoveryStep.AGGRESSIVE: f"truncates {plural(count, 'result')}",
         RecoveryStep.SUMMARIZE: "a summary takes the place of what was",
         RecoveryStep.REVERT: "goes back before your last prompt",
     }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
-    return f"{did}: {sizes}"
+    return f"{effect}: {sizes}"
 
 
 def unused_step_text(recovery: Recovery) -> str:
@@ -152,12 +140,11 @@ def unused_step_text(recovery: Recovery) -> str:
     return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
 
 
-MIN_WRAP_COLUMNS: Final = 20  # columns that a text is wrapped to at the least
 LINE_IS_GONE: Final = "(this line is not there any more)"
 
 
 class OperationChange(msgspec.Struct, frozen=True):
-    """What happens to one value or line."""
+    """A change of one value or line."""
 
     do: str  # `replace`, `remove` or `append`
     line: int | None  # counted from 1; None for what is appended
@@ -167,7 +154,7 @@ class OperationChange(msgspec.Struct, frozen=True):
 
 
 def read_edit_changes(edits: Iterable[Edit], transcript: Path) -> list[OperationChange]:
-    """Read what some edits change of a transcript that is still as it was. Raises OSError."""
+    """Read what edits change in a transcript that is still unchanged. Raises OSError."""
     with open_regular_file(transcript) as file:
 
         def line_at(offset: int) -> bytes:
@@ -178,11 +165,10 @@ def read_edit_changes(edits: Iterable[Edit], transcript: Path) -> list[Operation
 
 
 def read_backup_changes(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[OperationChange]:
-    """Read what some edits changed, from the lines of the copy of what was."""
-    wanted = {edit.line: edit.offset for edit in edits if not isinstance(edit, AppendLine)}
-    last = max(wanted, default=0)
-    numbered = enumerate(islice(lines, last), 1)
-    old = {wanted[number]: line for number, line in numbered if number in wanted}
+    """Read what edits changed, from the lines of the backup."""
+    offsets = {edit.line: edit.offset for edit in edits if not isinstance(edit, AppendLine)}
+    numbered = enumerate(islice(lines, max(offsets, default=0)), 1)
+    old = {offsets[number]: line for number, line in numbered if number in offsets}
     return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
 
 
@@ -202,19 +188,19 @@ def signed_lines(sign: str, text: str, max_lines: int, width: int) -> list[str]:
     return [f"  {sign} {line}".rstrip() for line in lines]
 
 
+MIN_WRAP_COLUMNS: Final = 20  # no text is wrapped to fewer
+
+
 def wrap_first_lines(text: str, max_lines: int, width: int) -> list[str]:
-    """Wrap a text to the width and keep its first lines; the rest is counted in one more."""
+    """Wrap a text to the width and keep its first lines; one more counts the rest."""
+    wrapper = textwrap.TextWrapper(
+        max(width, MIN_WRAP_COLUMNS), subsequent_indent="  ", replace_whitespace=False
+    )
     wrapped: list[str] = []
     for line in text.split("\n"):
         if len(wrapped) > max_lines:
             break
-        said = sanitize_text(line.expandtabs(4))
-        wrapped += textwrap.wrap(
-            said,
-            max(width, MIN_WRAP_COLUMNS),
-            subsequent_indent="  ",
-            replace_whitespace=False,
-        ) or [""]
+        wrapped += wrapper.wrap(sanitize_text(line.expandtabs(4))) or [""]
     if len(wrapped) <= max_lines:
         return wrapped
     kept = wrapped[:max_lines]
@@ -254,8 +240,7 @@ def _value_text(text: str) -> str:
 def _message_text(line: str) -> str:
     """Return a line's message if its content is a single string, else the line."""
     try:
-        decoded = msgspec.json.decode(line)
-        content = decoded["message"]["content"]
+        content = msgspec.json.decode(line)["message"]["content"]
     except (msgspec.DecodeError, KeyError, TypeError):
         return line
     return content if isinstance(content, str) else line

@@ -23,14 +23,6 @@ if TYPE_CHECKING:
     from ...core.model.problem import Problem
 
 
-MIN_DETAIL_CELLS: Final = 6  # cells; less of a command or a file tells nothing
-MIN_REQUEST_CELLS: Final = 10
-"""Cells; less of what a person is asked for tells less than that it is asked."""
-
-MIN_RANGE_SHARE: Final = 0.25
-"""Of the largest context: growth by less does not fill a cell, else every tremble looks steep."""
-
-_WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not read any more
 _STATUS_TEXTS: Final = {
     SessionStatus.WAITING: ("waits for you", "waits"),
     SessionStatus.BUSY: ("working",),
@@ -43,51 +35,49 @@ _STATUS_TEXTS: Final = {
 
 
 def longest_fitting(choices: Sequence[str], cells: int) -> str:
-    """Choose the first words that fit; the last ones are cut where none does."""
-    return next((each for each in choices if cell_len(each) <= cells), "") or (
-        shorten_middle(choices[-1], cells) if choices else ""
-    )
+    """Choose the first text that fits; if none does, the last one is cut."""
+    fitting = next((each for each in choices if cell_len(each) <= cells), "")
+    return fitting or (shorten_middle(choices[-1], cells) if choices else "")
 
 
 def doing_text(session: Session, cells: int) -> str:
     """Describe what a session does or waits for, in at most `cells` cells."""
-    doing = session.activity
-    if doing is None or not session.live:
+    activity = session.activity if session.live else None
+    if activity is None:
         return longest_fitting(_STATUS_TEXTS[session.status], cells)
-    if doing.kind is ActivityKind.MODEL:
+    if activity.kind is ActivityKind.MODEL:
         return longest_fitting(("thinking", "thinks"), cells)
-    if doing.kind is ActivityKind.PERSON:
-        return _waiting_text(doing, cells)
-    return _with_detail(doing.what, doing.detail, cells)
+    if activity.kind is ActivityKind.PERSON:
+        return _waiting_text(activity, cells)
+    return _with_detail(activity, cells)
 
 
-def _waiting_text(doing: Activity, cells: int) -> str:
+MIN_REQUEST_CELLS: Final = 10  # less of what the user is asked for says less than that they are
+
+
+def _waiting_text(activity: Activity, cells: int) -> str:
     """Describe a wait for the user, with what it is for if there is room."""
     start = "waits: "
     room = cells - len(start)
-    if doing.what and room >= MIN_REQUEST_CELLS:
-        return start + _with_detail(doing.what, doing.detail, room)
+    if activity.what and room >= MIN_REQUEST_CELLS:
+        return start + _with_detail(activity, room)
     return longest_fitting(_STATUS_TEXTS[SessionStatus.WAITING], cells)
 
 
-def _with_detail(what: str, detail: str, cells: int) -> str:
-    room = cells - cell_len(what) - 1
-    return (
-        f"{what} {shorten_middle(detail, room)}"
-        if detail and room >= MIN_DETAIL_CELLS
-        else shorten_middle(what, cells)
-    )
+MIN_DETAIL_CELLS: Final = 6  # less of a command or a file is not understood
 
 
-def doing_since(session: Session) -> int | None:
-    """Return when the current activity began (ms since 1970), else the last activity's time."""
-    doing = session.activity if session.live else None
-    return doing.since if doing and doing.since is not None else session.last_activity_at
+def _with_detail(activity: Activity, cells: int) -> str:
+    room = cells - cell_len(activity.what) - 1
+    if activity.detail and room >= MIN_DETAIL_CELLS:
+        return f"{activity.what} {shorten_middle(activity.detail, room)}"
+    return shorten_middle(activity.what, cells)
 
 
 def doing_age(session: Session, now_ms: int) -> str:
-    """Format how long the current activity has lasted."""
-    return age(doing_since(session), now_ms)
+    """Format how long the current activity has lasted, else the time since the last one."""
+    since = session.activity.since if session.activity and session.live else None
+    return age(session.last_activity_at if since is None else since, now_ms)
 
 
 def turns_left_texts(forecast: Forecast | None, *, is_trigger: bool) -> tuple[str, ...]:
@@ -108,29 +98,30 @@ def cache_texts(session: Session, now_ms: int) -> tuple[str, ...]:
     warm = cache.is_warm(now_ms)
     if warm is None or cache.expires_at is None:
         return ()
-    sign = "≈" if cache.estimated else ""
+    sign = "≈" * cache.estimated
     if not warm:
         return (f"{sign}cold",)
     return (f"{sign}warm {duration(cache.expires_at - now_ms)}", f"{sign}warm")
 
 
 def cost_texts(cost: SessionCost | None) -> tuple[str, ...]:
-    """Write what a session has cost; + where some answers have no price."""
+    """Format what a session has cost, with + if some answers have no price; longest first."""
     if cost is None:
         return ()
-    sign = "≈ " if cost.estimated else ""
-    more = "+" if cost.partial else ""
-    return (f"{sign}{dollars(cost.usd)}{more}", f"{sign.strip()}${cost.usd:,.0f}{more}")
+    sign, more = "≈" * cost.estimated, "+" * cost.partial
+    whole = f"${cost.usd:,.0f}"
+    exact = f"${cost.usd:,.2f}" if cost.usd < WHOLE_DOLLARS_FROM else whole
+    return (f"{sign} {exact}{more}".lstrip(), f"{sign}{whole}{more}")
 
 
-def dollars(usd: float) -> str:
-    """Write an amount: $0.04, $1.20, $1,204."""
-    return f"${usd:,.2f}" if usd < _WHOLE_DOLLARS_FROM else f"${usd:,.0f}"
+WHOLE_DOLLARS_FROM: Final = 100  # US dollars from which cents are not shown
+MIN_RANGE_SHARE: Final = 0.25
+"""Of the largest context: growth by less does not fill a cell, else every tremor looks steep."""
 
 
-def history_sparkline(trail: Sequence[int], cells: int) -> str:
-    """Draw how the newest contexts went, from the smallest of them on."""
-    shown = trail[-cells:] if cells > 0 else ()
+def history_sparkline(history: Sequence[int], cells: int) -> str:
+    """Draw the newest contexts, starting at the smallest of them."""
+    shown = history[-cells:] if cells > 0 else ()
     peak = max(shown, default=0)
     if peak <= 0:
         return ""
@@ -154,32 +145,32 @@ def read_context_composition(
         return Problem(session_id, str(error), "")
 
 
-MIN_SHARE: Final = 0.01  # of the whole: a smaller part of a category gets no line; `--json` has all
-MAX_PARTS: Final = 5  # lines below a category
-SHARE_CELLS: Final = 24  # a share's bar: a cell is four of a hundred
+SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 
 def composition_total_text(found: Composition) -> str:
     """Format the total tokens, whether they were measured, and the breakdown's source."""
-    sure = "estimated: nothing was measured yet" if found.estimated else "measured"
-    how = (
-        "as its requests were sent"
-        if found.source is CompositionSource.REQUESTS
-        else "by its transcript"
-    )
-    later = f", then ≈{tokens(found.later_tokens)} more" if found.later_tokens else ""
-    sign = "≈" if found.estimated else ""
-    cut = ""
+    text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
+    text += " (estimated: nothing was measured yet)" if found.estimated else " (measured)"
+    is_sent = found.source is CompositionSource.REQUESTS
+    text += ", as its requests were sent" if is_sent else ", by its transcript"
+    if found.later_tokens:
+        text += f", then ≈{tokens(found.later_tokens)} more"
     if found.read_bytes is not None:
-        cut = f"; of the large transcript only the last {found.read_bytes / 1e6:,.0f} MB were read"
-    return f"{sign}{tokens(found.total_tokens)} tokens in context ({sure}), {how}{later}{cut}"
+        megabytes = f"{found.read_bytes / 1e6:,.0f} MB"
+        text += f"; of the large transcript only the last {megabytes} were read"
+    return text
+
+
+MIN_SHARE: Final = 0.01  # of the whole; smaller parts are only in `--json`
+MAX_PARTS: Final = 5  # lines below a category
 
 
 def largest_parts(share: CategoryShare) -> list[CategoryShare]:
-    """Choose the parts of a category that are worth a line."""
+    """Choose the parts of a category that get a line."""
     return [part for part in share.parts if part.share >= MIN_SHARE][:MAX_PARTS]
 
 
 def share_tokens_text(share: CategoryShare) -> str:
-    """Write its tokens, with ≈ before an estimate."""
-    return f"{'≈' if share.estimated else ''}{tokens(share.tokens)}"
+    """Format a share's tokens, with ≈ before an estimate."""
+    return f"{'≈' * share.estimated}{tokens(share.tokens)}"

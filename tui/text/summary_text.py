@@ -5,28 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Final
 
 from textual.content import Content
 
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.transcript.sanitize import one_line
-from .formats import age, fit_left, fit_right, plural, tokens
+from .formats import age, fit_left, fit_right, iso_time, plural, tokens
 
 if TYPE_CHECKING:
     from ...core.store.queries.query_rows import SummaryRow
     from ...core.summaries.summary_comparison import ReplacedContent
 
 
-SIZE_CELLS: Final = 24
-
-BOUNDARY_KIND: Final = "boundary"
-"""The kind of a compaction's summary; the others are agents' and plans'."""
-
-PLAN_KIND: Final = "plan"
-"""The kind of what ctxtop wrote itself, and of what was planned in plan mode."""
-
-AGENT_KIND: Final = "agent"
+# What an agent returned; a compaction's summary; what ctxtop wrote or plan mode planned.
+AGENT_KIND, BOUNDARY_KIND, PLAN_KIND = "agent", "boundary", "plan"
 
 KIND_SIGNS: Final = {AGENT_KIND: "◆", BOUNDARY_KIND: "↻", PLAN_KIND: "≡"}
 KIND_STYLES: Final = {
@@ -34,36 +28,31 @@ KIND_STYLES: Final = {
     BOUNDARY_KIND: "$level-notice",
     PLAN_KIND: "$secondary",
 }
-
 KIND_NAMES: Final = {
     AGENT_KIND: "what an agent returned",
     BOUNDARY_KIND: "what a compaction kept",
     PLAN_KIND: "a plan, made in plan mode or by ctxtop",
 }
 
-BEGINNING_CHARS: Final = 4_000
-"""Characters: a beginning stands in the first ones, and a text can have 200,000."""
-
-# The client opens every compaction's summary with the same words.
+SIZE_CELLS: Final = 24
+BEGINNING_CHARS: Final = 4_000  # that hold a text's beginning; a text can have 200,000
 _PREAMBLE: Final = "This session is being continued from a previous conversation"
+"""The client opens every compaction's summary with these words."""
 
 
 def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms: int) -> Content:
-    """Write who said it, where, how long ago and how large, and below it how it begins."""
-    said = row.agent_type or "agent" if row.kind == AGENT_KIND else summary_name(row)
-    who = f"{KIND_SIGNS[row.kind]} {said}"
-    where = titles.get(row.session_id, row.session_id[:8])
-    since = age(row.at, now_ms)
+    """Write the author, the session, the size and the age, and below them how the text begins."""
+    author = row.agent_type or "agent" if row.kind == AGENT_KIND else summary_name(row)
+    session = titles.get(row.session_id, row.session_id[:8])
     estimate = "" if row.estimated_tokens is None else f" ≈{tokens(row.estimated_tokens)}"
     lines = "1 line" if row.lines == 1 else f"{row.lines} lines"
-    size = f"{lines}{estimate} · {since}"
     room = max(0, width - SIZE_CELLS - 1)
-    who_cells = min(room, max(14, room // 3))
+    author_cells = min(room, max(14, room // 3))
     return Content.assemble(
-        (fit_left(who, who_cells), KIND_STYLES[row.kind]),
-        (fit_left(f" {where}", room - who_cells), "$quiet"),
+        (fit_left(f"{KIND_SIGNS[row.kind]} {author}", author_cells), KIND_STYLES[row.kind]),
+        (fit_left(f" {session}", room - author_cells), "$quiet"),
         " ",
-        (fit_right(size, SIZE_CELLS), "$quiet"),
+        (fit_right(f"{lines}{estimate} · {age(row.at, now_ms)}", SIZE_CELLS), "$quiet"),
         "\n",
         (fit_left(f"  {summary_beginning(row.text)}", width), "$foreground"),
     )
@@ -79,16 +68,16 @@ def summary_name(row: SummaryRow) -> str:
 
 
 def summary_beginning(text: str) -> str:
-    """Find the first words that tell something: not the marker, not the client's preamble."""
-    lines = [line.strip(" #*-") for line in text[:BEGINNING_CHARS].split("\n")]
-    told = [
+    """Return the first three lines with content: not the marker, not the client's preamble."""
+    start = text[:BEGINNING_CHARS]
+    lines = [
         line
-        for line in lines
+        for line in (line.strip(" #*-") for line in start.split("\n"))
         if line
         and not line.startswith(("[COMPRESSED]", "<", _PREAMBLE))
         and line not in {"Summary:", "Analysis:"}
     ]
-    return " · ".join(told[:3]) if told else " ".join(text[:BEGINNING_CHARS].split())
+    return " · ".join(lines[:3]) if lines else " ".join(start.split())
 
 
 COVERAGE_SIGNS: Final = {"summary": "✓", "stays": "•", "lost": "✗"}  # by `ItemFate`
@@ -120,45 +109,38 @@ def _last_message_note(row: SummaryRow, found: ReplacedContent) -> str:
     return " · the result is not its last message"
 
 
-MIN_FENCE: Final = 3  # backticks (CommonMark 4.5)
-_BACKTICKS: Final = re.compile("`+")
-
-
 def summaries_markdown(
     rows: Iterable[SummaryRow], session_labels: Mapping[str, str]
 ) -> Iterator[str]:
-    """Write summaries one after another, as parts of one file; `session_labels` names sessions.
+    """Write summaries as parts of one file; `session_labels` names sessions.
 
-    A file of one begins with its facts as front matter; of several each has its own, in a block,
-    for a file has but one front matter.
+    A single summary begins with its facts as front matter. A file has but one front matter, so
+    each of several has its own in a block.
     """
-    waiting = iter(rows)
-    first = next(waiting, None)
-    if first is None:
-        return
-    second = next(waiting, None)
-    if second is None:
-        yield from _single_document(first, session_labels)
-        return
-    yield "# Summaries\n"
-    for row in (first, second):
-        yield from _document_part(row, session_labels)
-    for row in waiting:
-        yield from _document_part(row, session_labels)
+    remaining = iter(rows)
+    first = list(islice(remaining, 2))
+    if len(first) == 1:
+        row = first[0]
+        yield f"---\n{_yaml(row, session_labels)}---\n\n"
+        yield f"# {_escaped_name(row)}\n\n"
+        yield fenced_block(row.text)
+    elif first:
+        yield "# Summaries\n"
+        for row in chain(first, remaining):
+            yield f"\n## {_escaped_name(row)}\n\n"
+            yield f"```yaml\n{_yaml(row, session_labels)}```\n\n"
+            yield fenced_block(row.text)
 
 
 def fenced_block(text: str, info: str = "text") -> str:
-    """Fence a text with more backticks than stand in a row anywhere in it (CommonMark 4.5)."""
-    longest = max((len(ticks) for ticks in _BACKTICKS.findall(text)), default=0)
-    fence = "`" * max(MIN_FENCE, longest + 1)
+    """Fence a text with more backticks than it has in a row, at least 3 (CommonMark 4.5)."""
+    longest = max((len(ticks) for ticks in re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
     return f"{fence}{info}\n{text}\n{fence}\n"
 
 
-def front_matter(row: SummaryRow, session_labels: Mapping[str, str]) -> dict[str, str | int | None]:
-    """Name the facts of a summary."""
-    from .formats import iso_time
-
-    return {
+def _yaml(row: SummaryRow, session_labels: Mapping[str, str]) -> str:
+    facts = {
         "kind": row.kind,
         "session_id": row.session_id,
         "session": session_labels.get(row.session_id),
@@ -169,30 +151,14 @@ def front_matter(row: SummaryRow, session_labels: Mapping[str, str]) -> dict[str
         "lines": row.lines,
         "estimated_tokens": tokens_or_estimate(row.estimated_tokens, row.text),
     }
-
-
-def _single_document(row: SummaryRow, where: Mapping[str, str]) -> Iterator[str]:
-    yield f"---\n{_yaml(row, where)}---\n\n"
-    yield f"# {_escaped_name(row)}\n\n"
-    yield fenced_block(row.text)
-
-
-def _document_part(row: SummaryRow, where: Mapping[str, str]) -> Iterator[str]:
-    yield f"\n## {_escaped_name(row)}\n\n"
-    yield f"```yaml\n{_yaml(row, where)}```\n\n"
-    yield fenced_block(row.text)
-
-
-def _yaml(row: SummaryRow, where: Mapping[str, str]) -> str:
-    # A JSON value is a YAML value too, on one line, and nothing in it ends it; of backticks
-    # none is left that could end the block around it.
+    # A JSON value is a YAML value on one line, and no backtick is left to end the block.
     return "".join(
         f"{name}: {json.dumps(value, ensure_ascii=False).replace('`', chr(92) + 'u0060')}\n"
-        for name, value in front_matter(row, where).items()
+        for name, value in facts.items()
         if value is not None
     )
 
 
 def _escaped_name(row: SummaryRow) -> str:
-    # What Markdown could read as more than words is escaped.
+    # Escape what Markdown could read as markup.
     return re.sub(r"([\\`*_{}\[\]<>#|!&~$])", r"\\\1", one_line(summary_name(row)))
