@@ -1,9 +1,8 @@
-"""The dashboard in a browser: who may see it, a process for each page, and the server."""
+"""The dashboard in a browser: access, a process for each page, and the server."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import html
 import secrets
 import shlex
@@ -29,29 +28,24 @@ if TYPE_CHECKING:
     from textual_serve.download_manager import DownloadManager
 
 
-TOKEN_BYTES: Final = 24  # 192 bits: nobody guesses them, and the address still fits a line
 _CONTENT_SECURITY_POLICY: Final = (
     "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline';"
     " font-src 'self'; img-src 'self' data:; connect-src 'self' {sockets};"
     " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere is loaded, and nothing is told to anybody."""
+"""Nothing is loaded from other hosts or sent to them."""
 
 
 class AccessGuard(msgspec.Struct, frozen=True):
-    """The port that is listened to, and the secret part of the address."""
+    """Allows requests that know the token of the address."""
 
     port: int
     token: str
 
     @property
-    def origin(self) -> str:
-        return f"http://{LOOPBACK}:{self.port}"
-
-    @property
     def address(self) -> str:
         """Return the URL that the user opens; it contains the token."""
-        return f"{self.origin}/{self.token}/"
+        return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     @property
     def middleware(self) -> Middleware:
@@ -75,8 +69,7 @@ class AccessGuard(msgspec.Struct, frozen=True):
     def allows(self, host: str, origin: str | None, path: str) -> bool:
         """Whether a request has the token and a loopback host and origin.
 
-        A page of another site can open a socket to this server, but its Origin header names that
-        site.
+        Pages of other sites can open a socket here, but their Origin header names the site.
         """
         hosts = loopback_hosts(self.port)
         token = path.split("/", 2)[1] if path.startswith("/") else ""
@@ -98,17 +91,16 @@ class AccessGuard(msgspec.Struct, frozen=True):
 
 
 def new_token() -> str:
-    """Make a token for one run."""
-    return secrets.token_urlsafe(TOKEN_BYTES)
+    """Make a token for one run: 192 bits, which nobody guesses."""
+    return secrets.token_urlsafe(24)
 
 
 MAX_COLUMNS: Final = 1000
 MAX_ROWS: Final = 400
-"""Cells of a page. A screen of 3840 by 2160 pixels has 480 by 135 at our font's size; the
-dashboard keeps every cell in memory, and a page can ask for any number of them."""
+"""A screen of 3840 by 2160 pixels has 480 by 135 cells at our font's size; the dashboard keeps
+every cell in memory, and a page can ask for any number of them."""
 
-QUIT_TIMEOUT_S: Final = 2.0  # how long a dashboard has to end by itself when its page is closed
-_decode: Final = msgspec.json.Decoder().decode
+QUIT_TIMEOUT_S: Final = 2.0  # for a dashboard to end by itself when its page is closed
 
 
 class PageProcess(AppService):
@@ -149,7 +141,7 @@ class PageProcess(AppService):
 
     @override
     async def stop(self) -> None:
-        """Ask the dashboard to quit, and kill it where it does not in QUIT_S seconds."""
+        """Ask the dashboard to quit, and kill it after QUIT_TIMEOUT_S."""
         with suppress(asyncio.TimeoutError, OSError):
             await asyncio.wait_for(super().stop(), QUIT_TIMEOUT_S)
         process = self._process
@@ -159,17 +151,14 @@ class PageProcess(AppService):
             await process.wait()
 
     async def relay(self) -> None:
-        """Pass on what the page says until its socket closes; what is malformed is ignored."""
+        """Handle the page's messages until its socket closes; malformed ones are ignored."""
         async for message in self._socket:
             if message.type is WSMsgType.TEXT:
-                await self._take(message.data)
+                with suppress(msgspec.DecodeError):
+                    await self._handle(msgspec.json.decode(message.data))
 
-    async def _take(self, text: str) -> None:
-        try:
-            envelope = _decode(text)
-        except msgspec.DecodeError:
-            return
-        match envelope:
+    async def _handle(self, message: object) -> None:
+        match message:
             case ["stdin", str(keys)]:
                 await self.send_bytes(keys.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
@@ -185,37 +174,32 @@ class PageProcess(AppService):
 
 
 def bounded_size(columns: int, rows: int) -> tuple[int, int]:
-    """Return the nearest size that a page may have."""
+    """Return the nearest size that is allowed."""
     return min(max(columns, 1), MAX_COLUMNS), min(max(rows, 1), MAX_ROWS)
 
 
-MAX_PAGES: Final = 8
-"""Pages at once: each is a process that reads, and a forgotten tab keeps its own."""
-
-SHUTDOWN_TIMEOUT_S: Final = 3.0  # how long the pages' processes have to end when the server does
-PAGE_TEMPLATE: Final = Path(__file__).with_name("page.html")
+MAX_PAGES: Final = 8  # at once: each is a process that reads, and a forgotten tab keeps its own
+SHUTDOWN_TIMEOUT_S: Final = 3.0  # for the pages' processes to end when the server does
 PAGE_TITLE: Final = "ctxtop"
 FONT_SIZE: Final = 15  # pixels; `?fontsize=` behind the address asks for another
-FONT_SIZES: Final = range(6, 65)  # beyond these nothing can be read, or nothing fits
-DEFAULT_COLUMNS, DEFAULT_ROWS = 80, 24  # of a page that does not say how large it is
-MAX_DIGITS: Final = 9  # of a number in an address; Python refuses to read one of thousands
-HEARTBEAT_S: Final = 15.0  # between two questions whether a page is still there
-MAX_MESSAGE_BYTES: Final = 1 << 20
-"""The longest message of a page: a large text that somebody pastes."""
+FONT_SIZES: Final = range(6, 65)  # others are not readable, or nothing fits
+DEFAULT_COLUMNS, DEFAULT_ROWS = 80, 24  # of a page that does not send its size
+HEARTBEAT_S: Final = 15.0  # between two checks whether a page is still there
+MAX_MESSAGE_BYTES: Final = 1 << 20  # of a page: a large text that is pasted
 
 
 class PageServer:
-    """The pages that are open, each a socket with a process behind it."""
+    """Serves pages, each a socket with a process behind it."""
 
     def __init__(self, command: Sequence[str], guard: AccessGuard) -> None:
         self._guard: Final = guard
-        # Its own application loads a font from elsewhere: we take its socket and its files.
+        # Its own application loads a font from another host: we use its socket and its files.
         self._server: Final = Server("", host=LOOPBACK, port=guard.port, title=PAGE_TITLE)
         self._command: Final = command
         self._open: Final[set[asyncio.Task[object]]] = set()
 
     def application(self) -> web.Application:
-        """Make the application: everything stands below the token."""
+        """Make the application; all its paths begin with the token."""
         inside = web.Application()
         inside.router.add_get("/", self.show)
         inside.router.add_get("/ws", self.connect, name="socket")
@@ -227,23 +211,23 @@ class PageServer:
         return outside
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer with the page; the rest comes through its socket."""
-        asked = request.query.get("fontsize", "")
-        size = _parse_number(asked) if asked else FONT_SIZE
+        """Answer with the page, which opens the socket."""
+        query = request.query.get("fontsize", "")
+        size = _parse_number(query) if query else FONT_SIZE
         if size not in FONT_SIZES:
             sizes = f"{FONT_SIZES[0]} to {FONT_SIZES[-1]}"
             raise web.HTTPBadRequest(text=f"fontsize is not a number from {sizes}\n")
-        page = Template(PAGE_TEMPLATE.read_text(encoding="utf-8"))
-        text = page.substitute(
+        page = Path(__file__).with_name("page.html").read_text(encoding="utf-8")
+        text = Template(page).substitute(
             title=PAGE_TITLE,
-            # By the name that the page was asked for: the other would be another origin.
+            # With the host of the request: another loopback name is another origin.
             socket=html.escape(f"ws://{request.host}/{self._guard.token}/ws"),
             font_size=size,
         )
         return web.Response(text=text, content_type="text/html")
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
-        """Run a dashboard for as long as its page is open."""
+        """Run a dashboard while its page is open."""
         if len(self._open) >= MAX_PAGES:
             raise web.HTTPServiceUnavailable(text=f"{MAX_PAGES} pages are open: close one\n")
         task = asyncio.current_task()
@@ -266,11 +250,11 @@ class PageServer:
         return socket
 
     async def close(self, _: web.Application) -> None:
-        """End the pages' processes; else their sockets would be waited for."""
+        """End the pages' processes, for whose sockets the server would wait."""
         pages = list(self._open)
         for page in pages:
             page.cancel()
-        with contextlib.suppress(asyncio.TimeoutError):
+        with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(
                 asyncio.gather(*pages, return_exceptions=True), SHUTDOWN_TIMEOUT_S
             )
@@ -279,14 +263,14 @@ class PageServer:
 def serve_dashboard(
     command: Sequence[str], listening: socket.socket, token: str, ready: Callable[[str], None]
 ) -> None:
-    """Serve `command` until it is interrupted; `ready` is told the address at the start."""
+    """Serve `command` until it is interrupted; `ready` gets the address at the start."""
     guard = AccessGuard(listening.getsockname()[1], token)
     application = PageServer(command, guard).application()
 
-    async def tell(_: web.Application) -> None:
+    async def report_address(_: web.Application) -> None:
         ready(guard.address)
 
-    application.on_startup.append(tell)
+    application.on_startup.append(report_address)
     web.run_app(
         application,
         sock=listening,
@@ -297,6 +281,5 @@ def serve_dashboard(
 
 
 def _parse_number(text: str) -> int | None:
-    """Read a number of an address; None for anything else."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
-    return int(text) if is_number else None
+    """Parse a number of up to 9 digits; Python raises ValueError for one of thousands."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None

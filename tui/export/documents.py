@@ -1,4 +1,4 @@
-"""Exported documents: records as CSV and Markdown, and the file they are written to."""
+"""Records as CSV and Markdown, and the file that an export is written to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..text.formats import NOTHING, percent
 
 
 class ExportError(Exception):
-    """It cannot be written; the message says what, where and what to do."""
+    """A file that cannot be written; the message says what, where and what to do."""
 
 
 class FileThereError(ExportError):
@@ -28,27 +28,25 @@ class FileThereError(ExportError):
 
 
 def parse_path(typed: str, base: Path) -> Path:
-    """Understand what a person typed as a file's name; raises ExportError."""
+    """Parse a file's name as a user types it; raises ExportError."""
     if not typed.strip():
         raise ExportError("no name: type the file to write")
-    path = Path(typed.strip()).expanduser()
-    path = path if path.is_absolute() else base / path
     if "\0" in typed:
         raise ExportError("a file's name has no NUL: type another one")
-    return path
+    return base / Path(typed.strip()).expanduser()
 
 
 def write_export(
     path: Path, parts: Iterable[str], *, replacing: bool = False, redacting: bool = True
 ) -> int:
-    """Write a file for the user alone and give its bytes; raises ExportError.
+    """Write a file for the user alone and return its size; raises ExportError.
 
-    Secrets are replaced by what they are, unless `redacting` is False. Another file is
-    replaced only where that was asked for, a link never.
+    Secrets are redacted unless `redacting` is False. Another file is replaced only if `replacing`,
+    a link never.
     """
     try:
         _check_target(path, replacing=replacing)
-        # Whole: a private key has many lines.
+        # As a whole: a private key has many lines.
         texts = [redact("".join(parts))] if redacting else parts
         return _write_parts(path, texts, replacing=replacing)
     except FileExistsError as error:
@@ -72,36 +70,34 @@ def _check_target(path: Path, *, replacing: bool) -> None:
 def _write_parts(path: Path, parts: Iterable[str], *, replacing: bool) -> int:
     part = write_temporary(path, (each.encode("utf-8", "replace") for each in parts))
     try:
-        written = part.stat().st_size
+        size = part.stat().st_size
         if replacing:
             part.replace(path)
         else:
-            # Unlike a rename a link never takes the place of a file that came meanwhile.
+            # Unlike a rename, a link never replaces a file that was created meanwhile.
             os.link(part, path, follow_symlinks=False)
     finally:
         remove_if_present(part)
-    return written
+    return size
 
 
 _SIGNS: Final = "=+\\-@\uff1d\uff0b\uff0d\uff20\u207a\u207b\u2212\ufe62\ufe63\ufe66\ufe6b"
-"""Of a formula; those of full width and like ones are signs to some spreadsheets."""
+"""Signs of a formula; some spreadsheets accept those of full width and similar ones too."""
 
 _SEPARATORS: Final = ";,|\t\r\n\u061b\u3001\uff0c\uff1b"
 
 _FORMULA: Final = re.compile(
     f"^(?=[ \u3000\"']*[{_SIGNS}\t\r\n])|(?<=[{_SEPARATORS}])(?=[ \u3000\"']*[{_SIGNS}])"
 )
-"""Where a spreadsheet takes what follows for a formula (OWASP, "CSV injection"): at the start of
-a cell, and after what separates cells in a country where that is not the comma."""
-
-_TEXT_PREFIX: Final = "'"  # makes it a text; spreadsheets do not show it
+"""Where a spreadsheet reads a formula (OWASP, "CSV injection"): at the start of a cell, and after
+a separator of cells in a country where that is not the comma."""
 
 
 def csv_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """Write records as a table whose head names their keys; empty where there are none.
+    """Write records as a table with their keys in the first row; empty if there are none.
 
-    Where a text could begin a formula it gets an apostrophe before it; what is no text is
-    written as JSON has it, and null as an empty cell.
+    A text that could begin a formula gets an apostrophe, which spreadsheets do not show. Other
+    values are written as JSON, and null as an empty cell.
     """
     if not records:
         return ""
@@ -121,35 +117,36 @@ def _csv_cell(value: object) -> str:
 
 
 def _without_formula(text: str) -> str:
-    return _FORMULA.sub(_TEXT_PREFIX, text)
+    return _FORMULA.sub("'", text)
 
 
-MAX_REPORT_ROWS: Final = 100  # of one table: more is what CSV and JSON are for
+MAX_REPORT_ROWS: Final = 100  # of one table: CSV and JSON have all
 Record = dict[str, Any]
 ReportColumn = Column[Record, str]
 
 
 def markdown_report(records: Mapping[str, Any]) -> str:
-    """Write the records of an export as Markdown; their words are never taken for markup."""
+    """Write the records of an export as Markdown, with all markup in texts escaped."""
     totals = records["totals"]
     agents, compactions = len(records["agents"]), len(records["compactions"])
-    answers, taken = _count(totals["responses"]), _count(_input_tokens(totals))
+    inputs = ("input_tokens", "cache_creation_tokens", "cache_read_tokens")
+    read = sum(int(totals[kind]) for kind in inputs)
     lines = [
         "# ctxtop",
         "",
         f"As of {records['exported_at']}, by ctxtop {records['ctxtop_version']}.",
         "",
         f"- {totals['sessions']:,} sessions, {agents:,} agents, {compactions:,} compactions",
-        f"- {answers} answers: {taken} tokens in, {_count(totals['output_tokens'])} out",
+        f"- {totals['responses']:,} answers: {read:,} tokens in, {totals['output_tokens']:,} out",
         f"- cost {escape_markdown(_money(totals))} by list prices",
         "",
     ]
     failed = [each for each in records["agents"] if each["verdict"] == "non_compliant"]
-    standing = [each for each in records["warnings"] if each["cleared_at"] is None]
+    active = [each for each in records["warnings"] if each["cleared_at"] is None]
     for title, name, rows in (
         ("Sessions", "sessions", records["sessions"]),
         ("Agents that did not compress", "agents", failed),
-        ("Warnings that stand", "warnings", standing),
+        ("Warnings that stand", "warnings", active),
         ("Compactions", "compactions", records["compactions"]),
     ):
         lines += [f"## {title}", "", *_report_table(_REPORT_COLUMNS[name], rows), ""]
@@ -161,16 +158,19 @@ def _report_table(columns: Sequence[ReportColumn], rows: Sequence[Record]) -> li
         return ["None."]
     lines = markdown_table(columns, rows[:MAX_REPORT_ROWS], escape_markdown)
     left_out = len(rows) - MAX_REPORT_ROWS
-    return [*lines, "", f"{_count(left_out)} more are left out."] if left_out > 0 else lines
+    return [*lines, "", f"{left_out:,} more are left out."] if left_out > 0 else lines
 
 
-def _count(number: int | None) -> str:
-    return NOTHING if number is None else f"{number:,}"
+def _text(name: str) -> Callable[[Record], str]:
+    return lambda record: str(record[name] or NOTHING)
 
 
-def _input_tokens(record: Record) -> int:
-    kinds = ("input_tokens", "cache_creation_tokens", "cache_read_tokens")
-    return sum(int(record[kind]) for kind in kinds)
+def _number(name: str) -> Callable[[Record], str]:
+    return lambda record: NOTHING if record[name] is None else f"{record[name]:,}"
+
+
+def _share(name: str) -> Callable[[Record], str]:
+    return lambda record: percent(record[name])
 
 
 def _money(record: Record) -> str:
@@ -180,27 +180,15 @@ def _money(record: Record) -> str:
     return f"{'≈ ' if record['cost_estimated'] else ''}${usd:,.2f}"
 
 
-def _text(name: str) -> Callable[[Record], str]:
-    return lambda record: str(record[name] or NOTHING)
-
-
-def _number(name: str) -> Callable[[Record], str]:
-    return lambda record: _count(record[name])
-
-
 def _after(record: Record) -> str:
     if record["next_answer_tokens"] is not None:
-        return _count(record["next_answer_tokens"])
+        return f"{record['next_answer_tokens']:,}"
     left = record["estimated_next_tokens"]
     estimate = record["post_tokens"] if left is None else left
     return NOTHING if estimate is None else f"≈ {estimate:,}"
 
 
-def _share(name: str) -> Callable[[Record], str]:
-    return lambda record: percent(record[name])
-
-
-def _short(record: Record) -> str:
+def _short_id(record: Record) -> str:
     return str(record["session_id"])[:8]
 
 
@@ -214,7 +202,7 @@ def _doing(record: Record) -> str:
 
 _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
     "sessions": (
-        Column("Session", _short),
+        Column("Session", _short_id),
         Column("Project", _text("project")),
         Column("Title", _text("title")),
         Column("Status", _text("status")),
@@ -229,7 +217,7 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Last activity", _text("last_activity_at")),
     ),
     "agents": (
-        Column("Session", _short),
+        Column("Session", _short_id),
         Column("Agent", _text("agent_type")),
         Column("Task", _text("description")),
         Column("Result lines", _number("result_lines")),
@@ -237,14 +225,14 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Broken rules", lambda record: ", ".join(record["violations"]) or NOTHING),
     ),
     "warnings": (
-        Column("Session", _short),
+        Column("Session", _short_id),
         Column("Agent", _text("agent_id")),
         Column("Level", _text("level")),
         Column("Used", _share("ratio")),
         Column("At", _text("at")),
     ),
     "compactions": (
-        Column("Session", _short),
+        Column("Session", _short_id),
         Column("At", _text("at")),
         Column("Trigger", _text("trigger")),
         Column("Before", _number("pre_tokens")),
