@@ -15,7 +15,7 @@ import pytest
 from ctxtop.collectors.install.settings_file import RECORDED_EVENTS
 from ctxtop.collectors.plugin import plugin_log
 from ctxtop.collectors.plugin.installed_commands import FEATURE_EVENTS
-from ctxtop.tui.cli import hooks_commands
+from ctxtop.tui.cli import printing
 
 from ..installs import SETTINGS, older, text
 
@@ -89,7 +89,7 @@ def test_on_a_terminal_it_asks_after_the_difference(
         return answer
 
     monkeypatch.setattr(click, "confirm", confirm)
-    monkeypatch.setattr(hooks_commands, "_is_interactive", lambda: True)
+    monkeypatch.setattr(printing, "is_interactive", lambda: True)
     ended = run("hooks", "install", "--as", "hooks")
     assert ended.code == code
     assert len(asked) == 1

@@ -100,7 +100,7 @@ def test_at_a_terminal_it_asks(
         asked.append(question)
         return answer
 
-    monkeypatch.setattr("ctxtop.tui.cli.policy_commands.is_terminal", lambda: True)
+    monkeypatch.setattr("ctxtop.tui.cli.printing.is_interactive", lambda: True)
     monkeypatch.setattr("click.confirm", confirm)
     assert run("trust").code == (0 if answer else 2)
     assert asked == ["Trust this file?"]

@@ -52,6 +52,16 @@ def store_options(command: Command) -> Command:
     return common_options(_no_scan(_preset(_set(command))))
 
 
+def store_command(name: str | None = None) -> Callable[[Command], click.Command]:
+    """Make a command that reads the store; its function gets the context first."""
+    return lambda function: click.command(name)(store_options(click.pass_context(function)))
+
+
+def common_command(name: str | None = None) -> Callable[[Command], click.Command]:
+    """Make a command that does not read the store; its function gets the context first."""
+    return lambda function: click.command(name)(common_options(click.pass_context(function)))
+
+
 def refuse_options(context: click.Context, **reasons: str) -> None:
     """Raise a usage error where an option was given that this command has no use for."""
     options = options_of(context)
@@ -147,6 +157,10 @@ _set: Final = _shared_option(
     help="Change one value of the policy; may be given again.",
     callback=_store_policy_values,
 )
+dry_run_option: Final = click.option(
+    "--dry-run", is_flag=True, help="Show the difference and write nothing."
+)
+yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 session_option: Final = click.option(
     "--session", metavar="ID", help="Only this session; the start of its id is enough."
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import sys
 import time
-from types import ModuleType
 from typing import Any, Final
 
 import click
@@ -23,6 +22,7 @@ from . import (
     json_records,
     policy_commands,
     recover_command,
+    result_tables,
     saves_command,
     session_commands,
     summaries_command,
@@ -30,11 +30,12 @@ from . import (
 from .command_errors import DONE, FAILED, INTERRUPTED, USAGE, print_error
 from .command_options import (
     CommandOptions,
-    common_options,
+    common_command,
     mouse_option,
     options_of,
     refuse_options,
     session_option,
+    store_command,
     store_options,
 )
 from .command_store import StoreSnapshot, open_snapshot, rebuild_if_damaged
@@ -98,39 +99,8 @@ def group(context: click.Context) -> int:
     )
 
 
-for _command in (
-    hooks_commands.hook,
-    hooks_commands.hooks,
-    hooks_commands.statusline,
-    export_command.export,
-    summaries_command.summaries,
-    summaries_command.diff,
-    session_commands.composition,
-    session_commands.timeline,
-    session_commands.evidence,
-    session_commands.lens,
-    session_commands.inject,
-    compliance_commands.check,
-    compliance_commands.compliance,
-    compliance_commands.findings,
-    policy_commands.policy,
-    policy_commands.trust,
-    policy_commands.keys,
-    policy_commands.notify,
-    compact_commands.compact,
-    compact_commands.trigger,
-    compact_commands.undo,
-    compact_commands.receipts,
-    recover_command.recover_session,
-    saves_command.saves,
-):
-    group.add_command(_command)
-
-
-@group.command()
-@common_options
+@common_command()
 @click.option("--bad", is_flag=True, help="List the lines that were set aside.")
-@click.pass_context
 def scan(context: click.Context, *, bad: bool) -> int:
     """Bring the store up to date and say what it holds."""
     refuse_options(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
@@ -139,29 +109,23 @@ def scan(context: click.Context, *, bad: bool) -> int:
         record = json_records.scan_record(found, time.monotonic() - began)
         if bad:
             record |= json_records.unread_records(found)
-        return print_result(context, record, lambda: _tables().scan_lines(record))
+        return print_result(context, record, lambda: result_tables.scan_lines(record))
 
 
-@group.command()
-@store_options
-@click.pass_context
+@store_command()
 def sessions(context: click.Context) -> int:
     """List the sessions and how full each context is. Newest activity first."""
     with open_snapshot(options_of(context)) as found:
         return print_result_parts(
             context,
             (json_records.session_records(found, part) for part in found.stream_sessions()),
-            lambda: (
-                _tables().sessions_table(found.sessions(), found.now_ms)
-                or _nothing_yet(found, "sessions")
-            ),
+            lambda: result_tables.sessions_table(found.sessions(), found.now_ms),
+            _nothing_yet(found, "sessions"),
         )
 
 
-@group.command()
-@store_options
+@store_command()
 @session_option
-@click.pass_context
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
@@ -170,17 +134,13 @@ def agents(context: click.Context, *, session: str | None) -> int:
         return print_result(
             context,
             json_records.agent_records(found, listed, session_id),
-            lambda: (
-                _tables().agents_table(listed, found.short_ids(), found.now_ms)
-                or _nothing_yet(found, "agents", session)
-            ),
+            lambda: result_tables.agents_table(listed, found.short_ids(), found.now_ms),
+            _nothing_yet(found, "agents", session),
         )
 
 
-@group.command()
-@store_options
+@store_command()
 @session_option
-@click.pass_context
 def compactions(context: click.Context, *, session: str | None) -> int:
     """List the compactions, what each kept and what it forgot. Newest first."""
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
@@ -189,17 +149,15 @@ def compactions(context: click.Context, *, session: str | None) -> int:
         return print_result(
             context,
             json_records.compaction_records(found, rows, session_id),
-            lambda: (
-                _tables().compactions_table(rows, found.short_ids(), detailed=bool(session))
-                or _nothing_yet(found, "compactions", session)
+            lambda: result_tables.compactions_table(
+                rows, found.short_ids(), detailed=bool(session)
             ),
+            _nothing_yet(found, "compactions", session),
         )
 
 
-@group.command()
-@store_options
+@store_command()
 @session_option
-@click.pass_context
 def warnings(context: click.Context, *, session: str | None) -> int:
     """List the levels that contexts reached. Newest first."""
     with open_snapshot(options_of(context)) as found:
@@ -207,33 +165,27 @@ def warnings(context: click.Context, *, session: str | None) -> int:
         return print_result(
             context,
             [json_records.warning_record(each) for each in listed],
-            lambda: (
-                _tables().warnings_table(listed, found.short_ids())
-                or _nothing_yet(found, "warnings", session)
-            ),
+            lambda: result_tables.warnings_table(listed, found.short_ids()),
+            _nothing_yet(found, "warnings", session),
         )
 
 
-@group.command()
-@store_options
-@click.pass_context
+@store_command()
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
     with open_snapshot(options_of(context)) as found:
         record = json_records.totals_record(found)
-        return print_result(context, record, lambda: _tables().totals_lines(record))
+        return print_result(context, record, lambda: result_tables.totals_lines(record))
 
 
 _LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
 
 
-@group.command()
-@store_options
+@store_command()
 @click.option(
     "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This and worse."
 )
 @click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
-@click.pass_context
 def log(context: click.Context, *, level: str, search: str) -> int:
     """List what happened: levels, compactions, refusals, recoveries, changes, bad lines.
 
@@ -257,13 +209,12 @@ def log(context: click.Context, *, level: str, search: str) -> int:
         return print_result(
             context,
             records,
-            lambda: _tables().log_table(records) or ["nothing like that has happened"],
+            lambda: result_tables.log_table(records),
+            "nothing like that has happened",
         )
 
 
-@group.command()
-@store_options
-@click.pass_context
+@store_command()
 def doctor(context: click.Context) -> int:
     """Check that ctxtop can do its work here. Code 1 where something is in its way."""
     from .store_checks import check_all, rebuild_damaged_store, scan_and_check_all
@@ -275,7 +226,7 @@ def doctor(context: click.Context) -> int:
     print_result(
         context,
         {"checks": json_records.records_of(checks, "name ok detail fix")},
-        lambda: _tables().checks_list(checks),
+        lambda: result_tables.checks_list(checks),
     )
     failed = [each.name for each in checks if not each.ok and each.is_blocking]
     if not failed:
@@ -284,11 +235,9 @@ def doctor(context: click.Context) -> int:
     return FAILED
 
 
-@group.command()
-@common_options
+@common_command()
 @mouse_option
 @click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
-@click.pass_context
 def demo(context: click.Context, *, once: bool) -> int:
     """Open the dashboard on data that ctxtop makes itself."""
     from ..launch import make_demo_once, run_demo
@@ -308,12 +257,10 @@ def demo(context: click.Context, *, once: bool) -> int:
     return run_demo(policy=options.policy, mouse=not options.no_mouse)
 
 
-@group.command()
-@common_options
+@common_command()
 @click.option(
     "--port", type=click.IntRange(0, 65535), default=0, help="A port of your choice; else any."
 )
-@click.pass_context
 def serve(context: click.Context, *, port: int) -> int:
     """Show the dashboard in a browser on this machine, to whoever has its address.
 
@@ -355,12 +302,46 @@ def _dashboard_command(places: Places) -> list[str]:
     return python_command("ctxtop", *where)
 
 
-def _tables() -> ModuleType:
-    from . import result_tables  # JSON does without them
+def _nothing_yet(found: StoreSnapshot, what: str, session: str | None = None) -> str:
+    return f"no {what} yet " + (
+        f"of session {session}" if session else f"in {found.places.config_dir}"
+    )
 
-    return result_tables
 
-
-def _nothing_yet(found: StoreSnapshot, what: str, session: str | None = None) -> list[str]:
-    where = f"of session {session}" if session else f"in {found.places.config_dir}"
-    return [f"no {what} yet {where}"]
+for _command in (
+    scan,
+    sessions,
+    agents,
+    compactions,
+    warnings,
+    totals,
+    log,
+    doctor,
+    demo,
+    serve,
+    hooks_commands.hook,
+    hooks_commands.hooks,
+    hooks_commands.statusline,
+    export_command.export,
+    summaries_command.summaries,
+    summaries_command.diff,
+    session_commands.composition,
+    session_commands.timeline,
+    session_commands.evidence,
+    session_commands.lens,
+    session_commands.inject,
+    compliance_commands.check,
+    compliance_commands.compliance,
+    compliance_commands.findings,
+    policy_commands.policy,
+    policy_commands.trust,
+    policy_commands.keys,
+    policy_commands.notify,
+    compact_commands.compact,
+    compact_commands.trigger,
+    compact_commands.undo,
+    compact_commands.receipts,
+    recover_command.recover_session,
+    saves_command.saves,
+):
+    group.add_command(_command)

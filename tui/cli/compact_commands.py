@@ -51,7 +51,7 @@ from .command_errors import (
     print_error,
     print_errors,
 )
-from .command_options import common_options, options_of, store_options
+from .command_options import common_command, options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import record_of
 from .printing import print_result, repeat_command
@@ -76,8 +76,7 @@ def _print_failure(failure: ActionFailure) -> int:
     return FAILED if failure.kind is None else exit_code(failure.kind)
 
 
-@click.command()
-@common_options
+@common_command()
 @click.argument("receipt")
 @click.option(
     "--op",
@@ -87,7 +86,6 @@ def _print_failure(failure: ActionFailure) -> int:
     metavar="N",
     help="This operation alone; may be given again. `ctxtop receipts RECEIPT` numbers them.",
 )
-@click.pass_context
 def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> int:
     """Take back what a plan did. The start of RECEIPT's id is enough.
 
@@ -195,14 +193,12 @@ _REFUSAL_CODES: Final = {
 """Exit codes by the check that refuses a plan; UNSAFE for all others."""
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("session")
 @_plan_options
 @click.option("--explain", type=click.IntRange(1), metavar="N", help="Show one operation's words.")
 @click.option("--apply", "is_applied", is_flag=True, help="Carry it out, in a fork.")
 @click.option("--in-place", is_flag=True, help="With --apply: in the session itself.")
-@click.pass_context
 def compact(
     context: click.Context,
     /,
@@ -297,12 +293,10 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
     return max((_REFUSAL_CODES.get(each.check, UNSAFE) for each in refused), default=DONE)
 
 
-@click.command()
-@common_options
+@common_command()
 @click.argument("receipt", required=False)
 @click.option("--check", "is_check", is_flag=True, help="Say of each whether it can be taken back.")
 @click.option("--all", "is_all", is_flag=True, help="Also what was asked, by itself, or installed.")
-@click.pass_context
 def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_all: bool) -> int:
     """List what was carried out, newest first, or show one RECEIPT with its operations.
 
@@ -329,7 +323,8 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
     return print_result(
         context,
         [output.receipt_record(each, state) for each in found],
-        lambda: output.receipt_table(found, state) if found else ["no receipts yet"],
+        lambda: output.receipt_table(found, state) if found else [],
+        "no receipts yet",
     )
 
 
@@ -344,9 +339,8 @@ def _print_history(context: click.Context, places: Places) -> int:
     except StoreError as error:
         print_error(str(error))
         return FAILED
-    return print_result(
-        context, [history_record(each) for each in entries], lambda: history_table(entries)
-    )
+    records = [history_record(each) for each in entries]
+    return print_result(context, records, lambda: history_table(entries), "no actions yet")
 
 
 _FAILURE_CODES: Final = {
@@ -358,8 +352,7 @@ _FAILURE_CODES: Final = {
 }
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("session")
 @click.argument("text", nargs=-1)
 @click.option(
@@ -369,7 +362,6 @@ _FAILURE_CODES: Final = {
     show_default=True,
     help="The plugin's module in the client, keys to its tmux pane, or a run of its own.",
 )
-@click.pass_context
 def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via: str) -> int:
     """Ask the client itself to compact a session, and wait until it has.
 

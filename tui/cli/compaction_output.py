@@ -277,7 +277,7 @@ def history_record(entry: HistoryEntry) -> Record:
 
 
 def history_table(entries: Sequence[HistoryEntry]) -> list[str]:
-    return draw_table(_HISTORY_COLUMNS, entries) if entries else ["no actions yet"]
+    return draw_table(_HISTORY_COLUMNS, entries) if entries else []
 
 
 def print_checked_receipts(context: click.Context, state: Path) -> int:
@@ -297,7 +297,7 @@ def print_checked_receipts(context: click.Context, state: Path) -> int:
         + (f"{each['check']}: {each['why']}: {each['what_to_do']}" if each["check"] else "ok")
         for each in checked
     ]
-    print_result(context, checked, lambda: lines or ["no receipts yet"])
+    print_result(context, checked, lambda: lines, "no receipts yet")
     is_failed = any(each["check"] not in {None, "undone", "gone"} for each in checked)
     return FAILED if is_failed else DONE
 

@@ -30,14 +30,13 @@ from ..tables import Cell, Column, TextColumn
 from ..text.compliance_text import VERDICT_NAMES, excess_text, findings_markdown, reviewers_text
 from ..text.formats import NOTHING, date_time, iso_time, percent, plural, tokens
 from .command_errors import DONE, RefusedError
-from .command_options import options_of, refuse_options, session_option, store_options
+from .command_options import options_of, refuse_options, session_option, store_command
 from .command_store import open_snapshot, read_policy
 from .json_records import check_record, compliance_record, record_of, records_of
 from .printing import clean_line, draw_table, paint, print_lines, print_result, session_id_cell
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("file", default="-")
 @click.option(
     "--format",
@@ -48,7 +47,6 @@ from .printing import clean_line, draw_table, paint, print_lines, print_result, 
     help="What the text is expected to be.",
 )
 @click.option("--agent-type", metavar="T", help="The type that the text must name.")
-@click.pass_context
 def check(context: click.Context, *, file: str, expected: str, agent_type: str | None) -> int:
     """Judge one text by the grammar of compressed results. FILE is - for the input."""
     policy, _ = read_policy(options_of(context), None)
@@ -87,11 +85,9 @@ def _check_lines(judgement: Judgement) -> list[str]:
     return lines
 
 
-@click.command()
-@store_options
+@store_command()
 @session_option
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
-@click.pass_context
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
     """Say how well agents compress what they return, by type and over time."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
@@ -104,7 +100,8 @@ def compliance(context: click.Context, *, session: str | None, agent_type: str |
         return print_result(
             context,
             compliance_record(summary),
-            lambda: _compliance_tables(summary, found.short_ids()) or ["no agents yet"],
+            lambda: _compliance_tables(summary, found.short_ids()),
+            "no agents yet",
         )
 
 
@@ -243,15 +240,13 @@ def _severity_cell(finding: ReviewFinding) -> Cell:
     return Cell(finding.severity, colours.get(finding.severity, ""))
 
 
-@click.command()
-@store_options
+@store_command()
 @session_option
 @click.option(
     "--severity", type=click.Choice(FINDING_SEVERITIES), help="Only what is of this severity."
 )
 @click.option("--file", "path", metavar="PATH", help="Only in files whose path has this in it.")
 @click.option("--markdown", is_flag=True, help="Print a Markdown document.")
-@click.pass_context
 def findings(
     context: click.Context,
     *,
@@ -288,11 +283,8 @@ def findings(
                 }
                 for each in listed
             ],
-            lambda: (
-                _finding_table(listed, found.short_ids())
-                if listed
-                else ["no review has found any of that yet"]
-            ),
+            lambda: _finding_table(listed, found.short_ids()) if listed else [],
+            "no review has found any of that yet",
         )
 
 

@@ -18,7 +18,7 @@ from ...core.store.queries import session_queries
 from ..text.formats import iso_time
 from . import json_records
 from .command_errors import DONE, RefusedError, print_error
-from .command_options import CommandOptions, options_of, refuse_options, store_options
+from .command_options import CommandOptions, options_of, refuse_options, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .summaries_command import read_summaries, summary_records
 
@@ -73,8 +73,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
         return redact_value(value)
 
 
-@click.command()
-@store_options
+@store_command()
 @click.option(
     "--format",
     "form",
@@ -114,7 +113,6 @@ class ExportOptions(msgspec.Struct, frozen=True):
 )
 @click.option("--resource", metavar="KEY=VALUE", multiple=True, help="An attribute for otlp.")
 @click.option("--no-redact", is_flag=True, help="Leave keys, tokens and passwords in the texts.")
-@click.pass_context
 def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- click's
     """Write what ctxtop knows for other programs.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -17,8 +16,9 @@ from ...collectors.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from ..tables import Column, TextColumn
 from ..text.formats import iso_time, plural
+from . import printing
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
-from .command_options import common_options, options_of
+from .command_options import common_command, common_options, dry_run_option, options_of, yes_option
 from .command_store import update_and_report
 from .printing import clean_line, draw_table, paint, print_lines, print_result
 
@@ -43,10 +43,6 @@ _project_option: Final = click.option(
     metavar="DIR",
     help="The project.  [default: the folder one stands in]",
 )
-_dry_run_option: Final = click.option(
-    "--dry-run", is_flag=True, help="Show the difference and write nothing."
-)
-_yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
 @click.group()
@@ -76,8 +72,8 @@ def hooks() -> None:
     default=None,
     help="Also a status line; one that is there is run by ours.  [default: for --scope user]",
 )
-@_dry_run_option
-@_yes_option
+@dry_run_option
+@yes_option
 @click.pass_context
 def install(
     context: click.Context,
@@ -118,8 +114,8 @@ def install(
 @common_options
 @_scope_option
 @_project_option
-@_dry_run_option
-@_yes_option
+@dry_run_option
+@yes_option
 @click.pass_context
 def uninstall(
     context: click.Context, *, scope: str, project: Path | None, dry_run: bool, yes: bool
@@ -182,8 +178,17 @@ def _apply_install_plan(
             if plan.changes_nothing:
                 print_error("nothing to do")
             return USAGE if plan.changes_nothing else DONE
-        if not yes and not _confirm_install(plan, is_json=options.as_json):
-            return USAGE
+        if not yes:
+            if not options.as_json and printing.is_interactive():
+                print_error(install_plan_text(plan))
+            unattended = "nobody can be asked here; give --yes, or --dry-run to look"
+            if not printing.confirm(
+                context,
+                "Write this?",
+                unattended=f"nothing was written: {unattended}",
+                declined="nothing was written",
+            ):
+                return USAGE
         backup = apply_install(plan, places.store)
     except (ChangedError, NotSafeError) as error:
         if isinstance(error, ChangedError) and yes and attempts > 1:
@@ -209,23 +214,6 @@ def _plan_record(plan: InstallPlan, diff: Sequence[str], backup: Path | None) ->
         "backup": str(backup) if backup else None,
         "difference": list(diff),
     }
-
-
-def _confirm_install(plan: InstallPlan, *, is_json: bool) -> bool:
-    if is_json or not _is_interactive():
-        print_error(
-            "nothing was written: nobody can be asked here; give --yes, or --dry-run to look"
-        )
-        return False
-    print_error(install_plan_text(plan))
-    if click.confirm("Write this?", err=True):
-        return True
-    print_error("nothing was written")
-    return False
-
-
-def _is_interactive() -> bool:
-    return sys.stdin.isatty() and sys.stdout.isatty()
 
 
 def install_plan_text(plan: InstallPlan) -> str:
@@ -402,10 +390,8 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
     return DONE
 
 
-@click.command()
-@common_options
+@common_command()
 @click.argument("wrapped", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG]...]")
-@click.pass_context
 def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
     """Print Claude Code's status line: how full, compacted when, who did not comply.
 

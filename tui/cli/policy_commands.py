@@ -17,10 +17,19 @@ from ...core.policy.value_types import InvalidValueError, PolicyValue
 from ..tables import Cell, Column, TextColumn
 from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
-from .command_options import common_options, options_of, session_option, store_options
+from .command_options import (
+    common_command,
+    common_options,
+    dry_run_option,
+    options_of,
+    session_option,
+    store_command,
+    store_options,
+    yes_option,
+)
 from .command_store import read_policy
 from .json_records import policy_record, record_of, records_of
-from .printing import clean_line, draw_table, paint, print_lines, print_result
+from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
     from ..keymap import KeyRow
@@ -49,15 +58,12 @@ def policy(context: click.Context, *, session: str | None) -> int:
 _project_option = click.option(
     "--project", is_flag=True, help="In the .ctxtop.toml of the folder one stands in."
 )
-_dry_run_option = click.option(
-    "--dry-run", is_flag=True, help="Show the difference and write nothing."
-)
 
 
 @policy.command("set")
 @common_options
 @_project_option
-@_dry_run_option
+@dry_run_option
 @click.argument("key")
 @click.argument("value")
 @click.pass_context
@@ -87,7 +93,7 @@ def set_policy_value(
 @policy.command("unset")
 @common_options
 @_project_option
-@_dry_run_option
+@dry_run_option
 @click.argument("key")
 @click.pass_context
 def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_run: bool) -> int:
@@ -123,15 +129,13 @@ def _change_policy(
     return print_result(context, record, lambda: [f"{file.path}{suffix}", *diff])
 
 
-@click.command()
-@common_options
+@common_command()
 @click.option("--list", "lists", is_flag=True, help="List the projects that you trust.")
 @click.option("--revoke", is_flag=True, help="Stop trusting DIR.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@yes_option
 @click.argument(
     "folder", metavar="[DIR]", required=False, type=click.Path(path_type=Path, file_okay=False)
 )
-@click.pass_context
 def trust(
     context: click.Context, *, folder: Path | None, lists: bool, revoke: bool, yes: bool
 ) -> int:
@@ -165,7 +169,17 @@ def _trust_folder(
     if not options.as_json:
         print_lines(_preview_lines(preview), ascii_only=options.ascii_only)
     is_new = preview.trust is not ProjectTrust.TRUSTED
-    if is_new and not is_confirmed and not _confirm_trust(preview, is_json=options.as_json):
+    refused = f"{preview.path} was not trusted"
+    if (
+        is_new
+        and not is_confirmed
+        and not confirm(
+            context,
+            "Trust this file?",
+            unattended=f"{refused}: not a terminal; pass --yes to confirm",
+            declined=refused,
+        )
+    ):
         return USAGE
     if is_new:
         TrustFile(places.policy.trust_file).trust(preview.folder, preview.sha256)
@@ -179,21 +193,6 @@ def _trust_folder(
     }
     result = f"{preview.path} is trusted" + ("" if is_new else " already")
     return print_result(context, record, lambda: [result])
-
-
-def is_terminal() -> bool:
-    """Whether somebody sees the question and can answer it."""
-    return sys.stdin.isatty() and sys.stdout.isatty()
-
-
-def _confirm_trust(preview: TrustPreview, *, is_json: bool) -> bool:
-    if is_json or not is_terminal():
-        print_error(f"{preview.path} was not trusted: not a terminal; pass --yes to confirm")
-        return False
-    if click.confirm("Trust this file?", err=True):
-        return True
-    print_error(f"{preview.path} was not trusted")
-    return False
 
 
 def _preview_lines(preview: TrustPreview) -> list[str]:
@@ -222,11 +221,8 @@ def _print_trusted(context: click.Context, places: Places) -> int:
 
     folders = list_trusted(places.policy.trust_file)
     lines = [f"{each.state:<8}  {each.folder}" for each in folders]
-    return print_result(
-        context,
-        records_of(folders, "folder trusted_at=at state"),
-        lambda: lines or ["You trust no project's policy file."],
-    )
+    records = records_of(folders, "folder trusted_at=at state")
+    return print_result(context, records, lambda: lines, "You trust no project's policy file.")
 
 
 def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
@@ -239,9 +235,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
     return print_result(context, record, lambda: [f"{real} is not trusted any more"])
 
 
-@click.command()
-@store_options
-@click.pass_context
+@store_command()
 def keys(context: click.Context) -> int:
     """List the keys of the dashboard; `keys.ID` of the policy gives a binding others."""
     from ..keymap import all_bindings, key_rows, read_keymap
@@ -269,10 +263,8 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
     return [*lines, *(paint(clean_line(str(notice)), "bad") for notice in notices)]
 
 
-@click.command()
-@common_options
+@common_command()
 @click.option("--test", is_flag=True, help="Send a notice for trying it.")
-@click.pass_context
 def notify(context: click.Context, *, test: bool) -> int:
     """Say how ctxtop tells you of things, by the policy's notify.*; --test tries it."""
     from .. import notifications

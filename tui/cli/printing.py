@@ -19,7 +19,7 @@ from ...core.transcript.sanitize import sanitize_text
 from ..tables import Cell, Column, Item, TextColumn, fitting_columns, total_cells
 from ..text.ascii_signs import to_ascii
 from ..text.formats import fit_left, fit_right, shorten_middle
-from .command_errors import DONE
+from .command_errors import DONE, print_error
 from .command_options import options_of
 from .json_records import Record, dump_json
 
@@ -204,25 +204,43 @@ def repeat_command(context: click.Context, *arguments: str) -> str:
     return shlex.join(words)
 
 
-def print_result(context: click.Context, record: object, lines: Callable[[], list[str]]) -> int:
-    """Print a record as JSON where that was asked for, else the lines."""
+def print_result(
+    context: click.Context, record: object, lines: Callable[[], list[str]], empty: str = ""
+) -> int:
+    """Print a record as JSON with --json, else the lines, or `empty` instead of none."""
     options = options_of(context)
     if options.as_json:
         print(dump_json(record, output_encoding()))
     else:
-        print_lines(lines(), ascii_only=options.ascii_only)
+        print_lines(lines() or ([empty] if empty else []), ascii_only=options.ascii_only)
     return DONE
 
 
-def print_result_parts(
-    context: click.Context, parts: Iterable[list[Record]], lines: Callable[[], list[str]]
-) -> int:
-    """Print the records of all parts as one JSON list where that was asked for, else the lines.
+def confirm(context: click.Context, question: str, *, unattended: str, declined: str) -> bool:
+    """Ask the user; prints `unattended` if nobody can be asked, and `declined` after a no."""
+    if options_of(context).as_json or not is_interactive():
+        print_error(unattended)
+        return False
+    if click.confirm(question, err=True):
+        return True
+    print_error(declined)
+    return False
 
-    Holds one part at a time, and prints the same as `print_result`.
-    """
+
+def is_interactive() -> bool:
+    """Whether somebody sees a question and can answer it."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
+def print_result_parts(
+    context: click.Context,
+    parts: Iterable[list[Record]],
+    lines: Callable[[], list[str]],
+    empty: str,
+) -> int:
+    """Print the same as `print_result`, with the records of one part at a time in memory."""
     if not options_of(context).as_json:
-        return print_result(context, None, lines)
+        return print_result(context, None, lines, empty)
     before = "["
     for part in parts:
         if part:

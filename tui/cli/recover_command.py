@@ -24,15 +24,14 @@ from ...core.compaction.recovery.recovery_run import AttemptRefusedError, Recove
 from ..tables import Cell, Column, TextColumn
 from ..text.plan_text import recovery_cause_lines, step_effect, step_hint, unused_step_text
 from .command_errors import DONE, LIVE, UNSAFE, USAGE, RefusedError, print_error
-from .command_options import options_of, store_options
+from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .compact_commands import exit_code, open_target
 from .json_records import Record, record_of, records_of
 from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, terminal_width
 
 
-@click.command("recover")
-@store_options
+@store_command("recover")
 @click.argument("session")
 @click.option("--apply", "is_applied", is_flag=True, help="Do it, in a session of its own.")
 @click.option(
@@ -43,7 +42,6 @@ from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, term
     metavar="STEP",
     help="Allow a step that asks first, as `revert` does; may be given again.",
 )
-@click.pass_context
 def recover_session(
     context: click.Context, *, session: str, is_applied: bool, confirmed: tuple[str, ...]
 ) -> int:

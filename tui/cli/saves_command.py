@@ -19,7 +19,7 @@ from ..text.saves_text import (
     plugin_text,
     save_age,
 )
-from .command_options import options_of, store_options
+from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .json_records import Record, record_of, records_of
 from .printing import clean_line, draw_table, print_result
@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from ...core.saves.project_saves import MeasuredSave, ProjectSaves, SavesReport
 
 
-@click.command()
-@store_options
-@click.pass_context
+@store_command()
 def saves(context: click.Context) -> int:
     """Say how claude-memory's saves stand, project by project. Newest first.
 
@@ -41,10 +39,8 @@ def saves(context: click.Context) -> int:
         return print_result(
             context,
             [_save_record(each, report, found.now_ms) for each in report.projects],
-            lambda: (
-                _saves_table(report, found.now_ms)
-                or [f"no saves of claude-memory yet in {found.places.config_dir}"]
-            ),
+            lambda: _saves_table(report, found.now_ms),
+            f"no saves of claude-memory yet in {found.places.config_dir}",
         )
 
 

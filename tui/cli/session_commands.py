@@ -15,7 +15,7 @@ from ...core.store.queries import session_queries
 from ..tables import Column, TextColumn
 from . import printing
 from .command_errors import RefusedError
-from .command_options import options_of, store_options
+from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import COUNT_KEYS, Record, composition_record, record_of, records_of
 
@@ -34,11 +34,9 @@ _agent_option: Final = click.option(
 )
 
 
-@click.command("context")
-@store_options
+@store_command("context")
 @click.argument("session")
 @_agent_option
-@click.pass_context
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
     """Say what fills a session's context, or an agent's, and its largest items.
 
@@ -67,11 +65,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         )
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("session")
 @_agent_option
-@click.pass_context
 def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
     """Draw a session's context over its turns, or an agent's, and list what happened.
 
@@ -146,10 +142,8 @@ def _timeline_lines(read: Timeline) -> list[str]:
     return [*(line.plain.rstrip() for line in picture), "", *events]
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("session")
-@click.pass_context
 def evidence(context: click.Context, *, session: str) -> int:
     """Say why a session's numbers, its window and its trigger are believed, and what says no.
 
@@ -185,12 +179,10 @@ def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list
     return printing.draw_table(columns, number_sources(session.context, claims))
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("session")
 @click.option("--boundary", metavar="UUID", help="This compaction; its start is enough.  [newest]")
 @click.option("--prompt", is_flag=True, help="Print what was forgotten as a prompt, and no more.")
-@click.pass_context
 def lens(context: click.Context, *, session: str, boundary: str | None, prompt: bool) -> int:
     """Show what a compaction kept and what it forgot.
 
@@ -272,8 +264,7 @@ def _lens_lines(
 CountTokens = Callable[[str], int]
 
 
-@click.command()
-@store_options
+@store_command()
 @click.option(
     "--session",
     metavar="ID",
@@ -288,7 +279,6 @@ CountTokens = Callable[[str], int]
     type=click.IntRange(min=0),
     help="At the most.  [default: injection.budget of the policy]",
 )
-@click.pass_context
 def inject(
     context: click.Context, *, session: str, agent_type: str, prompt: str, budget: int | None
 ) -> int:

@@ -18,7 +18,7 @@ from ...core.summaries.summary_comparison import ItemFate, ReplacedContent, Text
 from ...core.summaries.summary_search import PlanSummary, SummaryCriteria
 from ...core.transcript.sanitize import one_line
 from .command_errors import DONE, FAILED, RefusedError, print_error, print_errors
-from .command_options import options_of, session_option, store_options
+from .command_options import options_of, session_option, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import Record, summary_record
 from .printing import paint, print_lines, print_result
@@ -33,8 +33,7 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     session_titles: dict[str, str]  # titles and projects of the sessions
 
 
-@click.command()
-@store_options
+@store_command()
 @session_option
 @click.option(
     "--search",
@@ -51,7 +50,6 @@ class ListedSummaries(msgspec.Struct, frozen=True):
 )
 @click.option("--export", metavar="FILE", help="Write them as Markdown into a new FILE.")
 @click.option("--no-redact", is_flag=True, help="Leave keys and passwords in the Markdown.")
-@click.pass_context
 def summaries(
     context: click.Context,
     *,
@@ -78,7 +76,8 @@ def summaries(
         return print_result(
             context,
             summary_records(listed),
-            lambda: _summary_lines(listed.rows) or [f"no {what} yet {where}"],
+            lambda: _summary_lines(listed.rows),
+            f"no {what} yet {where}",
         )
 
 
@@ -147,11 +146,9 @@ def _export(listed: ListedSummaries, name: str, *, redacting: bool) -> int:
     return DONE
 
 
-@click.command()
-@store_options
+@store_command()
 @click.argument("summary")
 @click.argument("other", required=False)
-@click.pass_context
 def diff(context: click.Context, *, summary: str, other: str | None) -> int:
     """Compare SUMMARY with OTHER, or with what it stands for.
 
