@@ -15,22 +15,7 @@ import msgspec
 from ...collectors.places import Places
 from ...collectors.plugin.compact_requests import instruction_problem
 from ...collectors.session_target import open_session, receipt_target
-from ...core.actions.session_access import (
-    ActionFailure,
-    ClientCompactResult,
-    CompactFailure,
-    NotCompactedError,
-    NotPlannedError,
-    SessionAccess,
-    Via,
-)
-from ...core.actions.session_compaction import (
-    PlanContext,
-    apply_compaction,
-    in_place_mode,
-    plan_compaction,
-    undo_receipt,
-)
+from ...core.actions import session_access, session_compaction
 from ...core.compaction import plan as plans
 from ...core.compaction.compaction_target import CompactionTarget
 from ...core.compaction.plan import CompactionPlan, PlanOptions, Refusal, RefusalKind
@@ -70,7 +55,7 @@ def exit_code(kind: RefusalKind) -> int:
     return _EXIT_CODES[kind]
 
 
-def _print_failure(failure: ActionFailure) -> int:
+def _print_failure(failure: session_access.ActionFailure) -> int:
     """Print why nothing was changed; returns the exit code."""
     print_errors(failure.why)
     return FAILED if failure.kind is None else exit_code(failure.kind)
@@ -96,8 +81,10 @@ def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> i
     if found is None:
         return USAGE
     target = receipt_target(places.folder, places.store, found)
-    undone = undo_receipt(target, found, [number - 1 for number in numbers] or None)
-    if isinstance(undone, ActionFailure):
+    undone = session_compaction.undo_receipt(
+        target, found, [number - 1 for number in numbers] or None
+    )
+    if isinstance(undone, session_access.ActionFailure):
         return _print_failure(undone)
     record = {
         "receipt_id": undone.receipt_id,
@@ -227,8 +214,10 @@ def compact(
         with open_snapshot(options_of(context)) as found:
             access = open_target(found, session)
             holder = access.target.find_holder(access.target.session_id)
-            plan = plan_compaction(PlanContext(access, found.db, print_error), options)
-    except (RefusedError, NotPlannedError) as error:
+            plan = session_compaction.plan_compaction(
+                session_compaction.PlanContext(access, found.db, print_error), options
+            )
+    except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))
         return USAGE
     if note := large_transcript_note(plan.bytes_before):
@@ -236,7 +225,7 @@ def compact(
     if plan.refused and (is_applied or not plan.operations):
         return _print_refused_plan(context, plan)
     if is_applied:
-        mode = in_place_mode(plan) if in_place else ApplyMode.FORK
+        mode = session_compaction.in_place_mode(plan) if in_place else ApplyMode.FORK
         return _apply_plan(context, plan, access.target, mode)
     if explain is not None:
         return _print_operation(context, plan, explain, access.target.transcript)
@@ -250,7 +239,7 @@ def compact(
     return _refusal_code(plan.refused)
 
 
-def open_target(found: StoreSnapshot, start: str) -> SessionAccess:
+def open_target(found: StoreSnapshot, start: str) -> session_access.SessionAccess:
     """Open the session whose id begins so. Raises RefusedError."""
     session = found.session(start)
     policy = found.policies.acting.for_project(session.project_root)
@@ -283,8 +272,8 @@ def _apply_plan(
 ) -> int:
     from .compaction_output import applied_lines, applied_record
 
-    receipt = apply_compaction(target, plan, mode)
-    if isinstance(receipt, ActionFailure):
+    receipt = session_compaction.apply_compaction(target, plan, mode)
+    if isinstance(receipt, session_access.ActionFailure):
         return _print_failure(receipt)
     return print_result(context, applied_record(receipt), lambda: applied_lines(receipt))
 
@@ -344,11 +333,11 @@ def _print_history(context: click.Context, places: Places) -> int:
 
 
 _FAILURE_CODES: Final = {
-    CompactFailure.FAILED: FAILED,
-    CompactFailure.NOTHING: USAGE,
-    CompactFailure.LIVE: LIVE,
-    CompactFailure.UNSAFE: UNSAFE,
-    CompactFailure.UNTRUSTED: UNSAFE,
+    session_access.CompactFailure.FAILED: FAILED,
+    session_access.CompactFailure.NOTHING: USAGE,
+    session_access.CompactFailure.LIVE: LIVE,
+    session_access.CompactFailure.UNSAFE: UNSAFE,
+    session_access.CompactFailure.UNTRUSTED: UNSAFE,
 }
 
 
@@ -357,8 +346,8 @@ _FAILURE_CODES: Final = {
 @click.argument("text", nargs=-1)
 @click.option(
     "--via",
-    type=click.Choice([via.value for via in Via]),
-    default=Via.AUTO.value,
+    type=click.Choice([via.value for via in session_access.Via]),
+    default=session_access.Via.AUTO.value,
     show_default=True,
     help="The plugin's module in the client, keys to its tmux pane, or a run of its own.",
 )
@@ -377,8 +366,8 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
         print_error(str(error))
         return USAGE
     try:
-        result = access.client.compact(Via(via), instructions)
-    except NotCompactedError as error:
+        result = access.client.compact(session_access.Via(via), instructions)
+    except session_access.NotCompactedError as error:
         print_error(f"{access.session.session_id[:8]} was not compacted: {error}")
         return _FAILURE_CODES[error.failure]
     record = {
@@ -389,7 +378,7 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
     return print_result(context, record, lambda: _result_lines(result))
 
 
-def _result_lines(result: ClientCompactResult) -> list[str]:
+def _result_lines(result: session_access.ClientCompactResult) -> list[str]:
     sizes = f"{tokens(result.pre_tokens)} → {tokens(result.post_tokens)}"
     lines = [f"compacted via {result.via.value} in {result.seconds:.1f} s: {sizes}"]
     if result.command:

@@ -13,13 +13,8 @@ from msgspec.structs import asdict
 
 from ...collectors.claude_code.own_files import own_log_folder
 from ...core.compliance.findings import Judgement, finding_labels
+from ...core.measure import compaction_report
 from ...core.measure.activity import SessionCost, estimate_cost
-from ...core.measure.compaction_report import (
-    CompactionReport,
-    decode_report,
-    find_thrash,
-    steering_outcomes,
-)
 from ...core.measure.tokens import tokens_or_estimate
 from ...core.policy.value_types import to_json_value
 from ...core.store.queries import activity_queries, agent_queries, log_queries, session_queries
@@ -247,9 +242,9 @@ def compaction_records(
     found: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
     """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
-    reports = [decode_report(row.report) for row in rows]
+    reports = [compaction_report.decode_report(row.report) for row in rows]
     asked = agent_queries.answer_items(found.db, "steer", session_id)
-    outcomes = steering_outcomes(list(zip(rows, reports, strict=True)), asked)
+    outcomes = compaction_report.steering_outcomes(list(zip(rows, reports, strict=True)), asked)
     return [
         {
             **record_of(
@@ -265,8 +260,8 @@ def compaction_records(
     ]
 
 
-def _report_fields(report: CompactionReport | None) -> Record:
-    thrash = find_thrash(report.refill) if report else None
+def _report_fields(report: compaction_report.CompactionReport | None) -> Record:
+    thrash = compaction_report.find_thrash(report.refill) if report else None
     return {
         "forgotten": _lost_record(report.forgotten) if report and report.is_known else None,
         "thrash": thrash and record_of(thrash, "turns_since_last culprit"),

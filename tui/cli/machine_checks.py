@@ -19,13 +19,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from ctxtop import __version__
 
-from ...collectors.claude_code import own_files
-from ...collectors.claude_code.discover import (
-    FolderListing,
-    file_system_type,
-    find_files,
-    needs_polling,
-)
+from ...collectors.claude_code import discover, own_files
+from ...collectors.claude_code.discover import FolderListing
 from ...collectors.claude_code.registry import list_open_sessions
 from ...collectors.client_compact.request_receipts import (
     ClientCompactReceipt,
@@ -78,7 +73,7 @@ def folder_checks(places: Places) -> list[DoctorCheck]:
     root = _folder_check(places)
     if not root.ok:
         return [root]
-    listing = find_files(places.folder)
+    listing = discover.find_files(places.folder)
     return [
         root,
         _projects_check(places, listing),
@@ -156,8 +151,10 @@ def _watching_check(places: Places) -> DoctorCheck:
     forced = os.environ.get(_POLLING_VARIABLE, "")
     if forced and forced.lower() not in {"false", "disable", "disabled"}:
         return passed(name, f"polls: {_POLLING_VARIABLE}={forced}")
-    if needs_polling(projects):
-        detail = f"polls: {file_system_type(projects)} may not tell what another machine writes"
+    if discover.needs_polling(projects):
+        detail = (
+            f"polls: {discover.file_system_type(projects)} may not tell what another machine writes"
+        )
         return passed(name, detail, "on a local disk changes are seen at once")
     limits = {limit: _read_number(_INOTIFY / limit) for limit in _INOTIFY_LIMITS}
     watches = limits["max_user_watches"]

@@ -9,14 +9,9 @@ from typing import Final
 
 import click
 
+from ...core.actions import session_recovery
 from ...core.actions.session_access import ResumeResult
-from ...core.actions.session_recovery import (
-    NothingToRecoverError,
-    Recovery,
-    SessionBusyError,
-    preview_recovery,
-    run_recovery,
-)
+from ...core.actions.session_recovery import Recovery
 from ...core.compaction import plan as plans
 from ...core.compaction import receipts
 from ...core.compaction.plan import CompactionRefusedError, Operation
@@ -56,12 +51,12 @@ def recover_session(
             access = open_target(found, session)
             allowed = frozenset(map(RecoveryStep, confirmed))
             if is_applied:
-                recovery, resumed = run_recovery(access, allowed)
+                recovery, resumed = session_recovery.run_recovery(access, allowed)
             else:
-                recovery = preview_recovery(access, found.db, allowed)
-    except (RefusedError, NothingToRecoverError) as error:
+                recovery = session_recovery.preview_recovery(access, found.db, allowed)
+    except (RefusedError, session_recovery.NothingToRecoverError) as error:
         return _print_not_recovered(session, str(error), USAGE)
-    except SessionBusyError as error:
+    except session_recovery.SessionBusyError as error:
         return _print_not_recovered(session, str(error), LIVE)
     except AttemptRefusedError as error:
         code = LIVE if error.refusal.check == "in_progress" else UNSAFE

@@ -15,21 +15,8 @@ from ...core.policy.value_types import format_value
 from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.transcript.sanitize import sanitize_text
 from ..tables import Cell, Column, TextColumn
-from ..text import compaction_text, compliance_text, session_text
-from ..text.formats import (
-    NOTHING,
-    age,
-    count_text,
-    date_time,
-    duration,
-    model_name,
-    percent,
-    plural,
-    shorten_middle,
-    tokens,
-    tokens_of_window,
-    used_percent,
-)
+from ..text import compaction_text, compliance_text, formats, session_text
+from ..text.formats import NOTHING, date_time, percent, plural, tokens
 from ..text.policy_text import ignored_table
 from .command_store import shorten_ids
 from .printing import clean_line, draw_table, paint, session_id_cell, terminal_width, text_bar
@@ -50,14 +37,16 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("id", lambda each: session_id_cell(each.session_id, short_ids), priority=1),
         Column("title", _session_title, flexible=True),
         Column("project", lambda each: each.project, flexible=True, priority=6),
-        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("model", lambda each: formats.model_name(each.model), priority=5),
         Column("status", lambda each: each.status.value.replace("_", " "), priority=2),
         Column("context", lambda each: _gauge_cell(each.context)),
-        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
+        Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
         Column("level", _session_level_cell, priority=4),
         Column("agents", _agent_count, right=True, priority=7),
         Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
-        Column("age", lambda each: age(each.last_activity_at, now_ms), right=True, priority=3),
+        Column(
+            "age", lambda each: formats.age(each.last_activity_at, now_ms), right=True, priority=3
+        ),
     ]
     return draw_table(columns, sessions) if sessions else []
 
@@ -72,7 +61,7 @@ BAR_CELLS: Final = 10
 
 
 def _gauge_cell(context: Context) -> Cell:
-    text = f"{text_bar(context.ratio, BAR_CELLS)} {used_percent(context):>6}"
+    text = f"{text_bar(context.ratio, BAR_CELLS)} {formats.used_percent(context):>6}"
     return Cell(text, context.level.severity.value if context.level else "")
 
 
@@ -95,16 +84,16 @@ def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: 
         Column("session", lambda each: session_id_cell(each.session_id, short_ids), priority=4),
         Column("type", lambda each: each.agent_type, flexible=True),
         Column("description", lambda each: each.description, flexible=True, priority=3),
-        Column("model", lambda each: model_name(each.model), priority=5),
+        Column("model", lambda each: formats.model_name(each.model), priority=5),
         Column("status", lambda each: each.status.value),
         Column("context", lambda each: _gauge_cell(each.context)),
-        Column("tokens", lambda each: tokens_of_window(each.context), right=True),
-        Column("tools", lambda each: count_text(each.tool_uses), right=True, priority=6),
+        Column("tokens", lambda each: formats.tokens_of_window(each.context), right=True),
+        Column("tools", lambda each: _count(each.tool_uses), right=True, priority=6),
         Column("result", _result_size, right=True, priority=1),
         Column("verdict", lambda each: _verdict_cell(each.compliance)),
         Column(
             "age",
-            lambda each: age(each.ended_at or each.started_at, now_ms),
+            lambda each: formats.age(each.ended_at or each.started_at, now_ms),
             right=True,
             priority=2,
         ),
@@ -145,8 +134,8 @@ def compactions_table(
         Column("trigger", lambda each: each[0].trigger or NOTHING),
         Column("before", lambda each: tokens(each[0].pre_tokens), right=True),
         Column("after", lambda each: compaction_text.tokens_left(each[0]), right=True),
-        Column("took", lambda each: duration(each[0].duration_ms), right=True, priority=4),
-        Column("kept", lambda each: count_text(each[0].kept_messages), right=True, priority=6),
+        Column("took", lambda each: formats.duration(each[0].duration_ms), right=True, priority=4),
+        Column("kept", lambda each: _count(each[0].kept_messages), right=True, priority=6),
         Column("thrash", lambda each: _thrash_cell(each[1]), priority=1),
         Column("forgot", lambda each: _lost_cell(each[1]), flexible=True, priority=2),
         Column("summary", lambda each: _summary_start(each[0]), flexible=True, priority=3),
@@ -157,6 +146,10 @@ def compactions_table(
     for (_, report), line in zip(reported, drawn, strict=True):
         lines += [line, *(_report_lines(report) if detailed else ())]
     return lines
+
+
+def _count(count: int | None) -> str:
+    return NOTHING if count is None else str(count)
 
 
 def _summary_start(row: CompactionRow) -> str:
@@ -192,7 +185,7 @@ def _report_lines(report: CompactionReport | None) -> list[str]:
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
     return [
         paint(_INDENT + f"{label:<{_LABEL_CELLS}}", "quiet")
-        + shorten_middle(clean_line(text), room)
+        + formats.shorten_middle(clean_line(text), room)
         for label, text in compaction_text.compaction_report_lines(report, room)
     ]
 
@@ -203,7 +196,12 @@ def warnings_table(warnings: Sequence[ContextWarning], short_ids: Mapping[str, s
         Column("session", lambda each: session_id_cell(each.session_id, short_ids)),
         Column("agent", lambda each: each.agent_id or "", flexible=True),
         Column("level", lambda each: _level_cell(each.warning.level)),
-        Column("threshold", lambda each: percent(each.warning.threshold), right=True, priority=1),
+        Column(
+            "threshold",
+            lambda each: percent(each.warning.threshold),
+            right=True,
+            priority=1,
+        ),
         Column("reached", lambda each: percent(each.warning.ratio), right=True),
         Column("cleared", lambda each: date_time(each.warning.cleared_at)),
     ]

@@ -11,14 +11,8 @@ from ...collectors.claude_code.collector_thread import Collector
 from ...core.saves.save_status import NEEDS_ATTENTION, SaveState
 from ...core.store.readers.saves_reader import read_saves
 from ..tables import Cell, Column, TextColumn
+from ..text import saves_text
 from ..text.formats import NOTHING, plural, tokens
-from ..text.saves_text import (
-    expected_band,
-    is_bootstrap_error,
-    noise_tokens_text,
-    plugin_text,
-    save_age,
-)
 from .command_options import options_of, store_command
 from .command_store import open_snapshot
 from .json_records import Record, record_of, records_of
@@ -54,7 +48,7 @@ def _save_record(project: ProjectSaves, report: SavesReport, now_ms: int) -> Rec
             {
                 "category": each.category or None,
                 "error": each.error,
-                "class": "env_bootstrap" if is_bootstrap_error(each.error) else None,
+                "class": "env_bootstrap" if saves_text.is_bootstrap_error(each.error) else None,
             }
             for each in status.errors
         ],
@@ -137,7 +131,7 @@ def _saves_table(report: SavesReport, now_ms: int) -> list[str]:
     columns: list[TextColumn[ProjectSaves]] = [
         Column("project", lambda each: each.name, flexible=True),
         Column("state", _state_cell),
-        Column("age", lambda each: save_age(each, now_ms), right=True, priority=2),
+        Column("age", lambda each: saves_text.save_age(each, now_ms), right=True, priority=2),
         Column("what", _save_text, flexible=True),
         Column("saves", lambda each: str(len(each.saves) or ""), right=True, priority=6),
         Column("noise, tokens", _noise_text, right=True, priority=3),
@@ -179,7 +173,7 @@ def _save_text(project: ProjectSaves) -> str:
 
 
 def _expected_text(project: ProjectSaves) -> str:
-    band = expected_band(project.saves[-1]) if project.saves else None
+    band = saves_text.expected_band(project.saves[-1]) if project.saves else None
     return NOTHING if band is None else "✓ met" if band.is_met else "✗ above"
 
 
@@ -187,12 +181,12 @@ def _noise_text(project: ProjectSaves) -> str:
     if not project.saves:
         return NOTHING
     noise = project.saves[-1].noise
-    return f"{plural(noise.lines, 'line')}, {noise_tokens_text(noise)}"
+    return f"{plural(noise.lines, 'line')}, {saves_text.noise_tokens_text(noise)}"
 
 
 def _project_notes(project: ProjectSaves) -> Iterator[str]:
     if project.plugin_message.blind_spots:
-        yield plugin_text(project.plugin_message)
+        yield saves_text.plugin_text(project.plugin_message)
     if project.has_leftovers:
         yield f"{plural(len(project.staged_files), 'staged file')} left behind"
     if project.refires:

@@ -46,19 +46,9 @@ from ...core.store.readers.saves_reader import read_saves
 from ...core.transcript.line_types import why_ignored
 from ..text.formats import iso_time, plural
 from ..text.policy_text import name_keys
+from . import machine_checks
 from .command_errors import error_text, print_error, print_errors
-from .machine_checks import (
-    DoctorCheck,
-    disk_check,
-    failed,
-    folder_checks,
-    is_link,
-    log_checks,
-    machine_checks,
-    noted,
-    passed,
-    requests_check,
-)
+from .machine_checks import DoctorCheck, failed, noted, passed
 
 
 def check_all(places: Places) -> list[DoctorCheck]:
@@ -91,13 +81,13 @@ def rebuild_damaged_store(places: Places) -> None:
 
 def each_check(places: Places, failure: str | None = None) -> Iterator[DoctorCheck]:
     """Yield one check after the other; `failure` is the error of the scan before them."""
-    yield from folder_checks(places)
+    yield from machine_checks.folder_checks(places)
     checks, parts = _check_store(places, failure)
     yield from checks
-    yield disk_check(places.store)
-    yield from log_checks(places.store, parts)
-    yield requests_check(places.store)
-    yield from machine_checks()
+    yield machine_checks.disk_check(places.store)
+    yield from machine_checks.log_checks(places.store, parts)
+    yield machine_checks.requests_check(places.store)
+    yield from machine_checks.machine_checks()
 
 
 def _check_store(places: Places, failure: str | None) -> tuple[list[DoctorCheck], list[LogPartRow]]:
@@ -226,7 +216,7 @@ def _ignored_types_check(db: sqlite3.Connection) -> DoctorCheck:
 
 
 def _problems_check(db: sqlite3.Connection) -> DoctorCheck:
-    problems = [each for each in session_queries.problems(db) if not is_link(each)]
+    problems = [each for each in session_queries.problems(db) if not machine_checks.is_link(each)]
     if not problems:
         return passed("troubles", "none")
     newest = problems[0]

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from ...collectors.claude_code.collector_thread import Collector
-from ...collectors.claude_code.transcripts.replaced_content import PlanSummaryReader
+from ...collectors.claude_code.transcripts import replaced_content
 from ...core.store.database import state_folder
 from ...core.store.queries.query_rows import SummaryRow
 from ...core.store.readers.summary_reader import find_summaries, read_summary_rows
@@ -88,7 +88,7 @@ def read_summaries(
     sessions = found.sessions()
     projects = {each.session_id: each.project for each in sessions}
     criteria = SummaryCriteria(query=query, session_id=session_id)
-    plans = PlanSummaryReader(state_folder(found.places.store)).read()
+    plans = replaced_content.PlanSummaryReader(state_folder(found.places.store)).read()
     matches = find_summaries(found.db, plans, criteria, projects, found.now_ms)
     return ListedSummaries(
         rows=tuple(read_summary_rows(found.db, plans, matches.ids)),
@@ -184,14 +184,9 @@ def _find_summary(listed: ListedSummaries, name: str) -> SummaryRow:
 def _read_replaced(
     found: StoreSnapshot, row: SummaryRow, plans: tuple[PlanSummary, ...]
 ) -> ReplacedContent:
-    from ...collectors.claude_code.transcripts.replaced_content import (
-        NotReadableError,
-        read_replaced,
-    )
-
     try:
-        return read_replaced(found.db, found.places.folder.projects, row, plans)
-    except NotReadableError as error:
+        return replaced_content.read_replaced(found.db, found.places.folder.projects, row, plans)
+    except replaced_content.NotReadableError as error:
         raise RefusedError(str(error)) from error
 
 

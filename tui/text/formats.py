@@ -156,10 +156,6 @@ def _estimate_sign(context: Context) -> str:
     return "≈" if context.state == "estimated" else ""
 
 
-def count_text(count: int | None) -> str:
-    return NOTHING if count is None else str(count)
-
-
 def plural(count: int, thing: str) -> str:
     return f"{count:,} {thing}" if count == 1 else f"{count:,} {thing}s"
 

@@ -14,18 +14,9 @@ from ...core.compaction.plan import CompactionPlan, Operation, Refusal
 from ...core.compaction.strategies import reasoning
 from ...core.model.context import Context, ContextState
 from ...core.transcript.sanitize import one_line
+from . import plan_text
 from .formats import fit_right, percent, plural, shorten_middle, tokens
 from .gauge import MIN_GAUGE_CELLS, PERCENT_CELLS, gauge
-from .plan_text import (
-    HARM_DESCRIPTIONS,
-    HARM_NAMES,
-    NOTHING_TO_GAIN,
-    OperationChange,
-    break_even_after,
-    change_heading,
-    screen_advice,
-    signed_lines,
-)
 from .text_lines import join_lines, quiet
 
 if TYPE_CHECKING:
@@ -72,8 +63,8 @@ def break_even_text(plan: CompactionPlan) -> str:
         return "pays back never"
     if max(short, long or 0.0) <= 0:
         return "pays back at once"
-    hour = "" if long is None else f" (an hour's cache: {break_even_after(long)})"
-    return f"pays back {break_even_after(short)}{hour}"
+    hour = "" if long is None else f" (an hour's cache: {plan_text.break_even_after(long)})"
+    return f"pays back {plan_text.break_even_after(short)}{hour}"
 
 
 def harm_text(plan: CompactionPlan) -> str:
@@ -82,7 +73,8 @@ def harm_text(plan: CompactionPlan) -> str:
         return "takes nothing"
     own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
     most = max(own, default=plan.harm)
-    text = f"takes level {int(plan.harm)}, {HARM_NAMES[plan.harm]}: {HARM_DESCRIPTIONS[most]}"
+    level = f"{int(plan.harm)}, {plan_text.HARM_NAMES[plan.harm]}"
+    text = f"takes level {level}: {plan_text.HARM_DESCRIPTIONS[most]}"
     # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
     return text if most == plan.harm else f"{text}, and the thoughts that are bound to it"
 
@@ -95,8 +87,8 @@ def format_bytes(count: int) -> str:
 
 
 def refusal_text(refusal: Refusal) -> str:
-    sign = "nothing to do" if refusal.check in NOTHING_TO_GAIN else "refused"
-    return one_line(f"{sign}: {refusal.why}; {screen_advice(refusal)}")
+    sign = "nothing to do" if refusal.check in plan_text.NOTHING_TO_GAIN else "refused"
+    return one_line(f"{sign}: {refusal.why}; {plan_text.screen_advice(refusal)}")
 
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
@@ -156,7 +148,7 @@ FULL_TEXT_LINES: Final = 400  # of a text that is read whole
 
 
 def change_lines(
-    operation: Operation, changes: Sequence[OperationChange], width: int, lines: int
+    operation: Operation, changes: Sequence[plan_text.OperationChange], width: int, lines: int
 ) -> Content:
     """Show what an operation changes, with so many lines of each text."""
     strategy = f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
@@ -173,12 +165,12 @@ def change_lines(
     return join_lines(*parts)
 
 
-def _change(change: OperationChange, width: int, lines: int) -> Iterator[Content]:
-    yield Content.styled(one_line(change_heading(change)), "$accent")
+def _change(change: plan_text.OperationChange, width: int, lines: int) -> Iterator[Content]:
+    yield Content.styled(one_line(plan_text.change_heading(change)), "$accent")
     for sign, text, style in (
         ("-", change.before, "$level-high"),
         ("+", change.after, "$level-calm"),
     ):
         if text is not None:
-            shown = signed_lines(sign, text, lines, width)
+            shown = plan_text.signed_lines(sign, text, lines, width)
             yield from (Content.styled(line, style) for line in shown)

@@ -10,16 +10,7 @@ from textual.content import Content
 from ...core.measure.timeline import Timeline, TimelineCompaction, TimelineEvent, TimelineEventKind
 from ...core.transcript.sanitize import one_line
 from ..widgets.timeline_picture import COMPACTION_SIGN, MARK_SIGNS
-from .formats import (
-    NOTHING,
-    model_name,
-    month_day_time,
-    percent,
-    plural,
-    time_of_day,
-    tokens,
-    tokens_after,
-)
+from . import formats
 from .gauge import LEVEL_STYLES
 from .text_lines import quiet
 
@@ -31,13 +22,13 @@ def turn_line(timeline: Timeline, turn: int | None, width: int) -> Content:
     place = len(timeline.turns) - 1 if turn is None else turn
     shown, level = timeline.turns[place], timeline.level(place)
     size = f"{'≈' if shown.is_estimate else ''}{shown.tokens:,} tokens"
-    size += f"  {percent(timeline.ratio(place))}{f' {level.value}' if level else ''}"
+    size += f"  {formats.percent(timeline.ratio(place))}{f' {level.value}' if level else ''}"
     parts = {
         "where": Content.styled(_turn_name(timeline, turn, place), "bold"),
-        "time": Content(month_day_time(shown.at) or NOTHING),
+        "time": Content(formats.month_day_time(shown.at) or formats.NOTHING),
         "size": Content.styled(size, f"bold {LEVEL_STYLES[level]}"),
         "growth": Content(_growth_text(timeline, place)),
-        "model": Content(one_line(model_name(shown.model))),
+        "model": Content(one_line(formats.model_name(shown.model))),
     }
     for spare in ("model", "time", "growth"):
         line = SEPARATOR.join(parts.values())
@@ -93,23 +84,24 @@ def turn_events_line(timeline: Timeline, turn: int | None, calls: Sequence[str] 
         more = f" +{len(calls) - MAX_CALLS}" if len(calls) > MAX_CALLS else ""
         parts.append(quiet("called ") + Content(f"{names}{more}"))
     elif calls is None and shown.tool_calls:
-        parts.append(quiet(f"called {plural(shown.tool_calls, 'tool')}"))
+        parts.append(quiet(f"called {formats.plural(shown.tool_calls, 'tool')}"))
     return SEPARATOR.join(parts or [quiet("no tool was called")])
 
 
 def _compaction_text(cut: TimelineCompaction) -> str:
     """Format how a compaction changed the context, measured at the turn after it."""
-    sizes = f"{tokens(cut.pre_tokens)} → {tokens_after(cut.next_tokens, cut.next_estimate)}"
+    after = formats.tokens_after(cut.next_tokens, cut.next_estimate)
+    sizes = f"{formats.tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
 
 
 def _time_if_later(at: int | None, turn_at: int | None) -> Content:
     """Write when something happened, unless it was in the minute that the turn is shown with."""
-    time, turn_time = month_day_time(at), month_day_time(turn_at)
+    time, turn_time = formats.month_day_time(at), formats.month_day_time(turn_at)
     if at is None or time == turn_time:
         return Content("")
     is_same_day = turn_at is not None and time.split()[:1] == turn_time.split()[:1]
-    return quiet(f" {time_of_day(at) if is_same_day else time}")
+    return quiet(f" {formats.time_of_day(at) if is_same_day else time}")
 
 
 def _mark_content(mark: TimelineEvent) -> Content:
@@ -131,7 +123,7 @@ _MARK_TEXTS: Final = {
 
 
 def _mark_text(mark: TimelineEvent) -> str:
-    what = model_name(mark.what) if mark.kind is TimelineEventKind.MODEL else mark.what
+    what = formats.model_name(mark.what) if mark.kind is TimelineEventKind.MODEL else mark.what
     return _MARK_TEXTS[mark.kind].format(one_line(what))
 
 
@@ -142,7 +134,7 @@ def timeline_events(timeline: Timeline) -> list[list[str]]:
     """
     turns = timeline.turns
     last = len(turns) - 1
-    events = [(0, 0, turns[0].at, f"begins with {model_name(turns[0].model)}")]
+    events = [(0, 0, turns[0].at, f"begins with {formats.model_name(turns[0].model)}")]
     events += [
         (min(cut.turns_before, last), 1, cut.at, f"{COMPACTION_SIGN} {_compaction_text(cut)}")
         for cut in timeline.compactions
@@ -155,9 +147,9 @@ def timeline_events(timeline: Timeline) -> list[list[str]]:
     return [
         [
             f"{turn + 1:,}",
-            month_day_time(at),
-            tokens(turns[turn].tokens),
-            percent(timeline.ratio(turn)),
+            formats.month_day_time(at),
+            formats.tokens(turns[turn].tokens),
+            formats.percent(timeline.ratio(turn)),
             text,
         ]
         for turn, _, at, text in sorted(events, key=lambda each: each[:2])
