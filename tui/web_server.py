@@ -44,7 +44,6 @@ class AccessGuard(msgspec.Struct, frozen=True):
 
     @property
     def address(self) -> str:
-        """Return the URL that the user opens; it contains the token."""
         return f"http://{LOOPBACK}:{self.port}/{self.token}/"
 
     @property
@@ -174,7 +173,6 @@ class PageProcess(AppService):
 
 
 def bounded_size(columns: int, rows: int) -> tuple[int, int]:
-    """Return the nearest size that is allowed."""
     return min(max(columns, 1), MAX_COLUMNS), min(max(rows, 1), MAX_ROWS)
 
 
@@ -189,8 +187,6 @@ MAX_MESSAGE_BYTES: Final = 1 << 20  # of a page: a large text that is pasted
 
 
 class PageServer:
-    """Serves pages, each a socket with a process behind it."""
-
     def __init__(self, command: Sequence[str], guard: AccessGuard) -> None:
         self._guard: Final = guard
         # Its own application loads a font from another host: we use its socket and its files.
@@ -199,7 +195,6 @@ class PageServer:
         self._open: Final[set[asyncio.Task[object]]] = set()
 
     def application(self) -> web.Application:
-        """Make the application; all its paths begin with the token."""
         inside = web.Application()
         inside.router.add_get("/", self.show)
         inside.router.add_get("/ws", self.connect, name="socket")
@@ -211,7 +206,6 @@ class PageServer:
         return outside
 
     async def show(self, request: web.Request) -> web.Response:
-        """Answer with the page, which opens the socket."""
         query = request.query.get("fontsize", "")
         size = _parse_number(query) if query else FONT_SIZE
         if size not in FONT_SIZES:
@@ -227,7 +221,6 @@ class PageServer:
         return web.Response(text=text, content_type="text/html")
 
     async def connect(self, request: web.Request) -> web.StreamResponse:
-        """Run a dashboard while its page is open."""
         if len(self._open) >= MAX_PAGES:
             raise web.HTTPServiceUnavailable(text=f"{MAX_PAGES} pages are open: close one\n")
         task = asyncio.current_task()

@@ -18,7 +18,6 @@ from ctxtop.core.store.queries.query_rows import UsageRow
 from ctxtop.tui.export.documents import csv_table
 from ctxtop.tui.export.metrics import (
     Metric,
-    MetricsInput,
     MetricUnit,
     NotSentError,
     SessionLabel,
@@ -60,9 +59,9 @@ def run(
     return lambda *words: call_ctxtop("export", "--format", *words)
 
 
-def measured(*sessions: Session) -> MetricsInput:
+def measured(*sessions: Session, **options: Any) -> list[Metric]:  # noqa: ANN401 -- passed on
     spent = {SESSION: UsageRow(SESSION, 1, 2, 3, 4, 5)}
-    return MetricsInput(sessions, spent, "1.0", START_MS, START_MS - 1000)
+    return make_metrics(sessions, spent, "1.0", START_MS, **options)
 
 
 def named(metrics: list[Metric], name: str) -> Metric:
@@ -155,13 +154,12 @@ def test_prometheus_text_names_units_and_keeps_names_to_itself(
     assert 'ctxtop_sessions{status="ended"} 1' in ended.out
     assert 'ctxtop_spent_tokens_total{kind="cache_read"} 149990' in ended.out
 
-    own = make_metrics(measured(session(title=TITLE, live=True)))
+    own = measured(session(title=TITLE, live=True))
     text = prometheus_text(own)
     assert "# TYPE ctxtop_session_context_tokens gauge" in text
     assert "cmd" not in text
-    text = prometheus_text(
-        make_metrics(measured(session(title='a"\\\nb', live=True)), [SessionLabel.TITLE])
-    )
+    hostile = session(title='a"\\\nb', live=True)
+    text = prometheus_text(measured(hostile, labels=[SessionLabel.TITLE]))
     assert 'title="a\\"\\\\\\nb"' in text
     for line in text.splitlines():
         assert line.startswith(("# HELP ctxtop_", "# TYPE ctxtop_", "ctxtop_"))
@@ -172,7 +170,7 @@ def test_what_is_measured_of_a_session() -> None:
     known = session(
         live=True, status=SessionStatus.WAITING, activity=asks, cost=SessionCost(1.5), compactions=2
     )
-    found = make_metrics(measured(replace(known, session_id=SESSION)))
+    found = measured(replace(known, session_id=SESSION))
 
     labels = (("session", SESSION), ("model", known.model or ""))
     for name, value in (
@@ -196,7 +194,7 @@ def test_few_sessions_have_values_of_their_own() -> None:
         for number in range(9)
     ]
     old = session(live=False, last_activity_at=START_MS - 25 * 3_600_000)
-    found = make_metrics(measured(*many, old), max_sessions=4)
+    found = measured(*many, old, max_sessions=4)
 
     shown = [dict(labels)["session"] for labels, _ in named(found, "session.live").samples]
     assert shown == ["0", "1", "2", "3"]

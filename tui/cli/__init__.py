@@ -9,7 +9,6 @@ from .command_errors import run_guarded
 
 
 def main() -> NoReturn:
-    """Run the command that the arguments name, or the dashboard, and exit with its code."""
     sys.exit(run_guarded(lambda: _run(sys.argv[1:])))
 
 

@@ -44,7 +44,6 @@ def run_guarded(run: Callable[[], int]) -> int:
 
 
 def print_error(message: str) -> None:
-    """Print a message to stderr as one sanitized line."""
     from ...core.transcript.sanitize import sanitize_text
 
     print("ctxtop:", " ".join(sanitize_text(message).split()), file=sys.stderr)
@@ -56,7 +55,6 @@ def print_errors(messages: Iterable[object]) -> None:
 
 
 def error_text(error: Exception) -> str:
-    """Format an expected error as one line."""
     import sqlite3
 
     from ...core.store.database import explain_error

@@ -28,7 +28,6 @@ class CommandOptions(msgspec.Struct):
 
     @property
     def places(self) -> Places:
-        """Find the places of this run; raises PlaceError."""
         return find_places(self.config_dir, self.db, self.policy)
 
     @property

@@ -169,7 +169,6 @@ def open_snapshot(
 
 
 def update_and_report(places: Places, scan: Callable[[Collector], object] = Collector.scan) -> None:
-    """Bring the store up to date and print its notices and problems."""
     outcome = update_store(places, scan)
     print_errors((*outcome.notices, *outcome.problems))
 

@@ -295,7 +295,6 @@ def serve(context: click.Context, *, port: int) -> int:
 
 
 def _dashboard_command(places: Places) -> list[str]:
-    """Return the command that each page runs: the dashboard, or the demo without a folder."""
     if not places.exists:
         return python_command("ctxtop", "demo")
     where = ("--config-dir", str(places.config_dir), "--db", str(places.store))

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
 from contextlib import closing
-from functools import reduce
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
 import click
 import msgspec
@@ -51,12 +49,10 @@ _EXIT_CODES: Final = {
 
 
 def exit_code(kind: RefusalKind) -> int:
-    """Return the exit code for a kind of refusal (commands.md)."""
     return _EXIT_CODES[kind]
 
 
 def _print_failure(failure: session_access.ActionFailure) -> int:
-    """Print why nothing was changed; returns the exit code."""
     print_errors(failure.why)
     return FAILED if failure.kind is None else exit_code(failure.kind)
 
@@ -112,60 +108,6 @@ def _find_receipt(places: Places, start: str) -> CompactionReceipt | None:
     return None
 
 
-ClickCommand = TypeVar("ClickCommand", bound="Callable[..., Any]")
-
-_PLAN_OPTIONS: Final = (
-    click.option(
-        "--strategy",
-        "strategies",
-        multiple=True,
-        type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
-        metavar="NAME",
-        help="Only this one; may be given again. summarise, cut, revert and rollover go alone.",
-    ),
-    click.option("--level", type=click.IntRange(0, 8), help="The most harm.  [default: 4]"),
-    click.option(
-        "--target",
-        type=click.FloatRange(0, 1),
-        help="Stop at this share of the effective window.  [default: 0.5, none with --level]",
-    ),
-    click.option(
-        "--keep",
-        type=click.IntRange(0),
-        help="Newest turns with tools that stay; of a summary, newest messages.  [default: 10]",
-    ),
-    click.option(
-        "--template",
-        type=click.Choice([*plans.TEMPLATES_BY_SECTIONS, *TEMPLATES]),
-        metavar="4|5|8|11",
-        help="Sections of a summary.  [default: summary.template of the policy]",
-    ),
-    click.option(
-        "--budget",
-        type=click.IntRange(1),
-        metavar="TOKENS",
-        help="Of a summary.  [default: 8 % of what leaves, 12,000 at the most]",
-    ),
-    click.option(
-        "--provider",
-        type=click.Choice([each.value for each in ProviderName]),
-        help="Let a model write the summary; its key stands in the environment.  [default: none]",
-    ),
-    click.option("--model", metavar="NAME", help="The provider's model.  [default: summary.model]"),
-    click.option("--keep-turns", type=click.IntRange(1), metavar="N", help="Of cut: newest turns."),
-    click.option(
-        "--to",
-        metavar="PROMPT",
-        help=f"Of revert: a prompt's line, its uuid's start, or {plans.LAST_PROMPT}.",
-    ),
-    click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB."),
-)
-
-
-def _plan_options(command: ClickCommand) -> ClickCommand:
-    return reduce(lambda wrapped, option: option(wrapped), reversed(_PLAN_OPTIONS), command)
-
-
 _REFUSAL_CODES: Final = {
     "nothing": USAGE,
     "target": USAGE,
@@ -182,7 +124,50 @@ _REFUSAL_CODES: Final = {
 
 @store_command()
 @click.argument("session")
-@_plan_options
+@click.option(
+    "--strategy",
+    "strategies",
+    multiple=True,
+    type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
+    metavar="NAME",
+    help="Only this one; may be given again. summarise, cut, revert and rollover go alone.",
+)
+@click.option("--level", type=click.IntRange(0, 8), help="The most harm.  [default: 4]")
+@click.option(
+    "--target",
+    type=click.FloatRange(0, 1),
+    help="Stop at this share of the effective window.  [default: 0.5, none with --level]",
+)
+@click.option(
+    "--keep",
+    type=click.IntRange(0),
+    help="Newest turns with tools that stay; of a summary, newest messages.  [default: 10]",
+)
+@click.option(
+    "--template",
+    type=click.Choice([*plans.TEMPLATES_BY_SECTIONS, *TEMPLATES]),
+    metavar="4|5|8|11",
+    help="Sections of a summary.  [default: summary.template of the policy]",
+)
+@click.option(
+    "--budget",
+    type=click.IntRange(1),
+    metavar="TOKENS",
+    help="Of a summary.  [default: 8 % of what leaves, 12,000 at the most]",
+)
+@click.option(
+    "--provider",
+    type=click.Choice([each.value for each in ProviderName]),
+    help="Let a model write the summary; its key stands in the environment.  [default: none]",
+)
+@click.option("--model", metavar="NAME", help="The provider's model.  [default: summary.model]")
+@click.option("--keep-turns", type=click.IntRange(1), metavar="N", help="Of cut: newest turns.")
+@click.option(
+    "--to",
+    metavar="PROMPT",
+    help=f"Of revert: a prompt's line, its uuid's start, or {plans.LAST_PROMPT}.",
+)
+@click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB.")
 @click.option("--explain", type=click.IntRange(1), metavar="N", help="Show one operation's words.")
 @click.option("--apply", "is_applied", is_flag=True, help="Carry it out, in a fork.")
 @click.option("--in-place", is_flag=True, help="With --apply: in the session itself.")
@@ -201,7 +186,7 @@ def compact(
     The start of SESSION's id is enough. Least harm goes first, and no more than is needed.
     Levels 7 and 8 are asked for by name: --strategy summarise, cut, revert or rollover.
     """
-    from .compaction_output import PreviewInfo, preview_lines
+    from .compaction_output import preview_lines
 
     names = context.params.keys() & set(PlanOptions.__struct_fields__)
     options = msgspec.convert({name: context.params[name] for name in names}, PlanOptions)
@@ -229,13 +214,13 @@ def compact(
         return _apply_plan(context, plan, access.target, mode)
     if explain is not None:
         return _print_operation(context, plan, explain, access.target.transcript)
-    about = PreviewInfo(
-        access.session.title,
-        access.session.context.window.tokens,
-        repeat_command(context, session),
-        holder,
+    title, window = access.session.title, access.session.context.window.tokens
+    command = repeat_command(context, session)
+    print_result(
+        context,
+        plans.plan_to_dict(plan),
+        lambda: preview_lines(plan, title, window, command, open_in=holder),
     )
-    print_result(context, plans.plan_to_dict(plan), lambda: preview_lines(plan, about))
     return _refusal_code(plan.refused)
 
 
@@ -247,7 +232,6 @@ def open_target(found: StoreSnapshot, start: str) -> session_access.SessionAcces
 
 
 def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
-    """Print why a plan is refused; `--json` prints the plan with its refusals."""
     from ..text.plan_text import refusal_line
 
     print_errors(refusal_line(each) for each in plan.refused)
@@ -318,7 +302,6 @@ def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_
 
 
 def _print_history(context: click.Context, places: Places) -> int:
-    """List what the dashboard's History page does."""
     from ..screens.history.receipt_history import read_history
     from .compaction_output import history_record, history_table
 

@@ -79,44 +79,40 @@ _STRATEGY_COLUMNS: Final[Sequence[TextColumn[StrategySum]]] = (
 )
 
 
-class PreviewInfo(msgspec.Struct, frozen=True):
-    """What a preview needs beside its plan."""
+def preview_lines(
+    plan: CompactionPlan, title: str, window_tokens: int, command: str, open_in: str | None
+) -> list[str]:
+    """Draw a plan; what matters most stands at the end, where a terminal shows it.
 
-    title: str
-    window_tokens: int
-    command: str  # the command that made it, for the next one
-    open_in: str | None = None  # what has the session open
-
-
-def preview_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
-    """Draw a plan; what matters most stands at the end, where a terminal shows it."""
+    `command` made the plan, `open_in` is the process that has the session open.
+    """
     width = terminal_width()
-    head = f"{plan.session_id[:8]}  {clean_line(about.title)}"
+    head = f"{plan.session_id[:8]}  {clean_line(title)}"
     return [
         *labelled_lines("session", head, width)[:1],
         "",
-        *_added_text_lines(plan, about),
+        *_added_text_lines(plan, command),
         *_operation_table(plan.operations, width),
         "",
         *_strategy_table(plan.operations),
         "",
-        *_size_lines(plan, about.window_tokens),
+        *_size_lines(plan, window_tokens),
         "",
         *_price_lines(plan, width),
         *_protected_lines(plan, width),
         *_refusal_lines(plan.refused, width),
-        *_next_lines(plan, about, width),
+        *_next_lines(plan, command, open_in, width),
     ]
 
 
-def _added_text_lines(plan: CompactionPlan, about: PreviewInfo) -> list[str]:
+def _added_text_lines(plan: CompactionPlan, command: str) -> list[str]:
     """Show what is appended: a summary is read before it is used."""
     texts = [text for each in plan.operations for text in plan_text.appended_texts(each)]
     if not texts:
         return []
     lines = plan_text.wrap_first_lines("\n\n".join(texts), SUMMARY_LINES, terminal_width() - 2)
     if len(lines) > SUMMARY_LINES:
-        lines.append(f"(more of it: {about.command} --explain 1)")
+        lines.append(f"(more of it: {command} --explain 1)")
     return [*(f"  {line}".rstrip() for line in lines), ""]
 
 
@@ -128,8 +124,7 @@ def _operation_table(operations: Sequence[Operation], width: int) -> list[str]:
     saving = "tokens" if any(each.tokens_saved for each in operations) else "bytes"
     narrow = {"op", "line", "harm", "what", saving}
     lines = draw_table(
-        [each for each in _PREVIEW_COLUMNS if width >= WIDE_COLUMNS or each.header in narrow],
-        shown,
+        [each for each in _PREVIEW_COLUMNS if width >= WIDE_COLUMNS or each.header in narrow], shown
     )
     if left := len(numbered) - len(shown):
         lines.append(f"and {left:,} smaller ones; --json lists all")
@@ -147,7 +142,6 @@ def _strategy_table(operations: Sequence[Operation]) -> list[str]:
 
 
 def _size_lines(plan: CompactionPlan, window: int) -> Iterator[str]:
-    """Compare what the model sees, and what the file holds."""
     now, then = _gauge(plan.before_tokens, window), _gauge(plan.after_tokens, window, "ok")
     yield label_beside("context", f"now   {now} of {tokens(window)}")
     yield label_beside("", f"then  {then}  {percent(plan.saved_share)} less")
@@ -188,15 +182,17 @@ def _refusal_lines(refused: Sequence[Refusal], width: int) -> Iterator[str]:
         yield from labelled_lines("refused", f"{each.check}: {each.why}; {each.what_to_do}", width)
 
 
-def _next_lines(plan: CompactionPlan, about: PreviewInfo, width: int) -> Iterator[str]:
-    if about.open_in:
-        hint = f"in {about.open_in}: a fork can be made, --in-place waits until it is closed"
+def _next_lines(
+    plan: CompactionPlan, command: str, open_in: str | None, width: int
+) -> Iterator[str]:
+    if open_in:
+        hint = f"in {open_in}: a fork can be made, --in-place waits until it is closed"
         yield from labelled_lines("open", hint, width)
     yield ""
-    yield label_beside("next", f"{about.command} --explain 1")
+    yield label_beside("next", f"{command} --explain 1")
     if plan.refused:
         return
-    yield label_beside("", f"{about.command} --apply")
+    yield label_beside("", f"{command} --apply")
     change = "it is appended to the session itself" if plan.only_appends else "it is changed"
     stays = "" if plan.only_appends else ", the session stays"
     yield label_beside("", f"(makes a fork{stays}; with --in-place {change})")
@@ -222,7 +218,6 @@ def operation_record(plan: CompactionPlan, number: int, transcript: Path) -> Rec
 
 
 def operation_lines(plan: CompactionPlan, number: int, transcript: Path) -> list[str]:
-    """Show one operation for people. Raises OSError."""
     operation = plan.operations[number - 1]
     changes = plan_text.read_edit_changes(operation.edits, transcript)
     lines = [
@@ -266,7 +261,6 @@ _HISTORY_COLUMNS: Final[Sequence[TextColumn[HistoryEntry]]] = (
 
 
 def history_record(entry: HistoryEntry) -> Record:
-    """Return an object of `ctxtop receipts --all`."""
     return {
         **record_of(entry, "receipt_id at session_id how=mode what"),
         "by": entry.requested_by or None,
@@ -313,7 +307,6 @@ def _check_record(receipt: CompactionReceipt, state: Path) -> Record:
 
 
 def receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
-    """Return an object of `ctxtop receipts`."""
     obstacle = undo_obstacle(receipt, state)
     return receipt_to_dict(receipt) | {
         "at": iso_time(receipt.at),
@@ -339,7 +332,6 @@ def full_receipt_record(receipt: CompactionReceipt, state: Path) -> Record:
 
 
 def applied_record(receipt: CompactionReceipt) -> Record:
-    """Return the object of `--apply`."""
     return record_of(
         receipt, "receipt_id session_id new_session_id mode backup verified resume_command"
     )
@@ -356,7 +348,6 @@ def applied_lines(receipt: CompactionReceipt) -> list[str]:
 
 
 def receipt_table(receipts: Sequence[CompactionReceipt], state: Path) -> list[str]:
-    """Lay out `ctxtop receipts`."""
     columns: list[TextColumn[CompactionReceipt]] = [
         Column("id", lambda each: each.receipt_id),
         Column("when", lambda each: date_time(each.at), priority=1),
@@ -380,7 +371,6 @@ def _session_text(receipt: CompactionReceipt) -> str:
 
 
 def full_receipt_lines(receipt: CompactionReceipt, state: Path) -> list[str]:
-    """Lay out `ctxtop receipts ID`."""
     width = terminal_width()
     undone = receipt.now.undone if receipt.now else ()
     columns: list[TextColumn[NumberedOperation]] = [
@@ -420,7 +410,6 @@ CHECK_CELLS: Final = 34  # of a check and its text: two fit beside each other in
 
 
 def _check_lines(checks: Sequence[str]) -> Iterator[str]:
-    """Draw the checks in two columns, down and then across."""
     texts = [f"{check:<3} {receipt_history.check_text(check)}" for check in checks]
     tick = paint("✓", "ok")
     half = (len(texts) + 1) // 2

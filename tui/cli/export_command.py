@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 
 class ExportFormat(StrEnum):
-    """What an export is written as."""
-
     JSON = "json"
     CSV = "csv"
     MARKDOWN = "markdown"
@@ -50,8 +48,6 @@ _NOT_IN_JSON: Final = "summaries"
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    """The options of the command line."""
-
     form: ExportFormat
     what: str | None = None
     output: Path | None = None
@@ -177,7 +173,6 @@ _SCANS: Final = {
 
 
 def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
-    """Bring the store up to date, and write its content in the chosen format."""
     from ..export import documents, metrics
 
     with open_snapshot(options, _SCANS.get(chosen.form, Collector.scan)) as found:
@@ -209,7 +204,7 @@ def _all_records(found: StoreSnapshot) -> dict[str, Any]:
 
 
 def _metrics(found: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
-    from ..export.metrics import MetricsInput, SessionLabel, make_metrics
+    from ..export.metrics import SessionLabel, make_metrics
 
     sessions = [
         msgspec.structs.replace(each, title=chosen.redacted(each.title))
@@ -217,8 +212,8 @@ def _metrics(found: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric],
     ]
     since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
     spent = json_records.spent_by_session(found)
-    source = MetricsInput(sessions, spent, __version__, found.now_ms, since)
-    return make_metrics(source, map(SessionLabel, chosen.label)), since
+    labels = map(SessionLabel, chosen.label)
+    return make_metrics(sessions, spent, __version__, found.now_ms, labels), since
 
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"

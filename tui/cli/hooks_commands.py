@@ -16,11 +16,10 @@ from ...collectors.places import Places, find_places
 from ...collectors.plugin.installed_commands import FEATURE_EVENTS
 from ..tables import Column, TextColumn
 from ..text.formats import iso_time, plural
-from . import printing
 from .command_errors import DONE, FAILED, UNSAFE, USAGE, RefusedError, print_error, print_errors
 from .command_options import common_command, common_options, dry_run_option, options_of, yes_option
 from .command_store import update_and_report
-from .printing import clean_line, draw_table, paint, print_lines, print_result
+from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
 
 if TYPE_CHECKING:
     from ...collectors.install.install_plan import InstallPlan
@@ -178,17 +177,14 @@ def _apply_install_plan(
             if plan.changes_nothing:
                 print_error("nothing to do")
             return USAGE if plan.changes_nothing else DONE
-        if not yes:
-            if not options.as_json and printing.is_interactive():
-                print_error(install_plan_text(plan))
-            unattended = "nobody can be asked here; give --yes, or --dry-run to look"
-            if not printing.confirm(
-                context,
-                "Write this?",
-                unattended=f"nothing was written: {unattended}",
-                declined="nothing was written",
-            ):
-                return USAGE
+        if not yes and not confirm(
+            context,
+            "Write this?",
+            refused="nothing was written",
+            hint="nobody can be asked here; give --yes, or --dry-run to look",
+            preface=install_plan_text(plan),
+        ):
+            return USAGE
         backup = apply_install(plan, places.store)
     except (ChangedError, NotSafeError) as error:
         if isinstance(error, ChangedError) and yes and attempts > 1:
@@ -217,7 +213,6 @@ def _plan_record(plan: InstallPlan, diff: Sequence[str], backup: Path | None) ->
 
 
 def install_plan_text(plan: InstallPlan) -> str:
-    """Summarize a plan in one line."""
     parts = (("adds", plan.added), ("removes", plan.removed), ("keeps", plan.unchanged))
     changes = [f"{verb} {_kinds_text(things)}" for verb, things in parts if things]
     return clean_line(f"{plan.file.path}: {'; '.join(changes)}")

@@ -106,7 +106,6 @@ def _dump_quickly(value: object) -> str | None:
 
 
 def session_records(found: StoreSnapshot, sessions: Sequence[Session]) -> list[Record]:
-    """Return the objects of `ctxtop sessions`."""
     projects = found.places.folder.projects
     return [_session_record(each, f"{projects}/", found.now_ms) for each in sessions]
 
@@ -159,7 +158,6 @@ def _cost_fields(cost: SessionCost | None) -> Record:
 def agent_records(
     found: StoreSnapshot, agents: Sequence[Agent], session_id: str | None
 ) -> list[Record]:
-    """Return the objects of `ctxtop agents`."""
     injected: dict[tuple[str, str | None], list[Record]] = {}
     for row in agent_queries.answer_items(found.db, "inject", session_id):
         record = record_of(
@@ -281,7 +279,6 @@ def _lost_record(lost: LostArtifacts) -> Record:
 
 
 def warning_record(warning: ContextWarning) -> Record:
-    """Return an object of `ctxtop warnings`."""
     return record_of(
         warning,
         "session_id agent_id level=warning.level threshold=warning.threshold ratio=warning.ratio"
@@ -290,7 +287,6 @@ def warning_record(warning: ContextWarning) -> Record:
 
 
 def policy_record(policy: Policy, notices: Iterable[PolicyNotice]) -> Record:
-    """Return the object of `ctxtop policy`."""
     return {
         "preset": policy.preset,
         "policy": [
@@ -324,7 +320,6 @@ def summary_record(row: SummaryRow, name: str) -> Record:
 
 
 def composition_record(session: Session, agent_id: str | None, found: Composition) -> Record:
-    """Return the object of `ctxtop context`."""
     return {
         **record_of(session, "session_id forked_from"),
         "agent_id": agent_id,
@@ -339,7 +334,6 @@ def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
 
 
 def totals_record(found: StoreSnapshot) -> Record:
-    """Return the object of `ctxtop totals`."""
     spent = activity_queries.model_usage(found.db)
     progress = activity_queries.progress_model_usage(found.db)
     return {
@@ -364,7 +358,6 @@ def _usage_sums(rows: Sequence[ModelUsageRow]) -> Record:
 
 
 def scan_record(found: StoreSnapshot, seconds: float) -> Record:
-    """Return the object of `ctxtop scan`: what the whole store holds."""
     counts = session_queries.store_counts(found.db)
     return {
         **{name: counts[name] for name in ("files", "bytes", "lines", "bad_lines")},
@@ -392,7 +385,6 @@ def unread_records(found: StoreSnapshot) -> Record:
 
 
 def _verdict_fields(verdict: RunVerdict | None) -> Record:
-    """Return whether an agent compressed its result."""
     return {
         **record_of(verdict, "expected_format=expected.format verdict"),
         "violations": finding_labels(verdict.violations) if verdict else [],
@@ -402,7 +394,6 @@ def _verdict_fields(verdict: RunVerdict | None) -> Record:
 
 
 def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
-    """Return how it is known whether an agent compressed its result."""
     return {
         **record_of(verdict, "expected_by=expected.source grep_passes refired"),
         "findings": _finding_records(verdict) if verdict else [],
@@ -410,7 +401,6 @@ def _verdict_reason_fields(verdict: RunVerdict | None) -> Record:
 
 
 def check_record(judgement: Judgement) -> Record:
-    """Return the object of `ctxtop check`."""
     return {
         "verdict": judgement.verdict.value,
         "violations": finding_labels(judgement.violations),
@@ -428,7 +418,6 @@ def _finding_records(judged: Judgement | RunVerdict) -> list[Record]:
 
 
 def compliance_record(found: ComplianceSummary) -> Record:
-    """Return the object of `ctxtop compliance`."""
     return {
         **_score_fields(found),
         "min_samples": found.min_samples,

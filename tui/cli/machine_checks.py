@@ -22,10 +22,7 @@ from ctxtop import __version__
 from ...collectors.claude_code import discover, own_files
 from ...collectors.claude_code.discover import FolderListing
 from ...collectors.claude_code.registry import list_open_sessions
-from ...collectors.client_compact.request_receipts import (
-    ClientCompactReceipt,
-    read_client_receipts,
-)
+from ...collectors.client_compact.request_receipts import ClientCompactReceipt, read_client_receipts
 from ...collectors.plugin import plugin_log
 from ...collectors.plugin.compact_requests import ORPHAN_AFTER_S, request_folder
 from ...core.files.safe_open import NOT_REGULAR_FILE, open_regular
@@ -69,7 +66,6 @@ def failed(name: str, detail: str, fix: str) -> DoctorCheck:
 
 
 def folder_checks(places: Places) -> list[DoctorCheck]:
-    """Check Claude Code's folder and what ctxtop reads below it."""
     root = _folder_check(places)
     if not root.ok:
         return [root]
@@ -207,7 +203,6 @@ MEGABYTE: Final = 1_000_000
 
 
 def disk_check(store: Path) -> DoctorCheck:
-    """Check the free space on the store's disk."""
     folder = next(each for each in store.parents if each.exists())
     free = shutil.disk_usage(folder).free
     detail = f"{free // MEGABYTE:,} MB free at {folder}"
@@ -294,8 +289,6 @@ def _exposed_check(name: str, parts: list[own_files.LogFile], detail: str) -> Do
 
 
 class _Faults(msgspec.Struct, frozen=True):
-    """Failures that the writers of a log noted."""
-
     path: Path
     count: int
     at: int  # of the last one
@@ -365,7 +358,6 @@ def _request_text(receipt: ClientCompactReceipt) -> str:
 
 
 def machine_checks() -> list[DoctorCheck]:
-    """Check what ctxtop runs on."""
     return [_sqlite_check(), _token_table_check(), _terminal_check(), _versions_check()]
 
 

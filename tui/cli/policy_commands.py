@@ -169,18 +169,10 @@ def _trust_folder(
     if not options.as_json:
         print_lines(_preview_lines(preview), ascii_only=options.ascii_only)
     is_new = preview.trust is not ProjectTrust.TRUSTED
-    refused = f"{preview.path} was not trusted"
-    if (
-        is_new
-        and not is_confirmed
-        and not confirm(
-            context,
-            "Trust this file?",
-            unattended=f"{refused}: not a terminal; pass --yes to confirm",
-            declined=refused,
-        )
-    ):
-        return USAGE
+    if is_new and not is_confirmed:
+        refused, hint = f"{preview.path} was not trusted", "not a terminal; pass --yes to confirm"
+        if not confirm(context, "Trust this file?", refused=refused, hint=hint):
+            return USAGE
     if is_new:
         TrustFile(places.policy.trust_file).trust(preview.folder, preview.sha256)
     record = {

@@ -73,7 +73,6 @@ def paint(text: str, colour: str) -> str:
 
 
 def wants_colours() -> bool:
-    """Whether stdout is a terminal that should get colours (no-color.org)."""
     return (
         sys.stdout.isatty()
         and not os.environ.get("NO_COLOR")
@@ -146,7 +145,6 @@ LABEL_CELLS: Final = 10
 
 
 def labelled_lines(label: str, text: str, width: int) -> list[str]:
-    """Wrap a text beside its label."""
     first, *rest = textwrap.wrap(
         clean_line(text),
         max(width, LABEL_CELLS * 3) - LABEL_CELLS,
@@ -216,14 +214,18 @@ def print_result(
     return DONE
 
 
-def confirm(context: click.Context, question: str, *, unattended: str, declined: str) -> bool:
-    """Ask the user; prints `unattended` if nobody can be asked, and `declined` after a no."""
+def confirm(
+    context: click.Context, question: str, *, refused: str, hint: str, preface: str = ""
+) -> bool:
+    """Ask the user; prints `refused` after a no, and with the hint if nobody can be asked."""
     if options_of(context).as_json or not is_interactive():
-        print_error(unattended)
+        print_error(f"{refused}: {hint}")
         return False
+    if preface:
+        print_error(preface)
     if click.confirm(question, err=True):
         return True
-    print_error(declined)
+    print_error(refused)
     return False
 
 

@@ -64,9 +64,7 @@ def recover_session(
     except CompactionRefusedError as error:
         return _print_not_recovered(session, str(error), exit_code(error.kind))
     print_result(
-        context,
-        _recovery_record(recovery, resumed),
-        lambda: recovery_lines(recovery, resumed),
+        context, _recovery_record(recovery, resumed), lambda: recovery_lines(recovery, resumed)
     )
     return UNSAFE if recovery.choice.plan is None else DONE
 
@@ -80,8 +78,7 @@ def _recovery_record(recovery: Recovery, resumed: ResumeResult | None) -> Record
     choice, run, receipt = recovery.choice, recovery.run, recovery.receipt
     return {
         **record_of(
-            recovery.found,
-            "session_id error_type current_tokens max_tokens message_index line",
+            recovery.found, "session_id error_type current_tokens max_tokens message_index line"
         ),
         "state": run.state.value if run else "detected",
         "attempts": run.counters.attempts if run else 0,

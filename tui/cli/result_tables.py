@@ -109,7 +109,6 @@ def _result_size(agent: Agent) -> str:
 
 
 def _verdict_cell(run: RunVerdict | None) -> Cell:
-    """Return the cell for an agent's compliance; empty if no rule applies to it."""
     sign = compliance_text.VERDICT_SIGNS[run.verdict].strip() if run else ""
     if run is None or not sign:
         return Cell("")
@@ -168,7 +167,6 @@ def _lost_cell(report: CompactionReport | None) -> Cell | str:
 
 
 def _thrash_cell(report: CompactionReport | None) -> Cell | str:
-    """Mark a compaction that came soon after another."""
     thrash = find_thrash(report.refill) if report else None
     return Cell(f"after {plural(thrash.turns_since_last, 'turn')}", "warning") if thrash else ""
 
@@ -196,12 +194,7 @@ def warnings_table(warnings: Sequence[ContextWarning], short_ids: Mapping[str, s
         Column("session", lambda each: session_id_cell(each.session_id, short_ids)),
         Column("agent", lambda each: each.agent_id or "", flexible=True),
         Column("level", lambda each: _level_cell(each.warning.level)),
-        Column(
-            "threshold",
-            lambda each: percent(each.warning.threshold),
-            right=True,
-            priority=1,
-        ),
+        Column("threshold", lambda each: percent(each.warning.threshold), right=True, priority=1),
         Column("reached", lambda each: percent(each.warning.ratio), right=True),
         Column("cleared", lambda each: date_time(each.warning.cleared_at)),
     ]
@@ -241,7 +234,6 @@ _POLICY_COLUMNS: Final[Sequence[TextColumn[ResolvedValue]]] = (
 
 
 def policy_table(policy: Policy, notices: Iterable[PolicyNotice]) -> list[str]:
-    """Lay out `ctxtop policy`: what somebody chose is coloured."""
     lines = draw_table(_POLICY_COLUMNS, list(policy.values.values()))
     remarks = (*map(str, notices), *ignored_table(policy))
     return [*lines, *(paint(clean_line(line), "bad") for line in remarks)]
@@ -252,7 +244,6 @@ MIN_SUMMARY_CELLS: Final = 20  # a narrower terminal wraps by itself
 
 
 def summaries_list(rows: Iterable[SummaryRow]) -> list[str]:
-    """Lay out `ctxtop summaries`: a head line, and how each text begins."""
     lines: list[str] = []
     for row in rows:
         kind = row.agent_type or "agent" if row.kind == "agent" else row.kind
@@ -308,7 +299,6 @@ _ITEM_COLUMNS: Final[Sequence[TextColumn[ContextItem]]] = (
 
 
 def composition_tables(found: Composition) -> list[str]:
-    """Lay out `ctxtop context`: the categories with their largest parts, then the items."""
     shares: list[NamedShare] = []
     for each in found.categories:
         shares.append((each, Cell(each.name)))
@@ -337,7 +327,6 @@ def scan_lines(record: Record) -> list[str]:
 
 
 def _count_lines(record: Record) -> list[str]:
-    """Align the whole numbers of a record beside their names."""
     numbers = {name: f"{value:,}" for name, value in record.items() if type(value) is int}
     names, width = max(map(len, numbers)), max(map(len, numbers.values()))
     return [
@@ -346,7 +335,6 @@ def _count_lines(record: Record) -> list[str]:
 
 
 def totals_lines(record: Record) -> list[str]:
-    """Lay out `ctxtop totals`: the sums, then those with what only progress lines hold."""
     lines = _sum_lines(record)
     more = record["agent_progress"]["responses"]
     if not more:
@@ -366,7 +354,6 @@ def _sum_lines(record: Record) -> list[str]:
 
 
 def checks_list(checks: Sequence[DoctorCheck]) -> list[str]:
-    """Lay out `ctxtop doctor`."""
     names = max(len(check.name) for check in checks)
     lines = []
     for check in checks:

@@ -164,7 +164,6 @@ def _state_cell(project: ProjectSaves) -> Cell:
 
 
 def _save_text(project: ProjectSaves) -> str:
-    """Format what was or will be saved, and the reason for the state."""
     status = project.status
     names = ", ".join(status.categories)
     if status.state is SaveState.SAVED:

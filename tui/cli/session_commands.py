@@ -311,7 +311,6 @@ MAX_LEFT_OUT: Final = 30  # lines of what was left out; a project has hundreds o
 
 
 def _injection_lines(injection: Injection, count: CountTokens) -> list[str]:
-    """Write the text as it would be injected, then what was left out."""
     if not injection.context:
         lines = ["nothing would be given"]
     else:

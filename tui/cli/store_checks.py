@@ -52,7 +52,6 @@ from .machine_checks import DoctorCheck, failed, noted, passed
 
 
 def check_all(places: Places) -> list[DoctorCheck]:
-    """Check everything, with the store as it is."""
     return list(each_check(places))
 
 
@@ -225,7 +224,6 @@ def _problems_check(db: sqlite3.Connection) -> DoctorCheck:
 
 
 def _policy_check(files: PolicyFiles) -> DoctorCheck:
-    """Count the projects' files, and name those with ignored values."""
     name, projects = "project policies", files.policies.projects
     ignored = sorted(folder for folder, each in projects.items() if each.ignored)
     trusted = sum(each.trust is ProjectTrust.TRUSTED for each in projects.values())
@@ -336,7 +334,6 @@ def _saves_checks(report: SavesReport) -> list[DoctorCheck]:
 
 
 def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
-    """Compare what the client measured with its transcripts."""
     name = "measurements"
     found = compare_measurements(log_queries.measurement_comparisons(db))
     if found.different:
@@ -359,7 +356,6 @@ _PLUGIN_ID: Final = f"ctxtop@{SKILLS_MARKETPLACE}"
 
 
 def _hooks_check(db: sqlite3.Connection, store: Path) -> DoctorCheck:
-    """Check the hooks that write this store's log, for all projects."""
     name = "hooks"
     files = [file for file in config_queries.settings_files(db) if file.project is None]
     ours = [(file, own) for file in files for own in _own_hooks(file, store)]
@@ -406,7 +402,6 @@ def recovery_checks(
     receipts: Sequence[CompactionReceipt],
     now_ms: int,
 ) -> list[DoctorCheck]:
-    """Check for sessions that ended in a refusal, locks and pauses, and automatic runs."""
     return [
         _refused_sessions_check(sessions, receipts, now_ms),
         _locks_check(db, now_ms),

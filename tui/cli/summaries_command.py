@@ -102,7 +102,6 @@ def read_summaries(
 
 
 def summary_records(listed: ListedSummaries) -> list[Record]:
-    """Return the objects of `ctxtop summaries`."""
     return [summary_record(each, _diff_name(each, listed.plans)) for each in listed.rows]
 
 

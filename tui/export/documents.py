@@ -126,7 +126,6 @@ ReportColumn = Column[Record, str]
 
 
 def markdown_report(records: Mapping[str, Any]) -> str:
-    """Write the records of an export as Markdown, with all markup in texts escaped."""
     totals = records["totals"]
     agents, compactions = len(records["agents"]), len(records["compactions"])
     inputs = ("input_tokens", "cache_creation_tokens", "cache_read_tokens")

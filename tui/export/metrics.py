@@ -6,7 +6,7 @@ import hmac
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
@@ -49,23 +49,11 @@ class SessionLabel(StrEnum):
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A measured quantity and its samples."""
-
     name: str  # its parts with dots, without a unit
     unit: MetricUnit
     help: str
     samples: tuple[tuple[Labels, float], ...]
     is_counter: bool = False  # a total that only grows; else a gauge
-
-
-class MetricsInput(msgspec.Struct, frozen=True):
-    """What metrics are computed from, at one moment."""
-
-    sessions: Sequence[Session]
-    spent: Mapping[str, UsageRow]
-    version: str
-    now_ms: int
-    since_ms: int  # when the oldest session began
 
 
 _TOKENS, _RATIO, _COUNT, _SECONDS, _DOLLARS = MetricUnit
@@ -78,10 +66,7 @@ _COUNTERS: Final = {"spent", "responses", "compactions", "session.compactions", 
 _METRICS: Final = {
     "build.info": (_RATIO, "Always 1; the version is a label."),
     "sessions": (_COUNT, "Sessions of the store by status."),
-    "sessions.at.level": (
-        _COUNT,
-        "Live sessions by the highest level that their context reached.",
-    ),
+    "sessions.at.level": (_COUNT, "Live sessions by the highest level that their context reached."),
     "sessions.left.out": (
         _COUNT,
         "Live and recent sessions without values of their own, because there are too many.",
@@ -122,22 +107,22 @@ _METRICS: Final = {
         _SECONDS,
         "When its prompt cache goes cold, in seconds since 1970.",
     ),
-    "session.last.activity.timestamp": (
-        _SECONDS,
-        "When it last wrote, in seconds since 1970.",
-    ),
+    "session.last.activity.timestamp": (_SECONDS, "When it last wrote, in seconds since 1970."),
     "session.spent": (_TOKENS, "Tokens of the session's answers by kind, its agents' with them."),
 }
 
 
 def make_metrics(
-    source: MetricsInput,
+    sessions: Sequence[Session],
+    spent: Mapping[str, UsageRow],
+    version: str,
+    now_ms: int,
     labels: Iterable[SessionLabel] = (),
     max_sessions: int = MAX_SESSIONS,
 ) -> list[Metric]:
-    """Measure each live or recent session, and all of them together."""
-    chosen, recent = frozenset(labels), _recent_sessions(source)
-    samples = _fleet_samples(source, len(recent[max_sessions:]))
+    chosen, recent = frozenset(labels), _recent_sessions(sessions, now_ms)
+    samples = _fleet_samples(sessions, spent.values(), version)
+    samples["sessions.left.out"] = [((), len(recent[max_sessions:]))]
     for name in _METRICS.keys() - samples.keys():
         samples[name] = []
     for session in recent[:max_sessions]:
@@ -145,7 +130,7 @@ def make_metrics(
         for name, value in _session_values(session).items():
             if value is not None:
                 samples[name].append((own, value))
-        if row := source.spent.get(session.session_id):
+        if row := spent.get(session.session_id):
             samples["session.spent"] += _spent_samples([row], own)
     return [
         Metric(
@@ -159,11 +144,9 @@ def make_metrics(
     ]
 
 
-def _recent_sessions(source: MetricsInput) -> list[Session]:
-    since = source.now_ms - RECENT_H * 3_600_000
-    recent = [
-        each for each in source.sessions if each.live or (each.last_activity_at or 0) >= since
-    ]
+def _recent_sessions(sessions: Iterable[Session], now_ms: int) -> list[Session]:
+    since = now_ms - RECENT_H * 3_600_000
+    recent = [each for each in sessions if each.live or (each.last_activity_at or 0) >= since]
     return sorted(recent, key=lambda each: (not each.live, -(each.last_activity_at or 0)))
 
 
@@ -174,23 +157,22 @@ def _session_labels(session: Session, chosen: frozenset[SessionLabel]) -> Labels
     return (("session", session.session_id), ("model", session.model or ""), *optional)
 
 
-def _spent_samples(rows: Iterable[UsageRow], labels: Labels = ()) -> list[tuple[Labels, float]]:
-    spent = list(rows)
+def _spent_samples(rows: Collection[UsageRow], labels: Labels = ()) -> list[tuple[Labels, float]]:
     return [
-        ((*labels, ("kind", kind)), sum(getattr(row, f"{kind}_tokens") for row in spent))
+        ((*labels, ("kind", kind)), sum(getattr(row, f"{kind}_tokens") for row in rows))
         for kind in _TOKEN_KINDS
     ]
 
 
-def _fleet_samples(source: MetricsInput, left_out: int) -> dict[str, list[tuple[Labels, float]]]:
-    sessions, rows = source.sessions, source.spent.values()
+def _fleet_samples(
+    sessions: Sequence[Session], rows: Collection[UsageRow], version: str
+) -> dict[str, list[tuple[Labels, float]]]:
     by_status = Counter(each.status for each in sessions)
     by_level = Counter(each.context.level for each in sessions if each.live)
     return {
-        "build.info": [((("version", source.version),), 1)],
+        "build.info": [((("version", version),), 1)],
         "sessions": [((("status", each.value),), by_status[each]) for each in SessionStatus],
         "sessions.at.level": [((("level", each.value),), by_level[each]) for each in Level],
-        "sessions.left.out": [((), left_out)],
         "spent": _spent_samples(rows),
         "responses": [((), sum(row.responses for row in rows))],
         "cost": [((), sum(each.cost.usd for each in sessions if each.cost))],
@@ -297,7 +279,6 @@ class MetricsServer(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Return the URL to scrape."""
         return f"http://{LOOPBACK}:{self.server_address[1]}{METRICS_PATH}"
 
     def refusal_status(self, host: str, authorization: str) -> int | None:
@@ -365,11 +346,7 @@ CUMULATIVE_TEMPORALITY: Final = 2
 
 
 def otlp_request(
-    metrics: Iterable[Metric],
-    version: str,
-    since_ms: int,
-    now_ms: int,
-    resource: Mapping[str, str],
+    metrics: Iterable[Metric], version: str, since_ms: int, now_ms: int, resource: Mapping[str, str]
 ) -> Json:
     """Make the body that a collector takes at /v1/metrics.
 

@@ -89,7 +89,6 @@ def _first(texts: Sequence[str], most: int, count: int) -> list[str]:
 
 
 def file_use_text(use: FileUse) -> str:
-    """Format how often a file was written, edited and read."""
     uses = (("written", use.writes), ("edited", use.edits), ("read", use.reads))
     return ", ".join(f"{verb} {count}×" for verb, count in uses if count)
 

@@ -74,7 +74,6 @@ def short_verdict(run: RunVerdict | None) -> str:
 
 
 def _review_verdict(run: RunVerdict) -> str:
-    """Return a review's own verdict: PASS, or FAIL with critical and warning findings."""
     passes, findings = run.judgement.review_passes, run.judgement.review_findings
     if passes is None:
         return ""
@@ -85,7 +84,6 @@ def _review_verdict(run: RunVerdict) -> str:
 
 
 def reviewers_text(finding: GroupedFinding) -> str:
-    """Name the last reviewer, and count the others."""
     newest, *others = finding.reviews
     return f"{newest.agent_type} +{len(others)}" if others else newest.agent_type
 
@@ -102,7 +100,6 @@ def findings_markdown(groups: Iterable[SeverityFindings]) -> str:
 
 
 def finding_markdown(finding: GroupedFinding) -> str:
-    """Write one finding as a line that can stand alone."""
     severity, place = finding.finding.severity, code_span(finding.location)
     return f"- **{severity}** {place}: {_text_and_reviewers(finding)}"
 

@@ -50,7 +50,6 @@ def utc_time(at_ms: int | None) -> str:
 
 
 def local_datetime(at_ms: int | None) -> datetime | None:
-    """Return a time in this machine's timezone, or None if no calendar has it."""
     if at_ms is None:
         return None
     try:
@@ -101,7 +100,6 @@ def local_time(at_ms: int | None, now_ms: int) -> str:
 
 
 def duration(milliseconds: int | None) -> str:
-    """Round a duration to its largest unit."""
     if milliseconds is None:
         return NOTHING
     seconds = max(0, milliseconds // 1000)
@@ -112,7 +110,6 @@ def duration(milliseconds: int | None) -> str:
 
 
 def age(at_ms: int | None, now_ms: int) -> str:
-    """Write how long ago a time is."""
     return duration(None if at_ms is None else now_ms - at_ms)
 
 

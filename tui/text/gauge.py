@@ -39,7 +39,6 @@ LEVEL_STYLES: Final = {
 
 
 def gauge(context: Context, cells: int) -> Content:
-    """Draw the bar, and its number beside it."""
     style = LEVEL_STYLES[context.level]
     number = fit_right(used_percent(context), PERCENT_CELLS)
     number_style = "$quiet" if context.ratio is None else style
@@ -56,7 +55,6 @@ def mark_cells(lines: Iterable[PlacedThreshold], cells: int) -> dict[int, Placed
 
 
 def _gauge_bar(context: Context, cells: int, style: str) -> list[tuple[str, str]]:
-    """Draw the bar; a mark is cut out of the filled part, so that it stays visible."""
     full, rest = divmod(_eighths(context.ratio, cells), 8)
     marks = _marks(context, cells)
     cut = f"$background on {style.removeprefix('bold ')}"
@@ -74,7 +72,6 @@ def _gauge_bar(context: Context, cells: int, style: str) -> list[tuple[str, str]
 def _unmarked_cells(
     start: int, end: int, full: int, rest: int, style: str
 ) -> list[tuple[str, str]]:
-    """Draw the cells between two marks."""
     filled = max(0, min(full, end) - start)
     part = EIGHTHS[rest] if rest and start <= full < end else ""
     empty = end - start - filled - len(part)

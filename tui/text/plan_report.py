@@ -55,7 +55,6 @@ def savings_text(plan: CompactionPlan) -> str:
 
 
 def break_even_text(plan: CompactionPlan) -> str:
-    """Format after how many requests a plan pays for the cache that it invalidates."""
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
         return "the context stays, and so does its cache"
@@ -68,7 +67,6 @@ def break_even_text(plan: CompactionPlan) -> str:
 
 
 def harm_text(plan: CompactionPlan) -> str:
-    """Format the plan's harm level and the most that the model loses by it."""
     if not plan.operations:
         return "takes nothing"
     own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
@@ -92,7 +90,6 @@ def refusal_text(refusal: Refusal) -> str:
 
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
-    """Format the question whether to change the session itself."""
     care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
     if plan.only_appends:
         care = "Nothing of it is rewritten: lines come to its end, and u takes them back."
@@ -150,7 +147,6 @@ FULL_TEXT_LINES: Final = 400  # of a text that is read whole
 def change_lines(
     operation: Operation, changes: Sequence[plan_text.OperationChange], width: int, lines: int
 ) -> Content:
-    """Show what an operation changes, with so many lines of each text."""
     strategy = f"{operation.strategy}, level {int(operation.level)}: {one_line(operation.why)}"
     savings = f"{operation.tokens_saved:,} tokens, {operation.bytes_saved:,} bytes"
     parts = [

@@ -95,7 +95,6 @@ def break_even_after(requests: float) -> str:
 
 
 def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
-    """Yield lines that describe the error the session ended in."""
     found = recovery.found
     is_empty = found.error_type is LimitErrorType.NON_EMPTY_CONTENT
     cause = "an empty message, which the API refuses" if is_empty else "a prompt that is too long"
@@ -136,7 +135,6 @@ def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
 
 
 def unused_step_text(recovery: Recovery) -> str:
-    """Return why a step was not tried."""
     return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
 
 
@@ -144,8 +142,6 @@ LINE_IS_GONE: Final = "(this line is not there any more)"
 
 
 class OperationChange(msgspec.Struct, frozen=True):
-    """A change of one value or line."""
-
     do: str  # `replace`, `remove` or `append`
     line: int | None  # counted from 1; None for what is appended
     pointer: str | None  # JSON pointer of the value; None for a whole line
@@ -176,14 +172,12 @@ _CHANGE_VERBS: Final = {"replace": "changed", "remove": "removed", "append": "ad
 
 
 def change_heading(change: OperationChange) -> str:
-    """Return what happens to a value or line, and where."""
     where = "at the end" if change.line is None else f"line {change.line:,}"
     place = f"{where} {change.pointer}" if change.pointer else where
     return f"{_CHANGE_VERBS[change.do]} {place}"
 
 
 def signed_lines(sign: str, text: str, max_lines: int, width: int) -> list[str]:
-    """Wrap the first lines of a text, each behind a sign."""
     lines = wrap_first_lines(text, max_lines, width - 4)
     return [f"  {sign} {line}".rstrip() for line in lines]
 

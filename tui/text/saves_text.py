@@ -24,7 +24,6 @@ def is_bootstrap_error(error: str) -> bool:
 
 
 def expected_band(save: MeasuredSave) -> BandVerdict | None:
-    """Return the verdict for the band expected of this save; None if none is expected."""
     return next((each for each in save.bands if each.is_expected), None)
 
 
@@ -35,12 +34,10 @@ def expected_max_tokens(save: MeasuredSave) -> int | None:
 
 
 def noise_tokens_text(noise: SaveNoise) -> str:
-    """Write the tokens of a save, with ≈ where they are estimated."""
     return f"{'≈' * noise.is_estimated}{tokens(noise.tokens)}"
 
 
 def save_age(found: ProjectSaves, now_ms: int) -> str:
-    """Write how long a project's saves have been in their state."""
     seconds = found.age_s(now_ms)
     return duration(None if seconds is None else seconds * 1000)
 
@@ -54,19 +51,16 @@ def band_sign(save: MeasuredSave) -> tuple[str, str]:
 
 
 def tokens_of_maximum_text(save: MeasuredSave) -> str:
-    """Write its tokens and the most that is expected."""
     most = expected_max_tokens(save)
     return f"{noise_tokens_text(save.noise)} of {tokens(most) if most else NOTHING}"
 
 
 def noise_text(noise: SaveNoise) -> str:
-    """Write lines, items and tokens of one save."""
     counted = f"{plural(noise.lines, 'line')}, {plural(noise.items, 'item')}"
     return f"{counted}, {noise_tokens_text(noise)} tokens"
 
 
 def band_text(save: MeasuredSave) -> str:
-    """Format how a save compares with its expected band."""
     found = expected_band(save)
     if found is None:
         return NOTHING
@@ -81,7 +75,6 @@ def band_text(save: MeasuredSave) -> str:
 
 
 def plugin_text(report: PluginMessage) -> str:
-    """Format the plugin's message, or the blind spots that make it unreliable."""
     if report.blind_spots:
         return "; ".join(BLIND_SPOT_TEXTS[each] for each in report.blind_spots)
     return report.text or NOTHING

@@ -56,7 +56,6 @@ MIN_REQUEST_CELLS: Final = 10  # less of what the user is asked for says less th
 
 
 def _waiting_text(activity: Activity, cells: int) -> str:
-    """Describe a wait for the user, with what it is for if there is room."""
     start = "waits: "
     room = cells - len(start)
     if activity.what and room >= MIN_REQUEST_CELLS:
@@ -75,7 +74,6 @@ def _with_detail(activity: Activity, cells: int) -> str:
 
 
 def doing_age(session: Session, now_ms: int) -> str:
-    """Format how long the current activity has lasted, else the time since the last one."""
     since = session.activity.since if session.activity and session.live else None
     return age(session.last_activity_at if since is None else since, now_ms)
 
@@ -149,7 +147,6 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 
 def composition_total_text(found: Composition) -> str:
-    """Format the total tokens, whether they were measured, and the breakdown's source."""
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
     text += " (estimated: nothing was measured yet)" if found.estimated else " (measured)"
     is_sent = found.source is CompositionSource.REQUESTS
@@ -167,10 +164,8 @@ MAX_PARTS: Final = 5  # lines below a category
 
 
 def largest_parts(share: CategoryShare) -> list[CategoryShare]:
-    """Choose the parts of a category that get a line."""
     return [part for part in share.parts if part.share >= MIN_SHARE][:MAX_PARTS]
 
 
 def share_tokens_text(share: CategoryShare) -> str:
-    """Format a share's tokens, with ≈ before an estimate."""
     return f"{'≈' * share.estimated}{tokens(share.tokens)}"

@@ -59,7 +59,6 @@ def summary_lines(row: SummaryRow, titles: Mapping[str, str], width: int, now_ms
 
 
 def summary_name(row: SummaryRow) -> str:
-    """Name a summary: a compaction, what ctxtop planned, or an agent and its task."""
     if row.kind == BOUNDARY_KIND:
         return "compaction"
     if row.kind == PLAN_KIND:

@@ -19,8 +19,6 @@ TextSpan = tuple[int, int]  # start and end within a text
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A passage of a text on one of its lines."""
-
     line: int
     start: int  # characters into the line
     end: int
@@ -28,8 +26,6 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class WrappedText:
-    """A text as lines, and where its passages begin."""
-
     lines: tuple[Content, ...]
     passages: tuple[Passage, ...] = ()
 
@@ -43,7 +39,6 @@ MIN_WRAP_CELLS: Final = 8  # no text is wrapped to fewer
 
 
 def wrap_spans(text: str, width: int) -> Iterator[TextSpan]:
-    """Split a text into lines, and long lines between words."""
     room = max(MIN_WRAP_CELLS, width)
     start = 0
     for line in text.split("\n"):

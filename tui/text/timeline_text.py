@@ -47,7 +47,6 @@ def _turn_name(timeline: Timeline, turn: int | None, place: int) -> str:
 
 
 def _is_current(timeline: Timeline, place: int) -> bool:
-    """Whether a place is the context as it is now, after the last turn."""
     return timeline.ends_with_current and place == len(timeline.turns) - 1
 
 
@@ -89,7 +88,6 @@ def turn_events_line(timeline: Timeline, turn: int | None, calls: Sequence[str] 
 
 
 def _compaction_text(cut: TimelineCompaction) -> str:
-    """Format how a compaction changed the context, measured at the turn after it."""
     after = formats.tokens_after(cut.next_tokens, cut.next_estimate)
     sizes = f"{formats.tokens(cut.pre_tokens)} → {after}"
     return f"compacted before ({one_line(cut.trigger or '?')}): {sizes}"
