@@ -30,6 +30,7 @@ from .command_options import (
 from .command_store import read_policy
 from .json_records import policy_record, record_of, records_of
 from .printing import clean_line, confirm, draw_table, paint, print_lines, print_result
+from .result_tables import policy_table
 
 if TYPE_CHECKING:
     from ..keymap import KeyRow
@@ -44,8 +45,6 @@ def policy(context: click.Context, *, session: str | None) -> int:
 
     Of the folder one stands in, or of a session's.
     """
-    from .result_tables import policy_table
-
     if context.invoked_subcommand is not None:
         return DONE
     resolved, notices = read_policy(options_of(context), session)

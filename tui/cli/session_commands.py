@@ -11,17 +11,19 @@ import click
 from msgspec.structs import replace
 
 from ...collectors.claude_code.collector_thread import Collector
+from ...core.measure.compaction_report import CompactionReport, RetainedAndLost, decode_report
 from ...core.store.queries import session_queries
 from ..tables import Column, TextColumn
+from ..text import compaction_text
 from . import printing
 from .command_errors import RefusedError
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import COUNT_KEYS, Record, composition_record, record_of, records_of
+from .result_tables import composition_tables
 
 if TYPE_CHECKING:
     from ...core.injection.context_selection import Injection, InjectionLimits
-    from ...core.measure.compaction_report import CompactionReport, RetainedAndLost
     from ...core.measure.evidence import AssessedClaim
     from ...core.measure.timeline import Timeline
     from ...core.model.session import Session
@@ -46,7 +48,6 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         TranscriptUnavailableError,
         read_composition,
     )
-    from .result_tables import composition_tables
 
     with open_snapshot(options_of(context)) as found:
         session_id = found.session_id(session)
@@ -188,13 +189,10 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
 
     The start of SESSION's id is enough.
     """
-    from ...core.measure.compaction_report import decode_report
-    from ..text.compaction_text import forgotten_prompt
-
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
         row = _find_compaction(found, session, boundary or "")
         report, content = decode_report(row.report), _read_retained_and_lost(found, row)
-        restoring = forgotten_prompt(report.forgotten) if report else ""
+        restoring = compaction_text.forgotten_prompt(report.forgotten) if report else ""
         known = content if content and content.is_known else None
         record = {
             **record_of(
@@ -249,13 +247,12 @@ def _lens_lines(
     row: CompactionRow, report: CompactionReport | None, content: RetainedAndLost | None
 ) -> list[str]:
     from ..screens.session import compactions
-    from ..text.compaction_text import CONTENT_UNKNOWN
 
     is_known = compactions.is_content_known(report, content)
     listing = compactions.retained_and_lost_listing(
         compactions.group_compaction_items(report, content, ()),
         printing.terminal_width(),
-        "nothing was forgotten" if is_known else CONTENT_UNKNOWN,
+        "nothing was forgotten" if is_known else compaction_text.CONTENT_UNKNOWN,
     )
     lines = [each.content.plain.rstrip() for each in listing.rows] or [listing.empty]
     return [compactions.compaction_headline(row), listing.head.plain, *lines]

@@ -22,6 +22,7 @@ from .command_options import options_of, session_option, store_command
 from .command_store import StoreSnapshot, open_snapshot
 from .json_records import Record, summary_record
 from .printing import paint, print_lines, print_result
+from .result_tables import summaries_list
 
 
 class ListedSummaries(msgspec.Struct, frozen=True):
@@ -76,7 +77,7 @@ def summaries(
         return print_result(
             context,
             summary_records(listed),
-            lambda: _summary_lines(listed.rows),
+            lambda: summaries_list(listed.rows),
             f"no {what} yet {where}",
         )
 
@@ -109,12 +110,6 @@ def _diff_name(row: SummaryRow, plans: Sequence[PlanSummary]) -> str:
     """Name a summary for `ctxtop diff`: its number, or a plan's receipt and operation."""
     plan = next((each for each in plans if each.row.summary_id == row.summary_id), None)
     return str(row.summary_id) if plan is None else f"{plan.receipt_id}.{plan.operation_number + 1}"
-
-
-def _summary_lines(rows: Sequence[SummaryRow]) -> list[str]:
-    from .result_tables import summaries_list
-
-    return summaries_list(rows)
 
 
 def _print_markdown(listed: ListedSummaries, *, redacting: bool) -> int:

@@ -29,32 +29,21 @@ if TYPE_CHECKING:
     from ...core.compaction.recovery.recovery_steps import StepProposal
 
 
-HARM_NAMES: Final = (
-    "file only",
-    "lossless",
-    "superseded",
-    "masked",
-    "inputs",
-    "reasoning",
-    "prose",
-    "summary",
-    "cut",
+# Each level of harm, and what it takes from the model.
+_HARM: Final = (
+    ("file only", "the model sees what it saw"),
+    ("lossless", "nothing is lost, it is said elsewhere in the context"),
+    ("superseded", "what something newer says in its place"),
+    ("masked", "of old results a digest stays"),
+    ("inputs", "of what tools were called with a digest stays"),
+    ("reasoning", "thinking goes"),
+    ("prose", "the model's words and long pastes are shortened"),
+    ("summary", "a summary stands in the place of what was"),
+    ("cut", "turns are gone"),
 )
-
+HARM_NAMES: Final = tuple(name for name, _ in _HARM)
+HARM_DESCRIPTIONS: Final = tuple(description for _, description in _HARM)
 NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})  # checks without a gain
-
-# What each level takes from the model.
-HARM_DESCRIPTIONS: Final = (
-    "the model sees what it saw",
-    "nothing is lost, it is said elsewhere in the context",
-    "what something newer says in its place",
-    "of old results a digest stays",
-    "of what tools were called with a digest stays",
-    "thinking goes",
-    "the model's words and long pastes are shortened",
-    "a summary stands in the place of what was",
-    "turns are gone",
-)
 
 # What to do on a screen, where a command would name its options.
 _SCREEN_ADVICE: Final = {
