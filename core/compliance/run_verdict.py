@@ -55,15 +55,15 @@ class MarkerLine:
 def best_marker_location(
     lines: Iterable[MarkerLine], final_message: str | None
 ) -> MarkerLocation | None:
-    locations = {_location_of(line, final_message) for line in lines}
+    locations = set()
+    for line in lines:
+        if line.origin != "assistant":
+            locations.add(MarkerLocation(line.origin))
+        elif line.message_id is not None and line.message_id == final_message:
+            locations.add(MarkerLocation.FINAL_ASSISTANT)
+        else:
+            locations.add(MarkerLocation.EARLIER_ASSISTANT)
     return next((each for each in MarkerLocation if each in locations), None)
-
-
-def _location_of(line: MarkerLine, final_message: str | None) -> MarkerLocation:
-    if line.origin != "assistant":
-        return MarkerLocation(line.origin)
-    is_final = line.message_id is not None and line.message_id == final_message
-    return MarkerLocation.FINAL_ASSISTANT if is_final else MarkerLocation.EARLIER_ASSISTANT
 
 
 def grep_would_pass(lines: Iterable[MarkerLine], until: int | None) -> bool:

@@ -32,6 +32,23 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+
+class Interval(msgspec.Struct, frozen=True):
+    p50: float
+    p80: float
+    low: float  # p10, the lower bound of the 80 % interval
+    high: float  # p90
+
+
+ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    turns: Interval  # whole answers; all 0 if the size is reached
+    minutes: Interval | None
+    """Of work: longer waits count as two minutes. None if times are missing."""
+
+
 MIN_GROWTHS: Final = 3  # turns that a session without a prior must have grown: two show no tail
 MIN_HISTORY: Final = 5  # the same for another session's history: shorter ones are one task
 OWN_TURNS: Final = 240  # turns of the own past that are used: four half-lives
@@ -69,22 +86,6 @@ SHIPPED_WEIGHT: Final = 5  # sessions of this machine that count as much as the 
 _FIFTH_MIDDLES: Final = (-1.2816, -0.5244, 0.0, 0.5244, 1.2816)
 _FIFTH, _TENTH = 0.8416, 1.2816
 _NORMAL_80: Final = 2.5631
-
-
-class Interval(msgspec.Struct, frozen=True):
-    p50: float
-    p80: float
-    low: float  # p10, the lower bound of the 80 % interval
-    high: float  # p90
-
-
-ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
-
-
-class Forecast(msgspec.Struct, frozen=True):
-    turns: Interval  # whole answers; all 0 if the size is reached
-    minutes: Interval | None
-    """Of work: longer waits count as two minutes. None if times are missing."""
 
 
 class GrowthHistory(msgspec.Struct, frozen=True):

@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 import msgspec
 
-from .models import (
-    LARGE_WINDOW,
-    LARGE_WINDOW_SUFFIX,
-    SMALL_WINDOW,
-    ClientVersion,
-    is_armed,
-    known_model,
-    matches_model,
-    max_output_tokens,
-    table_window,
-    unknown_model_window,
-)
+from . import models
+from .models import LARGE_WINDOW, SMALL_WINDOW, ClientVersion
 
 if TYPE_CHECKING:
     from .effective_config import ResolvedSetting
@@ -240,7 +230,7 @@ def _setting_for_model(
 ) -> ResolvedSetting | None:
     for key, setting in settings.items():
         match = re.fullmatch(r"modelSettings\.(.*)\.autoCompactWindow", key, re.DOTALL)
-        if match and model and matches_model(match[1], model):
+        if match and model and models.matches_model(match[1], model):
             return setting
     return None
 
@@ -306,8 +296,8 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
         Claim(evidence.limit_tokens, ClaimSource.API_ERROR),
         Claim(evidence.others_tokens, ClaimSource.OTHER_SESSIONS),
     ]
-    known = table_window(evidence.asked_model or evidence.model, evidence.version)
-    unknown = Claim(unknown_model_window(evidence.version), ClaimSource.ASSUMED)
+    known = models.table_window(evidence.asked_model or evidence.model, evidence.version)
+    unknown = Claim(models.unknown_model_window(evidence.version), ClaimSource.ASSUMED)
     policy = Claim(evidence.policy_tokens, ClaimSource.POLICY)
     return [
         *([policy] if policy.tokens else []),
@@ -317,16 +307,19 @@ def window_claims(evidence: WindowEvidence) -> list[Claim]:
 
 
 def requested_large_model(asked: str | None, model: str | None) -> str | None:
-    is_large = model is not None and asked == f"{model}{LARGE_WINDOW_SUFFIX}"
+    is_large = model is not None and asked == f"{model}{models.LARGE_WINDOW_SUFFIX}"
     return asked if is_large else None
 
 
 def _configured_claim(evidence: WindowEvidence) -> Claim | None:
     config, asked = evidence.config, evidence.asked_model or evidence.model
-    if config.large_window_disabled_by and table_window(asked, evidence.version) == LARGE_WINDOW:
+    if (
+        config.large_window_disabled_by
+        and models.table_window(asked, evidence.version) == LARGE_WINDOW
+    ):
         return Claim(SMALL_WINDOW, config.large_window_disabled_by)
     # The client ignores the variable for models that it knows (seen in 2.1.329).
-    return config.max_context if known_model(evidence.model) is None else None
+    return config.max_context if models.known_model(evidence.model) is None else None
 
 
 OUTPUT_RESERVE: Final = 20_000
@@ -407,7 +400,7 @@ def trigger_tokens(
     if version and version < OLD_OUTPUT_RESERVE_BEFORE:
         reserve = OLD_OUTPUT_RESERVE
     else:
-        reserve = min(config.max_output or max_output_tokens(model), OUTPUT_RESERVE)
+        reserve = min(config.max_output or models.max_output_tokens(model), OUTPUT_RESERVE)
     effective = window - reserve
     tokens = effective - TRIGGER_BUFFER
     if config.percent:
@@ -474,7 +467,7 @@ def trigger_claims(evidence: TriggerEvidence) -> Iterator[Claim]:
         yield evidence.report
     if others := _learn_trigger(evidence.other_compactions, (expected,), window):
         yield Claim(others, ClaimSource.OTHER_SESSIONS)
-    armed = is_armed(evidence.model, evidence.version, window)
+    armed = models.is_armed(evidence.model, evidence.version, window)
     yield Claim(expected if armed else None, ClaimSource.TABLE)
 
 

@@ -55,18 +55,12 @@ _file_input_decoder: Final = msgspec.json.Decoder(_FileInput)
 
 def decode_parts(
     blocks: Iterable[RawBlock], kind: PartKind, calls: dict[str, NamedToolCall]
-) -> tuple[MessagePart, ...]:
-    """Make the parts of a message; its texts are of `kind`, unless the client wrote them.
+) -> Iterator[MessagePart]:
+    """Yield the parts of a message; its texts are of `kind`, unless the client wrote them.
 
     Tool calls are added to `calls` by id; results of earlier calls get their names from it.
     Raises NotJsonError and UnexpectedShapeError for a result that cannot be read.
     """
-    return tuple(_block_parts(blocks, kind, calls))
-
-
-def _block_parts(
-    blocks: Iterable[RawBlock], kind: PartKind, calls: dict[str, NamedToolCall]
-) -> Iterator[MessagePart]:
     for block in blocks:
         if block.type == "text" and block.text:
             yield MessagePart(_text_kind(block.text, kind), block.text)
@@ -258,7 +252,8 @@ def _with_message(
     entry: Entry, role: Role, message: RawMessage, kind: PartKind, calls: dict[str, NamedToolCall]
 ) -> Entry:
     try:
-        parts = decode_parts(line_decoder.decode_blocks_strictly(message.content), kind, calls)
+        blocks = line_decoder.decode_blocks_strictly(message.content)
+        parts = tuple(decode_parts(blocks, kind, calls))
     except UnexpectedShapeError:
         unread = (*entry.unread_fields, "message.content")
         return replace(entry, role=role, unread_fields=unread)

@@ -428,7 +428,8 @@ def _reject_constant(constant: str) -> object:
 
 def read_usage(usage: RawUsage) -> tuple[TokenUsage, int]:
     """Return the usage summed over a server-side tool loop, and the context of its last step."""
-    total, last = _to_token_usage(usage), _last_model_step(usage)
+    total = _to_token_usage(usage)
+    last = _last_model_step(usage) if usage.iterations else None
     return total, context_tokens(total if last is None else _to_token_usage(last))
 
 
@@ -468,8 +469,8 @@ def _to_token_usage(counts: UsageIteration) -> TokenUsage:
     cache_creation, nested = counts.cache_creation_input_tokens or 0, counts.cache_creation
     if nested is not None:
         # Clients before 2.1.152 wrote 0 beside the nested counts.
-        by_lifetime = nested.ephemeral_5m_input_tokens or 0, nested.ephemeral_1h_input_tokens or 0
-        cache_creation = max(cache_creation, sum(by_lifetime))
+        five_minutes, hour = nested.ephemeral_5m_input_tokens, nested.ephemeral_1h_input_tokens
+        cache_creation = max(cache_creation, (five_minutes or 0) + (hour or 0))
     return TokenUsage(
         counts.input_tokens or 0,
         cache_creation,

@@ -16,6 +16,78 @@ MAX_ID_CHARS: Final = 128  # a uuid has 36, a tool call's id about 30
 MAX_WORD_CHARS: Final = 40  # one of a few words, such as a compaction's trigger: at most about 20
 MAX_NAME_CHARS: Final = 80  # one of many names: the client's tools have up to 64
 
+
+def sanitize_text(text: str) -> str:
+    """Remove control, bidirectional and invisible characters; cut to MAX_TEXT_CHARS."""
+    clean = _strip(text.replace("\r\n", "\n"))
+    return clean if len(clean) <= MAX_TEXT_CHARS else clean[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
+
+
+def sanitize_title(text: str) -> str:
+    """Make one line of at most MAX_TITLE_CHARS."""
+    return _cached_title(text) if len(text) <= MAX_TITLE_CHARS else _to_title(text)
+
+
+def sanitize_path(text: str) -> str:
+    """Remove what a terminal would obey; a path that had any no longer names its file."""
+    path = text[:MAX_PATH_CHARS]
+    if path.isprintable():
+        return path
+    return remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
+
+
+def sanitize_word(text: str) -> str:
+    """Make one line of at most MAX_WORD_CHARS."""
+    return _truncate(sanitize_title(text), MAX_WORD_CHARS)
+
+
+def sanitize_name(text: str) -> str:
+    """Make one line of at most MAX_NAME_CHARS."""
+    return _truncate(sanitize_title(text), MAX_NAME_CHARS)
+
+
+def sanitize_id(text: str) -> str:
+    """Keep an id; one that no client makes becomes harmless but stays distinct."""
+    if len(text) <= MAX_ID_CHARS and text.isascii() and text.isprintable():
+        return text
+    clean = sanitize_title(text)
+    if len(clean) <= MAX_ID_CHARS and clean == text:
+        return text
+    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return f"{clean[: MAX_ID_CHARS - len(digest) - 1]}~{digest}"
+
+
+def one_line(text: str) -> str:
+    """Sanitize a text for the terminal, and join its lines."""
+    return " ".join(sanitize_text(text).split())
+
+
+def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
+    """Change every string of a JSON value; keys stay."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {name: map_texts(change, each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [map_texts(change, each) for each in value]
+    return value
+
+
+@lru_cache(maxsize=512)
+def _cached_title(text: str) -> str:
+    # The same few models, versions and folders stand in every line.
+    return _to_title(text)
+
+
+def _to_title(text: str) -> str:
+    return _truncate(" ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split()), MAX_TITLE_CHARS)
+
+
+def _truncate(title: str, limit: int) -> str:
+    # A cut may leave a joiner with nothing to join.
+    return title if len(title) <= limit else remove_invisible(title[:limit]).rstrip()
+
+
 _TRUNCATION_NOTE: Final = "\n[… cut by ctxtop; the transcript has the rest]"
 
 _LINE_BREAKS: Final = {0x2028: "\n", 0x2029: "\n", 0x85: "\n"}
@@ -80,74 +152,3 @@ def _strip(text: str) -> str:
     if _NEEDS_TRANSLATION.search(text):
         text = text.translate(_TRANSLATION)
     return remove_invisible(text)
-
-
-def sanitize_text(text: str) -> str:
-    """Remove control, bidirectional and invisible characters; cut to MAX_TEXT_CHARS."""
-    clean = _strip(text.replace("\r\n", "\n"))
-    return clean if len(clean) <= MAX_TEXT_CHARS else clean[:MAX_TEXT_CHARS] + _TRUNCATION_NOTE
-
-
-def sanitize_title(text: str) -> str:
-    """Make one line of at most MAX_TITLE_CHARS."""
-    return _cached_title(text) if len(text) <= MAX_TITLE_CHARS else _to_title(text)
-
-
-def sanitize_path(text: str) -> str:
-    """Remove what a terminal would obey; a path that had any no longer names its file."""
-    path = text[:MAX_PATH_CHARS]
-    if path.isprintable():
-        return path
-    return remove_invisible(path.translate(_TRANSLATION | _WHITESPACE))
-
-
-def sanitize_word(text: str) -> str:
-    """Make one line of at most MAX_WORD_CHARS."""
-    return _truncate(sanitize_title(text), MAX_WORD_CHARS)
-
-
-def sanitize_name(text: str) -> str:
-    """Make one line of at most MAX_NAME_CHARS."""
-    return _truncate(sanitize_title(text), MAX_NAME_CHARS)
-
-
-def sanitize_id(text: str) -> str:
-    """Keep an id; one that no client makes becomes harmless but stays distinct."""
-    if len(text) <= MAX_ID_CHARS and text.isascii() and text.isprintable():
-        return text
-    clean = sanitize_title(text)
-    if len(clean) <= MAX_ID_CHARS and clean == text:
-        return text
-    digest = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-    return f"{clean[: MAX_ID_CHARS - len(digest) - 1]}~{digest}"
-
-
-@lru_cache(maxsize=512)
-def _cached_title(text: str) -> str:
-    # The same few models, versions and folders stand in every line.
-    return _to_title(text)
-
-
-def _to_title(text: str) -> str:
-    return _truncate(" ".join(_strip(text[: 4 * MAX_TITLE_CHARS]).split()), MAX_TITLE_CHARS)
-
-
-def _truncate(title: str, limit: int) -> str:
-    # A cut may leave a joiner with nothing to join.
-    return title if len(title) <= limit else remove_invisible(title[:limit]).rstrip()
-
-
-def one_line(text: str) -> str:
-    """Sanitize a text for the terminal, and join its lines."""
-    return " ".join(sanitize_text(text).split())
-
-
-def map_texts(change: Callable[[str], str], value: Any) -> Any:  # noqa: ANN401 -- any JSON
-    """Change every string of a JSON value; keys stay."""
-    if isinstance(value, str):
-        return change(value)
-    if isinstance(value, dict):
-        return {name: map_texts(change, each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [map_texts(change, each) for each in value]
-    return value

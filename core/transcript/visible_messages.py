@@ -263,9 +263,12 @@ def visible_entries(entries: Sequence[Entry]) -> list[Entry]:
     kept = [entry for entry in messages if entry.message_id in answers or not only_thinks(entry)]
     # An error is never sent, but what was attached before it stays before it.
     sent = [entry for entry in _attachments_first(kept) if not entry.hidden]
+    paired = _drop_unpaired(_group_answers(sent))
+    if not replaced:
+        return paired
     return [
         with_parts(entry, (_replace_text(part, replaced) for part in entry.parts))
-        for entry in _drop_unpaired(_group_answers(sent))
+        for entry in paired
     ]
 
 

@@ -153,10 +153,10 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
             continue
         try:
             message = line_decoder.decode_line(text).message or line_decoder.RawMessage()
-            parts = decode_parts(line_decoder.decode_blocks(message.content), PartKind.META, {})
+            blocks = line_decoder.decode_blocks(message.content)
+            cleared = replaced_result_ids(decode_parts(blocks, PartKind.META, {}))
         except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
             continue
-        cleared = replaced_result_ids(parts)
         if cleared:
             found.append(ClearedMessage(offset, tuple(sorted(cleared))))
     return found
