@@ -138,8 +138,7 @@ def ask_via_cli(
     request.command, request.folder = finished.command, finished.folder
     if boundary := watch.poll():
         return boundary
-    why = f"the client did not compact: {finished.output}"
-    raise NotCompactedError(CompactFailure.FAILED, why)
+    raise NotCompactedError(CompactFailure.FAILED, f"the client did not compact: {finished.output}")
 
 
 class ClientCompactTarget(msgspec.Struct, frozen=True):

@@ -272,8 +272,7 @@ class MainConversation(ConversationWriter):
         self.prompt_id = self.chain.ids.uuid()
         self._add_summary(summary, summary_id, {})
         self.add_user(client_text("command_caveat"), self.lineage, isMeta=True)
-        command = client_text("compact_command", instructions=instructions)
-        self.add_user(command, self.lineage)
+        self.add_user(client_text("compact_command", instructions=instructions), self.lineage)
         self.add_user(client_text("compacted"), self.lineage, repeatsCompactSummary=True)
         self.add_reopening()
         self.is_opened = False  # the next prompt brings its own context

@@ -290,8 +290,7 @@ def _write_save_session(
         ids.uuid(), str(project), CURRENT_VERSION, "cli", "main", "calm-saving-heron"
     )
     clock = DemoClock(end - timedelta(minutes=4), timedelta(seconds=4), end)
-    folder = root / "projects" / project_slug(str(project))
-    sink = FileBuffer(folder / f"{origin.session_id}.jsonl")
+    sink = FileBuffer(root / "projects" / project_slug(str(project)) / f"{origin.session_id}.jsonl")
     talk = _SaveConversation(TranscriptChain(origin, ids, clock, sink))
     talk.user(f"Tidy up {story.name} before the release.")
     talk.say("Done: the release notes are in CHANGELOG.md.", 600)

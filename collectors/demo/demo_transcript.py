@@ -127,8 +127,7 @@ class DemoClock:
 
 def write_file(path: Path, content: bytes) -> None:
     make_private_folder(path.parent)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE)
-    with os.fdopen(handle, "wb") as file:
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, FILE_MODE), "wb") as file:
         file.write(content)
 
 
@@ -169,8 +168,7 @@ class LineAppender(FileBuffer):
 
     def add(self, line: DemoJson) -> None:
         # The mode "ab" would make the file again once the folder was removed.
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND)
-        with os.fdopen(handle, "wb", buffering=0) as file:
+        with os.fdopen(os.open(self.path, os.O_WRONLY | os.O_APPEND), "wb", buffering=0) as file:
             file.write(encode_json(line) + self.line_end)
 
 
@@ -243,8 +241,7 @@ class TranscriptChain:
         self.sink.add({"type": kind, **values, "sessionId": self.origin.session_id})
 
     def add_file_history(self, line_id: str) -> None:
-        moment = format_time(self.clock.tick())
-        self.sink.add(shape("file history", id=line_id, moment=moment))
+        self.sink.add(shape("file history", id=line_id, moment=format_time(self.clock.tick())))
 
     def queue(self, content: str) -> None:
         """Write that a text waited for the model and was taken."""

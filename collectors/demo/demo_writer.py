@@ -137,8 +137,7 @@ class GrowingSession:
                     talk.compact("auto", "tax", TOKENS_AFTER_COMPACTION)
                     yield
                 # The first request after a compaction carries the system prompt again.
-                base = max(talk.tokens, FIRST_TOKENS)
-                pending = talk.request_tool(base + TOKENS_PER_EXCHANGE)
+                pending = talk.request_tool(max(talk.tokens, FIRST_TOKENS) + TOKENS_PER_EXCHANGE)
                 yield
                 talk.tool_result(pending)
                 yield
@@ -165,8 +164,7 @@ class GrowingSession:
             talk.acknowledge(agent)
             runs.append(self._begin_agent(agent))
         yield
-        text = "Both are at work." if len(runs) > 1 else "It is at work."
-        self._end_turn(text, 900, 12, 6.0)
+        self._end_turn("Both are at work." if len(runs) > 1 else "It is at work.", 900, 12, 6.0)
         yield
         for _ in range(max(run.task.calls for run in runs)):
             for run in runs:

@@ -158,8 +158,7 @@ def write_foreground_agent(
     inner = NewerConversation(_open_agent(builder, sink, agent_id), task.model)
     inner.prompt(task.prompt)
     for number, call in enumerate(_agent_calls(builder, task, 900)):
-        seen = NEWER_AGENT_TOKENS + number * NEWER_CALL_TOKENS
-        inner.use_tool(TEXTS.remarks[number], call, seen)
+        inner.use_tool(TEXTS.remarks[number], call, NEWER_AGENT_TOKENS + number * NEWER_CALL_TOKENS)
     last = split_usage(inner.tokens + NEWER_CALL_TOKENS, inner.tokens, 420)
     inner.answer([text_block(task.result)], last)
     talk.chain.clock.at = inner.chain.clock.at
@@ -299,8 +298,7 @@ def write_inlined_agent(
     tag = f"agent_{ids.message()}"
 
     def add_line(line: DemoJson) -> None:
-        moment = format_time(talk.chain.clock.tick())
-        message = line | {"uuid": ids.uuid(), "timestamp": moment}
+        message = line | {"uuid": ids.uuid(), "timestamp": format_time(talk.chain.clock.tick())}
         data = {"message": message, "normalizedMessages": [], "type": "agent_progress"}
         talk.add_progress(data | {"prompt": task.prompt, "agentId": agent_id}, tag, tool_use_id)
 
@@ -327,8 +325,7 @@ def write_sibling_agent(
     inner = OlderConversation(_open_agent(builder, sink, agent_id), OLDER_AGENT_MODEL)
     inner.chain.add(shape("prompt", content=task.prompt))
     for number, call in enumerate(_agent_calls(builder, task, 700)):
-        seen = OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS
-        inner.use_tool(TEXTS.remarks[number], call, seen)
+        inner.use_tool(TEXTS.remarks[number], call, OLDER_AGENT_TOKENS + number * OLDER_CALL_TOKENS)
     inner.answer([text_block(task.result)], inner.tokens + OLDER_CALL_TOKENS, 380)
     talk.chain.clock.at = inner.chain.clock.at
     talk.finish_task(task, agent_id, tool_use_id, asked_by)

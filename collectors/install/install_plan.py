@@ -251,8 +251,7 @@ class _CurrentInstall:
         self.scope: Final = location.scope
         if self.scope is SettingsScope.USER:
             self.skills = install_status.skills_folder(config_dir)
-            older = self.receipt.files if self.receipt else {}
-            self.plugin = read_plugin(self.folder, older) or {}
+            self.plugin = read_plugin(self.folder, self.receipt.files if self.receipt else {}) or {}
         try:
             self.text: Final = decode_utf8(self.file.data or b"")
             self.settings: Final = parse_hook_settings(self.text)

@@ -45,7 +45,6 @@ def open_store_without_waiting(path: Path) -> Iterator[sqlite3.Connection | None
 def resolve_hook_policy(fields: Mapping[str, Any]) -> Policy:
     """Resolve the policy for a hook's fields; its environment is the client's own."""
     folder = find_hook_project(fields)
-    sources = PolicySources((), dict(os.environ), user_policy_path(), trust_file_path())
-    files = PolicyFiles(sources)
+    files = PolicyFiles(PolicySources((), dict(os.environ), user_policy_path(), trust_file_path()))
     files.refresh([folder] if folder else [])
     return files.policies.acting.for_project(folder)

@@ -349,8 +349,7 @@ def _after_triage(
     handled = flow.handled if flow.handled and written_ms(flow.handled) >= began else None
     word = content_of(handled).state if handled else None
     if handled and word == _FAILED_WORD:
-        at = written_ms(handled)
-        return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, at)
+        return SaveStatus(SaveState.FAILED_UNKNOWN, _SENTINEL_FAILED, handled, written_ms(handled))
     if handled and word == _SAVED_WORD:
         return SaveStatus(SaveState.SAVED, _SENTINEL_SAVED, handled, written_ms(handled), wanted)
     # A session that is still heard of has not crashed, however long its save takes (R004-04).

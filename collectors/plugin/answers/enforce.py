@@ -201,8 +201,7 @@ def answer(call: HookCall) -> HookReply | None:
         return None
     if was_blocked_before(transcript):
         return None
-    reason = judge.block_reason(judged, expected, agent_type, settings.limits)
-    return HookReply(block_reason=reason)
+    return HookReply(block_reason=judge.block_reason(judged, expected, agent_type, settings.limits))
 
 
 def _text_field(fields: Mapping[str, Any], name: str) -> str:

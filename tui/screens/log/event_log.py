@@ -158,8 +158,7 @@ def _session_event(
     text: str,
     **facts: str,
 ) -> LogEvent:
-    detail = _facts(**facts)
-    return LogEvent(key, at, weight, source, session_id[:8], text, detail, session_id)
+    return LogEvent(key, at, weight, source, session_id[:8], text, _facts(**facts), session_id)
 
 
 def _facts(**facts: str) -> str:
@@ -247,11 +246,10 @@ def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
 def _automatic_runs(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for run in read_automatic_runs(db, 0)[-MAX_PER_KIND:]:
         outcome = one_line(run.outcome or "it runs, or ctxtop was ended meanwhile")
-        has_effect = run.receipt or run.left_tokens
         yield _session_event(
             f"run {run.session_id} {run.at}",
             run.ended_at or run.at,
-            EventSeverity.NOTE if has_effect else EventSeverity.WARNING,
+            EventSeverity.NOTE if run.receipt or run.left_tokens else EventSeverity.WARNING,
             "automatic",
             run.session_id,
             outcome,
@@ -284,14 +282,12 @@ def _receipts(store: Path) -> Iterator[LogEvent]:
 
 
 def _recoveries(db: sqlite3.Connection) -> Iterator[LogEvent]:
-    newest = sorted(read_recoveries(db), key=lambda run: -run.changed_at)[:MAX_PER_KIND]
-    for run in newest:
+    for run in sorted(read_recoveries(db), key=lambda run: -run.changed_at)[:MAX_PER_KIND]:
         session_id, state = run.found.session_id, run.state.replace("_", " ")
-        has_succeeded = run.state is RunState.SUCCEEDED
         yield _session_event(
             f"recovery {session_id}",
             run.changed_at,
-            EventSeverity.NOTE if has_succeeded else EventSeverity.WARNING,
+            EventSeverity.NOTE if run.state is RunState.SUCCEEDED else EventSeverity.WARNING,
             "recovery",
             session_id,
             f"recovery {state}: {plural(run.counters.attempts, 'attempt')}",
