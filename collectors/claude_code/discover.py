@@ -55,7 +55,6 @@ def needs_polling(place: Path) -> bool:
 TRANSCRIPT_SUFFIX: Final = ".jsonl"
 META_SUFFIX: Final = ".meta.json"
 AGENT_PREFIX: Final = "agent-"
-JOURNAL_NAME: Final = "journal.jsonl"
 
 MAX_FOLDER_LEVELS: Final = 8  # below projects/; the client nests to 5, mounts may loop
 
@@ -143,7 +142,7 @@ def classify_path(relative: str) -> SourceFile | None:
         return SourceFile(relative, FileKind.AGENT, project, "", agent_id)
     if agent_id is not None and parts[2:3] == ["subagents"]:
         return SourceFile(relative, FileKind.AGENT, project, parts[1].lower(), agent_id)
-    if name == JOURNAL_NAME and parts[2:4] == ["subagents", "workflows"]:
+    if name == "journal.jsonl" and parts[2:4] == ["subagents", "workflows"]:
         return SourceFile(relative, FileKind.JOURNAL, project, parts[1].lower())
     return None
 

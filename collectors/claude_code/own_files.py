@@ -70,7 +70,6 @@ WRITER_GRACE_S: Final = 3600.0
 
 KEEP_ROTATED_S: Final = 14 * 24 * 3600.0  # a rebuilt store reads rotated files again
 MAX_KEPT_LOG_BYTES: Final = 16 * ROTATE_BYTES  # of one log at the most; the oldest go first
-_ROTATED_SUFFIX: Final = re.compile(r"\.\d{20}-\d+")
 
 
 class LogFile(msgspec.Struct, frozen=True):
@@ -98,7 +97,7 @@ def _to_log_file(entry: os.DirEntry[str], log: LogKind) -> LogFile | None:
     if not entry.name.startswith(log):
         return None
     ending = entry.name[len(log) :]
-    if ending and not _ROTATED_SUFFIX.fullmatch(ending):
+    if ending and not re.fullmatch(r"\.\d{20}-\d+", ending):
         return None
     try:
         status = entry.stat(follow_symlinks=False)

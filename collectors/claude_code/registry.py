@@ -64,8 +64,6 @@ MAX_ENTRY_BYTES: Final = 64 * 1024  # the client writes about 600
 START_SLACK_S: Final = 120.0  # a process that began later only reuses the number
 ZONE_STEP_S: Final = 900.0
 MAX_ZONE_DIFFERENCE_S: Final = 26 * 3600.0  # zones differ by quarters of an hour, up to this
-DATE_SLACK_S: Final = 2.0  # dates have whole seconds, and each side rounds differently
-_PS_DATE_FORMAT: Final = "%a %b %d %H:%M:%S %Y"  # as `ps -o lstart` writes it
 UnixMs = Annotated[int, msgspec.Meta(ge=0, le=1 << 53)]  # milliseconds since 1970
 _PROC_START_FIELD: Final = 22  # of /proc/PID/stat: start in ticks (claude-code-formats 1.4)
 
@@ -186,14 +184,16 @@ def _is_alive(entry: _RegistryEntry) -> bool:
 def _matches_start_date(written: str | None, began: float) -> bool:
     """Compare with a date in the client's time zone (macOS); any other format matches."""
     try:
-        moment = datetime.strptime(written or "", _PS_DATE_FORMAT).replace(tzinfo=UTC).timestamp()
+        # As `ps -o lstart` writes it.
+        moment = (
+            datetime.strptime(written or "", "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp()
+        )
     except ValueError:
         return True
     apart = abs(began - moment)
-    return (
-        apart <= MAX_ZONE_DIFFERENCE_S
-        and min(apart % ZONE_STEP_S, -apart % ZONE_STEP_S) <= DATE_SLACK_S
-    )
+    # Dates have whole seconds, and each side rounds differently.
+    is_zone = min(apart % ZONE_STEP_S, -apart % ZONE_STEP_S) <= 2.0
+    return is_zone and apart <= MAX_ZONE_DIFFERENCE_S
 
 
 def linux_stat_field(pid: int, number: int) -> str | None:

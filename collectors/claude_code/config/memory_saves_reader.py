@@ -103,10 +103,11 @@ def _to_save_event(offset: int, line: bytes) -> config_records.SaveEventRecord:
 
 MEMORY_PLUGIN_NAME: Final = "claude-memory"  # in plugin ids, from any marketplace
 MAX_PLUGIN_FILE_BYTES: Final = 512 * 1024  # bytes; the largest of these files has about 70 KB
-_TRIAGE_FILE_TAG: Final = b"triage_data_file"
-_SKILL_PATH: Final = ("skills", "memory-management", "SKILL.md")
-_TRIAGE_PATH: Final = ("hooks", "scripts", "memory_triage.py")
-_ORCHESTRATOR_PATH: Final = ("hooks", "scripts", "memory_orchestrate.py")
+_PLUGIN_FILES: Final = (
+    ("skills", "memory-management", "SKILL.md"),
+    ("hooks", "scripts", "memory_triage.py"),
+    ("hooks", "scripts", "memory_orchestrate.py"),
+)
 
 
 def is_memory_plugin(plugin_id: str) -> bool:
@@ -131,10 +132,7 @@ class MemoryPluginFollower:
     ) -> None:
         path = str(place)
         known = self._known.get(path)
-        files = [
-            _find_below(folder, parts, root)
-            for parts in (_SKILL_PATH, _TRIAGE_PATH, _ORCHESTRATOR_PATH)
-        ]
+        files = [_find_below(folder, parts, root) for parts in _PLUGIN_FILES]
         skill, triage, orchestrate = files
         marks = [found.mark if found else None for found in files]
         mark = " ".join(f"{m.size}:{m.mtime_ns}:{m.inode}" if m else "-" for m in marks)
@@ -172,7 +170,7 @@ def _mentions_triage_file(found: ConfigPath | None) -> bool | None:
     if found is None:
         return None
     try:
-        return _TRIAGE_FILE_TAG in read_config_file(found, MAX_PLUGIN_FILE_BYTES)
+        return b"triage_data_file" in read_config_file(found, MAX_PLUGIN_FILE_BYTES)
     except (FileNotFoundError, FileTooLargeError):
         # Gone meanwhile, or not one of the plugin's files.
         return None

@@ -78,7 +78,6 @@ MAX_SAVE_FILE_BYTES: Final = 256 * 1024  # results have up to 10 KB (R004-02), t
 RESULT_FILE: Final = "last-save-result.json"
 STOP_FLAG_FILE: Final = ".stop_hook_active"  # in .claude/ itself, not in the staging folder
 STAGING_PREFIX: Final = ".claude-memory-staging-"  # outside projects (R004-01)
-HASH_CHARS: Final = 12  # of the sha256 that follows it
 _KIND_BY_NAME: Final = {
     RESULT_FILE: SaveFileKind.RESULT,
     "triage-data.json": SaveFileKind.TRIAGE,
@@ -153,7 +152,7 @@ def read_save_file(
 
 
 def _path_hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:HASH_CHARS]
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def _folder_problem(

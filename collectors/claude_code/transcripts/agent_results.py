@@ -49,15 +49,6 @@ _TRANSCRIPT_START: Final = re.compile(r"\s*\{\"(?:parentUuid|isSidechain|type)\"
 STARTED_STATUSES: Final = frozenset({"async_launched", "remote_launched", "teammate_spawned"})
 """Statuses of a tool result that only says that the agent runs elsewhere."""
 
-REJECTED_STATUS: Final = "rejected"
-INTERRUPTED_STATUS: Final = "interrupted"
-CALL_FAILED_STATUS: Final = "call_failed"
-"""Statuses of a return whose tool call failed: only the agent's own lines show whether it ran."""
-
-_DENIED_KINDS: Final = frozenset({"user-rejected", "permission-rule"})
-_INTERRUPTED_KINDS: Final = frozenset({"interrupted", "cancelled"})
-"""Values of `toolDenialKind`, which clients since about 2.1.2x write."""
-
 _DENIAL_TEXT: Final = re.compile(
     r"(?:Error: )?(?:The user doesn't want to|User (?:rejected|denied)"
     r"|Permission (?:to use|for this)|Hook PreToolUse|PreToolUse:)"
@@ -234,13 +225,15 @@ def _read_result(offset: int, line: TranscriptLine, texts: Iterable[str]) -> Ret
 
 
 def _failure_status(line: TranscriptLine, block: RawBlock) -> str:
-    if line.tool_denial_kind in _DENIED_KINDS:
-        return REJECTED_STATUS
+    """Return how a tool call failed; only an agent's own lines show whether it ran."""
+    # Clients since about 2.1.2x write `toolDenialKind`.
+    if line.tool_denial_kind in {"user-rejected", "permission-rule"}:
+        return "rejected"
     text = "\n".join(part.text or "" for part in decode_blocks(block.content)).strip()
-    if line.tool_denial_kind in _INTERRUPTED_KINDS or _INTERRUPTION_TEXT.match(text):
-        return INTERRUPTED_STATUS
+    if line.tool_denial_kind in {"interrupted", "cancelled"} or _INTERRUPTION_TEXT.match(text):
+        return "interrupted"
     is_denied = _DENIAL_TEXT.match(text) or _DENIAL_TEXT.match(decode_string(line.tool_use_result))
-    return REJECTED_STATUS if is_denied else CALL_FAILED_STATUS
+    return "rejected" if is_denied else "call_failed"
 
 
 def _agent_id_of(line: TranscriptLine, result: AgentToolResult) -> str | None:

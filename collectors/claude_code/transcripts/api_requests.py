@@ -164,14 +164,12 @@ def _block_as_sent(block: Any) -> Any:  # noqa: ANN401 -- any JSON
     return {name: value for name, value in block.items() if name not in {"cache_control", "caller"}}
 
 
-_MESSAGE_LINE: Final = re.compile(rb'"type":"(?:user|assistant)"')
-
-
 def _iter_message_lines(path: Path, before: int) -> Iterator[SentJson]:
     for offset, _, data in iter_lines(path):
         if offset >= before:
             return
-        if _MESSAGE_LINE.search(data) and not data.startswith(b'{"type":"api-request'):
+        has_message = b'"type":"user"' in data or b'"type":"assistant"' in data
+        if has_message and not data.startswith(b'{"type":"api-request'):
             try:
                 line = json.loads(data)
             except (ValueError, RecursionError):

@@ -126,8 +126,6 @@ AGENT_HOOK_FEEDBACK: Final = re.compile(r"(?:Subagent)?Stop hook feedback:\s*")
 SKILL_NAME: Final = re.compile(r"<command-name>/?([^<]{1,200})</command-name>")
 """The client's tag for the name of a skill that it gives to an agent (claude-code-live)."""
 
-SKILL_BODY_PREFIX: Final = "Base directory for this skill:"
-
 
 def read_agent_meta_line(
     offset: int, line: line_decoder.TranscriptLine
@@ -198,7 +196,10 @@ def _marker_origin(line: line_decoder.TranscriptLine) -> MarkerOrigin:
         return MarkerOrigin.TASK_PROMPT
     if any(AGENT_HOOK_FEEDBACK.match(text) for text in texts):
         return MarkerOrigin.HOOK_FEEDBACK
-    if any(SKILL_NAME.search(text) or text.startswith(SKILL_BODY_PREFIX) for text in texts):
+    if any(
+        SKILL_NAME.search(text) or text.startswith("Base directory for this skill:")
+        for text in texts
+    ):
         return MarkerOrigin.SKILL_TEXT
     return MarkerOrigin.OTHER
 
@@ -214,7 +215,6 @@ _REPORT_ROW: Final = re.compile(
 )
 _UNITS: Final = {"k": 1_000, "m": 1_000_000}
 
-REPORT_HEADING: Final = "## Context Usage"  # begins the report for the model (2.1.329)
 _MAX_TOKENS: Final = 10**9  # tokens; a report of more is invalid
 
 
@@ -250,7 +250,7 @@ def read_repeated_context_report(
     """Read the line that repeats `/context` to the model, if it is one; raises NotJsonError."""
     blocks = line_decoder.message_blocks(line)
     text = next((block.text for block in blocks if block.type == "text" and block.text), "")
-    report = parse_context_text(text) if text.startswith(REPORT_HEADING) else None
+    report = parse_context_text(text) if text.startswith("## Context Usage") else None
     return _to_record(offset, line, report)
 
 
@@ -350,9 +350,6 @@ def read_model_choice(text: str) -> str | None:
     return "-".join(["claude", family.lower(), *numbers]) + suffix
 
 
-PROMPT_TOO_LONG: Final = "too_long"  # kind of a refusal: the prompt is larger than the window
-
-
 def read_refusal(offset: int, line: line_decoder.TranscriptLine) -> records.ApiErrorRecord | None:
     if not line.is_api_error_message:
         return None
@@ -364,6 +361,6 @@ def read_refusal(offset: int, line: line_decoder.TranscriptLine) -> records.ApiE
     error = parse_limit_error({"details": details, "message": message})
     if error and error.exceeds_window:
         sizes = error.current_tokens, error.max_tokens
-        return records.ApiErrorRecord(offset, line.at, PROMPT_TOO_LONG, detail, line.uuid, *sizes)
+        return records.ApiErrorRecord(offset, line.at, "too_long", detail, line.uuid, *sizes)
     kind = str(line_decoder.decode_value(line.error) or "unknown")
     return records.ApiErrorRecord(offset, line.at, kind, detail, line.uuid)

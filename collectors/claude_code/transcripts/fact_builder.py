@@ -89,9 +89,6 @@ def _limit_record(record: RecordT) -> RecordT:
     return replace(record, **changed) if changed else record
 
 
-_FORK_KINDS: Final = frozenset({"branch", "fork", "background"})
-"""How client 2.1.329 names a copy of a session in `derived-from`; the other kind is an import."""
-
 _FIELDS: Final[dict[type[msgspec.Struct], str]] = {
     records.AgentReturnRecord: "returns",
     records.ApiErrorRecord: "api_errors",
@@ -217,9 +214,15 @@ class FactBuilder:
     def add_fork(self, line: line_decoder.TranscriptLine) -> None:
         parent = line.forked_from.session_id if line.forked_from else None
         if not parent and line.type == "derived-from":
+            # Client 2.1.329 names other sources too: those of an import.
             sources = line_decoder.decode_list(line.sessions, line_decoder.SourceSession)
             parent = next(
-                (each.id for each in sources if each.id and each.via in _FORK_KINDS), None
+                (
+                    each.id
+                    for each in sources
+                    if each.id and each.via in {"branch", "fork", "background"}
+                ),
+                None,
             )
         if parent and (parent := sanitize.sanitize_title(parent).lower()):
             self.session.setdefault("forked_from", parent)
