@@ -191,9 +191,7 @@ class _AgentFile(msgspec.Struct, frozen=True):
     mtime_ns: int
 
 
-class _AgentEnd(msgspec.Struct, frozen=True):
-    outcome: RunOutcome
-    at: int | None
+_AgentEnd = tuple[RunOutcome, int | None]  # the outcome and its time
 
 
 def read_project_agents(session: Path, end_lines: Iterable[bytes]) -> list[EarlierResult]:
@@ -256,10 +254,9 @@ def _read_agent(file: _AgentFile, ends: dict[str, _AgentEnd], current: str) -> E
     end = ends.get(agent_id) or ends.get(meta.name or "")
     if end is None or session.name.lower() != current:
         outcome = RunOutcome.FINISHED if meta.finished else RunOutcome.RUNNING
-    elif (at or 0) > (end.at or at or 0) + AGENT_RESUMED_MS:
-        outcome = RunOutcome.RUNNING
     else:
-        outcome = end.outcome
+        has_resumed = (at or 0) > (end[1] or at or 0) + AGENT_RESUMED_MS
+        outcome = RunOutcome.RUNNING if has_resumed else end[0]
     text = sanitize_text(text[:MAX_AGENT_TEXT_CHARS].strip())
     return EarlierResult(
         agent_id=agent_id,
@@ -292,7 +289,7 @@ def _read_ends(lines: Iterable[bytes]) -> dict[str, _AgentEnd]:
             continue
         for record in returns:
             if isinstance(record, AgentReturnRecord) and record.status not in STARTED_STATUSES:
-                ends[record.agent_id] = _AgentEnd(outcome_of_status(record.status), record.at)
+                ends[record.agent_id] = outcome_of_status(record.status), record.at
     return ends
 
 

@@ -203,13 +203,7 @@ class LogReader:
                 records = read_log(log, lines, read_at)
                 records = replace(records, bad=records.bad + read.bad_lines)
                 self._writer.append(part, before, read.after, records)
-                for listed in (
-                    records.events,
-                    records.snapshots,
-                    records.answer_items,
-                    records.measurements,
-                ):
-                    touched |= {each.session_id for each in listed if each.session_id}
+                touched |= _session_ids_in(records)
                 before = read.after
                 self._known[log, mark] = (part, before)
                 if not read.has_more:
@@ -242,6 +236,11 @@ class LogReader:
 
 def own_log_folder(store: Path) -> Path:
     return Path(log_folder(str(store)))
+
+
+def _session_ids_in(records: LogRecords) -> set[str]:
+    lists = (records.events, records.snapshots, records.answer_items, records.measurements)
+    return {each.session_id for listed in lists for each in listed if each.session_id}
 
 
 STATUS_LINE_ACTIVE_MS: Final = 24 * 3600 * 1000  # then nobody sees the status line any more

@@ -186,12 +186,11 @@ class CompactionReportJob:
         from .transcripts.replaced_content import read_cleared_messages
 
         path = self._folder.projects / pending.path
-        entries = own = read_entries(path)
-        reports: dict[int, CompactionReport] = {}
-        if pending.kind is not FileKind.AGENT:
-            own = [*without_sidechains(entries)]
+        entries = read_entries(path)
+        is_agent = pending.kind is FileKind.AGENT
+        own = entries if is_agent else [*without_sidechains(entries)]
         reported = report_compactions(own, read_cleared_messages(path))
-        reports |= {entry.offset: report for entry, report in reported}
+        reports = {entry.offset: report for entry, report in reported}
         if pending.kind is FileKind.SESSION:
             sidechains = (each.offset for each in entries if each.boundary and each.sidechain)
             reports |= dict.fromkeys(sidechains, CompactionReport())

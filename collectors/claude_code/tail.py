@@ -202,16 +202,14 @@ def _state_after(
     return _with_status(status, TailState(offset=offset, anchor=anchor, places=places))
 
 
-def _with_status(status: os.stat_result, at: TailState) -> TailState:
-    return TailState(
+def _with_status(status: os.stat_result, state: TailState) -> TailState:
+    return replace(
+        state,
         device=status.st_dev,
         inode=status.st_ino,
-        offset=at.offset,
-        anchor=at.anchor,
         size=status.st_size,
         mtime_ns=status.st_mtime_ns,
         ctime_ns=status.st_ctime_ns,
-        places=at.places,
     )
 
 
