@@ -44,8 +44,6 @@ class PolicyFileChange(msgspec.Struct, frozen=True):
 
 
 class AppliedPolicyChange(msgspec.Struct, frozen=True):
-    """A change that was made, with the content before it."""
-
     path: str
     key: str
     before: bytes | None  # None if there was no file

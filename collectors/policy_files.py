@@ -360,8 +360,6 @@ def _from_environment(variables: Iterable[tuple[str, str]]) -> list[resolve.RawV
 
 
 class TrustPreview(msgspec.Struct, frozen=True):
-    """A project's file, and what takes effect once it is trusted."""
-
     folder: str  # without links
     path: Path
     text: str
@@ -378,7 +376,6 @@ class TrustedFolder(msgspec.Struct, frozen=True):
 
 
 def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
-    """Read a folder's file; raises TrustFileError if there is none that could be trusted."""
     real = Path(os.path.realpath(folder))
     path = real / PROJECT_POLICY_NAME
     data = _read_existing(path)
@@ -403,7 +400,6 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
 
 
 def list_trusted(trust_file: Path | None) -> list[TrustedFolder]:
-    """List what is trusted, by folder; raises TrustFileError if the file cannot be used."""
     trusted = TrustFile.load(trust_file)
     return [
         TrustedFolder(folder, project.at, _trust_state(trusted, folder))

@@ -63,7 +63,6 @@ def open_session(
 
 
 def open_session_at(places: Places, session: Session) -> SessionAccess:
-    """Open a session for an action, under its current policy."""
     files = PolicyFiles(places.policy)
     root = session.project_root
     files.refresh([root] if root else [])

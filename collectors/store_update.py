@@ -188,7 +188,6 @@ class _FolderWatch:
         self.collector.post_scan_jobs.measure_saves()
 
     def _watched_folders(self) -> dict[Path, int]:
-        """Return the folders that exist, with their inodes: a new folder must be watched anew."""
         places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
         return {path: inode for path in places if (inode := _folder_inode(path)) is not None}
 

@@ -80,7 +80,6 @@ class TokenCalibrationJob:
             self._waiting = unlearned_transcripts(self._writer.connection, FILES_AT_ONCE)
 
     def _read(self, file: _CalibrationFile, deadline: float) -> bool:
-        """Continue a file; return whether there is more of it."""
         try:
             file.samples += self._take_samples(file, deadline)
         except OSError:
@@ -91,7 +90,6 @@ class TokenCalibrationJob:
         return self._save(file) and not file.is_over
 
     def _save(self, file: _CalibrationFile) -> bool:
-        """Store the samples; return whether more of the file may be read."""
         if not self._growth.save(file.source, file.samples, file.resume, file.seen):
             return False
         if file.is_new:

@@ -37,8 +37,6 @@ HEAD_BYTES: Final = 64 * 1024  # holds the first line of an old agent's file, wi
 
 
 class ScanProgress(msgspec.Struct, frozen=True):
-    """How much of a scan is done."""
-
     files_read: int
     files_total: int
     bytes_read: int
@@ -111,7 +109,6 @@ class Collector:
         self.logs: Final = LogReader(writer, self.report, self._resolve)
 
     def scan(self) -> None:
-        """Read everything that changed, newest first."""
         listing = discover.find_files(self.folder)
         problems = {problem.where for problem in listing.problems}
         for place in self._unconfirmed_problems - problems:
@@ -293,7 +290,6 @@ class Collector:
             readers.wait()
 
     def _report_batch(self, batch: _CommitBatch) -> None:
-        """Update the known files from a committed batch, and notify the listener."""
         self._known |= batch.tails
         self.post_scan_jobs.pending_evaluation |= batch.touched
         if batch.touched:
@@ -333,7 +329,6 @@ class Collector:
             self._resolve(found.relative)
 
     def _reload_known(self, batch: _CommitBatch) -> None:
-        """Load what a faster ctxtop has stored: the same as this one would have."""
         self._known = self.writer.files() | batch.tails
 
     def _read_file(self, found: discover.FoundFile, batch: _CommitBatch) -> None:

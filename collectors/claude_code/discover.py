@@ -110,7 +110,6 @@ def make_found_file(projects: str, relative: str, status: os.stat_result) -> Fou
 
 
 def find_files(folder: ClaudeFolder, below: Path | None = None) -> FolderListing:
-    """List the transcripts and agents' meta.json files below projects/ or one of its folders."""
     listing = FolderListing()
     top = below or folder.projects
     # The system reports changes behind links, too.

@@ -205,7 +205,6 @@ def read_project_agents(session: Path, end_lines: Iterable[bytes]) -> list[Earli
 
 
 def read_session_agents(session: Path, end_lines: Iterable[bytes]) -> list[EarlierResult]:
-    """Read the newest agents of one session, as `read_project_agents` does."""
     own = session.with_suffix("")
     return _read_agents(_agent_files(own), own, end_lines)
 

@@ -257,7 +257,6 @@ class StatusLineFiles:
         self._store: Final = str(writer.path)
 
     def update(self, session_ids: Iterable[str] | None = None) -> None:
-        """Write the files of all sessions, or of some, whose status line is shown."""
         now_ms = time.time_ns() // 1_000_000
         shown = shown_sessions(self._writer.connection, now_ms - STATUS_LINE_ACTIVE_MS, session_ids)
         folder = status_folder(self._store)
@@ -315,7 +314,6 @@ def status_line_record(session: Session) -> dict[str, object]:
 
 
 def _write_whole(path: str, data: bytes) -> None:
-    """Replace a file atomically: the status line may read it at any moment."""
     try:
         write_atomically(path, data)
     except FileNotFoundError:

@@ -351,7 +351,6 @@ class PostScanJobs:
         self.status_lines.update()
 
     def evaluate_new_warnings(self) -> None:
-        """Log the thresholds that were reached by what was just read."""
         if not self.pending_evaluation:
             return
         self._report_changes(self._estimates.run(self.pending_evaluation))
@@ -361,7 +360,6 @@ class PostScanJobs:
         self.status_lines.update(grown)
 
     def count_tokens(self) -> None:
-        """Estimate the tokens of stored summaries; the table for it takes long to load."""
         self._report_changes(
             self._writer.estimate_summaries(
                 lambda text, model: self._read_estimator().tokens(text, model)

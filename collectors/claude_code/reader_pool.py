@@ -163,8 +163,6 @@ class ReadQueue:
 
 
 class _Reader(msgspec.Struct):
-    """One process, its unfinished tasks, and the bytes received so far."""
-
     process: subprocess.Popen[bytes]
     tasks: dict[int, ReadTask] = {}
     received: bytearray = msgspec.field(default_factory=bytearray)
@@ -180,8 +178,6 @@ class _Reader(msgspec.Struct):
 
 
 class ReaderPool:
-    """The processes of one scan."""
-
     def __init__(self, readers: list[_Reader]) -> None:
         self._readers = readers
         self._number = 0

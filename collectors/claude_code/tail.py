@@ -49,8 +49,6 @@ class LineBlock(msgspec.Struct, frozen=True):
 
 
 class TailChange(Enum):
-    """What happened to a file since it was last read."""
-
     NONE = auto()
     GROWN = auto()
     REWRITTEN = auto()

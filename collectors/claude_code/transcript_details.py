@@ -51,8 +51,7 @@ LARGE_TRANSCRIPT_TAIL_BYTES: Final = 12_000_000
 a full window of 1,000,000 tokens of text has some 4 MB, and its lines twice as much."""
 
 
-class TranscriptUnavailableError(Exception):
-    """A transcript is missing or cannot be used; the message says why and what to do."""
+class TranscriptUnavailableError(Exception): ...
 
 
 def read_composition(

@@ -114,7 +114,6 @@ def as_titles(values: Iterable[object], *keys: str) -> tuple[str, ...]:
 
 
 def encode_bounded(value: object) -> str | None:
-    """Encode an object that is kept whole, with sanitized texts; None if it is too long."""
     text = msgspec.json.encode(_sanitized(value, MAX_JSON_DEPTH)).decode()
     return text if len(text) <= MAX_JSON_CHARS else None
 

@@ -207,8 +207,6 @@ def _read_fields(data: bytes, found: ConfigPath, home: DefinitionFolder) -> dict
 
 
 class _AgentSearch:
-    """One search of a tree; the limit on entries applies to the whole tree."""
-
     def __init__(self, root: Path, entered: set[tuple[int, int]]) -> None:
         self._root: Final = root
         self._entered: Final = entered

@@ -115,8 +115,6 @@ def is_memory_plugin(plugin_id: str) -> bool:
 
 
 class MemoryPluginFollower:
-    """The installations that the store knows; read again when a file of one changes."""
-
     def __init__(self, writer: Writer) -> None:
         self._writer: Final = writer
         plugins = queries.memory_plugins(writer.connection)
@@ -180,8 +178,6 @@ MAX_STAGING_FILES: Final = 100  # of one folder: one a kind, one context a categ
 
 
 class SaveFollower:
-    """The files of the save flow that the store knows, by staging folder."""
-
     def __init__(self, writer: Writer, machine: SystemFolders, problems: ProblemReporter) -> None:
         self._writer: Final = writer
         self._folders: Final = machine

@@ -264,7 +264,6 @@ def _read_count(data: bytes) -> SaveFileContent:
 
 
 def _names_or_none(fields: dict[str, Any], key: str) -> tuple[str, ...] | None:
-    """Return a list of names, which may be empty; None if it is missing."""
     value = fields.get(key)
     if not isinstance(value, list):
         return None

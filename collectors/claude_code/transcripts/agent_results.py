@@ -128,7 +128,6 @@ def read_returns(offset: int, line: TranscriptLine, *, is_agent: bool = False) -
 def read_queued_returns(
     offset: int, line: TranscriptLine, attachment: Attachment, *, is_agent: bool
 ) -> ReturnRecords:
-    """Read what agents returned while the session was busy, as `read_returns` does."""
     texts = _queued_texts(attachment)
     first = next((text for text in texts if text.startswith(TASK_NOTIFICATION)), "")
     returns = read_notification(offset, line, first)

@@ -145,7 +145,6 @@ class FactBuilder:
             self._bad.append(transcript_records.BadLine(offset, len(line), reason))
 
     def count_type(self, kind: str, *, known: bool) -> None:
-        """Count a line without a record by its type."""
         if known:
             self.ignored[kind] += 1
         else:
@@ -199,7 +198,6 @@ class FactBuilder:
         )
 
     def add_folder(self, cwd: str, line: memoryview) -> None:
-        """Record where the session began, from the folder of a line of the main chain."""
         if cwd == self._chain_cwd:
             return
         self._chain_cwd = cwd

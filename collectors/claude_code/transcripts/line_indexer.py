@@ -110,7 +110,6 @@ def _index_system_line(builder: FactBuilder, offset: int, line: TranscriptLine) 
 
 
 def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record the model's name, a hook's note, or an agent's return in the middle of a turn."""
     attachment = decode_attachment(line)
     kind = (attachment.type if attachment else None) or "without type"
     if attachment and kind in {"queued_command", "teammate_mailbox"}:
@@ -130,7 +129,6 @@ def _index_attachment(builder: FactBuilder, offset: int, line: TranscriptLine) -
 
 
 def _index_title(builder: FactBuilder, offset: int, line: TranscriptLine) -> None:
-    """Record the session's title, or the one that a summary gives to another session."""
     titles = {
         "custom_title": line.custom_title,
         "ai_title": line.ai_title,

@@ -31,8 +31,6 @@ from .agent_results import prompt_key
 
 
 class MergedAnswer(msgspec.Struct, gc=False):
-    """One answer, merged from the lines of its message that were read so far."""
-
     message_id: str
     offset: int
     last_offset: int
@@ -211,7 +209,6 @@ class TurnTracker:
         self._at_file_start: Final = at_file_start  # then no call is open from before the run
 
     def set_turn(self, turn: TurnState, offset: int, timestamp: str | None) -> None:
-        """Set whose turn it is from a line on; the first call for a line wins."""
         if self._turn is None or self._turn[1] != offset:
             self._turn = turn, offset, timestamp
 
