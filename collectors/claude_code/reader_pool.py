@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 import msgspec
 
-from ...core.host import python_command
 from ...core.store.transcript_records import SourceFile, TailState, TranscriptRecords
 from .discover import FoundFile
 from .tail import TailChange, read_tail
@@ -290,7 +289,9 @@ def _start_readers(size: int) -> list[_Reader]:
     # Without a way to wait for several pipes at once (Windows) the collector reads alone.
     if size < MIN_POOL_BYTES or not hasattr(select, "poll"):
         return []
-    import subprocess  # not in the processes, which start sooner without it
+    import subprocess  # not in the processes, which start sooner without these
+
+    from ...core.host import python_command
 
     started = []
     for _ in range(min(MAX_READERS, _usable_cores() - 1)):
