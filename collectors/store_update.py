@@ -188,6 +188,7 @@ class _FolderWatch:
         self.collector.post_scan_jobs.measure_saves()
 
     def _watched_folders(self) -> dict[Path, int]:
+        # By inode: a folder that is removed and made again must be watched anew.
         places = (self.folder.projects, self.folder.sessions, self.collector.logs.folder)
         return {path: inode for path in places if (inode := _folder_inode(path)) is not None}
 
@@ -217,13 +218,9 @@ class _FolderWatch:
                 self.scan()
                 return
             self.polling = True
-            self.collector.report(
-                Problem(
-                    place,
-                    f"the system does not tell of changes ({error})",
-                    "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once",
-                )
-            )
+            what = f"the system does not tell of changes ({error})"
+            fix = "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once"
+            self.collector.report(Problem(place, what, fix))
 
     def _changes(self, places: dict[Path, int]) -> Iterator[set[FileChange]]:
         from watchfiles import watch  # takes 60 ms, after the first paint
@@ -252,10 +249,8 @@ class _FolderWatch:
                 self.sidecars_at = LONG_AGO
             elif self.collector.is_known(self.folder.relative(path)):
                 grown.add(path)
-            elif _folder_inode(path) is not None:
-                unknown.add(path)
             else:
-                unknown.add(path.parent)
+                unknown.add(path.parent if _folder_inode(path) is None else path)
         if grown:
             self.collector.index_paths(grown)
         for path in sorted(unknown):
