@@ -112,7 +112,7 @@ def read_conversation(source: PlanSource, view: TranscriptView) -> Conversation:
     line = view.decoded_line(last.line) if last else None
     return Conversation(
         entries,
-        summary_and_cut.read_common_fields(line if isinstance(line, dict) else {}),
+        line if isinstance(line, dict) else {},
         count_tokens,
         str(source.path),
         view.overhead_tokens,

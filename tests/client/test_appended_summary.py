@@ -11,7 +11,6 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     newest_entry,
     plan_cut,
-    read_common_fields,
     summarise_by_rules,
 )
 from ctxtop.core.summaries.summary_building import SummaryBudget, estimate_tokens
@@ -66,7 +65,7 @@ def whole(path: Path) -> Conversation:
     raw = path.read_bytes()[last.offset : last.offset + last.length]
     return Conversation(
         entries,
-        read_common_fields(json.loads(raw)),
+        json.loads(raw),
         lambda piece: estimate_tokens(piece.text) + 4,
         str(path),
     )

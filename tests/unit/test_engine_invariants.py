@@ -21,7 +21,7 @@ from ctxtop.core.compaction.plan import (
     Severity,
 )
 from ctxtop.core.compaction.receipts import ApplyMode, ReceiptStore
-from ctxtop.core.compaction.strategies.summary_and_cut import CommonLineFields, make_boundary_lines
+from ctxtop.core.compaction.strategies.summary_and_cut import make_boundary_lines
 from ctxtop.core.compaction.undo import undo
 from ctxtop.core.compaction.verify import PASSED_CHECKS
 from ctxtop.core.files.file_operations import write_temporary
@@ -138,7 +138,7 @@ def gone(number: int, *, child: int | None = None, level: Severity = Severity.MA
 
 def kept(*numbers: int) -> Operation:
     """A summary that keeps these lines, in this order."""
-    envelope = CommonLineFields(SESSION, _uuid(END), "2026-11-20T12:00:00.000Z")
+    envelope = {"sessionId": SESSION, "uuid": _uuid(END), "timestamp": "2026-11-20T12:00:00.000Z"}
     return operation(
         *make_boundary_lines(
             envelope, "boundary", "summary", "SUMMARY", [_uuid(each) for each in numbers], 1000, 100

@@ -11,7 +11,6 @@ from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     newest_entry,
     plan_cut,
-    read_common_fields,
     summarise_by_rules,
     write_hand_off,
 )
@@ -58,9 +57,7 @@ def session(turns: int = 6) -> tuple[Entry, ...]:
 
 
 def whole(entries: tuple[Entry, ...]) -> Conversation:
-    return Conversation(
-        entries, read_common_fields(LAST), lambda piece: estimate_tokens(piece.text) + 4, "/t.jsonl"
-    )
+    return Conversation(entries, LAST, lambda piece: estimate_tokens(piece.text) + 4, "/t.jsonl")
 
 
 def lines_of(operation: object) -> list[dict[str, Any]]:

@@ -29,46 +29,6 @@ from ..protection import RetainedTail, retain_last_messages, retain_last_turns
 from ..transcript_view import TranscriptView, VisibleBlock
 
 
-class CommonLineFields(msgspec.Struct, frozen=True):
-    """The fields that every line of a session repeats, from its last chained line."""
-
-    session_id: str
-    last_uuid: str  # of the line that the boundary follows
-    timestamp: str  # ISO 8601, UTC, milliseconds
-    cwd: str | None = None
-    version: str | None = None
-    git_branch: str | None = None
-
-    def line(self, uuid: str, parents: Mapping[str, str | None]) -> dict[str, Any]:
-        fields = {
-            "isSidechain": False,
-            "userType": "external",
-            "cwd": self.cwd,
-            "sessionId": self.session_id,
-            "version": self.version,
-            "gitBranch": self.git_branch,
-            "uuid": uuid,
-            "timestamp": self.timestamp,
-        }
-        return dict(parents) | {name: value for name, value in fields.items() if value is not None}
-
-
-def read_common_fields(last: Mapping[str, Any]) -> CommonLineFields:
-    """Read the fields that all lines of a session repeat from a decoded line.
-
-    The timestamp is the line's own: nothing has happened in the session since, and planning
-    again gives the same plan.
-    """
-    return CommonLineFields(
-        session_id=str(last.get("sessionId") or ""),
-        last_uuid=str(last.get("uuid") or ""),
-        timestamp=str(last.get("timestamp") or ""),
-        cwd=last.get("cwd"),
-        version=last.get("version"),
-        git_branch=last.get("gitBranch"),
-    )
-
-
 def newest_entry(entries: Sequence[Entry]) -> Entry | None:
     """Return the last entry that has a uuid and is no agent's: new lines are attached to it."""
     return next((each for each in reversed(entries) if each.uuid and not each.sidechain), None)
@@ -78,7 +38,7 @@ class Conversation(msgspec.Struct, frozen=True):
     """The conversation to plan for; the transcript itself is not touched."""
 
     entries: tuple[Entry, ...]  # of the whole file, as its reader returns them
-    common_fields: CommonLineFields  # of the conversation's `newest_entry`
+    last_line: Mapping[str, Any]  # the decoded line of the conversation's `newest_entry`
     count_tokens: Callable[[MessagePart], int]
     transcript_path: str = ""
     overhead_tokens: int = 0  # tokens of the system prompt and the tools
@@ -96,11 +56,36 @@ class Conversation(msgspec.Struct, frozen=True):
     def derive_line_id(self, kind: str, content: str) -> str:
         """Return a uuid for a line of ours; the same plan has the same uuids."""
         namespace = UUID("5e0b4a0e-6a0f-5d0c-9f4e-2f7e1c1b7a55")
-        return str(uuid5(namespace, f"{kind} {self.common_fields.last_uuid}\n{content}"))
+        return str(uuid5(namespace, f"{kind} {_text(self.last_line, 'uuid')}\n{content}"))
+
+
+def _text(line: Mapping[str, Any], name: str) -> str:
+    return str(line.get(name) or "")
+
+
+def _new_line(
+    last: Mapping[str, Any], uuid: str, parents: Mapping[str, str | None]
+) -> dict[str, Any]:
+    """Begin a line with the fields that all lines of a session repeat, after its `last` one.
+
+    It gets that line's timestamp: nothing has happened since, and planning again gives the same
+    plan.
+    """
+    fields = {
+        "isSidechain": False,
+        "userType": "external",
+        "cwd": last.get("cwd"),
+        "sessionId": _text(last, "sessionId"),
+        "version": last.get("version"),
+        "gitBranch": last.get("gitBranch"),
+        "uuid": uuid,
+        "timestamp": _text(last, "timestamp"),
+    }
+    return dict(parents) | {name: value for name, value in fields.items() if value is not None}
 
 
 def make_boundary_lines(
-    fields: CommonLineFields,
+    last: Mapping[str, Any],
     boundary_uuid: str,
     summary_uuid: str,
     summary_text: str,
@@ -108,7 +93,10 @@ def make_boundary_lines(
     pre_tokens: int,
     post_tokens: int,
 ) -> tuple[AppendLine, AppendLine]:
-    """Write the boundary and the summary; `retained_uuids` are of lines that stay, in order."""
+    """Write the boundary and the summary behind the decoded `last` line of a session.
+
+    `retained_uuids` are of the lines that stay, in order.
+    """
     # A person asked for it: `trigger` is manual.
     metadata: dict[str, Any] = {
         "trigger": "manual",
@@ -127,8 +115,8 @@ def make_boundary_lines(
             "uuids": uuids,
             "allUuids": uuids,
         }
-    parents = {"parentUuid": None, "logicalParentUuid": fields.last_uuid}
-    boundary = fields.line(boundary_uuid, parents) | {
+    parents = {"parentUuid": None, "logicalParentUuid": _text(last, "uuid")}
+    boundary = _new_line(last, boundary_uuid, parents) | {
         "type": "system",
         "subtype": "compact_boundary",
         "content": "Conversation compacted",
@@ -136,7 +124,7 @@ def make_boundary_lines(
         "level": "info",
         "compactMetadata": metadata,
     }
-    summary = fields.line(summary_uuid, {"parentUuid": boundary_uuid}) | {
+    summary = _new_line(last, summary_uuid, {"parentUuid": boundary_uuid}) | {
         "type": "user",
         "message": {"role": "user", "content": summary_text},
         "isVisibleInTranscriptOnly": True,
@@ -173,7 +161,7 @@ def _make_boundary_operation(
     uuids = tuple(entry.uuid for entry in retained if entry.uuid)
     content = "\n".join([*uuids, summary_text])
     lines = make_boundary_lines(
-        conversation.common_fields,
+        conversation.last_line,
         conversation.derive_line_id("boundary", content),
         conversation.derive_line_id("summary", content),
         summary_text,
@@ -394,21 +382,22 @@ def plan_rollover(
     fact_selection: FactSelection = summary_building.ALL_FACTS,
 ) -> Operation | Refusal:
     """Plan a session whose one message is the hand-off; for a fork alone."""
-    sent, fields = conversation.visible_entries, conversation.common_fields
+    sent, last = conversation.visible_entries, conversation.last_line
+    session_id = _text(last, "sessionId")
     if len(sent) < MIN_REMOVED_MESSAGES:
         return Refusal("too_few", "there is hardly anything to hand off", "let the session grow")
-    summary = write_hand_off(conversation, fields.session_id, template, budget, fact_selection)
+    summary = write_hand_off(conversation, session_id, template, budget, fact_selection)
     if not summary.text:
         return Refusal(
             "summary_empty", "the budget does not hold the hand-off", "give it a larger --budget"
         )
     uuid = conversation.derive_line_id(ROLLOVER, summary.text)
     prompt = _to_append(
-        fields.line(uuid, {"parentUuid": None})
+        _new_line(last, uuid, {"parentUuid": None})
         | {
             "type": "user",
             "message": {"role": "user", "content": summary.text},
-            "forkedFrom": {"sessionId": fields.session_id, "messageUuid": fields.last_uuid},
+            "forkedFrom": {"sessionId": session_id, "messageUuid": _text(last, "uuid")},
         }
     )
     lines = [each.number for each in view.lines if each.type not in CARRIED_TYPES]

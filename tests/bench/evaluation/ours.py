@@ -13,7 +13,6 @@ from ctxtop.core.compaction.rewritten_lines import lines_after, rewrite_lines
 from ctxtop.core.compaction.strategies.summary_and_cut import (
     Conversation,
     facts_before_tail,
-    read_common_fields,
     summarise_by_rules,
 )
 from ctxtop.core.compaction.transcript_planning import plan_transcript
@@ -131,7 +130,7 @@ def _summarised(whole: Conversation, _view: TranscriptView) -> Operation | Refus
 def _whole(entries: Sequence[Entry], last: bytes, tokens: CachedPartCounter) -> Conversation:
     # As `plan_conversation` holds it: of a result no more than its beginning.
     held = tuple(replace(entry, parts=tuple(map(_cut, entry.parts))) for entry in entries)
-    return Conversation(held, read_common_fields(json.loads(last)), tokens.tokens)
+    return Conversation(held, json.loads(last), tokens.tokens)
 
 
 def _cut(piece: MessagePart) -> MessagePart:
