@@ -12,7 +12,7 @@ import msgspec
 
 from ..compaction import plan as plans
 from ..compaction import receipts as receipt_store
-from ..compaction.apply import ReportStage, apply_plan, ignore_stage
+from ..compaction.apply import ReportStage, apply_plan
 from ..compaction.compaction_target import CompactionTarget, require_idle
 from ..compaction.plan import CompactionPlan, CompactionRefusedError, PlanOptions, Refusal
 from ..compaction.receipts import ApplyMode, CompactionReceipt, ReceiptState, ReceiptStore
@@ -29,14 +29,11 @@ from .session_access import ActionFailure, NotPlannedError, SessionAccess
 Result = TypeVar("Result")
 
 
-def _ignore(_: object) -> None: ...
-
-
 class PlanContext(msgspec.Struct, frozen=True):
     access: SessionAccess
     db: sqlite3.Connection  # for token estimates, as long as the plan is worked on
-    on_message: Callable[[str], None] = _ignore  # receives a model's warnings
-    on_view: Callable[[TranscriptView], None] = _ignore
+    on_message: Callable[[str], None] = lambda _: None  # receives a model's warnings
+    on_view: Callable[[TranscriptView], None] = lambda _: None
     """Receives the transcript that a plan for the whole conversation is made from."""
     read_entries: EntryReader = iter_entries
 
@@ -113,7 +110,7 @@ def apply_compaction(
     target: CompactionTarget,
     plan: CompactionPlan,
     mode: ApplyMode,
-    on_stage: ReportStage = ignore_stage,
+    on_stage: ReportStage = lambda _: None,
 ) -> CompactionReceipt | ActionFailure:
     return _try(lambda: apply_plan(plan, mode, target, on_stage), target.transcript)
 

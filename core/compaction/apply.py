@@ -43,10 +43,6 @@ class ApplyStage(StrEnum):
 ReportStage = Callable[[ApplyStage], object]
 
 
-def ignore_stage(stage: ApplyStage) -> None:
-    """Do nothing: the default of `report_stage`."""
-
-
 PLAN_AGAIN: Final = "plan again"
 
 
@@ -54,7 +50,7 @@ def apply_plan(
     plan: CompactionPlan,
     mode: ApplyMode,
     target: CompactionTarget,
-    report_stage: ReportStage = ignore_stage,
+    report_stage: ReportStage = lambda _: None,
 ) -> CompactionReceipt:
     """Apply a plan and return its receipt; `report_stage` receives each stage as it begins.
 

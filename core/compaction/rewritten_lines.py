@@ -35,15 +35,11 @@ class RewrittenLine(msgspec.Struct, frozen=True):
     replacements: tuple[ReplaceValue, ...] = ()
 
 
-def unchanged_line(line: bytes) -> bytes:
-    return line
-
-
 class LineTransform(msgspec.Struct, frozen=True):
     """How lines are written: as they are, or under a fork's id."""
 
-    transform_existing: Callable[[bytes], bytes] = unchanged_line
-    transform_added: Callable[[bytes], bytes] = unchanged_line
+    transform_existing: Callable[[bytes], bytes] = lambda line: line
+    transform_added: Callable[[bytes], bytes] = lambda line: line
     trailing_lines: tuple[bytes, ...] = ()  # behind all others, with their line ends
 
 
