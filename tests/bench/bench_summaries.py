@@ -111,7 +111,7 @@ async def until(met: Callable[[], object]) -> None:
 
 def shows(screen: SummariesScreen, words: str) -> bool:
     """Whether the results for this search are listed."""
-    return screen._listing is not None and screen._listing.query.query == words
+    return screen._listing is not None and screen._listing.criteria.query == words
 
 
 async def timed(pilot: Pilot[None], name: str, keys: list[str]) -> bool:
