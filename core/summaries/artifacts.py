@@ -295,9 +295,7 @@ class _ArtifactCollector:
             (UsedName(text, uses, line) for text, (uses, line) in self.names.items()),
             key=lambda name: (-name.uses * (1 + name.line / last), -name.line, name.text),
         )
-        return tuple(
-            name for name in ranked[:MAX_NAMES] if not _is_file(name.text.casefold(), paths)
-        )
+        return tuple(each for each in ranked[:MAX_NAMES] if not _is_file(each.text, paths))
 
 
 def _add_quotes(quotes: dict[str, int], sentences: Iterable[str], line: int) -> None:
@@ -319,7 +317,8 @@ def _file_rank(use: FileUse) -> tuple[object, ...]:
     return not changed, -changed, -use.reads, -use.line, use.path
 
 
-def _is_file(name: str, paths: set[str]) -> bool:
+def _is_file(text: str, paths: set[str]) -> bool:
+    name = text.casefold()
     # A dotted name at the end of a path: it is listed as a file.
     ends = f"/{name}", f"\\{name}"
     return name in paths or ("." in name and any(path.endswith(ends) for path in paths))

@@ -27,16 +27,9 @@ from ....core.store.queries.agent_queries import answer_items
 from ....core.store.queries.context_queries import fill_history, find_transcript
 from ....core.store.queries.query_rows import FillRow
 from ....core.transcript.sanitize import one_line, sanitize_text
+from ...text import formats
 from ...text.compliance_text import VERDICT_MEANINGS, VERDICT_NAMES, VERDICT_SIGNS
-from ...text.formats import (
-    NOTHING,
-    duration,
-    model_name,
-    percent,
-    sparkline,
-    tokens,
-    tokens_of_window,
-)
+from ...text.formats import NOTHING, duration, percent, tokens
 from ...text.gauge import MIN_GAUGE_CELLS, gauge
 from ...text.text_lines import Fact, hanging_lines, labelled_lines, section_heading
 from .agent_tree import AgentTreeRow, agent_sign, count_text, duration_text, returned_text
@@ -244,9 +237,10 @@ def _head(agent: Agent, width: int, now_ms: int) -> Iterator[Content]:
         (agent.agent_type, "bold $foreground"),
         (f"  {one_line(agent.description)}", "$foreground"),
     )
+    model = formats.model_name(agent.model)
     yield Content.assemble(
         gauge(agent.context, min(BAR_CELLS, max(MIN_GAUGE_CELLS, width - CONTEXT_TEXT_CELLS))),
-        (f"  {tokens_of_window(agent.context)}  {model_name(agent.model)}", "$quiet"),
+        (f"  {formats.tokens_of_window(agent.context)}  {model}", "$quiet"),
     )
     facts = [agent.status.label, f"{duration_text(agent, now_ms)} at work"]
     if agent.tool_uses is not None:
@@ -344,7 +338,7 @@ def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[C
         counts += f", {count_text(cuts, 'compaction')}" if cuts else ""
         yield Content.assemble(
             "  ",
-            (sparkline([step.tokens for step in steps], FILL_CELLS), "$accent"),
+            (formats.sparkline([step.tokens for step in steps], FILL_CELLS), "$accent"),
             (f"  {tokens(steps[0].tokens)} to {tokens(steps[-1].tokens)}, {counts}", "$quiet"),
         )
     yield from labelled_lines(_context_facts(agent), width)
@@ -403,7 +397,7 @@ def session_agents_report(row: AgentTreeRow, width: int) -> Content:
             Content.styled(one_line(session.title), "bold $foreground"),
             Content.styled(f"{session.project}", "$quiet"),
             gauge(session.context, BAR_CELLS)
-            + Content.styled(f"  {tokens_of_window(session.context)}", "$quiet"),
+            + Content.styled(f"  {formats.tokens_of_window(session.context)}", "$quiet"),
             Content(""),
             *labelled_lines(_session_facts(session, row.agents), width),
         )

@@ -69,9 +69,8 @@ def _with_descendants(branches: Sequence[Branch]) -> list[Branch]:
             before = ancestors.pop()
             counts[before] = place - before - 1
         ancestors.append(place)
-    return [
-        replace(branch, descendants=count) for branch, count in zip(branches, counts, strict=True)
-    ]
+    pairs = zip(branches, counts, strict=True)
+    return [replace(branch, descendants=count) for branch, count in pairs]
 
 
 def _siblings(agents: Sequence[Agent], stem: str) -> list[Branch]:

@@ -49,9 +49,8 @@ class AgentsOverview:
     findings: tuple[GroupedFinding, ...]  # of their reviewers, newest review first
 
     def count(self, tab: str) -> int:
-        return len(
-            {"agents": self.agents, "types": self.compliance.types, "findings": self.findings}[tab]
-        )
+        shown = {"agents": self.agents, "types": self.compliance.types}
+        return len(shown.get(tab, self.findings))
 
 
 def read_agents_overview(
@@ -124,9 +123,8 @@ def _filter(words: str) -> Callable[[Fields], bool]:
 def toggle_word(words: str, word: str) -> str:
     """Add a word to a filter, or remove it."""
     listed = words.split()
-    return " ".join(
-        [each for each in listed if each != word] if word in listed else [*listed, word]
-    )
+    others = [each for each in listed if each != word]
+    return " ".join(others if word in listed else [*listed, word])
 
 
 def _agent_fields(agent: Agent) -> Fields:

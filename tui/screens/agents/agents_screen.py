@@ -91,9 +91,8 @@ class AgentScreen(ReadingScreen):
     def _ask_choice(self) -> None:
         agent, policies = self._agent, self.app.feed.policies
         projects = self.app.places.folder.projects
-        session = next(
-            (each for each in self._sessions if each.session_id == agent.session_id), None
-        )
+        own = (each for each in self._sessions if each.session_id == agent.session_id)
+        session = next(own, None)
         if session is not None:
             self.look_up(
                 lambda db: read_injection_choice(db, projects, agent, session, policies),

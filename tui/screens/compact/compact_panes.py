@@ -84,9 +84,8 @@ def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
         OperationRow(f"b:{each.strategy}:{number}", DEPENDENT_SIGN, (each,))
         for number, each in enumerate(bound)
     ]
-    rows += [
-        OperationRow(f"p:{each.why}", PROTECTED_SIGN, protected=each) for each in plan.protected
-    ]
+    stays = plan.protected
+    rows += [OperationRow(f"p:{each.why}", PROTECTED_SIGN, protected=each) for each in stays]
     return rows
 
 

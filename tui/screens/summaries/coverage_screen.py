@@ -216,9 +216,8 @@ class CoverageScreen(Page):
         found, only = self._found, self._only
         items, turns = self._pane("things").line_width, self._pane("turns").line_width
         if found is not None and items > 0 and turns > 0:
-            self.work_out(
-                lambda: coverage_lines(found, items - 1, turns - 1, only=only), self._show
-            )
+            widths = items - 1, turns - 1
+            self.work_out(lambda: coverage_lines(found, *widths, only=only), self._show)
 
     def _show(self, shown: CoverageLines | Problem) -> None:
         if isinstance(shown, CoverageLines):

@@ -23,11 +23,8 @@ from ....core.model.session import Session
 from ....core.store.database import state_folder
 from ....core.store.queries.query_rows import SummaryRow
 from ....core.store.queries.session_queries import summaries_fingerprint
-from ....core.store.readers.summary_reader import (
-    find_summaries,
-    read_summary_rows,
-    summary_agent_types,
-)
+from ....core.store.readers import summary_reader
+from ....core.store.readers.summary_reader import read_summary_rows
 from ....core.summaries import summary_search
 from ....core.transcript.sanitize import one_line
 from ...keymap import bind, bind_hidden
@@ -210,8 +207,9 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
         def search(db: sqlite3.Connection) -> SummaryResults:
             plans = plan_reader.read()
-            matches = find_summaries(db, plans, criteria, projects, now_ms)
-            return SummaryResults(criteria, matches, plans, tuple(summary_agent_types(db)))
+            matches = summary_reader.find_summaries(db, plans, criteria, projects, now_ms)
+            types = tuple(summary_reader.summary_agent_types(db))
+            return SummaryResults(criteria, matches, plans, types)
 
         self.look_up(search, self._take_list, replaces="summaries list")
 
@@ -288,10 +286,10 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
                 sessions = {each.row.session_id for each in previews if each.row.agent_id}
                 self._verdicts.request(sessions, tuple(self._sessions.values()))
 
-        self.ask(
-            lambda db: [make_preview(row, search) for row in read_summary_rows(db, plans, ids)],
-            take,
-        )
+        def read(db: sqlite3.Connection) -> list[SummaryPreview]:
+            return [make_preview(row, search) for row in read_summary_rows(db, plans, ids)]
+
+        self.ask(read, take)
 
     def _show_verdicts(self) -> None:
         self.rows.redraw()

@@ -172,9 +172,8 @@ def day_line(day: SummaryDay, width: int) -> Content:
     count = f" {day.count:,}"
     label = formats.shorten_middle(day.label, max(0, width - len(count) - 1))
     rest = max(0, width - len(label) - len(count) - 1)
-    return Content.assemble(
-        (label, "bold $primary"), (f" {'─' * rest}", "$pane"), (count, "$quiet")
-    )
+    line = f" {'─' * rest}"
+    return Content.assemble((label, "bold $primary"), (line, "$pane"), (count, "$quiet"))
 
 
 def day_name(day_ms: int, now_ms: int) -> str:
