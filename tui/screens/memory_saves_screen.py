@@ -21,7 +21,14 @@ from ..messages import FleetView
 from ..tables import Cell, Column, fitting_columns, total_cells
 from ..text import formats, saves_text
 from ..text.gauge import noise_meter
-from ..text.text_lines import Drawing, ScreenColumn, hanging_lines, header_line, item_line
+from ..text.text_lines import (
+    Drawing,
+    ScreenColumn,
+    hanging_lines,
+    header_line,
+    item_line,
+    section_heading,
+)
 from ..widgets.row_list import Row, RowList, Rows
 from .page import TEXT_MARGIN_CELLS, Page, ReadingScreen, text_width
 
@@ -148,16 +155,17 @@ def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
         head = Content.styled(f"    {label:<{_LABEL_CELLS}}", "$quiet")
         lines += hanging_lines(head, Content.styled(one_line(text), style), width)
     if found.saves:
-        lines += _section("its saves, the newest first", _history_lines(found, width, now_ms))
-        lines += _section("what the last one put in", _share_lines(found, width))
-    lines += _section("what triage wanted to be saved", _rate_lines(found))
-    lines += _section("how long each phase takes, in the mean", _phase_lines(found))
+        lines += section_heading("its saves, the newest first")
+        lines += _history_lines(found, width, now_ms)
+        lines += section_heading("what the last one put in")
+        lines += _share_lines(found, width)
+    if found.trigger_rates:
+        lines += section_heading("what triage wanted to be saved")
+        lines += _rate_lines(found)
+    if found.phases_ms:
+        lines += section_heading("how long each phase takes, in the mean")
+        lines += _phase_lines(found)
     return Content("\n").join(lines)
-
-
-def _section(title: str, lines: Iterable[Content]) -> list[Content]:
-    listed = list(lines)
-    return [Content(""), Content.styled(title, "bold $accent"), *listed] if listed else []
 
 
 def plugin_report(report: SavesReport, width: int) -> list[Content]:

@@ -196,9 +196,11 @@ class CompactionPlanner:
     ) -> PlanContext:
         from ....collectors.session_target import open_session_at
 
+        if self._db is None:
+            self._db = open_reader(self._places.store)
         return PlanContext(
             access=open_session_at(self._places, request.session),
-            db=self._open_store(),
+            db=self._db,
             on_view=on_view,
             read_entries=self._read_with_progress(request, size, on_progress),
         )
@@ -236,11 +238,6 @@ class CompactionPlanner:
         except OSError as error:
             why = f"{error.filename or session.path}: {error.strerror or error}"
             return Problem("not shown", why, "it may have been moved")
-
-    def _open_store(self) -> sqlite3.Connection:
-        if self._db is None:
-            self._db = open_reader(self._places.store)
-        return self._db
 
     def _transcript(self, session: Session) -> Path:
         return self._places.folder.projects / session.path

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -54,17 +54,6 @@ COMPARED_COUNT: Final = 2  # summaries that are compared
 ANY_VALUE: Final = "all"
 PERIODS: Final = {"today": 0, "7 days": 6, "30 days": 29}  # days before today that are shown too
 _KIND_LABELS: Final = {"agent": "agents", "boundary": "compactions", "plan": "plans"}
-
-
-@dataclass(frozen=True, slots=True)
-class SummaryFilters:
-    """What is chosen in each filter, in the order of their chips; None for all."""
-
-    kind: str | None = None
-    project: str | None = None
-    agent_type: str | None = None
-    period: str | None = None
-    session_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +122,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         super().__init__(CRUMB)
         self._plan_reader: Final = PlanSummaryReader(state_folder(store))
         self._marked: Final = marked
-        self._chosen = SummaryFilters()
+        self._chosen: dict[str, str] = {}  # values by the names of filters
         self._options: tuple[FilterOptions, ...] = ()
         self._listing: SummaryResults | None = None
         self._sessions: dict[str, Session] = {}
@@ -194,14 +183,14 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def draw(self) -> None:
         now_ms, plan_reader, chosen = self.app.now_ms(), self._plan_reader, self._chosen
-        period = chosen.period
+        period = chosen.get("time")
         criteria = summary_search.SummaryCriteria(
             query=self.words,
-            kind=chosen.kind,
-            agent_type=chosen.agent_type,
-            project=chosen.project,
+            kind=chosen.get("kind"),
+            agent_type=chosen.get("agent"),
+            project=chosen.get("project"),
             since=None if period is None else summary_search.start_of_day(now_ms, PERIODS[period]),
-            session_id=chosen.session_id,
+            session_id=chosen.get("session"),
         )
         projects = {each.session_id: each.project for each in self._sessions.values()}
 
@@ -243,8 +232,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             FilterOptions("time", tuple(PERIODS), tuple(PERIODS)),
             FilterOptions("session", tuple(session.session_id for session in marked), titles),
         )
-        chosen = zip(self._options, astuple(self._chosen), strict=True)
-        self.query_one(Chips).show([options.chip(value) for options, value in chosen])
+        chips = [options.chip(self._chosen.get(options.name)) for options in self._options]
+        self.query_one(Chips).show(chips)
 
     def _draw_count(self, listing: SummaryResults) -> None:
         matches = listing.matches
@@ -264,7 +253,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
     def _empty_text(self) -> str:
         if self.words:
             return f"Nothing has “{one_line(self.words)}” here; Esc shows all."
-        if self._chosen != SummaryFilters():
+        if self._chosen:
             return "Nothing here by these filters; Esc shows all."
         return (
             "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
@@ -364,10 +353,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     @on(Chips.Changed)
     def _filter(self, event: Chips.Changed) -> None:
-        chips = zip(self._options, event.chips, strict=True)
-        self._set_filters(SummaryFilters(*(options.value(chip) for options, chip in chips)))
+        pairs = zip(self._options, event.chips, strict=True)
+        values = {options.name: options.value(chip) for options, chip in pairs}
+        self._set_filters({name: value for name, value in values.items() if value is not None})
 
-    def _set_filters(self, chosen: SummaryFilters) -> None:
+    def _set_filters(self, chosen: dict[str, str]) -> None:
         if chosen != self._chosen:
             self._chosen = chosen
             self.draw()
@@ -439,8 +429,8 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
         elif self.words:
             self.words = ""
             self.query_one(FilterBar).display = False
-        elif self._chosen != SummaryFilters():
-            self._set_filters(SummaryFilters())
+        elif self._chosen:
+            self._set_filters({})
         elif self.rows.selected:
             self.rows.clear_selection()
         else:
