@@ -182,8 +182,8 @@ def read_policy(
     """
     folder: str | None = str(Path.cwd())
     if session is not None:
-        with open_snapshot(options) as found:
-            folder = found.session(session).project_root
+        with open_snapshot(options) as snapshot:
+            folder = snapshot.session(session).project_root
     files = _read_policies(options.places, [folder] if folder else [])
     return files.policies.for_project(folder), files.notices
 

@@ -105,22 +105,22 @@ def scan(context: click.Context, *, bad: bool) -> int:
     """Bring the store up to date and say what it holds."""
     refuse_options(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
     began = time.monotonic()
-    with open_snapshot(options_of(context)) as found:
-        record = json_records.scan_record(found, time.monotonic() - began)
+    with open_snapshot(options_of(context)) as snapshot:
+        record = json_records.scan_record(snapshot, time.monotonic() - began)
         if bad:
-            record |= json_records.unread_records(found)
+            record |= json_records.unread_records(snapshot)
         return print_result(context, record, lambda: result_tables.scan_lines(record))
 
 
 @store_command()
 def sessions(context: click.Context) -> int:
     """List the sessions and how full each context is. Newest activity first."""
-    with open_snapshot(options_of(context)) as found:
+    with open_snapshot(options_of(context)) as snapshot:
         return print_result_parts(
             context,
-            (json_records.session_records(found, part) for part in found.stream_sessions()),
-            lambda: result_tables.sessions_table(found.sessions(), found.now_ms),
-            _nothing_yet(found, "sessions"),
+            (json_records.session_records(snapshot, part) for part in snapshot.stream_sessions()),
+            lambda: result_tables.sessions_table(snapshot.sessions(), snapshot.now_ms),
+            _nothing_yet(snapshot, "sessions"),
         )
 
 
@@ -128,14 +128,14 @@ def sessions(context: click.Context) -> int:
 @session_option
 def agents(context: click.Context, *, session: str | None) -> int:
     """List the agents and what they gave back. Newest activity first."""
-    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        session_id = found.optional_session_id(session)
-        listed = found.agents(session_id)
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
+        session_id = snapshot.optional_session_id(session)
+        listed = snapshot.agents(session_id)
         return print_result(
             context,
-            json_records.agent_records(found, listed, session_id),
-            lambda: result_tables.agents_table(listed, found.short_ids(), found.now_ms),
-            _nothing_yet(found, "agents", session),
+            json_records.agent_records(snapshot, listed, session_id),
+            lambda: result_tables.agents_table(listed, snapshot.short_ids(), snapshot.now_ms),
+            _nothing_yet(snapshot, "agents", session),
         )
 
 
@@ -143,16 +143,16 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @session_option
 def compactions(context: click.Context, *, session: str | None) -> int:
     """List the compactions, what each kept and what it forgot. Newest first."""
-    with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
-        session_id = found.optional_session_id(session)
-        rows = session_queries.compactions(found.db, session_id)
+    with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as snapshot:
+        session_id = snapshot.optional_session_id(session)
+        rows = session_queries.compactions(snapshot.db, session_id)
         return print_result(
             context,
-            json_records.compaction_records(found, rows, session_id),
+            json_records.compaction_records(snapshot, rows, session_id),
             lambda: result_tables.compactions_table(
-                rows, found.short_ids(), detailed=bool(session)
+                rows, snapshot.short_ids(), detailed=bool(session)
             ),
-            _nothing_yet(found, "compactions", session),
+            _nothing_yet(snapshot, "compactions", session),
         )
 
 
@@ -160,21 +160,21 @@ def compactions(context: click.Context, *, session: str | None) -> int:
 @session_option
 def warnings(context: click.Context, *, session: str | None) -> int:
     """List the levels that contexts reached. Newest first."""
-    with open_snapshot(options_of(context)) as found:
-        listed = found.warnings(found.optional_session_id(session))
+    with open_snapshot(options_of(context)) as snapshot:
+        listed = snapshot.warnings(snapshot.optional_session_id(session))
         return print_result(
             context,
-            [json_records.warning_record(each) for each in listed],
-            lambda: result_tables.warnings_table(listed, found.short_ids()),
-            _nothing_yet(found, "warnings", session),
+            json_records.warning_records(listed),
+            lambda: result_tables.warnings_table(listed, snapshot.short_ids()),
+            _nothing_yet(snapshot, "warnings", session),
         )
 
 
 @store_command()
 def totals(context: click.Context) -> int:
     """Add up the tokens of the whole store. Each answer of the API counts once."""
-    with open_snapshot(options_of(context)) as found:
-        record = json_records.totals_record(found)
+    with open_snapshot(options_of(context)) as snapshot:
+        record = json_records.totals_record(snapshot)
         return print_result(context, record, lambda: result_tables.totals_lines(record))
 
 
@@ -193,8 +193,8 @@ def log(context: click.Context, *, level: str, search: str) -> int:
     """
     from ..screens.log.event_log import LogLevel, filter_events, read_event_history
 
-    with open_snapshot(options_of(context)) as found:
-        history = read_event_history(found.db, found.places.store)
+    with open_snapshot(options_of(context)) as snapshot:
+        history = read_event_history(snapshot.db, snapshot.places.store)
         least = list(LogLevel)[_LOG_LEVELS.index(level)]
         records = [
             {
@@ -301,9 +301,9 @@ def _dashboard_command(places: Places) -> list[str]:
     return python_command("ctxtop", *where)
 
 
-def _nothing_yet(found: StoreSnapshot, what: str, session: str | None = None) -> str:
+def _nothing_yet(snapshot: StoreSnapshot, what: str, session: str | None = None) -> str:
     return f"no {what} yet " + (
-        f"of session {session}" if session else f"in {found.places.config_dir}"
+        f"of session {session}" if session else f"in {snapshot.places.config_dir}"
     )
 
 

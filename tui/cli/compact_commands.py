@@ -196,11 +196,11 @@ def compact(
     if problem:
         raise click.UsageError(problem, context)
     try:
-        with open_snapshot(options_of(context)) as found:
-            access = open_target(found, session)
+        with open_snapshot(options_of(context)) as snapshot:
+            access = open_target(snapshot, session)
             holder = access.target.find_holder(access.target.session_id)
             plan = session_compaction.plan_compaction(
-                session_compaction.PlanContext(access, found.db, print_error), options
+                session_compaction.PlanContext(access, snapshot.db, print_error), options
             )
     except (RefusedError, session_access.NotPlannedError) as error:
         print_error(str(error))
@@ -224,11 +224,11 @@ def compact(
     return _refusal_code(plan.refused)
 
 
-def open_target(found: StoreSnapshot, start: str) -> session_access.SessionAccess:
+def open_target(snapshot: StoreSnapshot, start: str) -> session_access.SessionAccess:
     """Open the session whose id begins so. Raises RefusedError."""
-    session = found.session(start)
-    policy = found.policies.acting.for_project(session.project_root)
-    return open_session(found.places.folder, found.places.store, session, policy)
+    session = snapshot.session(start)
+    policy = snapshot.policies.acting.for_project(session.project_root)
+    return open_session(snapshot.places.folder, snapshot.places.store, session, policy)
 
 
 def _print_refused_plan(context: click.Context, plan: CompactionPlan) -> int:
@@ -343,8 +343,8 @@ def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via:
     if problem := instruction_problem(instructions):
         raise click.UsageError(problem, context)
     try:
-        with open_snapshot(options_of(context)) as found:
-            access = open_target(found, session)
+        with open_snapshot(options_of(context)) as snapshot:
+            access = open_target(snapshot, session)
     except RefusedError as error:
         print_error(str(error))
         return USAGE

@@ -37,6 +37,33 @@ from .printing import (
     text_bar,
 )
 
+
+def preview_lines(
+    plan: CompactionPlan, title: str, window_tokens: int, command: str, open_in: str | None
+) -> list[str]:
+    """Draw a plan; what matters most stands at the end, where a terminal shows it.
+
+    `command` made the plan, `open_in` is the process that has the session open.
+    """
+    width = terminal_width()
+    head = f"{plan.session_id[:8]}  {clean_line(title)}"
+    return [
+        *labelled_lines("session", head, width)[:1],
+        "",
+        *_added_text_lines(plan, command),
+        *_operation_table(plan.operations, width),
+        "",
+        *_strategy_table(plan.operations),
+        "",
+        *_size_lines(plan, window_tokens),
+        "",
+        *_price_lines(plan, width),
+        *_protected_lines(plan, width),
+        *_refusal_lines(plan.refused, width),
+        *_next_lines(plan, command, open_in, width),
+    ]
+
+
 MAX_OPERATIONS: Final = 20
 """Operations of a preview (compaction.md 7.2): the largest; `--explain` and `--json` show all."""
 
@@ -77,32 +104,6 @@ _STRATEGY_COLUMNS: Final[Sequence[TextColumn[StrategySum]]] = (
     Column("tokens", lambda each: f"{sum(one.tokens_saved for one in each[2]):,}", right=True),
     Column("bytes", lambda each: f"{sum(one.bytes_saved for one in each[2]):,}", right=True),
 )
-
-
-def preview_lines(
-    plan: CompactionPlan, title: str, window_tokens: int, command: str, open_in: str | None
-) -> list[str]:
-    """Draw a plan; what matters most stands at the end, where a terminal shows it.
-
-    `command` made the plan, `open_in` is the process that has the session open.
-    """
-    width = terminal_width()
-    head = f"{plan.session_id[:8]}  {clean_line(title)}"
-    return [
-        *labelled_lines("session", head, width)[:1],
-        "",
-        *_added_text_lines(plan, command),
-        *_operation_table(plan.operations, width),
-        "",
-        *_strategy_table(plan.operations),
-        "",
-        *_size_lines(plan, window_tokens),
-        "",
-        *_price_lines(plan, width),
-        *_protected_lines(plan, width),
-        *_refusal_lines(plan.refused, width),
-        *_next_lines(plan, command, open_in, width),
-    ]
 
 
 def _added_text_lines(plan: CompactionPlan, command: str) -> list[str]:

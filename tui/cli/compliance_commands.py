@@ -90,17 +90,17 @@ def _check_lines(judgement: Judgement) -> list[str]:
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
     """Say how well agents compress what they return, by type and over time."""
-    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
             each
-            for each in found.agents(found.optional_session_id(session))
+            for each in snapshot.agents(snapshot.optional_session_id(session))
             if agent_type in {None, each.agent_type}
         ]
-        summary = summarize_compliance(agents, compliance_settings(found.policies.common))
+        summary = summarize_compliance(agents, compliance_settings(snapshot.policies.common))
         return print_result(
             context,
             compliance_record(summary),
-            lambda: _compliance_tables(summary, found.short_ids()),
+            lambda: _compliance_tables(summary, snapshot.short_ids()),
             "no agents yet",
         )
 
@@ -258,11 +258,11 @@ def findings(
     """List what reviewers found, by severity and file; what several said stands there once."""
     if markdown:
         refuse_options(context, as_json="it is Markdown or JSON: leave one of them out")
-    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        session_id = found.optional_session_id(session)
-        projects = {each.session_id: each.project for each in found.sessions(session_id)}
-        settings = compliance_settings(found.policies.common)
-        reviewed = summarize_compliance(found.agents(session_id), settings).findings
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
+        session_id = snapshot.optional_session_id(session)
+        projects = {each.session_id: each.project for each in snapshot.sessions(session_id)}
+        settings = compliance_settings(snapshot.policies.common)
+        reviewed = summarize_compliance(snapshot.agents(session_id), settings).findings
         groups = group_by_severity(
             each
             for each in group_findings(reviewed, projects)
@@ -283,7 +283,7 @@ def findings(
                 }
                 for each in listed
             ],
-            lambda: _finding_table(listed, found.short_ids()) if listed else [],
+            lambda: _finding_table(listed, snapshot.short_ids()) if listed else [],
             "no review has found any of that yet",
         )
 

@@ -36,13 +36,13 @@ class ExportFormat(StrEnum):
 
 # The tables of a csv and of JSON.
 _RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
-    "sessions": lambda found: json_records.session_records(found, found.sessions()),
-    "agents": lambda found: json_records.agent_records(found, found.agents(), None),
-    "compactions": lambda found: json_records.compaction_records(
-        found, session_queries.compactions(found.db), None
+    "sessions": lambda snapshot: json_records.session_records(snapshot, snapshot.sessions()),
+    "agents": lambda snapshot: json_records.agent_records(snapshot, snapshot.agents(), None),
+    "compactions": lambda snapshot: json_records.compaction_records(
+        snapshot, session_queries.compactions(snapshot.db), None
     ),
-    "warnings": lambda found: [json_records.warning_record(each) for each in found.warnings()],
-    "summaries": lambda found: summary_records(read_summaries(found, "")),
+    "warnings": lambda snapshot: json_records.warning_records(snapshot.warnings()),
+    "summaries": lambda snapshot: summary_records(read_summaries(snapshot, "")),
 }
 _NOT_IN_JSON: Final = "summaries"
 
@@ -175,45 +175,47 @@ _SCANS: Final = {
 def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
     from ..export import documents, metrics
 
-    with open_snapshot(options, _SCANS.get(chosen.form, Collector.scan)) as found:
+    with open_snapshot(options, _SCANS.get(chosen.form, Collector.scan)) as snapshot:
         match chosen.form:
             case ExportFormat.JSON:
-                records = chosen.redacted(_all_records(found))
+                records = chosen.redacted(_all_records(snapshot))
                 return json_records.dump_json(records, "utf-8") + "\n"
             case ExportFormat.MARKDOWN:
-                return documents.markdown_report(chosen.redacted(_all_records(found)))
+                return documents.markdown_report(chosen.redacted(_all_records(snapshot)))
             case ExportFormat.CSV:
-                table = _RECORDS[chosen.what or "sessions"](found)
+                table = _RECORDS[chosen.what or "sessions"](snapshot)
                 return documents.csv_table(chosen.redacted(table))
             case ExportFormat.PROMETHEUS:
-                return metrics.prometheus_text(_metrics(found, chosen)[0])
+                return metrics.prometheus_text(_metrics(snapshot, chosen)[0])
             case ExportFormat.OTLP:
-                measured, since_ms = _metrics(found, chosen)
+                measured, since_ms = _metrics(snapshot, chosen)
                 resource = dict(each.split("=", 1) for each in chosen.resource)
-                body = metrics.otlp_request(measured, __version__, since_ms, found.now_ms, resource)
+                body = metrics.otlp_request(
+                    measured, __version__, since_ms, snapshot.now_ms, resource
+                )
                 return json_records.dump_json(body, "utf-8") + "\n"
 
 
-def _all_records(found: StoreSnapshot) -> dict[str, Any]:
+def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
     return {
-        "exported_at": iso_time(found.now_ms),
+        "exported_at": iso_time(snapshot.now_ms),
         "ctxtop_version": __version__,
-        **{name: make(found) for name, make in _RECORDS.items() if name != _NOT_IN_JSON},
-        "totals": json_records.totals_record(found),
+        **{name: make(snapshot) for name, make in _RECORDS.items() if name != _NOT_IN_JSON},
+        "totals": json_records.totals_record(snapshot),
     }
 
 
-def _metrics(found: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
+def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
     from ..export.metrics import SessionLabel, make_metrics
 
     sessions = [
         msgspec.structs.replace(each, title=chosen.redacted(each.title))
-        for each in found.sessions()
+        for each in snapshot.sessions()
     ]
-    since = min((each.started_at or found.now_ms for each in sessions), default=found.now_ms)
-    spent = json_records.spent_by_session(found)
+    since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
+    spent = json_records.spent_by_session(snapshot)
     labels = map(SessionLabel, chosen.label)
-    return make_metrics(sessions, spent, __version__, found.now_ms, labels), since
+    return make_metrics(sessions, spent, __version__, snapshot.now_ms, labels), since
 
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"

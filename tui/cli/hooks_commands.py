@@ -169,7 +169,7 @@ def _apply_install_plan(
         plan = make_plan()
         diff = install_diff(plan)
         if not options.as_json:
-            coloured = (paint(line, _DIFF_COLOURS.get(line[:1], "")) for line in diff)
+            coloured = (paint(line, {"+": "ok", "-": "bad"}.get(line[:1], "")) for line in diff)
             print_lines(coloured, ascii_only=options.ascii_only)
         print_errors(plan.notes)
         if plan.changes_nothing or dry_run:
@@ -196,9 +196,6 @@ def _apply_install_plan(
         return UNSAFE
     lines = [f"backup {backup}"] if backup else []
     return print_result(context, _plan_record(plan, diff, backup), lambda: lines)
-
-
-_DIFF_COLOURS: Final = {"+": "ok", "-": "bad"}
 
 
 def _plan_record(plan: InstallPlan, diff: Sequence[str], backup: Path | None) -> dict[str, Any]:

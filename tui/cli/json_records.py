@@ -105,9 +105,9 @@ def _dump_quickly(value: object) -> str | None:
         return None
 
 
-def session_records(found: StoreSnapshot, sessions: Sequence[Session]) -> list[Record]:
-    projects = found.places.folder.projects
-    return [_session_record(each, f"{projects}/", found.now_ms) for each in sessions]
+def session_records(snapshot: StoreSnapshot, sessions: Sequence[Session]) -> list[Record]:
+    projects = snapshot.places.folder.projects
+    return [_session_record(each, f"{projects}/", snapshot.now_ms) for each in sessions]
 
 
 _USED_TOKENS: Final = (
@@ -156,10 +156,10 @@ def _cost_fields(cost: SessionCost | None) -> Record:
 
 
 def agent_records(
-    found: StoreSnapshot, agents: Sequence[Agent], session_id: str | None
+    snapshot: StoreSnapshot, agents: Sequence[Agent], session_id: str | None
 ) -> list[Record]:
     injected: dict[tuple[str, str | None], list[Record]] = {}
-    for row in agent_queries.answer_items(found.db, "inject", session_id):
+    for row in agent_queries.answer_items(snapshot.db, "inject", session_id):
         record = record_of(
             row,
             "stage=kind session_id=from_session_id agent_id=from_agent_id reason=text"
@@ -237,11 +237,11 @@ COUNT_KEYS: Final = "counter_tokens=counter hook_tokens=hook report_tokens=repor
 
 
 def compaction_records(
-    found: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
+    snapshot: StoreSnapshot, rows: Sequence[CompactionRow], session_id: str | None
 ) -> list[Record]:
     """Return the objects of `ctxtop compactions`; the rows are sorted, newest first."""
     reports = [compaction_report.decode_report(row.report) for row in rows]
-    asked = agent_queries.answer_items(found.db, "steer", session_id)
+    asked = agent_queries.answer_items(snapshot.db, "steer", session_id)
     outcomes = compaction_report.steering_outcomes(list(zip(rows, reports, strict=True)), asked)
     return [
         {
@@ -278,9 +278,9 @@ def _lost_record(lost: LostArtifacts) -> Record:
     }
 
 
-def warning_record(warning: ContextWarning) -> Record:
-    return record_of(
-        warning,
+def warning_records(warnings: Iterable[ContextWarning]) -> list[Record]:
+    return records_of(
+        warnings,
         "session_id agent_id level=warning.level threshold=warning.threshold ratio=warning.ratio"
         " at=warning.at cleared_at=warning.cleared_at",
     )
@@ -328,28 +328,28 @@ def composition_record(session: Session, agent_id: str | None, found: Compositio
     }
 
 
-def spent_by_session(found: StoreSnapshot) -> dict[str, UsageRow]:
+def spent_by_session(snapshot: StoreSnapshot) -> dict[str, UsageRow]:
     """Return what each session's answers spent; each answer counts once."""
-    return activity_queries.usage_by_session(activity_queries.model_usage(found.db))
+    return activity_queries.usage_by_session(activity_queries.model_usage(snapshot.db))
 
 
-def totals_record(found: StoreSnapshot) -> Record:
-    spent = activity_queries.model_usage(found.db)
-    progress = activity_queries.progress_model_usage(found.db)
+def totals_record(snapshot: StoreSnapshot) -> Record:
+    spent = activity_queries.model_usage(snapshot.db)
+    progress = activity_queries.progress_model_usage(snapshot.db)
     return {
         **_usage_sums(spent),
-        "sessions": session_queries.store_counts(found.db)["sessions"],
-        **_list_price_fields(found, spent),
-        "agent_progress": {**_usage_sums(progress), **_list_price_fields(found, progress)},
+        "sessions": session_queries.store_counts(snapshot.db)["sessions"],
+        **_list_price_fields(snapshot, spent),
+        "agent_progress": {**_usage_sums(progress), **_list_price_fields(snapshot, progress)},
         "with_agent_progress": {
             **_usage_sums([*spent, *progress]),
-            **_list_price_fields(found, [*spent, *progress]),
+            **_list_price_fields(snapshot, [*spent, *progress]),
         },
     }
 
 
-def _list_price_fields(found: StoreSnapshot, rows: Sequence[ModelUsageRow]) -> Record:
-    prices = found.policies.common.strings_by_name("price")
+def _list_price_fields(snapshot: StoreSnapshot, rows: Sequence[ModelUsageRow]) -> Record:
+    prices = snapshot.policies.common.strings_by_name("price")
     return _cost_fields(estimate_cost(rows, prices))
 
 
@@ -357,30 +357,32 @@ def _usage_sums(rows: Sequence[ModelUsageRow]) -> Record:
     return {name: sum(getattr(row, name) for row in rows) for name in (*_USED_TOKENS, "responses")}
 
 
-def scan_record(found: StoreSnapshot, seconds: float) -> Record:
-    counts = session_queries.store_counts(found.db)
+def scan_record(snapshot: StoreSnapshot, seconds: float) -> Record:
+    counts = session_queries.store_counts(snapshot.db)
     return {
         **{name: counts[name] for name in ("files", "bytes", "lines", "bad_lines")},
-        "unknown_types": session_queries.unknown_types(found.db),
+        "unknown_types": session_queries.unknown_types(snapshot.db),
         "sessions": counts["sessions"],
-        "agents": agent_queries.count_agents(found.db),
+        "agents": agent_queries.count_agents(snapshot.db),
         "seconds": round(seconds, 3),
     }
 
 
-def unread_records(found: StoreSnapshot) -> Record:
+def unread_records(snapshot: StoreSnapshot) -> Record:
     """Return what `ctxtop scan --bad` adds: every line and every place that was not readable."""
-    projects, logs = found.places.folder.projects, own_log_folder(found.places.store)
+    projects, logs = snapshot.places.folder.projects, own_log_folder(snapshot.places.store)
     return {
         "bad": [
             {"file": str(folder / name), "offset": offset, "length": length, "reason": reason}
             for folder, lines in (
-                (projects, session_queries.bad_lines(found.db)),
-                (logs, log_queries.bad_log_lines(found.db)),
+                (projects, session_queries.bad_lines(snapshot.db)),
+                (logs, log_queries.bad_log_lines(snapshot.db)),
             )
             for name, offset, length, reason in lines
         ],
-        "troubles": records_of(session_queries.problems(found.db), "place=where what remedy=fix"),
+        "troubles": records_of(
+            session_queries.problems(snapshot.db), "place=where what remedy=fix"
+        ),
     }
 
 

@@ -47,13 +47,13 @@ def recover_session(
     """
     resumed: ResumeResult | None = None
     try:
-        with open_snapshot(options_of(context)) as found:
-            access = open_target(found, session)
+        with open_snapshot(options_of(context)) as snapshot:
+            access = open_target(snapshot, session)
             allowed = frozenset(map(RecoveryStep, confirmed))
             if is_applied:
                 recovery, resumed = session_recovery.run_recovery(access, allowed)
             else:
-                recovery = session_recovery.preview_recovery(access, found.db, allowed)
+                recovery = session_recovery.preview_recovery(access, snapshot.db, allowed)
     except (RefusedError, session_recovery.NothingToRecoverError) as error:
         return _print_not_recovered(session, str(error), USAGE)
     except session_recovery.SessionBusyError as error:

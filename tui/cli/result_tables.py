@@ -57,11 +57,8 @@ def _session_title(session: Session) -> str:
     return parent + session.title
 
 
-BAR_CELLS: Final = 10
-
-
 def _gauge_cell(context: Context) -> Cell:
-    text = f"{text_bar(context.ratio, BAR_CELLS)} {formats.used_percent(context):>6}"
+    text = f"{text_bar(context.ratio, 10)} {formats.used_percent(context):>6}"
     return Cell(text, context.level.severity.value if context.level else "")
 
 

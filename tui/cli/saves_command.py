@@ -28,13 +28,13 @@ def saves(context: click.Context) -> int:
 
     It looks into every place that a version of the plugin ever used, and changes nothing.
     """
-    with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as found:
-        report = read_saves(found.db, found.sessions(), found.now_ms, found.policies)
+    with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as snapshot:
+        report = read_saves(snapshot.db, snapshot.sessions(), snapshot.now_ms, snapshot.policies)
         return print_result(
             context,
-            [_save_record(each, report, found.now_ms) for each in report.projects],
-            lambda: _saves_table(report, found.now_ms),
-            f"no saves of claude-memory yet in {found.places.config_dir}",
+            [_save_record(each, report, snapshot.now_ms) for each in report.projects],
+            lambda: _saves_table(report, snapshot.now_ms),
+            f"no saves of claude-memory yet in {snapshot.places.config_dir}",
         )
 
 

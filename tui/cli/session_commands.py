@@ -49,16 +49,16 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
         read_composition,
     )
 
-    with open_snapshot(options_of(context)) as found:
-        session_id = found.session_id(session)
-        agent_id = found.agent_id(session_id, agent)
+    with open_snapshot(options_of(context)) as snapshot:
+        session_id = snapshot.session_id(session)
+        agent_id = snapshot.agent_id(session_id, agent)
         try:
             composed = read_composition(
-                found.db, found.places.folder.projects, session_id, agent_id
+                snapshot.db, snapshot.places.folder.projects, session_id, agent_id
             )
         except TranscriptUnavailableError as error:
             raise RefusedError(str(error)) from error
-        (of,) = found.sessions(session_id)
+        (of,) = snapshot.sessions(session_id)
         return printing.print_result(
             context,
             composition_record(of, agent_id, composed),
@@ -74,24 +74,24 @@ def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
 
     The start of SESSION's id is enough.
     """
-    with open_snapshot(options_of(context)) as found:
-        session_id = found.session_id(session)
-        agent_id = found.agent_id(session_id, agent)
-        read = _read_timeline(found, session_id, agent_id)
+    with open_snapshot(options_of(context)) as snapshot:
+        session_id = snapshot.session_id(session)
+        agent_id = snapshot.agent_id(session_id, agent)
+        read = _read_timeline(snapshot, session_id, agent_id)
         record = {"session_id": session_id, "agent_id": agent_id, **_timeline_fields(read)}
         return printing.print_result(context, record, lambda: _timeline_lines(read))
 
 
-def _read_timeline(found: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
+def _read_timeline(snapshot: StoreSnapshot, session_id: str, agent_id: str | None) -> Timeline:
     from ...core.store.readers.timeline_reader import read_timeline
 
-    agents = found.agents(session_id)
+    agents = snapshot.agents(session_id)
     failed = frozenset(
         each.agent_id for each in agents if each.compliance and each.compliance.failed
     )
-    (session,) = found.sessions(session_id)
+    (session,) = snapshot.sessions(session_id)
     context = next((each.context for each in agents if each.agent_id == agent_id), session.context)
-    return read_timeline(found.db, (session_id, agent_id), context, failed)
+    return read_timeline(snapshot.db, (session_id, agent_id), context, failed)
 
 
 def _timeline_fields(read: Timeline) -> Record:
@@ -152,9 +152,9 @@ def evidence(context: click.Context, *, session: str) -> int:
     """
     from ...core.store.readers.fleet_reader import read_assessed_claims
 
-    with open_snapshot(options_of(context)) as found:
-        of = found.session(session)
-        claims = read_assessed_claims(found.db, of.session_id, found.policies)
+    with open_snapshot(options_of(context)) as snapshot:
+        of = snapshot.session(session)
+        claims = read_assessed_claims(snapshot.db, of.session_id, snapshot.policies)
         record = {
             **record_of(of, "session_id context_tokens=context.tokens context_state=context.state"),
             **record_of(of.context.token_counts, COUNT_KEYS),
@@ -189,9 +189,9 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
 
     The start of SESSION's id is enough.
     """
-    with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as found:
-        row = _find_compaction(found, session, boundary or "")
-        report, content = decode_report(row.report), _read_retained_and_lost(found, row)
+    with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as snapshot:
+        row = _find_compaction(snapshot, session, boundary or "")
+        report, content = decode_report(row.report), _read_retained_and_lost(snapshot, row)
         restoring = compaction_text.forgotten_prompt(report.forgotten) if report else ""
         known = content if content and content.is_known else None
         record = {
@@ -212,9 +212,9 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
         )
 
 
-def _find_compaction(found: StoreSnapshot, session: str, start: str) -> CompactionRow:
-    session_id = found.session_id(session)
-    rows = session_queries.compactions(found.db, session_id)
+def _find_compaction(snapshot: StoreSnapshot, session: str, start: str) -> CompactionRow:
+    session_id = snapshot.session_id(session)
+    rows = session_queries.compactions(snapshot.db, session_id)
     row = next((row for row in rows if row.uuid.startswith(start)), None)
     if row is None:
         raise RefusedError(
@@ -224,11 +224,11 @@ def _find_compaction(found: StoreSnapshot, session: str, start: str) -> Compacti
     return row
 
 
-def _read_retained_and_lost(found: StoreSnapshot, row: CompactionRow) -> RetainedAndLost | None:
+def _read_retained_and_lost(snapshot: StoreSnapshot, row: CompactionRow) -> RetainedAndLost | None:
     from ...collectors.claude_code.transcripts.replaced_content import read_retained_and_lost
 
     try:
-        return read_retained_and_lost(found.db, found.places.folder.projects, row)
+        return read_retained_and_lost(snapshot.db, snapshot.places.folder.projects, row)
     except OSError as error:
         raise RefusedError(f"the transcript cannot be read: {error.strerror or error}") from error
 
@@ -283,8 +283,8 @@ def inject(
 
     What the hook gives at SubagentStart where it is installed with `inject`.
     """
-    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        injection, limits, count = _preview(found, session, agent_type, prompt, budget)
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
+        injection, limits, count = _preview(snapshot, session, agent_type, prompt, budget)
         # `tokens` are estimated, `at_most_tokens` is a bound.
         record = {
             "context": injection.context,
@@ -325,7 +325,7 @@ def _injection_lines(injection: Injection, count: CountTokens) -> list[str]:
 
 
 def _preview(
-    found: StoreSnapshot, start: str, agent_type: str, prompt: str, budget: int | None
+    snapshot: StoreSnapshot, start: str, agent_type: str, prompt: str, budget: int | None
 ) -> tuple[Injection, InjectionLimits, CountTokens]:
     from ...collectors.claude_code.injection_sources import (
         InjectionRequest,
@@ -335,18 +335,18 @@ def _preview(
     from ...core.measure.token_estimate import Estimator
     from ...core.transcript.sanitize import sanitize_title
 
-    session = found.session(start)
-    limits = injection_limits(found.policies.acting.for_project(session.project_root))
+    session = snapshot.session(start)
+    limits = injection_limits(snapshot.policies.acting.for_project(session.project_root))
     if limits is None:
         raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
     if budget is not None:
         limits = replace(limits, budget=budget)
     request = InjectionRequest(
-        found.places.folder.projects / session.path,
+        snapshot.places.folder.projects / session.path,
         sanitize_title(agent_type),
         prompt=prompt.encode("utf-8", "replace").decode(),
         project_root=Path(session.project_root) if session.project_root else None,
     )
     estimator = Estimator({})
-    injection = select_context(*gather_injection_sources(request, found.db, limits), limits)
+    injection = select_context(*gather_injection_sources(request, snapshot.db, limits), limits)
     return injection, limits, lambda text: estimator.tokens(text, session.model)

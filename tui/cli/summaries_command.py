@@ -65,15 +65,15 @@ def summaries(
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)
     query = search.encode("utf-8", "replace").decode()
-    with open_snapshot(options, Collector.scan_and_count_tokens) as found:
-        listed = read_summaries(found, query, found.optional_session_id(session))
+    with open_snapshot(options, Collector.scan_and_count_tokens) as snapshot:
+        listed = read_summaries(snapshot, query, snapshot.optional_session_id(session))
         print_errors(listed.filter_errors)
         if export is not None:
             return _export(listed, export, redacting=not no_redact)
         if form == "markdown":
             return _print_markdown(listed, redacting=not no_redact)
         what = f"summaries with {query!r}" if query.strip() else "summaries"
-        where = f"of session {session}" if session else f"in {found.places.config_dir}"
+        where = f"of session {session}" if session else f"in {snapshot.places.config_dir}"
         return print_result(
             context,
             summary_records(listed),
@@ -83,16 +83,16 @@ def summaries(
 
 
 def read_summaries(
-    found: StoreSnapshot, query: str, session_id: str | None = None
+    snapshot: StoreSnapshot, query: str, session_id: str | None = None
 ) -> ListedSummaries:
     """Search as the dashboard's page does, and read the whole texts."""
-    sessions = found.sessions()
+    sessions = snapshot.sessions()
     projects = {each.session_id: each.project for each in sessions}
     criteria = SummaryCriteria(query=query, session_id=session_id)
-    plans = replaced_content.PlanSummaryReader(state_folder(found.places.store)).read()
-    matches = find_summaries(found.db, plans, criteria, projects, found.now_ms)
+    plans = replaced_content.PlanSummaryReader(state_folder(snapshot.places.store)).read()
+    matches = find_summaries(snapshot.db, plans, criteria, projects, snapshot.now_ms)
     return ListedSummaries(
-        rows=tuple(read_summary_rows(found.db, plans, matches.ids)),
+        rows=tuple(read_summary_rows(snapshot.db, plans, matches.ids)),
         plans=plans,
         filter_errors=matches.search.problems,
         session_titles={
@@ -148,11 +148,11 @@ def diff(context: click.Context, *, summary: str, other: str | None) -> int:
 
     `ctxtop summaries --json` names each by its id.
     """
-    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as found:
-        listed = read_summaries(found, "")
+    with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
+        listed = read_summaries(snapshot, "")
         left = _find_summary(listed, summary)
         if other is None:
-            replaced = _read_replaced(found, left, listed.plans)
+            replaced = _read_replaced(snapshot, left, listed.plans)
             record = {"summary": summary, "kind": left.kind} | msgspec.to_builtins(replaced)
             return print_result(context, record, lambda: _coverage_lines(left, replaced))
         texts = diff_texts(left.text, _find_summary(listed, other).text)
@@ -176,10 +176,12 @@ def _find_summary(listed: ListedSummaries, name: str) -> SummaryRow:
 
 
 def _read_replaced(
-    found: StoreSnapshot, row: SummaryRow, plans: tuple[PlanSummary, ...]
+    snapshot: StoreSnapshot, row: SummaryRow, plans: tuple[PlanSummary, ...]
 ) -> ReplacedContent:
     try:
-        return replaced_content.read_replaced(found.db, found.places.folder.projects, row, plans)
+        return replaced_content.read_replaced(
+            snapshot.db, snapshot.places.folder.projects, row, plans
+        )
     except replaced_content.NotReadableError as error:
         raise RefusedError(str(error)) from error
 

@@ -14,6 +14,13 @@ if TYPE_CHECKING:
     from ...core.measure.agent_compliance import GroupedFinding, SeverityFindings
 
 
+def agent_count(agents: int, failed: int | None) -> str:
+    """Count a session's agents, and those that did not comply: `4 ✗1`."""
+    if not agents:
+        return ""
+    return f"{agents} ✗{failed}" if failed else str(agents)
+
+
 # The name, the meaning and the sign of each verdict.
 _VERDICTS: Final = {
     ComplianceVerdict.COMPLIANT: ("compliant", "its final message follows the skill", "✓"),
@@ -47,13 +54,6 @@ _VERDICTS: Final = {
 VERDICT_NAMES: Final = {verdict: name for verdict, (name, _, _) in _VERDICTS.items()}
 VERDICT_MEANINGS: Final = {verdict: meaning for verdict, (_, meaning, _) in _VERDICTS.items()}
 VERDICT_SIGNS: Final = {verdict: sign for verdict, (_, _, sign) in _VERDICTS.items()}
-
-
-def agent_count(agents: int, failed: int | None) -> str:
-    """Count a session's agents, and those that did not comply: `4 ✗1`."""
-    if not agents:
-        return ""
-    return f"{agents} ✗{failed}" if failed else str(agents)
 
 
 def short_verdict(run: RunVerdict | None) -> str:

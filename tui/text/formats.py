@@ -260,9 +260,6 @@ def _last_cells(text: str, cells: int) -> str:
     return taken
 
 
-_BLOCKS: Final = "▁▂▃▄▅▆▇█"
-
-
 def sparkline(numbers: Sequence[float | None], cells: int, top: float | None = None) -> str:
     """Draw numbers from 0 to `top`, or to the largest, oldest first, in at most so many cells.
 
@@ -277,7 +274,7 @@ def sparkline(numbers: Sequence[float | None], cells: int, top: float | None = N
 
 
 def _block(share: float) -> str:
-    return _BLOCKS[min(max(int(share * len(_BLOCKS)), 0), len(_BLOCKS) - 1)]
+    return "▁▂▃▄▅▆▇█"[min(max(int(share * 8), 0), 7)]
 
 
 def _bucket_peaks(numbers: Sequence[float | None], cells: int) -> list[float | None]:

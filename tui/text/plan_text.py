@@ -29,6 +29,14 @@ if TYPE_CHECKING:
     from ...core.compaction.recovery.recovery_steps import StepProposal
 
 
+def break_even_after(requests: float) -> str:
+    """Format after how many requests a plan breaks even, assuming a warm cache."""
+    count = ceil(requests)
+    if count <= 0:
+        return "at once"
+    return f"after {count} requests" if count > 1 else "after 1 request"
+
+
 # Each level of harm, and what it takes from the model.
 _HARM: Final = (
     ("file only", "the model sees what it saw"),
@@ -73,14 +81,6 @@ def appended_texts(operation: Operation) -> Iterator[str]:
     for line in decode_appended_lines(operation):
         if line.message:
             yield decode_string(line.message.content)
-
-
-def break_even_after(requests: float) -> str:
-    """Format after how many requests a plan breaks even, assuming a warm cache."""
-    count = ceil(requests)
-    if count <= 0:
-        return "at once"
-    return f"after {count} requests" if count > 1 else "after 1 request"
 
 
 def recovery_cause_lines(recovery: Recovery) -> Iterator[str]:
@@ -157,13 +157,11 @@ def read_backup_changes(edits: Sequence[Edit], lines: Iterable[bytes]) -> list[O
     return [_change(edit, lambda offset: old.get(offset, b"")) for edit in edits]
 
 
-_CHANGE_VERBS: Final = {"replace": "changed", "remove": "removed", "append": "added"}
-
-
 def change_heading(change: OperationChange) -> str:
     where = "at the end" if change.line is None else f"line {change.line:,}"
     place = f"{where} {change.pointer}" if change.pointer else where
-    return f"{_CHANGE_VERBS[change.do]} {place}"
+    verbs = {"replace": "changed", "remove": "removed", "append": "added"}
+    return f"{verbs[change.do]} {place}"
 
 
 def signed_lines(sign: str, text: str, max_lines: int, width: int) -> list[str]:
