@@ -20,7 +20,6 @@ from ctxtop.tui.export.metrics import (
     Metric,
     MetricUnit,
     NotSentError,
-    SessionLabel,
     check_endpoint,
     make_metrics,
     otlp_request,
@@ -159,7 +158,7 @@ def test_prometheus_text_names_units_and_keeps_names_to_itself(
     assert "# TYPE ctxtop_session_context_tokens gauge" in text
     assert "cmd" not in text
     hostile = session(title='a"\\\nb', live=True)
-    text = prometheus_text(measured(hostile, labels=[SessionLabel.TITLE]))
+    text = prometheus_text(measured(hostile, labels=["title"]))
     assert 'title="a\\"\\\\\\nb"' in text
     for line in text.splitlines():
         assert line.startswith(("# HELP ctxtop_", "# TYPE ctxtop_", "ctxtop_"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,14 +25,6 @@ if TYPE_CHECKING:
     from ..export.metrics import Metric
 
 
-class ExportFormat(StrEnum):
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    PROMETHEUS = "prometheus"
-    OTLP = "otlp"
-
-
 # The tables of a csv and of JSON.
 _RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
     "sessions": lambda snapshot: json_records.session_records(snapshot, snapshot.sessions()),
@@ -48,7 +39,7 @@ _NOT_IN_JSON: Final = "summaries"
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
-    form: ExportFormat
+    form: str
     what: str | None = None
     output: Path | None = None
     mode: str | None = None
@@ -73,7 +64,7 @@ class ExportOptions(msgspec.Struct, frozen=True):
 @click.option(
     "--format",
     "form",
-    type=click.Choice([each.value for each in ExportFormat]),
+    type=click.Choice(["json", "csv", "markdown", "prometheus", "otlp"]),
     required=True,
     help="json is everything; csv one table; markdown a report; prometheus and otlp metrics.",
 )
@@ -136,12 +127,12 @@ def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- c
 
 
 _OPTION_FORMATS: Final = {
-    "what": ExportFormat.CSV,
-    "serve": ExportFormat.PROMETHEUS,
-    "token_file": ExportFormat.PROMETHEUS,
-    "to": ExportFormat.OTLP,
-    "allow_remote": ExportFormat.OTLP,
-    "resource": ExportFormat.OTLP,
+    "what": "csv",
+    "serve": "prometheus",
+    "token_file": "prometheus",
+    "to": "otlp",
+    "allow_remote": "otlp",
+    "resource": "otlp",
 }
 
 
@@ -150,12 +141,12 @@ def _check_options(context: click.Context, chosen: ExportOptions) -> None:
         value = getattr(chosen, name)
         # Port 0 is a value too, and equal to False.
         is_set = value is not None and value is not False and value != ()
-        if is_set and chosen.form is not form:
+        if is_set and chosen.form != form:
             option = f"--{name.replace('_', '-')}"
             raise click.UsageError(f"{option} is for --format {form}", context)
     if not all(each.partition("=")[0] and "=" in each for each in chosen.resource):
         raise click.UsageError("--resource is KEY=VALUE", context)
-    if chosen.label and chosen.form not in {ExportFormat.PROMETHEUS, ExportFormat.OTLP}:
+    if chosen.label and chosen.form not in {"prometheus", "otlp"}:
         raise click.UsageError("--label is for --format prometheus or otlp", context)
     for name, needed in (("token_file", "serve"), ("allow_remote", "to"), ("mode", "output")):
         if getattr(chosen, name) and getattr(chosen, needed) is None:
@@ -166,9 +157,9 @@ def _check_options(context: click.Context, chosen: ExportOptions) -> None:
 
 # What a format needs beside a scan: tokens of results, and what compactions forgot.
 _SCANS: Final = {
-    ExportFormat.JSON: Collector.scan_and_report_compactions,
-    ExportFormat.MARKDOWN: Collector.scan_and_count_tokens,
-    ExportFormat.CSV: Collector.scan_and_report_compactions,
+    "json": Collector.scan_and_report_compactions,
+    "markdown": Collector.scan_and_count_tokens,
+    "csv": Collector.scan_and_report_compactions,
 }
 
 
@@ -177,17 +168,17 @@ def _make_export(options: CommandOptions, chosen: ExportOptions) -> str:
 
     with open_snapshot(options, _SCANS.get(chosen.form, Collector.scan)) as snapshot:
         match chosen.form:
-            case ExportFormat.JSON:
+            case "json":
                 records = chosen.redacted(_all_records(snapshot))
                 return json_records.dump_json(records, "utf-8") + "\n"
-            case ExportFormat.MARKDOWN:
+            case "markdown":
                 return documents.markdown_report(chosen.redacted(_all_records(snapshot)))
-            case ExportFormat.CSV:
+            case "csv":
                 table = _RECORDS[chosen.what or "sessions"](snapshot)
                 return documents.csv_table(chosen.redacted(table))
-            case ExportFormat.PROMETHEUS:
+            case "prometheus":
                 return metrics.prometheus_text(_metrics(snapshot, chosen)[0])
-            case ExportFormat.OTLP:
+            case _:
                 measured, since_ms = _metrics(snapshot, chosen)
                 resource = dict(each.split("=", 1) for each in chosen.resource)
                 body = metrics.otlp_request(
@@ -206,7 +197,7 @@ def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
 
 
 def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metric], int]:
-    from ..export.metrics import SessionLabel, make_metrics
+    from ..export.metrics import make_metrics
 
     sessions = [
         msgspec.structs.replace(each, title=chosen.redacted(each.title))
@@ -214,8 +205,7 @@ def _metrics(snapshot: StoreSnapshot, chosen: ExportOptions) -> tuple[list[Metri
     ]
     since = min((each.started_at or snapshot.now_ms for each in sessions), default=snapshot.now_ms)
     spent = json_records.spent_by_session(snapshot)
-    labels = map(SessionLabel, chosen.label)
-    return make_metrics(sessions, spent, __version__, snapshot.now_ms, labels), since
+    return make_metrics(sessions, spent, __version__, snapshot.now_ms, chosen.label), since
 
 
 HEADERS_VARIABLE: Final = "OTEL_EXPORTER_OTLP_HEADERS"

@@ -40,14 +40,6 @@ class MetricUnit(StrEnum):
     DOLLARS = "USD"
 
 
-class SessionLabel(StrEnum):
-    """A label of a session beside its id; only on request."""
-
-    TITLE = "title"
-    PROJECT = "project"
-    CWD = "cwd"
-
-
 class Metric(msgspec.Struct, frozen=True):
     name: str  # its parts with dots, without a unit
     unit: MetricUnit
@@ -117,7 +109,7 @@ def make_metrics(
     spent: Mapping[str, UsageRow],
     version: str,
     now_ms: int,
-    labels: Iterable[SessionLabel] = (),
+    labels: Iterable[str] = (),  # title, project and cwd may name a session beside its id
     max_sessions: int = MAX_SESSIONS,
 ) -> list[Metric]:
     chosen, recent = frozenset(labels), _recent_sessions(sessions, now_ms)
@@ -150,11 +142,10 @@ def _recent_sessions(sessions: Iterable[Session], now_ms: int) -> list[Session]:
     return sorted(recent, key=lambda each: (not each.live, -(each.last_activity_at or 0)))
 
 
-def _session_labels(session: Session, chosen: frozenset[SessionLabel]) -> Labels:
-    optional = tuple(
-        (label.value, getattr(session, label) or "") for label in SessionLabel if label in chosen
-    )
-    return (("session", session.session_id), ("model", session.model or ""), *optional)
+def _session_labels(session: Session, chosen: frozenset[str]) -> Labels:
+    optional = {"title": session.title, "project": session.project, "cwd": session.cwd}
+    named = tuple((name, value or "") for name, value in optional.items() if name in chosen)
+    return (("session", session.session_id), ("model", session.model or ""), *named)
 
 
 def _spent_samples(rows: Collection[UsageRow], labels: Labels = ()) -> list[tuple[Labels, float]]:
