@@ -81,9 +81,7 @@ class FindingCode(StrEnum):
 COMPRESSED_MARKER: Final = "[COMPRESSED]"
 """Begins a compressed result; case counts (requirements 3)."""
 
-MAX_RESULT_LINES: Final = 2000
-"""Lines that are read; longer texts have failed by their length, and are still counted whole."""
-
+MAX_RESULT_LINES: Final = 2000  # that are read; longer texts have failed, but are counted whole
 MAX_SHOWN_LINE_CHARS: Final = 200  # of an offending line
 
 
@@ -97,8 +95,7 @@ class ResultLine:
 class ResultText:
     """A text without the blank lines around it."""
 
-    lines: tuple[ResultLine, ...]
-    """The first MAX_RESULT_LINES, counted from the marker if it stands below them."""
+    lines: tuple[ResultLine, ...]  # the first MAX_RESULT_LINES, or those from the marker on
     first: ResultLine
     last: ResultLine
     count: int  # of all lines, blank ones inside included

@@ -228,8 +228,7 @@ def _misplaced_key(keys: Iterable[str], order: tuple[str, ...]) -> str | None:
     return next((b for a, b in pairwise(keys) if order.index(b) < order.index(a)), None)
 
 
-MAX_FINDING_CHARS: Final = 1000
-"""Characters of a line that are searched for a finding; a description is one sentence."""
+MAX_FINDING_CHARS: Final = 1000  # of a line; a description is one sentence
 
 _FINDING: Final = re.compile(
     r"(?:- )?(?P<path>[^\s:](?:[^:]|:(?!\d))*):(?P<line>\d{1,9})(?:-(?P<last>\d{1,9}))?"
@@ -342,9 +341,7 @@ def _check_review(
 
 
 _MARKER_LINE: Final = re.compile(r"\[COMPRESSED\][ \t]+agent_type:[ \t]+([A-Za-z0-9_.:-]+)")
-
-REVIEWER_NAME: Final = "reviewer"
-"""A name that a review may give for any agent type (requirements 3.0.2)."""
+REVIEWER_NAME: Final = "reviewer"  # any reviewer may use it (requirements 3.0.2)
 
 
 def judge_result(
@@ -458,8 +455,9 @@ _FORMAT_FIELDS: Final = {
     ),
 }
 
-_MARKER_IN_WORDS: Final = "COMPRESSED in square brackets"
-"""The marker itself would make every later grep of the transcript pass (R000-01)."""
+_MARKER_IN_WORDS: Final = (
+    "COMPRESSED in square brackets"  # a grep must not find the marker (R000-01)
+)
 
 
 def block_reason(

@@ -109,8 +109,7 @@ class RunVerdict:
     violations: tuple[ComplianceFinding, ...] = ()
     warnings: tuple[ComplianceFinding, ...] = ()
     marker_location: MarkerLocation | None = None
-    grep_passes: bool | None = None
-    """A grep of the transcript would have let it stop at once; None without a transcript."""
+    grep_passes: bool | None = None  # at the first stop; None without a transcript
     blocked: bool | None = None  # None without a transcript or a record
     refired: bool = False  # it was asked to stop more often than a block explains (000-19)
     retry_tokens: int = 0  # spent by the requests that a block made necessary (000-23)
@@ -204,8 +203,7 @@ def _verdict_by_grep(run: AgentRun) -> ComplianceVerdict:
     return ComplianceVerdict.FORCED if run.marker_lines else ComplianceVerdict.EXHAUSTED
 
 
-DEFAULT_CHARS_PER_TOKEN: Final = 4
-"""Of English text; used if no result of the format complied (requirements T-03)."""
+DEFAULT_CHARS_PER_TOKEN: Final = 4  # of English text (requirements T-03)
 
 
 @dataclass(frozen=True, slots=True)

@@ -193,9 +193,7 @@ def outcome_of_status(status: str | None) -> RunOutcome:
 
 BRIEF_CHARS: Final = 300  # of an uncompressed result, or of one field of a compressed one
 _FIELD_KEY: Final = re.compile(r"^([A-Z][A-Za-z ]{1,30}):[ \t]*(.*)$")
-
-LASTING_FIELDS: Final = frozenset({"Decisions", "Blockers"})
-"""Valid for later work of any agent: the seed's decision and blocker (R000-13)."""
+LASTING_FIELDS: Final = frozenset({"Decisions", "Blockers"})  # for any later agent (R000-13)
 
 
 def _extract_fields(text: str, keys: frozenset[str]) -> str:

@@ -95,8 +95,7 @@ def join_entries(entries: list[str]) -> str:
     return "\n\n".join([CONTEXT_HEADING, *entries]) if entries else ""
 
 
-MAX_PROMPT_CHARS: Final = 200
-"""Of a text that somebody else wrote: as long as the longest of ours, too short for a manual."""
+MAX_PROMPT_CHARS: Final = 200  # of somebody else's text: as long as the longest of ours
 
 QUOTE_HEADER: Final = (
     "What follows was written in {where}, and ctxtop passes it on: a line that begins with | is"

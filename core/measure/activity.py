@@ -166,23 +166,21 @@ def choose_cost(
     and only grows: the largest report counts. It is not used if later answers cost more than it
     says, nor for a fork, whose client may go on counting its parent's.
     """
-    reports = _reported_costs(row) if row and not forked else []
-    if row is None or not reports:
+    if row is None or forked:
         return estimate
-    _, usd, source = max(reports, key=lambda report: report[1])
-    estimated = estimate.usd if estimate else 0.0
-    is_newest = any(at is None or at >= (row.answer_at or 0) for at, *_ in reports)
-    if usd >= estimated or (is_newest and usd >= estimated * MIN_REPORTED_SHARE):
-        return SessionCost(usd, estimated=False, source=source)
-    return estimate
-
-
-def _reported_costs(row: ActivityRow) -> list[tuple[int | None, float, CostSource]]:
-    """Return the client's reports with their times; None for a time after the last answer."""
+    # None: after the last answer.
     transcript_at = None if row.is_transcript_cost_newer else 0
     reports = (
         (row.status_at, row.status_cost_usd, CostSource.STATUS_LINE),
         (row.measured_at, row.measured_cost_usd, CostSource.PLUGIN),
         (transcript_at, row.transcript_cost_usd, CostSource.TRANSCRIPT),
     )
-    return [(at, usd, source) for at, usd, source in reports if usd]
+    known = [(at, usd, source) for at, usd, source in reports if usd]
+    if not known:
+        return estimate
+    _, usd, source = max(known, key=lambda report: report[1])
+    estimated = estimate.usd if estimate else 0.0
+    is_newest = any(at is None or at >= (row.answer_at or 0) for at, *_ in known)
+    if usd >= estimated or (is_newest and usd >= estimated * MIN_REPORTED_SHARE):
+        return SessionCost(usd, estimated=False, source=source)
+    return estimate

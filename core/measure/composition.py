@@ -215,7 +215,6 @@ _SKILL_BODY: Final = re.compile(r"Base directory for this skill: \S*?([\w.:@-]+)
 """Start of a skill's body (client 2.1.205 and later)."""
 
 _HOOK_FEEDBACK: Final = re.compile(r"\w+ hook feedback:|<user-prompt-submit-hook>")
-
 OVERHEAD_LABEL: Final = "around them"
 LISTING: Final = "listing"
 
@@ -304,9 +303,7 @@ def describe_input(text: str) -> str:
 
 
 SCALE_LIMIT: Final = 2.0  # no tokenizer differs more from our estimate; any more is other content
-
-TOOLS_OVERHEAD_TOKENS: Final = 500
-"""Tokens that the API adds if there are tools; the client subtracts as many (formats 3.2)."""
+TOOLS_OVERHEAD_TOKENS: Final = 500  # added by the API if there are tools (formats 3.2)
 
 
 class CategoryShare(msgspec.Struct, frozen=True):

@@ -22,8 +22,7 @@ MANAGED_DROP_INS_FOLDER: Final = "managed-settings.d"
 
 ENABLED_PLUGINS_PREFIX: Final = "enabledPlugins."  # of the keys that switch plugins
 
-DefinitionKey = tuple[DefinitionKind, str]
-"""A kind and a name: an agent and a skill may have the same name."""
+DefinitionKey = tuple[DefinitionKind, str]  # an agent and a skill may share a name
 
 _SCOPES: Final = list(ConfigScope)
 

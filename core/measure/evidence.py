@@ -49,8 +49,7 @@ if TYPE_CHECKING:
 
 _WINDOW_VARIABLES: Final = frozenset({AUTO_COMPACT_OPTION, "CLAUDE_CODE_AUTO_COMPACT_WINDOW"})
 
-ModelVersion = tuple[str, str | None]
-"""A model as it was asked for, and the client's version: such sessions are alike."""
+ModelVersion = tuple[str, str | None]  # the model as asked for, and the client version
 
 ContextOwner = tuple[str, str | None]  # a session, and the agent if the context is an agent's
 ContextLimits = tuple[Window, Trigger, tuple[PlacedThreshold, ...]]

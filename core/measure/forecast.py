@@ -45,8 +45,7 @@ ALREADY_REACHED: Final = Interval(0, 0, 0, 0)
 
 class Forecast(msgspec.Struct, frozen=True):
     turns: Interval  # whole answers; all 0 if the size is reached
-    minutes: Interval | None
-    """Of work: longer waits count as two minutes. None if times are missing."""
+    minutes: Interval | None  # of work: longer waits count as two; None without times
 
 
 MIN_GROWTHS: Final = 3  # turns that a session without a prior must have grown: two show no tail
@@ -66,13 +65,9 @@ future turns are not drawn from the past ones."""
 MAX_SPREAD: Final = 1.0  # more than a factor of e either way is no forecast of its own
 PAUSE_MS: Final = 120_000  # a longer wait for an answer is a person away, and counts as this much
 PACE_WEIGHT: Final = 20  # own waits that count as much as the other sessions' pace
-PACE_SPREAD: Final = 0.4
-"""Standard deviation of the logarithm of the future pace over the past one (recorded sessions:
-0.4 if many turns are left, 0.6 if few are)."""
-
+PACE_SPREAD: Final = 0.4  # standard deviation of ln(future / past pace): 0.4 to 0.6
 QUANTILES: Final = (0.5, 0.8, 0.1, 0.9)  # shares below each bound, in the order of `Interval`
-DISTANCES: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)
-"""Guessed turns at which errors are measured; between them they are interpolated."""
+DISTANCES: Final = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0)  # turns; interpolated between
 
 KERNEL_WIDTH: Final = 0.35
 """Standard deviation of ln(turns) within which a case counts at a distance, half the way to the

@@ -15,20 +15,14 @@ LARGE_WINDOW_SUFFIX: Final = "[1m]"  # only the client adds it, never the API (f
 
 ClientVersion = tuple[int, ...]
 
-ALWAYS_ARMED_BEFORE: Final = (2, 1, 113)
-"""Older clients compact any model automatically (2.1.25 to 2.1.42 did at a median of 167,400;
-peers 0.2)."""
+ALWAYS_ARMED_BEFORE: Final = (2, 1, 113)  # 2.1.25 to 2.1.42 did at a median of 167,400 (peers 0.2)
 
 ARMED_BY_MODEL_FROM: Final = (2, 1, 241)
 """From about here the model decides (each model of the table was tried in 2.1.329); the documents
 of 2.1.240 name the few that were armed before (formats 3.5)."""
 
-UNKNOWN_LARGE_FROM: Final = (2, 1, 241)
-"""Later clients give unknown models the large window (seen in 2.1.329; documents of 2.1.240:
-200K)."""
-
-OPUS_4_7_LARGE_FROM: Final = (2, 1, 117)
-"""Older clients counted it against 200K (changelog 2.1.117)."""
+UNKNOWN_LARGE_FROM: Final = (2, 1, 241)  # seen in 2.1.329; documents of 2.1.240: 200K
+OPUS_4_7_LARGE_FROM: Final = (2, 1, 117)  # 200K before (changelog 2.1.117)
 
 REGISTRY_FROM: Final = (2, 1, 329)
 """Later clients keep a registry entry as long as they are open, also without a screen (seen in
@@ -37,8 +31,7 @@ REGISTRY_FROM: Final = (2, 1, 329)
 
 class KnownModel(msgspec.Struct, frozen=True):
     window: int  # tokens in Claude Code, without a suffix
-    armed_since: ClientVersion | None
-    """First client that compacts it automatically if nothing is set; None is never."""
+    armed_since: ClientVersion | None  # first client that compacts it by default; None is never
     max_output: int = 32_000  # tokens; above 20,000 the formula caps it (formats 3.4)
 
 
@@ -66,7 +59,6 @@ _MODELS: Final = {
 }
 
 _FAMILY: Final = re.compile(r"claude-(?P<family>[a-z0-9-]+?)(?:-latest|-v\d+|[-@]\d{8}|:\d+)*$")
-
 _ALIASES: Final = frozenset({"opus", "sonnet", "haiku", "fable", "mythos"})
 
 

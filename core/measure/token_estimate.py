@@ -103,9 +103,7 @@ MIN_SAMPLES: Final = 30
 """Of a model before its own factors are used: on real sessions any 30 steps of a model give
 factors within 2 % of those from all its steps."""
 
-PRIOR_SAMPLES: Final = 2.0
-"""Samples of each kind alone that say 1: as many others of that kind can be outliers."""
-
+PRIOR_SAMPLES: Final = 2.0  # of each kind alone that say 1: so many can be outliers
 MIN_GROWTH_SCALE: Final = 50  # tokens; smaller growths count as if they were this large
 MIN_OUTPUT_SHARE: Final = 0.5
 """A reported output is believed from this share of what was counted of it: placeholders are
@@ -115,8 +113,7 @@ MAX_TRUSTED_SPREAD: Final = 0.25
 """Of learned factors: those of real sessions have 0.01 to 0.03, and a usage that a proxy or a
 test's API invents fits no text."""
 
-MAX_TRUSTED_FACTOR: Final = 3.0
-"""And its inverse is the minimum: the two generations differ by less than 2."""
+MAX_TRUSTED_FACTOR: Final = 3.0  # or its inverse: the generations differ by less than 2
 
 
 class CalibrationSample(msgspec.Struct, frozen=True):

@@ -71,7 +71,6 @@ MIN_JSON_SHARE: Final = 0.08
 """JSON's own marks: JSON of short values has 0.1 to 0.3, and one that carries a whole text is of
 that text's kind."""
 MIN_CODE_SHARE: Final = 0.045  # marks of code; eight in ten of models' texts have less
-
 _BEYOND_ASCII: Final = re.compile(r"[^\W\d_\x00-\x7f]")
 _JSON_MARKS: Final = '"{}[]:,'
 _CODE_MARKS: Final = "{}()[];=<>/\\|_$#`*+→"
@@ -232,8 +231,7 @@ is dropped.
 """
 
 
-CACHED_FROM_CHARS: Final = 1_000
-"""A shorter text is counted in 0.1 ms, so caching it would cost more space than it saves time."""
+CACHED_FROM_CHARS: Final = 1_000  # shorter texts are counted in 0.1 ms: not worth the space
 
 
 class TextCount(msgspec.Struct, frozen=True):

@@ -25,6 +25,9 @@ class Certainty(StrEnum):
     ASSUMED = "assumed"
 
 
+_CERTAIN, _SEEN, _LIKELY, _ASSUMED = Certainty
+
+
 class ClaimSource(StrEnum):
     """Where a claim comes from, strongest first, with the evidence in words for a person."""
 
@@ -36,32 +39,20 @@ class ClaimSource(StrEnum):
         source._value_, source.description, source.certainty = value, description, certainty
         return source
 
-    POLICY = "policy", "your policy sets it (limit.override)", Certainty.CERTAIN
-    PLUGIN = "plugin", "the client itself measured it (plugin)", Certainty.CERTAIN
-    STATUS_LINE = "status_line", "the client's status line said so", Certainty.CERTAIN
-    ENVIRONMENT = (
-        "environment",
-        "an environment variable of the client sets it",
-        Certainty.CERTAIN,
-    )
-    COMMAND_LINE = (
-        "command_line",
-        "the client's command line sets it (--autocompact)",
-        Certainty.CERTAIN,
-    )
-    SETTINGS = "settings", "a settings file sets it", Certainty.CERTAIN
-    DEFINITION = "definition", "the agent's definition sets it", Certainty.CERTAIN
-    SESSION_USAGE = "session_usage", "this session used more than 200,000", Certainty.SEEN
-    SESSION_COMPACTION = "session_compaction", "this session was compacted there", Certainty.SEEN
-    CONTEXT_REPORT = "context_report", "/context said so in this session", Certainty.SEEN
-    API_ERROR = "api_error", "the API refused a prompt above it", Certainty.SEEN
-    OTHER_SESSIONS = (
-        "other_sessions",
-        "other sessions of this model and version show it",
-        Certainty.LIKELY,
-    )
-    TABLE = "model_table", "known of this model and client version", Certainty.LIKELY
-    ASSUMED = "assumed", "assumed: the model is not known", Certainty.ASSUMED
+    POLICY = "policy", "your policy sets it (limit.override)", _CERTAIN
+    PLUGIN = "plugin", "the client itself measured it (plugin)", _CERTAIN
+    STATUS_LINE = "status_line", "the client's status line said so", _CERTAIN
+    ENVIRONMENT = "environment", "an environment variable of the client sets it", _CERTAIN
+    COMMAND_LINE = "command_line", "the client's command line sets it (--autocompact)", _CERTAIN
+    SETTINGS = "settings", "a settings file sets it", _CERTAIN
+    DEFINITION = "definition", "the agent's definition sets it", _CERTAIN
+    SESSION_USAGE = "session_usage", "this session used more than 200,000", _SEEN
+    SESSION_COMPACTION = "session_compaction", "this session was compacted there", _SEEN
+    CONTEXT_REPORT = "context_report", "/context said so in this session", _SEEN
+    API_ERROR = "api_error", "the API refused a prompt above it", _SEEN
+    OTHER_SESSIONS = "other_sessions", "other sessions of this model and version show it", _LIKELY
+    TABLE = "model_table", "known of this model and client version", _LIKELY
+    ASSUMED = "assumed", "assumed: the model is not known", _ASSUMED
 
 
 class Claim(msgspec.Struct, frozen=True):
@@ -108,9 +99,7 @@ AUTO_COMPACT_VARIABLES: Final = (
 )
 """Variables that decide when a client compacts; nothing else of its environment is read."""
 
-AUTO_COMPACT_OPTION: Final = "--autocompact"
-"""The client's option; its value is kept among the variables, under the option's name."""
-
+AUTO_COMPACT_OPTION: Final = "--autocompact"  # kept among the variables, under its own name
 SHORTHAND_LIMIT: Final = 10_000  # below, the option counts thousands (client 2.1.329 says so)
 
 
@@ -322,18 +311,11 @@ def _configured_claim(evidence: WindowEvidence) -> Claim | None:
     return config.max_context if models.known_model(evidence.model) is None else None
 
 
-OUTPUT_RESERVE: Final = 20_000
-"""Maximum tokens kept free for an answer (formats 3.5; tried on 2.1.329)."""
-
+OUTPUT_RESERVE: Final = 20_000  # maximum kept free for an answer (formats 3.5; tried on 2.1.329)
 OLD_OUTPUT_RESERVE: Final = 32_000
-OLD_OUTPUT_RESERVE_BEFORE: Final = (2, 1, 21)
-"""Earlier clients kept the whole answer free (changelog 2.1.21)."""
-
-TRIGGER_BUFFER: Final = 13_000
-"""Tokens between the trigger and the end of the effective window (formats 3.5)."""
-
-MIN_TRIGGER_SHARE: Final = 0.5
-"""Of the window: an automatic boundary below it was made because a prompt was refused."""
+OLD_OUTPUT_RESERVE_BEFORE: Final = (2, 1, 21)  # they kept the whole answer free (changelog 2.1.21)
+TRIGGER_BUFFER: Final = 13_000  # tokens between trigger and effective window (formats 3.5)
+MIN_TRIGGER_SHARE: Final = 0.5  # of the window: boundaries below followed a refused prompt
 
 _NOT_ARMED_REASONS: Final = {
     ClaimSource.TABLE: "not armed: this model is compacted only when the API refuses a prompt",

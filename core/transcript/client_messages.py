@@ -158,9 +158,7 @@ _TEXT_FIELDS: Final = (
 """Fields that hold what the model reads, if the client did not record it as sent."""
 
 _PATH_FIELDS: Final = ("filename", "displayPath", "path", "planFilePath")
-
-_MEMORY_FILE_HEADING: Final = "Contents of "
-"""Start of each memory file in the text that shows them all (client 2.1.329)."""
+_MEMORY_FILE_HEADING: Final = "Contents of "  # starts each memory file (client 2.1.329)
 
 _FILE_REFERENCE_TEXT: Final = (
     "Note: {} was read before the last conversation was summarized, but the contents are too"

@@ -31,8 +31,7 @@ def context_tokens(usage: TokenUsage) -> int:
     return usage.input_tokens + usage.cache_creation_tokens + usage.cache_read_tokens
 
 
-AGENT_RESUMED_MS: Final = 2_000
-"""An agent that writes this long after it returned was sent another message."""
+AGENT_RESUMED_MS: Final = 2_000  # writing this long after its return: it got another message
 
 
 class Role(StrEnum):
@@ -125,10 +124,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     replaced_results: tuple[tuple[str, str], ...] = ()  # tool call, and the text the model sees
     microcompaction: Microcompaction | None = None
     version: str | None = None  # of the client that wrote it
-    is_estimate: bool = False
-    """`context_tokens` is an estimate that an edit of ctxtop wrote in place of the API's count."""
-    unread_fields: tuple[str, ...] = ()
-    """Fields of a type that no client version wrote; their content is missing here."""
+    is_estimate: bool = False  # `context_tokens` is an estimate by an edit of ctxtop
+    unread_fields: tuple[str, ...] = ()  # missing here: no client version wrote their type
 
 
 class ConversationMessage(msgspec.Struct, frozen=True):
@@ -314,8 +311,7 @@ def kept_entries(boundary: Boundary, before: Sequence[Entry]) -> tuple[Entry, ..
     return tuple(entry for entry in before[head : tail + 1] if entry.role is not None)
 
 
-CLEARED_RESULT_TEXT: Final = "[Old tool result content cleared]"
-"""What the model sees for a result that the client cleared (claude-code-formats 3.5)."""
+CLEARED_RESULT_TEXT: Final = "[Old tool result content cleared]"  # (formats 3.5)
 
 
 class ClearedContent(msgspec.Struct, frozen=True):

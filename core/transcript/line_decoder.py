@@ -18,8 +18,7 @@ from .raw_lines import replace_lone_surrogates, timestamp_to_ms
 T = TypeVar("T")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
 
-Count = Annotated[int, Meta(ge=0, le=1 << 40)]
-"""A number of tokens, calls or milliseconds; sums of larger ones would not fit the store."""
+Count = Annotated[int, Meta(ge=0, le=1 << 40)]  # sums of larger ones would not fit the store
 
 Dollars = Annotated[float, Meta(ge=0, le=1_000_000_000)]  # a larger cost is an error
 

@@ -10,8 +10,7 @@ from typing import Final
 
 import msgspec
 
-KEY_BYTES: Final = 8
-"""SQLite's largest integer; of a million ids in a file two collide once in 37 million files."""
+KEY_BYTES: Final = 8  # SQLite's largest integer: a million ids collide in 1 of 37 million files
 
 
 def text_key(text: str) -> int:
@@ -36,12 +35,8 @@ def replace_lone_surrogates(json: str) -> str:
     return _ESCAPE.sub(lambda escape: r"\ufffd" if escape["lone"] else escape[0], json)
 
 
-MAX_LINE_BYTES: Final = 64 * 1024 * 1024
-"""The longest line that was seen has 4.6 MB, and a line is held in memory whole."""
-
-LINE_PADDING: Final = b"\0 \t\r"
-"""What can surround a line's text: a crash can leave NUL bytes (claude-code-formats 1.7)."""
-
+MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # held in memory; the longest line seen has 4.6 MB
+LINE_PADDING: Final = b"\0 \t\r"  # a crash can leave NUL bytes (claude-code-formats 1.7)
 _object: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 

@@ -89,7 +89,6 @@ def _truncate(title: str, limit: int) -> str:
 
 
 _TRUNCATION_NOTE: Final = "\n[… cut by ctxtop; the transcript has the rest]"
-
 _LINE_BREAKS: Final = {0x2028: "\n", 0x2029: "\n", 0x85: "\n"}
 _CONTROLS: Final = {
     code: None
