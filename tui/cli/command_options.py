@@ -56,9 +56,12 @@ def store_command(name: str | None = None) -> Callable[[Command], click.Command]
     return lambda function: click.command(name)(store_options(click.pass_context(function)))
 
 
-def common_command(name: str | None = None) -> Callable[[Command], click.Command]:
-    """Make a command that does not read the store; its function gets the context first."""
-    return lambda function: click.command(name)(common_options(click.pass_context(function)))
+def common_command(
+    name: str | None = None, group: click.Group | None = None
+) -> Callable[[Command], click.Command]:
+    """Make a command with the common options; its function gets the context first."""
+    make = group.command(name) if group else click.command(name)
+    return lambda function: make(common_options(click.pass_context(function)))
 
 
 def refuse_options(context: click.Context, **reasons: str) -> None:

@@ -44,7 +44,7 @@ def rebuild_if_damaged(options: CommandOptions, error: Exception) -> str | None:
 
 
 class StoreSnapshot(msgspec.Struct, frozen=True):
-    """One commit of the store, and the time at which it is read."""
+    """One commit of the store, and the time at which it is read; lists are newest first."""
 
     places: Places
     db: sqlite3.Connection
@@ -88,16 +88,13 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
         return self.sessions(self.session_id(start))[0]
 
     def sessions(self, only: str | None = None) -> list[Session]:
-        """Every session, or one, newest activity first."""
         sessions = fleet_reader.read_sessions(self.db, self.now_ms, _only(only), self.policies)
         return sorted(sessions, key=fleet_reader.newest_session_order)
 
     def stream_sessions(self) -> Iterator[list[Session]]:
-        """Every session, a part at a time, newest activity first."""
         return fleet_reader.stream_sessions(self.db, self.now_ms, None, self.policies)
 
     def agents(self, only: str | None = None) -> list[Agent]:
-        """The agents of every session, or of one, newest activity first."""
         agents = fleet_reader.read_agents(self.db, self.sessions(only), _only(only), self.policies)
         return sorted(agents, key=fleet_reader.newest_agent_order)
 
@@ -106,7 +103,6 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
         return shorten_ids(session_queries.find_sessions(self.db, ""))
 
     def warnings(self, only: str | None = None) -> list[ContextWarning]:
-        """The warnings of every session and agent, or of one session's, newest first."""
         warnings = read_warnings(self.db, only)
         return sorted(warnings, key=lambda each: (each.warning.at or 0, each.log_id), reverse=True)
 

@@ -49,8 +49,7 @@ def hooks() -> None:
     """Let Claude Code tell ctxtop what happens; say what is installed, take it out."""
 
 
-@hooks.command()
-@common_options
+@common_command(group=hooks)
 @_scope_option
 @_project_option
 @click.option(
@@ -73,7 +72,6 @@ def hooks() -> None:
 )
 @dry_run_option
 @yes_option
-@click.pass_context
 def install(
     context: click.Context,
     *,
@@ -109,13 +107,11 @@ def install(
     return _apply_install_plan(context, make_plan, places, dry_run=dry_run, yes=yes)
 
 
-@hooks.command()
-@common_options
+@common_command(group=hooks)
 @_scope_option
 @_project_option
 @dry_run_option
 @yes_option
-@click.pass_context
 def uninstall(
     context: click.Context, *, scope: str, project: Path | None, dry_run: bool, yes: bool
 ) -> int:
@@ -131,10 +127,8 @@ def uninstall(
     return _apply_install_plan(context, make_plan, places, dry_run=dry_run, yes=yes)
 
 
-@hooks.command()
-@common_options
+@common_command(group=hooks)
 @_project_option
-@click.pass_context
 def status(context: click.Context, *, project: Path | None) -> int:
     """Say what is installed and whether it works: `clean` where all is right. Else code 1."""
     from ...collectors.install.install_status import InstallState

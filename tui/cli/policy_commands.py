@@ -19,7 +19,6 @@ from ..ui_state import policy_keymap
 from .command_errors import DONE, USAGE, RefusedError, print_error
 from .command_options import (
     common_command,
-    common_options,
     dry_run_option,
     options_of,
     session_option,
@@ -59,13 +58,11 @@ _project_option = click.option(
 )
 
 
-@policy.command("set")
-@common_options
+@common_command("set", policy)
 @_project_option
 @dry_run_option
 @click.argument("key")
 @click.argument("value")
-@click.pass_context
 def set_policy_value(
     context: click.Context, *, key: str, value: str, project: bool, dry_run: bool
 ) -> int:
@@ -89,12 +86,10 @@ def set_policy_value(
     return code
 
 
-@policy.command("unset")
-@common_options
+@common_command("unset", policy)
 @_project_option
 @dry_run_option
 @click.argument("key")
-@click.pass_context
 def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_run: bool) -> int:
     """Take KEY out of your config.toml: the preset's or the built-in value holds again."""
     return _change_policy(context, key, None, is_project=project, is_dry=dry_run)
