@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec.structs import replace
 
-from ..core.actions.session_access import (
-    ClientCompactResult,
-    CompactFailure,
-    NotCompactedError,
-    ResumeResult,
-    SessionAccess,
-    Via,
-)
+from ..core.actions import session_access
 from ..core.compaction.compaction_target import CompactionTarget
 from ..core.compaction.receipts import CompactionReceipt
 from ..core.compaction.recovery.recovery_run import RecoveryRetry, retry_delay_ms
@@ -54,15 +47,15 @@ def open_session(
     session: Session,
     policy: Policy,
     automatic_reason: str | None = None,
-) -> SessionAccess:
+) -> session_access.SessionAccess:
     """Open a session for an action; `automatic_reason` is recorded if no user asked for it."""
     target = session_target(folder, store, session, automatic_reason)
-    return SessionAccess(
+    return session_access.SessionAccess(
         session, policy, store, target, _Client(folder, store, session, automatic_reason)
     )
 
 
-def open_session_at(places: Places, session: Session) -> SessionAccess:
+def open_session_at(places: Places, session: Session) -> session_access.SessionAccess:
     files = PolicyFiles(places.policy)
     root = session.project_root
     files.refresh([root] if root else [])
@@ -96,22 +89,26 @@ class _Client(msgspec.Struct, frozen=True):
     session: Session
     automatic_reason: str | None
 
-    def compact(self, via: Via, instructions: str) -> ClientCompactResult:
+    def compact(
+        self, via: session_access.Via, instructions: str
+    ) -> session_access.ClientCompactResult:
         from .client_compact import client_compaction
 
         if problem := instruction_problem(instructions):
-            raise NotCompactedError(CompactFailure.NOTHING, problem)
+            raise session_access.NotCompactedError(session_access.CompactFailure.NOTHING, problem)
         return client_compaction.ask_to_compact(self._target(), via, instructions)
 
-    def compact_closed(self) -> ClientCompactResult:
+    def compact_closed(self) -> session_access.ClientCompactResult:
         from .client_compact import client_compaction
 
         limited = replace(
             self._target(), before_run=lambda: claim_run(self.store, self.session.session_id)
         )
-        return client_compaction.ask_to_compact(limited, Via.CLI, "")
+        return client_compaction.ask_to_compact(limited, session_access.Via.CLI, "")
 
-    def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:
+    def resume(
+        self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry
+    ) -> session_access.ResumeResult:
         config_dir = explicit_config_dir(self.folder.root)
         location = RunLocation(run_folder(self.session), config_dir, self.store)
         return resume_fork(prompt, receipt, location, retry)
@@ -122,7 +119,7 @@ class _Client(msgspec.Struct, frozen=True):
         session_id = self.session.session_id
         if not is_session_id(session_id):
             why = f"{session_id} is no id that the client resumes"
-            raise NotCompactedError(CompactFailure.NOTHING, why)
+            raise session_access.NotCompactedError(session_access.CompactFailure.NOTHING, why)
         return ClientCompactTarget(
             session_id=session_id,
             transcript=self.folder.projects / self.session.path,
@@ -219,9 +216,9 @@ def resume_fork(
     location: RunLocation,
     retry: RecoveryRetry,
     sleep: Callable[[float], None] = time.sleep,
-) -> ResumeResult:
+) -> session_access.ResumeResult:
     """Send a prompt to the fork until it is answered, as `claim_run` and `retry` allow (002-98)."""
-    result = ResumeResult(prompt, answered=False, output="", attempts=0)
+    result = session_access.ResumeResult(prompt, answered=False, output="", attempts=0)
     if receipt.new_session_id is None:
         return replace(result, output="there is no fork")
     try:
@@ -231,7 +228,7 @@ def resume_fork(
             claim_run(location.store, receipt.session_id)
             size = Path(receipt.target).stat().st_size
             ran = prepared.run(prompt, receipt.new_session_id, TURN_TIMEOUT_S)
-            result = ResumeResult(
+            result = session_access.ResumeResult(
                 prompt,
                 answered=_is_answered(Path(receipt.target), size),
                 output=ran.output,

@@ -15,6 +15,7 @@ from ....core.store.transcript_records import TailState
 from ....core.store.writer import GONE_SIZE, StaleTailError, Writer
 from ....core.transcript.sanitize import sanitize_title
 from ..tail import TailChange, read_tail, split_lines
+from . import save_files
 from .config_files import (
     MAX_FOLDER_ENTRIES,
     ConfigPath,
@@ -31,16 +32,6 @@ from .config_files import (
     list_children,
     read_config_file,
     read_problem,
-)
-from .save_files import (
-    RESULT_FILE,
-    STOP_FLAG_FILE,
-    StagingFolder,
-    SystemFolders,
-    check_staging_folder,
-    list_staging_folders,
-    read_save_file,
-    save_file_kind,
 )
 
 if TYPE_CHECKING:
@@ -178,7 +169,9 @@ MAX_STAGING_FILES: Final = 100  # of one folder: one a kind, one context a categ
 
 
 class SaveFollower:
-    def __init__(self, writer: Writer, machine: SystemFolders, problems: ProblemReporter) -> None:
+    def __init__(
+        self, writer: Writer, machine: save_files.SystemFolders, problems: ProblemReporter
+    ) -> None:
         self._writer: Final = writer
         self._folders: Final = machine
         self._problems: Final = problems
@@ -188,23 +181,23 @@ class SaveFollower:
         folders = queries.staging_folders(writer.connection)
         self._places: Final = {folder.path: folder for folder in folders}
         self._logs = queries.save_log_files(writer.connection)
-        self._staging: Final[dict[tuple[str, Path], list[StagingFolder]]] = {}
+        self._staging: Final[dict[tuple[str, Path], list[save_files.StagingFolder]]] = {}
         self._owners: Final[dict[Path, str]] = {}
 
     def follow_global(self, folder: ConfigPath, root: Path) -> None:
         """Follow the result file that the first versions wrote for all projects (004-44)."""
-        found = find_child(folder, RESULT_FILE, root)
-        staging = StagingFolder(folder.path, config_records.StagingLocation.GLOBAL, None)
+        found = find_child(folder, save_files.RESULT_FILE, root)
+        staging = save_files.StagingFolder(folder.path, config_records.StagingLocation.GLOBAL, None)
         self._follow_files(staging, [found] if found else [])
 
     def follow_project(self, cwd: str, root: Path, claude: ConfigPath | None) -> None:
         """Follow a project's files; `root` is its folder without links. Raises OSError."""
         memory = find_child(claude, "memory", root)
         path = Path(cwd, ".claude", "memory", ".staging")
-        inside = StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
+        inside = save_files.StagingFolder(path, config_records.StagingLocation.PROJECT, cwd)
         found = find_child(memory, ".staging", root)
         files = self._list_files(inside, found, root)
-        if claude and (flag := find_child(claude, STOP_FLAG_FILE, root)):
+        if claude and (flag := find_child(claude, save_files.STOP_FLAG_FILE, root)):
             files.append(flag)
         self._follow_files(inside, files)
         for staging in self._staging_of(cwd, root):
@@ -212,10 +205,10 @@ class SaveFollower:
             self._follow_files(staging, self._list_files(staging, found, staging.path))
         self._follow_logs(cwd, find_child(memory, "logs", root), root)
 
-    def _staging_of(self, cwd: str, root: Path) -> list[StagingFolder]:
+    def _staging_of(self, cwd: str, root: Path) -> list[save_files.StagingFolder]:
         key = cwd, root
         if key not in self._staging:
-            self._staging[key] = list_staging_folders(self._folders, cwd, root)
+            self._staging[key] = save_files.list_staging_folders(self._folders, cwd, root)
         # A link to a project has the same folders: they are followed for one of the two only.
         return [
             staging
@@ -224,7 +217,7 @@ class SaveFollower:
         ]
 
     def _list_files(
-        self, staging: StagingFolder, found: ConfigPath | None, root: Path
+        self, staging: save_files.StagingFolder, found: ConfigPath | None, root: Path
     ) -> list[ConfigPath]:
         place = str(staging.path)
         known = self._places.get(place)
@@ -236,7 +229,7 @@ class SaveFollower:
                 del self._places[place]
                 self._problems.resolve(place)
             return []
-        record = check_staging_folder(found, staging, self._folders.user_id)
+        record = save_files.check_staging_folder(found, staging, self._folders.user_id)
         if record != known:
             config_records.save_records(
                 self._writer, config_records.STAGING_FOLDERS_TABLE, [record]
@@ -245,13 +238,17 @@ class SaveFollower:
         self._problems.report_or_resolve(place, record.problem, "it is left alone; see who made it")
         if record.problem:
             return []
-        files = [child for child in list_children(found, root) if save_file_kind(child.path.name)]
+        files = [
+            child
+            for child in list_children(found, root)
+            if save_files.save_file_kind(child.path.name)
+        ]
         return files[:MAX_STAGING_FILES]
 
-    def _follow_files(self, staging: StagingFolder, present: list[ConfigPath]) -> None:
+    def _follow_files(self, staging: save_files.StagingFolder, present: list[ConfigPath]) -> None:
         user_id = self._folders.user_id
         self._files.follow_folder(
-            staging.path, present, lambda found: read_save_file(found, staging, user_id)
+            staging.path, present, lambda found: save_files.read_save_file(found, staging, user_id)
         )
 
     def _follow_logs(self, cwd: str, top: ConfigPath | None, root: Path) -> None:

@@ -11,11 +11,7 @@ from msgspec.structs import replace
 from ....core.compaction.plan import MAX_TRANSCRIPT_BYTES, Operation, Severity
 from ....core.compaction.receipts import CompactionReceipt, ReceiptStore
 from ....core.compaction.rewritten_lines import decode_appended_lines
-from ....core.measure.compaction_report import (
-    ClearedMessage,
-    RetainedAndLost,
-    find_retained_and_lost,
-)
+from ....core.measure import compaction_report
 from ....core.measure.tokens import estimate_tokens
 from ....core.store.queries import context_queries
 from ....core.store.queries.query_rows import CompactionRow, SummaryRow
@@ -140,7 +136,7 @@ _BLOB_START: Final = b'{"type":"api-request-blob"'
 _CLEARED_BYTES: Final = CLEARED_RESULT_TEXT.encode()
 
 
-def read_cleared_messages(path: Path) -> list[ClearedMessage]:
+def read_cleared_messages(path: Path) -> list[compaction_report.ClearedMessage]:
     """List the messages of requests whose tool results were cleared, in the file's order.
 
     Client 2.1.329 writes a message that it changed for a request as `api-request-blob`.
@@ -158,20 +154,20 @@ def read_cleared_messages(path: Path) -> list[ClearedMessage]:
         except (line_decoder.NotJsonError, line_decoder.UnexpectedShapeError):
             continue
         if cleared:
-            found.append(ClearedMessage(offset, tuple(sorted(cleared))))
+            found.append(compaction_report.ClearedMessage(offset, tuple(sorted(cleared))))
     return found
 
 
 def read_retained_and_lost(
     db: sqlite3.Connection, projects: Path, row: CompactionRow
-) -> RetainedAndLost | None:
+) -> compaction_report.RetainedAndLost | None:
     """Divide the context before a compaction, if the transcript has it; raises OSError."""
     place = context_queries.find_transcript(db, row.session_id, row.agent_id)
     if place is None:
         return None
     entries = iter_entries(projects / place[1])
     own = entries if row.agent_id is not None else without_sidechains(entries)
-    return find_retained_and_lost(own, row.uuid)
+    return compaction_report.find_retained_and_lost(own, row.uuid)
 
 
 MAX_OPERATIONS: Final = 1 << 16  # ids reserved for one receipt; plans have far fewer
