@@ -191,7 +191,6 @@ class Judgement:
     warnings: tuple[ComplianceFinding, ...] = ()
     lines: int = 0
     chars: int = 0
-    has_marker: bool = False  # anywhere in the text, as a grep would find it
     review_findings: tuple[ReviewFinding, ...] = ()
     reviewed_files: int = 0  # number of files that a review lists as reviewed
     review_passes: bool | None = None  # the review's own verdict: True is PASS

@@ -358,14 +358,8 @@ def judge_result(
     read = read_result_text(text)
     if read is None:
         return BLANK_RESULT
-    has_marker = COMPRESSED_MARKER in text
     if expected is ResultFormat.NONE:
-        return Judgement(
-            ComplianceVerdict.NOT_REQUIRED,
-            lines=read.count,
-            chars=read.chars,
-            has_marker=has_marker,
-        )
+        return Judgement(ComplianceVerdict.NOT_REQUIRED, lines=read.count, chars=read.chars)
     findings = list(_check_surface(read))
     starts = (line.text.lstrip().startswith(COMPRESSED_MARKER) for line in read.lines)
     place = next((n for n, is_marker in enumerate(starts) if is_marker), None)
@@ -391,7 +385,6 @@ def judge_result(
         tuple(each for each in findings if not each.code.is_violation),
         read.count,
         read.chars,
-        has_marker,
         tuple(review.findings),
         review.files,
         review.passes,
