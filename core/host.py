@@ -57,8 +57,7 @@ def is_running(pid: int, start: float) -> bool:
     return now is not None and abs(now - start) < START_TOLERANCE_S
 
 
-LOOPBACK: Final = "127.0.0.1"
-"""The only address that is listened to; for another machine there is `ssh -L`."""
+LOOPBACK: Final = "127.0.0.1"  # the only address that is listened to; elsewhere use `ssh -L`
 
 _LOOPBACK_NAMES: Final = (LOOPBACK, "localhost")
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO, Final
 
 
-NOT_REGULAR_FILE: Final = "is not a regular file"
-"""What is wrong with a FIFO, a socket or a device under a file's name."""
+NOT_REGULAR_FILE: Final = "is not a regular file"  # a FIFO, a socket or a device
 
 
 @contextmanager

@@ -143,11 +143,8 @@ def _is_low(threshold: Threshold) -> bool:
 
 ExpectedT = TypeVar("ExpectedT")
 
-MIN_WINDOW: Final = 100_000
-"""Tokens; the smallest that a setting of the client's allows (claude-code-formats 3.5)."""
-
-MIN_TRIGGER: Final = 10_000
-"""Tokens; a trigger can be set far below the window, and no lower than a system prompt."""
+MIN_WINDOW: Final = 100_000  # the smallest that a client's setting allows (claude-code-formats 3.5)
+MIN_TRIGGER: Final = 10_000  # a trigger is never lower than a system prompt
 
 
 class PolicyOrigin(StrEnum):

@@ -58,9 +58,7 @@ MONITOR_MODULE: Final = "context-window-monitor"  # the module that warns (002-1
 PREEMPTIVE_MODULE: Final = "preemptive"  # suggests saving context before a compaction (1.2.4)
 RECOVERY_MODULE: Final = "auto-recovery"  # recovers a session without being asked (1.2.9)
 
-DEFAULT_ABSOLUTE_TOKENS: Final = 400_000
-"""Tokens; where context-stats ends the useful part of a window of 1M (peers 1.13)."""
-
+DEFAULT_ABSOLUTE_TOKENS: Final = 400_000  # the useful part of 1M by context-stats (peers 1.13)
 DESKTOP_CHANNELS: Final = (OFF, AUTO, "osc9", "osc777", "osc99", "notify-send", "osascript")
 """Ways to show a desktop notification; `auto` is the one that is known to work here."""
 

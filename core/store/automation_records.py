@@ -127,11 +127,8 @@ def end_automatic_run(db: Connection, run: AutomaticRunRecord) -> None:
         )
 
 
-RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000
-"""After this a run is of no use: its session was recovered, or given up."""
-
-AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000
-"""An automatic run that has not ended after this long never will: it takes minutes."""
+RUN_RETENTION_MS: Final = 30 * 24 * 3_600_000  # by then its session was recovered, or given up
+AUTOMATIC_RUN_TIMEOUT_MS: Final = 1_800_000  # a run takes minutes: after this it will not end
 
 
 def clean_up_runs(db: Connection, now_ms: int) -> None:

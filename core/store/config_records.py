@@ -162,8 +162,7 @@ class SaveFileContent(msgspec.Struct, frozen=True, omit_defaults=True):
     errors: tuple[SaveError, ...] | None = None
     phase_ms: dict[str, float] | None = None
     triage: tuple[TriageCategory, ...] | None = None
-    models: dict[str, str] | None = None
-    """Of the triage's `parallel_config`, by category; also `default` and `verification`."""
+    models: dict[str, str] | None = None  # of the triage's `parallel_config`, by category
     parallel: bool | None = None
 
 
@@ -215,8 +214,7 @@ class SaveEventRecord(msgspec.Struct, frozen=True):
     problem: str | None = None
 
 
-MAX_VERSIONS: Final = 20
-"""Of one file of the save flow: a day of saves in one project, in a few kilobytes."""
+MAX_VERSIONS: Final = 20  # of one file: a day of saves in one project, a few kilobytes
 
 
 SETTINGS_TABLE: Final = "settings_file"

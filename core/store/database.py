@@ -44,17 +44,10 @@ BUSY_TIMEOUT_S: Final = 5.0  # for another ctxtop, whose longest transaction is 
 
 BUSY_RETRY_S: Final = 0.05  # between two tries: a close that checkpoints the journal takes longer
 
-WAL_CHECKPOINT_PAGES: Final = 8_000
-"""Pages (32 MB) of the journal before they go into the store: each time waits for the disk."""
-
-CACHE_KIB: Final = 16 * 1024
-"""Of pages: the index of all messages of a heavy user's store fits, and is written once."""
-
-IDLE_CACHE_KIB: Final = 4 * 1024
-"""Of pages once everything is read: little is added after that, and the system caches the file."""
-
-MAX_STORES_ASIDE: Final = 2
-"""Stores that are kept aside: two versions of ctxtop used in turn make a new one each time."""
+WAL_CHECKPOINT_PAGES: Final = 8_000  # 32 MB of journal: each checkpoint waits for the disk
+CACHE_KIB: Final = 16 * 1024  # the index of all messages of a heavy user's store fits
+IDLE_CACHE_KIB: Final = 4 * 1024  # once all is read: little follows, and the system caches the file
+MAX_STORES_ASIDE: Final = 2  # two versions of ctxtop in turn make a new one each time
 
 _SUFFIXES: Final = ("", "-wal", "-shm")
 

@@ -90,8 +90,7 @@ _SESSION_CONFLICT: Final = (
     )
 )
 
-MAX_REPLY_CHARS: Final = 200_000
-"""Of an agent's last answer, which may come in many lines: as much as of any other text."""
+MAX_REPLY_CHARS: Final = 200_000  # of an agent's last answer: as much as of any other text
 
 _REPLY_CONFLICT: Final = f"""
 ON CONFLICT (file_id) DO UPDATE SET
@@ -137,8 +136,7 @@ _MODEL_USE_UPSERT: Final = (
     " ON CONFLICT DO UPDATE SET peak_tokens = MAX(peak_tokens, excluded.peak_tokens)"
 )
 
-MAX_LINE_TYPES: Final = 50
-"""Types of lines of one file that are named; the client has 42 and their kinds."""
+MAX_LINE_TYPES: Final = 50  # named for one file; the client has 42
 
 _LINE_COUNT_UPSERT: Final = (
     "INSERT INTO line_count SELECT ?1, IIF(EXISTS (SELECT 1 FROM line_count"
@@ -309,8 +307,7 @@ DELETE FROM addition WHERE file_id = ?1 AND EXISTS (
         ORDER BY said.offset DESC LIMIT 1))
 """
 
-MAX_BAD_LINES: Final = 10_000
-"""Rows of all files together; a sound folder of 100,000 sessions has a few hundred."""
+MAX_BAD_LINES: Final = 10_000  # of all files; a sound folder of 100,000 sessions has hundreds
 
 _BAD_LINE_TABLES: Final = {"file_id": ("file", "bad_line"), "part_id": ("log_part", "log_bad_line")}
 

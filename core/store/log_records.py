@@ -117,9 +117,7 @@ class LogRecords(msgspec.Struct, frozen=True):
     bad: tuple[BadLine, ...] = ()
 
 
-MAX_SNAPSHOTS: Final = 500
-"""By session: one an answer, and no chart has more columns; the newest of a model is kept."""
-
+MAX_SNAPSHOTS: Final = 500  # by session: no chart has more columns; the newest of a model is kept
 MAX_MEASUREMENTS: Final = 2000  # by session: two a turn, a thousand turns
 
 

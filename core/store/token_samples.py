@@ -16,11 +16,8 @@ from ..transcript.raw_lines import text_key
 from .queries.query_rows import fetch_records
 from .writer import Writer
 
-MAX_SAMPLES: Final = 250
-"""By model, the newest: on real sessions half of them give the same factors within 1.2 %."""
-
-MAX_TEXT_COUNTS: Final = 50_000
-"""Counts of texts, those counted last: about 2 MB, and more than the newest 50 sessions hold."""
+MAX_SAMPLES: Final = 250  # by model: half of them give the same factors within 1.2 %
+MAX_TEXT_COUNTS: Final = 50_000  # about 2 MB, more than the newest 50 sessions hold
 
 LearnedStep = tuple[GrowthStep, CalibrationSample]  # a step and what it showed
 

@@ -15,8 +15,7 @@ from .writer import Writer
 
 SIDECHAIN_AGENTS: Final = "aside"  # prefix of ids of agents in the session's own file
 
-ContextKey = tuple[str, str | None]
-"""A session's id, and an agent's or None for the session's own context."""
+ContextKey = tuple[str, str | None]  # a session's id, and an agent's or None for the session itself
 
 
 class WarningRow(msgspec.Struct, frozen=True):
@@ -123,16 +122,14 @@ def last_warning_id(db: Connection) -> int:
     return int(db.execute("SELECT COALESCE(MAX(warning_id), 0) FROM warning").fetchone()[0])
 
 
-SESSIONS_PER_BATCH: Final = 200
-"""Sessions evaluated in one transaction, so that another ctxtop's live commit waits no longer."""
+SESSIONS_PER_BATCH: Final = 200  # in one transaction, for which another ctxtop may have to wait
 
 
 class EvaluationBatch(msgspec.Struct, frozen=True):
     """What one transaction evaluates: the contexts of some sessions."""
 
     sessions: frozenset[str]
-    contexts: frozenset[ContextKey]
-    """With SIDECHAIN_AGENTS for all agents whose lines are in the session's own file."""
+    contexts: frozenset[ContextKey]  # SIDECHAIN_AGENTS for all agents in the session's file
     files: tuple[tuple[int, int], ...]  # ids, and how far each was read
 
 

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
 RUNNING_STATUSES: Final = "'async_launched', 'remote_launched', 'teammate_spawned', 'message'"
 """Statuses of returns, in SQL, that mean an agent was started or is still running."""
 
-WARMUP_PROMPT: Final = "Warmup"
-"""Prompt of agents that clients 2.0.x to 2.1.x start themselves, to fill the cache."""
+WARMUP_PROMPT: Final = "Warmup"  # of agents that clients 2.0.x to 2.1.x start to fill the cache
 
 IS_WARMUP: Final = f"""({{said}}.first_prompt IS '{WARMUP_PROMPT}' AND NOT EXISTS (
         SELECT 1 FROM launch l JOIN file y USING (file_id)

@@ -221,8 +221,7 @@ def read_agents_without_forecast(
     return [make_agent(row, row.session_id in live, evidence) for row in rows]
 
 
-FIRST_BATCH_SESSIONS: Final = 100
-"""Sessions of the first view: more than any screen shows, and read within a tenth of a second."""
+FIRST_BATCH_SESSIONS: Final = 100  # more than a screen shows, and read within a tenth of a second
 
 
 class FleetReader:

@@ -18,8 +18,7 @@ from ...summaries.summary_search import (
 )
 from ..queries.query_rows import SummaryRow, fetch_records
 
-MAX_SUMMARIES: Final = 100_000
-"""Of the newest: two numbers each. Nobody scrolls further, and words find what is older."""
+MAX_SUMMARIES: Final = 100_000  # nobody scrolls further, and words find older ones
 
 
 def find_summaries(
