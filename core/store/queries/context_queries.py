@@ -60,11 +60,11 @@ def summary_location(db: Connection, summary_id: int) -> tuple[str, str, int] | 
 def answers(
     db: Connection, session_id: str, agent_id: str | None = None, since: int = 0
 ) -> list[TimelineAnswerRow]:
+    both = """r.offset, r.last_offset, r.message_id, r.at, r.model, r.context_tokens,
+        r.output_tokens, LENGTH(r.tools) - LENGTH(REPLACE(r.tools, ',', ''))"""
+    sql = _CONTEXT_ANSWERS.format(columns=f"{both}, r.lowered", step_columns=f"{both}, 0")
+    sql += "SELECT * FROM answer ORDER BY offset"
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    sql = f"""{CONTEXT_ANSWERS}
-        SELECT offset, last_offset, message_id, at, model, context_tokens, output_tokens,
-            LENGTH(tools) - LENGTH(REPLACE(tools, ',', '')), lowered
-        FROM answer ORDER BY offset"""
     return fetch_records(TimelineAnswerRow, db, sql, values)
 
 
@@ -107,26 +107,18 @@ _IS_NEWEST_COPY: Final = """f.file_id = (SELECT o.file_id FROM file o
     WHERE o.session_id = f.session_id AND o.kind = f.kind AND o.agent_id IS f.agent_id
     ORDER BY o.gone, o.mtime_ns DESC, o.path LIMIT 1)"""
 
-_ANSWER_COLUMNS: Final = ", ".join(
-    f"r.{name}"
-    for name in (
-        *("file_id", "offset", "last_offset", "message_id", "at", "model", "context_tokens"),
-        *("output_tokens", "tools"),
-    )
-)
-
 # An agent without a file of its own has its lines in its parent's: as steps, or in a sidechain.
-CONTEXT_ANSWERS: Final = f"""{CONTEXT_FILE},
+_CONTEXT_ANSWERS: Final = f"""{CONTEXT_FILE},
 answer AS (
-    SELECT {_ANSWER_COLUMNS}, r.lowered FROM response r
+    SELECT {{columns}} FROM response r
         WHERE r.file_id = (SELECT file_id FROM chosen) AND r.offset >= :since
         AND (r.sidechain = 0 OR :agent_id IS NOT NULL)
     UNION ALL
-    SELECT {_ANSWER_COLUMNS}, 0 FROM step r JOIN file f USING (file_id)
+    SELECT {{step_columns}} FROM step r JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND r.agent_id = :agent_id AND r.offset >= :since
         AND NOT EXISTS (SELECT 1 FROM chosen) AND {_IS_NEWEST_COPY}
     UNION ALL
-    SELECT {_ANSWER_COLUMNS}, r.lowered FROM response r JOIN file f USING (file_id)
+    SELECT {{columns}} FROM response r JOIN file f USING (file_id)
         WHERE f.session_id = :session_id AND r.sidechain = 1 AND r.offset >= :since AND EXISTS (
             SELECT 1 FROM aside_line a WHERE a.file_id = r.file_id
             AND a.message_id = r.message_id AND printf('aside-%016x', a.root) = :agent_id)
@@ -171,10 +163,11 @@ def fill_history(
 ) -> list[FillRow]:
     """Return one context's fill in the order of its file, from a byte offset on."""
     values = {"session_id": session_id, "agent_id": agent_id, "since": since}
-    sql = f"""{CONTEXT_ANSWERS}
+    both = """r.at, r.context_tokens AS tokens, 0 AS compacted, r.file_id, r.offset,
+        r.message_id AS mark"""
+    sql = f"""{_CONTEXT_ANSWERS.format(columns=both, step_columns=both)}
         SELECT at, tokens, compacted, path, x.offset, mark FROM (
-            SELECT at, context_tokens AS tokens, 0 AS compacted, file_id, offset,
-                message_id AS mark FROM answer
+            SELECT * FROM answer
             UNION ALL
             SELECT at, COALESCE((SELECT l.tokens FROM compaction_left l
                     WHERE l.file_id = b.file_id AND l.offset = b.offset), post_tokens),
