@@ -117,10 +117,7 @@ OnDone = Callable[["Result | ActionFailure | Problem"], None]
 
 
 class SessionActions:
-    """Actions on sessions that outlive their page: compact, recover, undo, ask the client.
-
-    Each session has one action at a time; its result is shown wherever the user is by then.
-    """
+    """Compacting, recovering and undoing, one action at a time on each session."""
 
     def __init__(self, app: Dashboard) -> None:
         self._app: Final = app

@@ -272,10 +272,7 @@ class Feed:
 
 
 def _inode(path: Path) -> int | None:
-    """Return the file's inode, which tells a store from one created later in its place.
-
-    None if it cannot be read.
-    """
+    """Return the inode, which differs if a file was replaced; None if it cannot be read."""
     try:
         return path.stat().st_ino
     except OSError:

@@ -107,10 +107,7 @@ class Keymap:
 
 
 def read_keymap(policy: Policy, bindings: Sequence[DeclaredBinding]) -> Keymap:
-    """Return the policy's valid key bindings.
-
-    An unknown id, an unknown key or a conflict is dropped and gives one notice.
-    """
+    """Return the valid key bindings; an unknown id, an unknown key or a conflict gives a notice."""
     from ..core.policy.policy import PolicyNotice
     from ..core.policy.schema import KEY_BINDING_PREFIX
 

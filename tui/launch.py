@@ -91,10 +91,7 @@ def make_demo_once() -> Path:
 def run_demo(
     notice: str | None = None, policy: Sequence[tuple[str, str]] = (), *, mouse: bool = True
 ) -> int:
-    """Open the dashboard on the demo's folder, which is removed afterwards.
-
-    Appearance and keys are the user's; the rest of the policy is the built-in one.
-    """
+    """Run the dashboard on a temporary demo; appearance and keys are the user's."""
     from ..collectors.demo import DemoWriter
 
     folder = _make_demo_folder()

@@ -156,10 +156,7 @@ def test_notification(now_ms: int) -> Notification:
 
 
 def channels_text(settings: NotificationSettings, desktop: str, hint: str) -> str:
-    """List the channels a notification is sent to.
-
-    `desktop` is the channel that was chosen, `hint` the condition under which it works.
-    """
+    """List the channels in use; `hint` is the condition under which `desktop` works."""
     channels = [name for name in ("toast", "bell") if getattr(settings, name)]
     if desktop != OFF:
         channels.append(f"{desktop} ({hint})" if hint else desktop)

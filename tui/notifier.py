@@ -86,10 +86,7 @@ class Notifier:
             self._app.event_log.resolve_problem(self._app.now_ms(), place)
 
     def handle_notice(self, notice: Problem) -> None:
-        """Notify about a notice of the collector.
-
-        Notices of automatic actions are not added to the event log here.
-        """
+        """Notify about a notice; those of automatic actions are not logged here."""
         from ..core.actions.automation import is_automatic_notice
 
         kind = NotificationKind.AUTOMATIC
@@ -107,10 +104,7 @@ class Notifier:
         self._app.event_log.add(self._app.now_ms(), EventSeverity.TROUBLE, "ctxtop", "feed", text)
 
     def log_end(self, title: str, text: str, *, failed: bool = False) -> None:
-        """Log that an action the user started has ended, and notify by bell and desktop.
-
-        Shows no toast: the page has already reported it.
-        """
+        """Log the end of an action, and notify by bell and desktop; the page has shown a toast."""
         now_ms = self._app.now_ms()
         severity = EventSeverity.WARNING if failed else EventSeverity.NOTE
         self._app.event_log.add(now_ms, severity, "you", title, text)
@@ -123,10 +117,7 @@ class Notifier:
     # Sending.
 
     def notify(self, notification: Notification) -> None:
-        """Queue a notification; those that arrive within GROUPING_S are sent together.
-
-        Drops what the settings exclude and what was sent before.
-        """
+        """Send a new notification if it is wanted; those within GROUPING_S are sent together."""
         if not self._settings().includes(notification) or not self._sent.add(notification.key):
             return
         self._waiting.append(notification)
@@ -199,10 +190,7 @@ class BellLock:
         self._is_held = False
 
     def acquire(self) -> bool:
-        """Try to become the one process that rings, until `release`; returns whether it is.
-
-        Also true if locks are unavailable: ringing twice is better than not at all.
-        """
+        """Try to become the one process that rings; also True if locks are unavailable."""
         if self._is_held:
             return True
         try:

@@ -117,10 +117,7 @@ def policy_keymap(policy: Policy) -> Keymap | None:
 
 
 def asks_for_ascii(sources: PolicySources) -> bool:
-    """Whether the command line or CTXTOP_ASCII asks for ASCII.
-
-    Reads no file, so the answer is known before the first frame.
-    """
+    """Whether the command line or CTXTOP_ASCII asks for ASCII; reads no file."""
     values = [value for key, value in sources.command_line if key == "ui.ascii"]
     value = values[-1] if values else sources.environ.get("CTXTOP_ASCII", "")
     return value.lower() not in {"", "0", "no", "off", "false"}

@@ -67,7 +67,7 @@ async def click_footer(it: Opened, action: str) -> None:
     line = it.app.screen.query_one(KeyLine)
 
     def place() -> FooterKey | None:
-        return next((each for each in line.keys if each.action.endswith(action)), None)
+        return next((each for each in line.keys if each.binding.action.endswith(action)), None)
 
     await it.until(place)
     await it.calm()
@@ -108,7 +108,7 @@ async def test_no_page_has_more_keys_in_its_footer_than_one_reads(demo: Stage) -
         await it.mark("Ship the wishlist")
         for way in WAYS:
             if await go(it, way):
-                names = [each.description for each in it.app.screen.query_one(KeyLine).keys]
+                names = [each.binding.description for each in it.app.screen.query_one(KeyLine).keys]
                 assert len(names) <= MOST_KEYS, (way.name, names)
                 await back(it)
 

@@ -67,8 +67,8 @@ async def test_each_action_has_one_key_that_a_click_presses() -> None:
     async with app.run_test(size=(60, 5)) as pilot:
         line = app.query_one(KeyLine)
         await pilot.pause()
-        own = [each for each in line.keys if each.action in {"open", "never", "end"}]
-        assert [(each.key, each.description) for each in own] == [
+        own = [each for each in line.keys if each.binding.action in {"open", "never", "end"}]
+        assert [(each.binding.key, each.binding.description) for each in own] == [
             ("o", "Öffne 汉"),
             ("x", "Never"),
             ("e", "End"),
@@ -88,10 +88,10 @@ async def test_what_a_key_does_is_told_under_the_mouse() -> None:
     async with app.run_test(size=(60, 5)) as pilot:
         line = app.query_one(KeyLine)
         await pilot.pause()
-        shown = next(each for each in line.keys if each.action == "open")
+        shown = next(each for each in line.keys if each.binding.action == "open")
         await pilot.hover(line, offset=(shown.start + 1, 0))
         assert line.tooltip == "shows it whole"
-        assert lit(line) == f" {shown.display} {shown.description} "
+        assert lit(line) == f" {shown.display} {shown.binding.description} "
         await pilot.hover(line, offset=(59, 0))
         assert line.tooltip is None
         await pilot.hover(line, offset=(shown.start + 1, 0))

@@ -37,10 +37,7 @@ class InstallOffer:
 
 
 def offer_install(places: Places) -> InstallOffer | str:
-    """Plan to install the plugin into the user's own settings, without answers by hooks.
-
-    Returns why if that is not possible. Raises OSError.
-    """
+    """Plan it for the user without answers by hooks; or why not. Raises OSError."""
     from ...collectors.install.install_plan import install_diff, plan_install
     from ...collectors.install.settings_file import (
         InstallOptions,
@@ -63,10 +60,7 @@ def offer_install(places: Places) -> InstallOffer | str:
 
 
 def install_plugin(offer: InstallOffer, places: Places) -> str:
-    """Install the plugin; returns where the previous settings are kept. Raises OSError.
-
-    If that is no longer safe, returns why.
-    """
+    """Install; returns where the previous settings are, or why not. Raises OSError."""
     from ...collectors.install.install_plan import apply_install
     from ...collectors.install.settings_file import NotSafeError
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from rich.cells import cell_len
 from textual import events
+from textual.binding import Binding
 from textual.content import Content
 from textual.message import Message
 from textual.reactive import reactive
@@ -81,17 +82,15 @@ _HOVERED_CLASS: Final = "key-line--hovered"
 
 @dataclass(frozen=True, slots=True)
 class FooterKey:
-    key: str
+    binding: Binding
     display: str
-    description: str
-    action: str
     tooltip: str
     is_enabled: bool
     start: int  # cells before it
 
     @property
     def width(self) -> int:
-        return Content(f" {self.display} {self.description} ").cell_length
+        return Content(f" {self.display} {self.binding.description} ").cell_length
 
 
 class KeyLine(Widget):
@@ -119,16 +118,8 @@ class KeyLine(Widget):
         for _, binding, enabled, tooltip in screen.active_bindings.values():
             if binding.show and binding.action not in keys:
                 display = self.app.get_key_display(binding)
-                key = FooterKey(
-                    binding.key,
-                    display,
-                    binding.description,
-                    binding.action,
-                    tooltip,
-                    enabled,
-                    start,
-                )
-                keys[key.action] = key
+                key = FooterKey(binding, display, tooltip, enabled, start)
+                keys[binding.action] = key
                 start += key.width
         self.keys = tuple(keys.values())
 
@@ -138,7 +129,7 @@ class KeyLine(Widget):
     def _draw_key(self, key: FooterKey) -> Content:
         drawn = Content.assemble(
             (f" {key.display} ", self.get_visual_style(_KEY_CLASS)),
-            (f"{key.description} ", self.get_visual_style(_DESCRIPTION_CLASS)),
+            (f"{key.binding.description} ", self.get_visual_style(_DESCRIPTION_CLASS)),
         )
         if key == self.hovered:
             background = self.get_visual_style(_HOVERED_CLASS).background
@@ -151,7 +142,7 @@ class KeyLine(Widget):
     def on_mouse_down(self, event: events.MouseDown) -> None:
         key = self.key_at(event.x)
         if key is not None and key.is_enabled:
-            self.app.simulate_key(key.key)
+            self.app.simulate_key(key.binding.key)
         elif key is not None:
             self.app.bell()
 

@@ -202,10 +202,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     # Drawing.
 
     def row_at(self, line: int) -> int | None:
-        """Return the index of the row at a line, None if there is none.
-
-        Lines are counted from the first line of the first row.
-        """
+        """Return the index of the row at a line of the list, None if there is none."""
         return bisect_right(self._starts, line) - 1 if 0 <= line < self._starts[-1] else None
 
     def render_line(self, y: int) -> Strip:

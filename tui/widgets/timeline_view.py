@@ -36,10 +36,7 @@ _KEYS: Final = (
 
 
 def timeline_keys(action: str, *, priority: bool = False) -> list[BindingType]:
-    """Bind the keys of a timeline to an action that takes a move.
-
-    `priority`: even while a widget has the focus that has the same keys.
-    """
+    """Bind the keys of a timeline, with `priority` even before those of the focus."""
     return [
         bind(
             keys,
