@@ -126,7 +126,7 @@ class CtxtopApp(NavigationApp):
         self.file_worker = WorkerThread("ctxtop works", self)
         self.lookup_worker = WorkerThread("ctxtop lookup", self)
         self.quick_worker = WorkerThread("ctxtop quick lookup", self)
-        self.session_actions = SessionActions(self)
+        self.session_actions = SessionActions(self, self._log_end)
         self._notice: Final = notice
         self.settings: Final = settings or places.policy
         self._welcomes = welcomes
@@ -308,8 +308,8 @@ class CtxtopApp(NavigationApp):
         picture = "this screen as an SVG file"
         yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
 
-    def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        self.notifier.log_end(title, words, failed=failed)
+    def _log_end(self, title: str, text: str, failed: bool) -> None:  # noqa: FBT001
+        self.notifier.log_end(title, text, failed=failed)
 
     def write_sequence(self, sequence: str) -> None:
         """Send an escape sequence to the terminal, as Textual sends a copied text."""

@@ -86,10 +86,6 @@ class Dashboard(App[None]):
         """Ask the user, and call `on_yes` if they agree."""
         raise NotImplementedError
 
-    def report_end(self, title: str, words: str, *, failed: bool = False) -> None:
-        """Log that an action of the user has ended, and notify outside of the page."""
-        raise NotImplementedError
-
     @property
     def current_session(self) -> Session | None:
         """The session whose page is open, else the one under the cursor."""
@@ -119,8 +115,10 @@ OnDone = Callable[["Result | ActionFailure | Problem"], None]
 class SessionActions:
     """Compacting, recovering and undoing, one action at a time on each session."""
 
-    def __init__(self, app: Dashboard) -> None:
+    def __init__(self, app: Dashboard, on_end: Callable[[str, str, bool], None]) -> None:
+        """`on_end` logs a result and notifies outside of the page: title, text, has it failed."""
         self._app: Final = app
+        self._on_end: Final = on_end
         self._running: Final[dict[str, str]] = {}
         # The client takes minutes, and changes of files must not wait for it.
         self._client_worker: Final = WorkerThread("ctxtop asks", app)
@@ -300,7 +298,7 @@ class SessionActions:
 
     def _notify_end(self, title: str, words: str, *, failed: bool = False) -> None:
         self._notify(title, words, failed=failed)
-        self._app.report_end(title, words, failed=failed)
+        self._on_end(title, words, failed)
 
     def _notify_result(
         self,

@@ -86,15 +86,20 @@ class Notification:
     level: Level | None = None  # the level that was reached
 
 
+_SWITCHES: Final = {
+    NotificationKind.WAITING: "notify.waiting",
+    NotificationKind.COMPACTION: "notify.compactions",
+    NotificationKind.AGENT: "notify.agents",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class NotificationSettings:
     toast: bool
     bell: bool
     desktop: str
     level: Level | None  # the lowest one to report; None for none
-    waiting: bool
-    compactions: bool
-    agents: bool
+    disabled: frozenset[NotificationKind]
     quiet_hours: QuietHours | None
 
     def includes(self, notification: Notification) -> bool:
@@ -102,12 +107,7 @@ class NotificationSettings:
             rising = list(Level)
             lowest = self.level
             return lowest is not None and rising.index(notification.level) >= rising.index(lowest)
-        switches = {
-            NotificationKind.WAITING: self.waiting,
-            NotificationKind.COMPACTION: self.compactions,
-            NotificationKind.AGENT: self.agents,
-        }
-        return switches.get(notification.kind, True)
+        return notification.kind not in self.disabled
 
     @property
     def is_quiet_now(self) -> bool:
@@ -123,9 +123,7 @@ def notification_settings(policy: Policy) -> NotificationSettings:
         bell=policy.flag("notify.bell"),
         desktop=policy.text("notify.desktop"),
         level=Level(level) if level in set(Level) else None,
-        waiting=policy.flag("notify.waiting"),
-        compactions=policy.flag("notify.compactions"),
-        agents=policy.flag("notify.agents"),
+        disabled=frozenset(kind for kind, key in _SWITCHES.items() if not policy.flag(key)),
         quiet_hours=parse_quiet_hours(policy.text("notify.quiet")),
     )
 

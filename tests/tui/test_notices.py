@@ -76,7 +76,7 @@ def test_agents_that_broke_their_rule_are_told_where_that_is_wanted() -> None:
     (notice,) = found(replace(IDLE, agents_noncompliant=1), replace(IDLE, agents_noncompliant=3))
     assert "2 agents did not compress" in notice.body
     assert not notification_settings(BUILT_IN_POLICY).includes(notice)
-    assert replaced(notification_settings(BUILT_IN_POLICY), agents=True).includes(notice)
+    assert replaced(notification_settings(BUILT_IN_POLICY), disabled=frozenset()).includes(notice)
     assert (
         found(replace(IDLE, agents_noncompliant=None), replace(IDLE, agents_noncompliant=0)) == []
     )

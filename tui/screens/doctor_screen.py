@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from textual import on
@@ -44,12 +44,6 @@ def check_line(check: DoctorCheck, width: int) -> Content:
         return line
     fix = shorten_middle(one_line(check.fix), max(1, room - 2))
     return line + Content.assemble((f"\n{'':<{_INDENT_CELLS}}→ ", "$accent"), (fix, "$accent"))
-
-
-def _count_text(checks: Sequence[DoctorCheck]) -> str:
-    failed = sum(not each.ok for each in checks)
-    passed = f"{len(checks) - failed} ✓"
-    return f"{passed} · {failed} ✗" if failed else passed
 
 
 def _check_details(check: DoctorCheck) -> Content:
@@ -147,7 +141,9 @@ class DoctorScreen(Page):
                 for number, each in enumerate(self._shown)
             ]
         )
-        title = Content(f"Doctor · {_count_text(self._checks)}")
+        failed = sum(not each.ok for each in self._checks)
+        counts = f"{len(self._checks) - failed} ✓" + (f" · {failed} ✗" if failed else "")
+        title = Content(f"Doctor · {counts}")
         pane.set_titles(title, Content("" if self._is_done else "checking …"))
 
     @property

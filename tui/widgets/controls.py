@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import ClassVar, Final
 
 from rich.cells import cell_len
@@ -115,6 +116,12 @@ class FilterBar(Horizontal):
         self.post_message(self.Typed(event.value))
 
 
+def _place_at(x: int, widths: Sequence[int]) -> int | None:
+    """Return which of several parts in a line is at a cell."""
+    ends = accumulate(widths)
+    return next((place for place, end in enumerate(ends) if 0 <= x < end), None)
+
+
 class Choice(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("left,h", "step(-1)", "Before", "the one before", "choice_previous"),
@@ -151,12 +158,10 @@ class Choice(Widget, can_focus=True):
             self.post_message(self.Changed(self, value))
 
     def on_click(self, event: events.Click) -> None:
-        start = cell_len(self.name or "") + 1
-        for value in self._values:
-            end = start + cell_len(value) + 2
-            if start <= event.x < end:
-                self.choose(value)
-            start = end
+        x = event.x - cell_len(self.name or "") - 1
+        place = _place_at(x, [cell_len(value) + 2 for value in self._values])
+        if place is not None:
+            self.choose(self._values[place])
 
 
 VALUE_CELLS: Final = 18  # of a value; a project's name may be longer
@@ -244,14 +249,10 @@ class Chips(Widget, can_focus=True):
         self.post_message(self.Changed(tuple(self._chips)))
 
     def on_click(self, event: events.Click) -> None:
-        start = 0
-        for place, text in enumerate(self._texts()):
-            end = start + cell_len(text) + 3
-            if start <= event.x < end:
-                self._cursor = place
-                self._turn(place, 1)
-                return
-            start = end
+        place = _place_at(event.x, [cell_len(text) + 3 for text in self._texts()])
+        if place is not None:
+            self._cursor = place
+            self._turn(place, 1)
 
 
 DOT, HOLE = "●", "○"
