@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ..export.metrics import Metric
 
 
-# The tables of a csv and of JSON.
+# The tables of a csv; JSON has all but the summaries.
 _RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
     "sessions": lambda snapshot: json_records.session_records(snapshot, snapshot.sessions()),
     "agents": lambda snapshot: json_records.agent_records(snapshot, snapshot.agents(), None),
@@ -35,7 +35,6 @@ _RECORDS: Final[dict[str, Callable[[StoreSnapshot], list[dict[str, Any]]]]] = {
     "warnings": lambda snapshot: json_records.warning_records(snapshot.warnings()),
     "summaries": lambda snapshot: summary_records(read_summaries(snapshot, "")),
 }
-_NOT_IN_JSON: Final = "summaries"
 
 
 class ExportOptions(msgspec.Struct, frozen=True):
@@ -191,7 +190,7 @@ def _all_records(snapshot: StoreSnapshot) -> dict[str, Any]:
     return {
         "exported_at": iso_time(snapshot.now_ms),
         "ctxtop_version": __version__,
-        **{name: make(snapshot) for name, make in _RECORDS.items() if name != _NOT_IN_JSON},
+        **{name: make(snapshot) for name, make in _RECORDS.items() if name != "summaries"},
         "totals": json_records.totals_record(snapshot),
     }
 

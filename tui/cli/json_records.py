@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...core.policy.policy import Policy, PolicyNotice
     from ...core.store.queries.activity_queries import ModelUsageRow
     from ...core.store.warning_log import ContextWarning
-    from ...core.summaries.artifacts import LostArtifacts
+    from ...core.summaries.artifacts import Artifacts, LostArtifacts
     from .command_store import StoreSnapshot
 
 
@@ -268,13 +268,16 @@ def _report_fields(report: compaction_report.CompactionReport | None) -> Record:
 
 
 def _lost_record(lost: LostArtifacts) -> Record:
+    return artifacts_record(lost) | {"counts": asdict(lost.counts)}
+
+
+def artifacts_record(artifacts: Artifacts | LostArtifacts) -> Record:
     return {
-        "files": [each.path for each in lost.files],
-        "identifiers": [each.text for each in lost.names],
-        "decisions": records_of(lost.decisions, "text line"),
-        "todos": records_of(lost.todos, "text line"),
-        "constraints": records_of(lost.constraints, "text line"),
-        "counts": asdict(lost.counts),
+        "files": [each.path for each in artifacts.files],
+        "identifiers": [each.text for each in artifacts.names],
+        "decisions": records_of(artifacts.decisions, "text line"),
+        "todos": records_of(artifacts.todos, "text line"),
+        "constraints": records_of(artifacts.constraints, "text line"),
     }
 
 

@@ -16,7 +16,7 @@ from ...core.store.queries.query_rows import CompactionRow, SummaryRow
 from ...core.transcript.sanitize import sanitize_text
 from ..tables import Cell, Column, TextColumn
 from ..text import compaction_text, compliance_text, formats, session_text
-from ..text.formats import NOTHING, date_time, percent, plural, tokens
+from ..text.formats import NOTHING, age, date_time, percent, plural, tokens
 from ..text.policy_text import ignored_table
 from .command_store import shorten_ids
 from .printing import clean_line, draw_table, paint, session_id_cell, terminal_width, text_bar
@@ -44,9 +44,7 @@ def sessions_table(sessions: Sequence[Session], now_ms: int) -> list[str]:
         Column("level", _session_level_cell, priority=4),
         Column("agents", _agent_count, right=True, priority=7),
         Column("compactions", lambda each: str(each.compactions or ""), right=True, priority=8),
-        Column(
-            "age", lambda each: formats.age(each.last_activity_at, now_ms), right=True, priority=3
-        ),
+        Column("age", lambda each: age(each.last_activity_at, now_ms), right=True, priority=3),
     ]
     return draw_table(columns, sessions) if sessions else []
 
@@ -90,7 +88,7 @@ def agents_table(agents: Sequence[Agent], short_ids: Mapping[str, str], now_ms: 
         Column("verdict", lambda each: _verdict_cell(each.compliance)),
         Column(
             "age",
-            lambda each: formats.age(each.ended_at or each.started_at, now_ms),
+            lambda each: age(each.ended_at or each.started_at, now_ms),
             right=True,
             priority=2,
         ),

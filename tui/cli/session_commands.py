@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec.structs import replace
@@ -19,7 +19,14 @@ from . import printing
 from .command_errors import RefusedError
 from .command_options import options_of, store_command
 from .command_store import StoreSnapshot, open_snapshot
-from .json_records import COUNT_KEYS, Record, composition_record, record_of, records_of
+from .json_records import (
+    COUNT_KEYS,
+    Record,
+    artifacts_record,
+    composition_record,
+    record_of,
+    records_of,
+)
 from .result_tables import composition_tables
 
 if TYPE_CHECKING:
@@ -28,7 +35,6 @@ if TYPE_CHECKING:
     from ...core.measure.timeline import Timeline
     from ...core.model.session import Session
     from ...core.store.queries.query_rows import CompactionRow
-    from ...core.summaries.artifacts import Artifacts
 
 
 _agent_option: Final = click.option(
@@ -200,8 +206,8 @@ def lens(context: click.Context, *, session: str, boundary: str | None, prompt: 
                 "session_id agent_id boundary_uuid=uuid at pre_tokens post_tokens"
                 " next_answer_tokens=next_tokens estimated_next_tokens",
             ),
-            "kept": _artifacts_record(known.retained) if known else None,
-            "forgotten": _artifacts_record(known.lost) if known else None,
+            "kept": artifacts_record(known.retained) if known else None,
+            "forgotten": artifacts_record(known.lost) if known else None,
             "summary": row.summary,
             "prompt": restoring or None,
         }
@@ -231,16 +237,6 @@ def _read_retained_and_lost(snapshot: StoreSnapshot, row: CompactionRow) -> Reta
         return read_retained_and_lost(snapshot.db, snapshot.places.folder.projects, row)
     except OSError as error:
         raise RefusedError(f"the transcript cannot be read: {error.strerror or error}") from error
-
-
-def _artifacts_record(artifacts: Artifacts) -> dict[str, Any]:
-    return {
-        "files": [use.path for use in artifacts.files],
-        "identifiers": [name.text for name in artifacts.names],
-        "decisions": records_of(artifacts.decisions, "text line"),
-        "todos": records_of(artifacts.todos, "text line"),
-        "constraints": records_of(artifacts.constraints, "text line"),
-    }
 
 
 def _lens_lines(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
 
 import click
 import msgspec
@@ -199,17 +198,15 @@ def _difference_lines(texts: TextDiff) -> list[str]:
     return lines
 
 
-_FATE_COLOURS: Final = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
-
-
 def _coverage_lines(row: SummaryRow, replaced: ReplacedContent) -> list[str]:
     from ..text.summary_text import COVERAGE_SIGNS, coverage_headline
 
+    colours = {ItemFate.SUMMARY: "ok", ItemFate.STAYS: "notice", ItemFate.LOST: "bad"}
     lines = coverage_headline(row, replaced)
     for tally in replaced.tallies:
         lines += ["", paint(tally.sort.value, "notice")]
         for item in replaced.things:
             if item.sort is tally.sort:
                 text = f"  {COVERAGE_SIGNS[item.where]} {one_line(item.text)} (line {item.line})"
-                lines.append(paint(text, _FATE_COLOURS[item.where]))
+                lines.append(paint(text, colours[item.where]))
     return lines
