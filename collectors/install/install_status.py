@@ -115,6 +115,8 @@ def read_plugin(folder: Path, older: Iterable[str] = ()) -> dict[str, bytes] | N
     if any(path.is_symlink() for path in paths):
         raise NotSafeError(f"{folder} holds a link: remove it")
     names = {*_shipped_files(), MODULE_SETTINGS_FILE, *older}
+    found: dict[str, bytes] = {}
+    has_manifest = False
     for _ in range(1 + READ_ATTEMPTS):
         found = {name: data for name in names if (data := _read(folder / name)) is not None}
         has_manifest = (folder / MANIFEST_FILE).exists()

@@ -68,12 +68,15 @@ class SessionClient(Protocol):
 
     def compact(self, via: Via, instructions: str) -> ClientCompactResult:
         """Ask a client to compact. Raises NotCompactedError, OSError."""
+        ...
 
     def compact_closed(self) -> ClientCompactResult:
         """Run the client, within the hourly limit (T-11). Raises NotCompactedError, OSError."""
+        ...
 
     def resume(self, prompt: str, receipt: CompactionReceipt, retry: RecoveryRetry) -> ResumeResult:
         """Send a prompt to the fork that a receipt names."""
+        ...
 
 
 class SessionAccess(msgspec.Struct, frozen=True):

@@ -229,7 +229,8 @@ class ReceiptStore:
         name = hashlib.sha256(plan).hexdigest()
         if not (self._path(receipt).exists() and self.plan_blobs.is_intact(name)):
             self.plan_blobs.put([plan], receipt.session_id)
-        stored = _StoredReceipt(**asdict(receipt) | {"plan": name})
+        fields: dict[str, Any] = asdict(receipt) | {"plan": name}
+        stored = _StoredReceipt(**fields)
         data = msgspec.json.encode(stored)
         files.write_file_atomically(self._path(receipt), data, receipt.session_id)
 
@@ -256,7 +257,8 @@ class ReceiptStore:
                 plan = msgspec.json.decode(b"".join(blocks), type=CompactionPlan)
         except (OSError, msgspec.DecodeError):
             return None
-        return CompactionReceipt(**asdict(stored) | {"plan": plan})
+        fields: dict[str, Any] = asdict(stored) | {"plan": plan}
+        return CompactionReceipt(**fields)
 
     def _read_stored(self, path: Path) -> _StoredReceipt | None:
         try:

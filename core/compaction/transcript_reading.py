@@ -31,6 +31,7 @@ CounterOf = Callable[[str | None], PartCounter]
 class EntryReader(Protocol):
     def __call__(self, path: Path, start: int = 0, /) -> Iterable[Entry]:
         """Read entries in file order from a line's byte offset on; that line has number 1."""
+        ...
 
 
 class TranscriptRewrittenError(OSError):

@@ -380,7 +380,10 @@ _ROWS: Final[tuple[_Row, ...]] = (
     ("notify.quiet", quiet_hours(OFF), OFF, "hours without bell and desktop, e.g. 22:00-07:00"),
 )
 
-KEYS: Final = {row[0]: PolicyKey(*row) for row in _ROWS}  # in the order in which they are shown
+KEYS: Final = {  # in the order in which they are shown
+    name: PolicyKey(name, parse, default, description, *unit)
+    for name, parse, default, description, *unit in _ROWS
+}
 
 
 def find_key(name: str) -> PolicyKey:

@@ -244,7 +244,7 @@ def _parse_threshold(raw: object) -> Threshold:
     if at is None or not 0 < at <= most:
         raise InvalidValueError(f"thresholds above 0 and up to {most} of the {of}")
     action = fields.get("action", _DEFAULT_ACTIONS[level])
-    if action not in THRESHOLD_ACTIONS:
+    if not isinstance(action, str) or action not in THRESHOLD_ACTIONS:
         raise InvalidValueError(f"thresholds whose action is one of {', '.join(THRESHOLD_ACTIONS)}")
     return Threshold(at, level, action, op, of)
 

@@ -298,7 +298,7 @@ class _ScrapeHandler(BaseHTTPRequestHandler):
     timeout = REQUEST_TIMEOUT_S
     server_version = "ctxtop"
     sys_version = ""
-    server: MetricsServer
+    server: MetricsServer  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def do_GET(self) -> None:
         host, authorization = self.headers.get("Host", ""), self.headers.get("Authorization", "")
