@@ -296,7 +296,7 @@ class Collector:
             lag = (time.time_ns() - batch.newest_ns) / 1e9 if batch.newest_ns else None
             self.listener.on_change(StoredChange(frozenset(batch.touched), lag))
         for paths, what, outcome in (
-            (batch.rewritten, "was rewritten", "it was read again whole"),
+            (batch.rewritten, "was rewritten", "it was re-read from the start"),
             (batch.gone, "is gone", "what it said is kept"),
         ):
             if paths:
@@ -389,6 +389,8 @@ class Collector:
         if known is None:
             return True
         tail = known[1]
+        if tail.device == NO_DEVICE:  # ctxtop ended between a move and its reading
+            return True
         if (found.size, found.mtime_ns, found.inode) != (tail.size, tail.mtime_ns, tail.inode):
             return True
         return tail.ctime_ns != 0 and found.ctime_ns not in {0, tail.ctime_ns}

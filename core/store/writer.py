@@ -32,7 +32,7 @@ from .transcript_records import (
 GONE_SIZE: Final = -1
 """The size of a file that is gone: no file has it, so one that reappears is read again."""
 
-NO_DEVICE: Final = -1
+NO_DEVICE: Final = (1 << 64) - 1
 """The device of a file that was moved: none has it, so all of the file is read again."""
 
 MAX_PROBLEMS: Final = 200  # each place has one row, the newest
@@ -109,7 +109,7 @@ class Writer:
         self.connection.close()
         how = "made again by another ctxtop"
         if _inode(self.path) == self._opened_inode:
-            how = f"moved to {move_aside(self.path).name}, made again"
+            how = f"moved to {move_aside(self.path).name}, rebuilt"
         self._open()
         return f"the store {self.path} was damaged: {how}"
 
@@ -181,7 +181,7 @@ class Writer:
             file_id = self._find_file(before, tail)
             renamed = self.connection.execute(
                 "UPDATE OR IGNORE file SET path = ?, project = ?, device = ? WHERE file_id = ?",
-                [after.path, after.project, NO_DEVICE, file_id],
+                [after.path, after.project, _signed(NO_DEVICE), file_id],
             )
             if not renamed.rowcount:
                 raise StaleTailError(after.path)
