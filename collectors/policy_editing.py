@@ -69,7 +69,7 @@ def plan_value_change(
             if _parse_values(after) == expected:
                 return PolicyFileChange(file, key, after.encode())
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, TOMLKitError) as error:
-        raise NotSafeError(f"{path} is not TOML ({error}): mend it by hand") from error
+        raise NotSafeError(f"{path} is not valid TOML ({error}): correct it by hand") from error
     raise NotSafeError(f"{path} is written in a way that {key} cannot be changed in: edit it")
 
 

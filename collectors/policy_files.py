@@ -193,10 +193,10 @@ class _PolicyFile:
                 "it is not obeyed: remove it or own it",
             )
         except OSError as error:
-            self._fail(f"cannot be read ({error.strerror or error})", "mend it or remove it")
+            self._fail(f"cannot be read ({error.strerror or error})", "correct it or delete it")
         except (ValueError, RecursionError) as error:
             what = f"is not TOML ({sanitize_title(str(error))})"
-            self.notices = (self._notice(what, "mend it; until then it says nothing"),)
+            self.notices = (self._notice(what, "correct it; until then it has no effect"),)
         return before != (self.values, self.notices, self.sha256)
 
     def _read(self) -> tuple[resolve.RawValue, ...]:
@@ -383,7 +383,7 @@ def preview_trust(sources: PolicySources, folder: Path) -> TrustPreview:
         values = _parse_policy(data, path, PolicyOrigin.PROJECT_FILE)
         text = data.decode()
     except (ValueError, RecursionError) as error:
-        raise TrustFileError(f"{path} is not TOML ({error}): mend it first") from error
+        raise TrustFileError(f"{path} is not valid TOML ({error}): correct it first") from error
     trusted = TrustFile.load(sources.trust_file)
     user_values = PolicyFiles(sources).user_values
     file = resolve.ProjectFile(str(real), values, ProjectTrust.TRUSTED)

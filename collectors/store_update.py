@@ -52,7 +52,7 @@ def rebuild_store(places: Places, damage: str) -> str:
     aside = database.move_aside(places.store)
     if places.exists:
         update_store(places)
-    return f"the store {places.store} was damaged ({damage}): moved to {aside.name}, made again"
+    return f"the store {places.store} was damaged ({damage}): moved to {aside.name}, rebuilt"
 
 
 def open_writer(places: Places) -> tuple[Writer, list[str]]:
@@ -213,12 +213,12 @@ class _FolderWatch:
             place = str(self.folder.projects)
             if self.polling:
                 what = f"cannot be polled ({error})"
-                self.collector.report(Problem(place, what, "ctxtop looks again by itself"))
+                self.collector.report(Problem(place, what, "ctxtop retries automatically"))
                 self.stop.wait(RETRY_S)
                 self.scan()
                 return
             self.polling = True
-            what = f"the system does not tell of changes ({error})"
+            what = f"the system does not report changes ({error})"
             fix = "ctxtop polls instead; raise fs.inotify.max_user_watches to have them at once"
             self.collector.report(Problem(place, what, fix))
 

@@ -166,7 +166,7 @@ def look(seed: int, folder: Path, sound: Path, commands: int) -> None:
         for words in tried:
             _check(words, call(words, root, store))
         for words in tried:
-            if "made again" in call(words, root, store).told:
+            if "rebuilt" in call(words, root, store).told:
                 raise FoundError(f"ctxtop {' '.join(words)} makes the store again and again")
         kept = [each for each in store.parent.iterdir() if ".aside-" in each.name]
         if len([each for each in kept if not each.name.endswith(("-wal", "-shm"))]) > 2:
@@ -179,7 +179,7 @@ def look(seed: int, folder: Path, sound: Path, commands: int) -> None:
 
 def _check(words: tuple[str, ...], said: Said) -> None:
     name = " ".join(words)
-    made = [line for line in said.told.splitlines() if "made again" in line]
+    made = [line for line in said.told.splitlines() if "rebuilt" in line]
     if len(made) > 1:
         raise FoundError(f"ctxtop {name} said it {len(made)} times: {said.told}")
     # A doctor may have found something of the machine.

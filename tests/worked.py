@@ -46,7 +46,7 @@ class Session:
         return self.add(made.user(words))
 
     def say(self, words: str = "Done.") -> int:
-        """The model's words."""
+        """The model's answers."""
         return self.add(self._answer([made.text(words)]))
 
     def think(self, message_id: str) -> int:

@@ -104,7 +104,7 @@ class CtxtopApp(NavigationApp):
         bind_hidden(
             "t", "next_theme", "Theme", "dark, light, colour-blind-safe, high contrast", "theme"
         ),
-        bind_hidden("u", "undo", "Undo", "take back what was done last", "undo"),
+        bind_hidden("u", "undo", "Undo", "undo the last change", "undo"),
         bind("q,ctrl+c", "quit", "Quit", "leave", "quit"),
     ]
 
@@ -296,17 +296,17 @@ class CtxtopApp(NavigationApp):
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Return the palette's commands that have no key."""
-        yield SystemCommand("Choose a theme", "all there are, shown as you go", self.search_themes)
+        yield SystemCommand("Choose a theme", "preview each one as you move", self.search_themes)
         yield SystemCommand(
-            "First steps", "what ctxtop does, and what it never touches", self.action_welcome
+            "First steps", "what ctxtop does and what it never changes", self.action_welcome
         )
         yield SystemCommand(
-            "Send a test notice",
-            "toast, bell and desktop, as notify.* says",
+            "Send a test notification",
+            "dashboard, bell and desktop, as set in notify.*",
             self.notifier.send_test,
         )
-        picture = "this screen as an SVG file"
-        yield SystemCommand("Take a picture", picture, self.deliver_screenshot)
+        picture = "save this screen as SVG"
+        yield SystemCommand("Save a screenshot", picture, self.deliver_screenshot)
 
     def _log_end(self, title: str, text: str, failed: bool) -> None:  # noqa: FBT001
         self.notifier.log_end(title, text, failed=failed)

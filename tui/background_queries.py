@@ -85,7 +85,7 @@ def internal_error(error: Exception) -> Problem:
 
     where = traceback.extract_tb(error.__traceback__)[-1]
     what = f"{type(error).__name__}: {error} at {where.name} line {where.lineno}"
-    fix = "this is a fault of ctxtop: please report it, then start ctxtop again"
+    fix = "this is a bug in ctxtop: please report it, then restart ctxtop"
     return Problem(threading.current_thread().name, what, fix)
 
 
@@ -105,4 +105,4 @@ def query_store(
     except sqlite3.Error as error:
         return Problem(str(places.store), *explain_error(error))
     except StoreError as error:
-        return Problem("store", str(error), "then open this again")
+        return Problem("store", str(error), "then open this page again")

@@ -148,10 +148,10 @@ class SessionActions:
 
         def freed_text(receipt: CompactionReceipt) -> str:
             freed = f"≈ {tokens(receipt.plan.tokens_saved)} tokens freed"
-            checks = f"{len(receipt.verified)} checks passed; u takes it back"
+            checks = f"{len(receipt.verified)} checks passed; u undoes it"
             return f"{MODE_NAMES[mode]}: {freed}, {checks}"
 
-        self._start(session, "it is being written", work, freed_text, on_done)
+        self._start(session, "being written", work, freed_text, on_done)
 
     def ask_client(
         self, session: Session, instructions: str, on_done: OnDone[ClientCompactResult]
@@ -192,9 +192,9 @@ class SessionActions:
         def step_text(found: tuple[Recovery, ResumeResult | None]) -> str:
             chosen = found[0].choice.chosen
             step = chosen.step if chosen else "a step"
-            return f"mended by {step} in a fork; u takes it back"
+            return f"mended by {step} in a fork; u undoes it"
 
-        self._start(session, "it is being mended", work, step_text, on_done)
+        self._start(session, "being repaired", work, step_text, on_done)
 
     def undo_last(self) -> None:
         """Offer to undo the newest receipt that can be undone."""
@@ -206,7 +206,7 @@ class SessionActions:
             if isinstance(found, Problem):
                 self._notify_end("undo", str(found), failed=True)
             elif found is None:
-                self._notify("nothing to undo", "no receipt stands; R shows all")
+                self._notify("nothing to undo", "no change can be undone; R shows all")
             else:
                 self.undo(found, None, lambda _: None)
 
@@ -235,7 +235,7 @@ class SessionActions:
                 return
             question = Content(undo_question(receipt, numbers, title))
             undo = partial(self._undo, receipt, numbers, title, on_done)
-            app.confirm("Undo", question, "Take it back", undo)
+            app.confirm("Undo", question, "Undo", undo)
 
         state = state_folder(app.places.store)
         app.lookup_worker.submit(lambda: undo_obstacle(receipt, state), ask)
@@ -255,7 +255,7 @@ class SessionActions:
 
         def count_text(result: UndoResult) -> str:
             count = f"{len(result.undone)} of {len(receipt.plan.operations)} operations"
-            return f"took back {count}; receipt {receipt.receipt_id}"
+            return f"undid {count}; receipt {receipt.receipt_id}"
 
         def finish(found: UndoResult | ActionFailure | Problem) -> None:
             self._notify_result(title, found, count_text)

@@ -36,7 +36,7 @@ MAX_REST_S: Final = 0.5  # the longest pause, and the longest wait for the previ
 POLL_S: Final = 1.0  # between checks of the store's change number: another ctxtop may write to it
 MAX_SUMMARIES: Final = 300  # rows of the summaries' pane; the search looks through all
 NOT_LIVE: Final = "not live"  # the place of problems whose text names the store
-RESTART_FIX: Final = "then start ctxtop again"
+RESTART_FIX: Final = "then restart ctxtop"
 
 FIRST_VIEW_TIMEOUT_S: Final = 1.0
 """How long the first scan waits for the first view of what the store already has: both need the

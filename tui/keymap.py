@@ -150,7 +150,7 @@ def _find_unknown(
     if name not in by_id:
         near = get_close_matches(name, by_id, 1)
         fix = f"did you mean keys.{near[0]}?" if near else "`ctxtop keys` lists them"
-        return "no binding has this id", fix
+        return "there is no binding with this id", fix
     for key in keys:
         *modifiers, last = key.split("+")
         known = last in _KEY_NAMES or len(last) == 1 or key_to_character(last) is not None

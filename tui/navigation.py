@@ -50,9 +50,11 @@ def _compact_page(app: NavigationApp) -> Page | None:
 
     session, fleet = app.current_session, app.fleet
     if session and app.screen == fleet and len(fleet.arrangement.selected) > 1:
-        app.notify("one session at a time is compacted: the one under the cursor", markup=False)
+        app.notify(
+            "only one session can be compacted at a time: the one under the cursor", markup=False
+        )
     if session and not session.path:
-        app.notify("nothing was said in it yet: there is nothing to compact", markup=False)
+        app.notify("this session has no messages yet: there is nothing to compact", markup=False)
         return None
     return CompactScreen(session) if session else None
 
@@ -62,7 +64,7 @@ def _recover_page(app: NavigationApp) -> Page | None:
 
     session = app.current_session
     if session is not None and session.too_long is None:
-        words = "only a session that is too long is recovered; c makes any smaller"
+        words = "only a session that is too long can be recovered; c compacts any session"
         app.notify(words, markup=False)
         return None
     return RecoverScreen(session) if session else None
@@ -101,18 +103,14 @@ def _doctor_page(_app: NavigationApp) -> Page:
 
 ROUTES: Final = (
     Route("agents_page", "A", "Agents", "agents, their types, reviewers' findings", _agents_page),
-    Route(
-        "summaries", "S", "Summaries", "search what was returned, kept and planned", _summaries_page
-    ),
-    Route("compact", "c", "Compact", "plan how to make this session smaller", _compact_page),
-    Route("recover", "r", "Recover", "mend a session that is too long", _recover_page),
-    Route("receipts", "R", "Receipts", "every action ever taken, and undo", _receipts_page),
-    Route("saves", "M,m", "Saves", "how the saves of claude-memory stand", _saves_page),
-    Route(
-        "policy", "P", "Policy", "what is set, where it was said, and to change it", _policy_page
-    ),
-    Route("log", "L", "Log", "what was read, set aside and told", _log_page),
-    Route("doctor", "D", "Doctor", "whether ctxtop can do its work here", _doctor_page),
+    Route("summaries", "S", "Summaries", "search results, summaries and plans", _summaries_page),
+    Route("compact", "c", "Compact", "plan a compaction of this session", _compact_page),
+    Route("recover", "r", "Recover", "repair a session that is too long", _recover_page),
+    Route("receipts", "R", "Receipts", "all changes, and undo", _receipts_page),
+    Route("saves", "M,m", "Saves", "the state of claude-memory's saves", _saves_page),
+    Route("policy", "P", "Policy", "view and change settings", _policy_page),
+    Route("log", "L", "Log", "what was read, skipped and reported", _log_page),
+    Route("doctor", "D", "Doctor", "check that everything works", _doctor_page),
 )
 
 
@@ -130,12 +128,12 @@ def clear_styles_cache() -> None:
 
 class NavigationApp(Dashboard):
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("question_mark", "help", "Help", "these keys", "help", key_display="?"),
+        bind("question_mark", "help", "Help", "keys and symbols", "help", key_display="?"),
         bind(
             "colon,ctrl+p",
             "command_palette",
             "Commands",
-            "everything else, by name",
+            "all commands, by name",
             "commands",
             key_display=":",
         ),
@@ -208,7 +206,7 @@ class NavigationApp(Dashboard):
 
         if not isinstance(self.screen, CommandPalette):
             palette = CommandPalette(
-                [CommandProvider, SessionProvider], placeholder="What to do, or a session's title …"
+                [CommandProvider, SessionProvider], placeholder="A command, or a session's title …"
             )
             self.push_screen(palette)
 

@@ -53,13 +53,13 @@ class NotificationKind(StrEnum):
 
 
 _GROUP_TITLES: Final = {
-    NotificationKind.LEVEL: "contexts reached a level",
+    NotificationKind.LEVEL: "contexts reached a warning level",
     NotificationKind.WAITING: "sessions wait for you",
     NotificationKind.COMPACTION: "contexts were compacted",
-    NotificationKind.AGENT: "sessions have agents that broke their rule",
-    NotificationKind.TOO_LONG: "sessions ended in a prompt that is too long",
-    NotificationKind.AUTOMATIC: "automatic runs have ended",
-    NotificationKind.DONE: "jobs are done",
+    NotificationKind.AGENT: "sessions have noncompliant agents",
+    NotificationKind.TOO_LONG: "sessions have a prompt that is too long",
+    NotificationKind.AUTOMATIC: "automatic runs ended",
+    NotificationKind.DONE: "jobs finished",
     NotificationKind.NOTED: "things happened",
     NotificationKind.TEST: "tests",
 }
@@ -149,7 +149,7 @@ def level_notification(title: str, found: ContextWarning) -> Notification:
 def test_notification(now_ms: int) -> Notification:
     """Create a notification to try the channels; `now_ms` (since 1970) makes its key unique."""
     return Notification(
-        NotificationKind.TEST, f"test {now_ms}", "a test", "this is how ctxtop tells you of things"
+        NotificationKind.TEST, f"test {now_ms}", "a test", "this is how ctxtop notifies you"
     )
 
 
@@ -159,8 +159,8 @@ def channels_text(settings: NotificationSettings, desktop: str, hint: str) -> st
     if desktop != OFF:
         channels.append(f"{desktop} ({hint})" if hint else desktop)
     if not channels:
-        return "every way is off: see notify.toast, notify.bell and notify.desktop"
-    return f"told by {', '.join(channels)}"
+        return "all notifications are off: see notify.toast, notify.bell and notify.desktop"
+    return f"notified by {', '.join(channels)}"
 
 
 def find_notifications(
@@ -211,7 +211,7 @@ def _session_notifications(before: Session | None, now: Session) -> Iterator[Not
     if more > 0:
         count = "an agent" if more == 1 else f"{more} agents"
         text = f"{count} did not compress the result"
-        yield about(NotificationKind.AGENT, failed, "a rule was broken", text)
+        yield about(NotificationKind.AGENT, failed, "noncompliant result", text)
 
 
 def _is_waiting(session: Session) -> bool:

@@ -100,7 +100,7 @@ class Notifier:
         self.notify(notifications.level_notification(title, found))
 
     def log_feed_stopped(self) -> None:
-        text = "a thread has ended before its time: nothing new is shown"
+        text = "a background thread ended: the screen no longer updates"
         self._app.event_log.add(self._app.now_ms(), EventSeverity.TROUBLE, "ctxtop", "feed", text)
 
     def log_end(self, title: str, text: str, *, failed: bool = False) -> None:
@@ -132,7 +132,7 @@ class Notifier:
             settings, channel, notifications.channel_hint(channel, environ)
         )
         if settings.is_quiet_now:
-            text = f"{text}; bell and desktop are silent now (notify.quiet)"
+            text = f"{text}; bell and desktop are muted now (notify.quiet)"
         test = notifications.test_notification(self._app.now_ms())
         self._send(replace(test, body=f"{test.body}\n{text}"), settings)
 

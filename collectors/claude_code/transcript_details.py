@@ -76,7 +76,7 @@ def read_composition(
     who = f"agent {agent_id}" if agent_id else f"session {session_id}"
     place = context_queries.find_transcript(db, session_id, agent_id)
     if place is None:
-        raise TranscriptUnavailableError(f"{who} has no transcript: nothing says what fills it")
+        raise TranscriptUnavailableError(f"{who} has no transcript: its breakdown is unknown")
     file_id, path = place[0], projects / place[1]
     try:
         is_too_large = path.stat().st_size > max_whole_bytes

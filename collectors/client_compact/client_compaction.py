@@ -110,7 +110,7 @@ def _interpret_result(result: dict[str, object], watch: BoundaryWatch) -> NewBou
     if result.get("state") == "done":
         if boundary := wait_for(watch.poll, RESULT_GRACE_S):
             return boundary
-        why = "the client says that it is done, and there is no boundary"
+        why = "Claude Code reports success, but there is no boundary"
         raise NotCompactedError(CompactFailure.FAILED, why)
     if _BUSY_MESSAGE in why:
         raise NotCompactedError(CompactFailure.LIVE, f"it is busy: {why}")
@@ -230,7 +230,7 @@ def _ask_closed(
     target: ClientCompactTarget, via: Via, request: CompactRequest, registry: SessionRegistry
 ) -> NewBoundary:
     if via in {Via.PLUGIN, Via.TMUX}:
-        raise NotCompactedError(CompactFailure.NOTHING, "nobody has it open: leave --via out")
+        raise NotCompactedError(CompactFailure.NOTHING, "no client has it open: leave --via out")
     watch = BoundaryWatch(target.transcript)
     quiet_s = time.time() - target.transcript.stat().st_mtime
     is_closed = registry.is_closed(target.session_id, last_version(target.transcript))

@@ -134,7 +134,7 @@ class TmuxPane(msgspec.Struct, frozen=True):
         fields = answer.strip().split(",")
         why = ""
         if len(fields) != 4 or not (fields[0].isdecimal() and fields[1].isdecimal()):
-            why = f"tmux does not say where {self.pane_id} stands"
+            why = f"tmux does not know {self.pane_id} stands"
         elif fields[2] not in _OFF:
             why = f"the pane {self.pane_id} is in copy mode: leave it"
         elif fields[3] not in _OFF:
@@ -301,7 +301,7 @@ def _take_line_back(pane: TmuxPane, line: str) -> NotCompactedError:
         for _ in range(1 + len(line) // 20):
             # It clears one line of the box, and our line may be wrapped into several.
             pane.press("C-u")
-        why = "the line did not come whole: it was taken back"
+        why = "the line did not arrive complete: it was cleared"
     else:
         why = f"its prompt does not show `{line}` alone: nothing was sent, look at the pane"
     return NotCompactedError(CompactFailure.UNSAFE, why)

@@ -358,7 +358,7 @@ def apply_install(plan: InstallPlan, store: Path) -> Path | None:
             # The settings are checked when they are written.
             names = {*plan.plugin_before, *plan.plugin_after}
             if names and (read_plugin(plan.folder, names) or {}) != dict(plan.plugin_before):
-                raise ChangedError(f"{plan.folder} was changed meanwhile: run it again")
+                raise ChangedError(f"{plan.folder} was changed in the meantime: run it again")
             return _write(plan, store)
     except LockHeldError:
         why = f"another ctxtop installs into {plan.folder}: run it again when that is done"

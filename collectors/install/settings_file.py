@@ -105,7 +105,7 @@ def _link_new(temporary: Path, target: Path) -> None:
     try:
         target.hardlink_to(temporary)
     except FileExistsError:
-        raise ChangedError(f"{target} was made meanwhile: run it again") from None
+        raise ChangedError(f"{target} was created in the meantime: run it again") from None
     except OSError:
         # A file system without hard links.
         temporary.replace(target)
@@ -138,7 +138,7 @@ def _check_file(path: Path, status: os.stat_result) -> None:
     elif not status.st_mode & stat.S_IWUSR:
         problem = "is read-only: chmod u+w it first"
     elif status.st_nlink > 1:
-        problem = "has another name too (a hard link): make it a file of its own"
+        problem = "has a hard link: replace it by a file of its own"
     if problem:
         raise NotSafeError(f"{path} {problem}")
 
@@ -150,7 +150,7 @@ def _check_unchanged(file: SettingsFile) -> None:
     except FileNotFoundError:
         data = None
     if data != file.data:
-        raise ChangedError(f"{file.path} was changed meanwhile: run it again")
+        raise ChangedError(f"{file.path} was changed in the meantime: run it again")
 
 
 class SettingsScope(StrEnum):

@@ -84,16 +84,16 @@ def _recover(act: AutomaticAction) -> ActionResult:
     if receipt is None or chosen is None:
         reasons = "; ".join(each.why for each in recovery.choice.refusals)
         start = act.session.session_id[:8]
-        what_to_do = f"`ctxtop recover {start}` says what else may help"
+        what_to_do = f"`ctxtop recover {start}` shows what else may help"
         return _failed(act, "exhausted", reasons, what_to_do)
-    resume, run_note = f"go on with: {receipt.resume_command}", ""
+    resume, run_note = f"resume with: {receipt.resume_command}", ""
     if resumed is not None:
         how = "it was answered" if resumed.answered else f"not answered: {resumed.output}"
         resume = f"asked again ({how}); {resume}"
         run_note = _run_note(resumed.command, resumed.folder)
     return ActionResult(
         outcome=f"mended by {chosen.step} in {receipt.new_session_id}{run_note}",
-        notice=Problem(f"mended {act.name} by itself", f"{chosen.step} in a fork", resume),
+        notice=Problem(f"recovered {act.name} automatically", f"{chosen.step} in a fork", resume),
         receipt=receipt.receipt_id,
     )
 
@@ -121,7 +121,7 @@ def _compact_with_plan(act: AutomaticAction) -> ActionResult:
     return ActionResult(
         outcome=f"compacted: ≈ {plan.before_tokens:,} to {plan.after_tokens:,} tokens",
         notice=Problem(
-            f"compacted {act.name} by itself",
+            f"compacted {act.name} automatically",
             f"≈ {round(freed / 1000)}k tokens",
             f"undo: ctxtop undo {receipt.receipt_id}",
         ),
@@ -162,7 +162,7 @@ def _compact_with_client(act: AutomaticAction) -> ActionResult:
     sizes = f"{result.pre_tokens} to {result.post_tokens} tokens"
     return ActionResult(
         outcome=f"the client compacted: {sizes}{_run_note(result.command, result.folder)}",
-        notice=Problem(f"compacted {act.name} by itself", f"by the client: {sizes}", "done"),
+        notice=Problem(f"compacted {act.name} automatically", f"by the client: {sizes}", "done"),
         left_tokens=result.post_tokens or 0,
     )
 
@@ -195,11 +195,11 @@ def _retry_after(act: AutomaticAction, result: ActionResult, idle_ms: int) -> Ac
 
 
 def _file_failed(act: AutomaticAction, why: str) -> ActionResult:
-    return _failed(act, "file", why, "see to that file: it is tried again")
+    return _failed(act, "file", why, "check that file; ctxtop will retry")
 
 
 def _failed(act: AutomaticAction, check: str, why: str, what_to_do: str) -> ActionResult:
-    notice = Problem(act.name, f"not touched by itself: {why}", what_to_do)
+    notice = Problem(act.name, f"not changed automatically: {why}", what_to_do)
     return ActionResult(outcome=f"{check}: {why}", notice=notice, check=check)
 
 

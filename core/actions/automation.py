@@ -231,7 +231,7 @@ class Automation:
     def _notify_refusal(self, session: Session, decision: AutomationDecision) -> None:
         if decision.is_reported:
             start = session.session_id[:8]
-            what = f"not compacted by itself: {decision.why}"
+            what = f"not compacted automatically: {decision.why}"
             command = "trigger" if session.live else "compact"
             notice = Problem(f"session {start}", what, f"`ctxtop {command} {start}`")
             self._notify_once(session.session_id, decision.check, notice)

@@ -177,7 +177,7 @@ def try_run_recovery(
         return _recovery_failure(error)
     if recovery.receipt is None:
         reasons = tuple(refusal.why for refusal in recovery.choice.refusals)
-        return ActionFailure(reasons or ("no step suffices",))
+        return ActionFailure(reasons or ("no recovery step frees enough",))
     return recovery, resumed
 
 

@@ -156,7 +156,10 @@ def _in_place(
         if files.hash_file(path, plan.base_bytes)[0] != plan.base_sha256:
             files.remove_if_present(temporary)
             raise refusal_error(
-                RefusalKind.UNSAFE, "V24", "the transcript was rewritten meanwhile", PLAN_AGAIN
+                RefusalKind.UNSAFE,
+                "V24",
+                "the transcript was rewritten in the meantime",
+                PLAN_AGAIN,
             )
         atomic_replace(temporary, path, seen, target.wait_times)
 
@@ -181,7 +184,7 @@ def _append(
         with files.open_to_append(path) as descriptor:
             if os.fstat(descriptor).st_size != plan.base_bytes:
                 raise refusal_error(
-                    RefusalKind.LIVE, "changed", "the transcript grew meanwhile", PLAN_AGAIN
+                    RefusalKind.LIVE, "changed", "the transcript grew in the meantime", PLAN_AGAIN
                 )
             files.write_all(descriptor, [added])
         if not begins_with_version(path, version):

@@ -83,14 +83,16 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
     """
     mode = policy.values["mode"]
     if mode.value != "auto":
-        return _deny("mode", "nobody has asked for it: mode is not auto")
+        return _deny("mode", "mode is not auto")
     if mode.origin in {PolicyOrigin.PRESET, PolicyOrigin.BUILT_IN}:
-        return _deny("mode", f"mode = auto counts only where it is said, not in the {mode.origin}")
+        return _deny(
+            "mode", f"mode = auto must be set explicitly; it does not count in the {mode.origin}"
+        )
     if not policy.suggests:
         return _deny("module", "the module `preemptive` is disabled")
     if policy.text("compact.strategy") == "none":
         return _deny("strategy", "compact.strategy is none")
-    return _allow("mode", f"{mode.where} says mode = auto")
+    return _allow("mode", f"{mode.where} sets mode = auto")
 
 
 def decide_compaction(policy: Policy, state: AutomationInput) -> AutomationDecision:
@@ -117,7 +119,7 @@ def check_idle(state: AutomationInput) -> AutomationDecision:
     if state.idle_ms < IDLE_MS:
         return _deny("idle", f"it was written less than {IDLE_MS // 1000} s ago")
     if state.idle_ms >= STALE_MS:
-        return _deny("stale", f"nobody has gone on with it for {STALE_MS // 3_600_000} hours")
+        return _deny("stale", f"it has been inactive for {STALE_MS // 3_600_000} hours")
     return _allow("idle", f"idle for {state.idle_ms // 1000} s")
 
 
@@ -197,7 +199,7 @@ def breaker_ends_at(runs: Iterable[int]) -> int | None:
 
 def _check_fill(policy: Policy, context: Context) -> AutomationDecision:
     if context.tokens is None or context.ratio is None:
-        return _deny("unknown", "what is in its context is not known")
+        return _deny("unknown", "its context is unknown")
     least = policy.integer("compact.min_tokens") or 0
     if context.tokens < least:
         return _deny("small", f"{context.tokens:,} tokens are fewer than {least:,}")
@@ -223,7 +225,7 @@ def _check_rearmed(policy: Policy, state: AutomationInput) -> AutomationDecision
     if last is None or last.tokens_left is None:
         return _allow("armed", "nothing was done yet")
     if last.min_tokens_since is None or last.newest_tokens_since is None:
-        return _deny("armed", "nobody has gone on since the last run")
+        return _deny("armed", "there was no activity since the last run")
     window = state.context.window
     limit = policy.effective_window(window) or window.tokens
     if last.min_tokens_since < REARM_BELOW_SHARE * limit:

@@ -23,7 +23,7 @@ from ..transcript.visible_messages import is_call, is_result, visible_entries
 from .plan import CompactionRefusedError, Refusal, RefusalKind, refusal_error
 from .rewritten_lines import AGENTS_FOLDER
 
-END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork changes nothing of it"
+END_OR_FORK: Final = "end it and wait, or leave --in-place out: a fork does not change it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +119,7 @@ def _activity_refusals(
     for agent in (path.with_suffix("") / AGENTS_FOLDER).glob("agent-*.jsonl"):
         age = time.time() - agent.lstat().st_mtime
         if age < min_age:
-            yield Refusal("agent", f"{agent.stem} was at work {max(age, 0):.0f} s ago", END_OR_FORK)
+            yield Refusal("agent", f"{agent.stem} was active {max(age, 0):.0f} s ago", END_OR_FORK)
 
 
 def _file_refusals(path: Path) -> Iterator[Refusal]:
@@ -229,7 +229,7 @@ def _replace_unwritten(
     try:
         if lease.has_waiting_writer or not is_unchanged(seen, target.stat()):
             raise refusal_error(
-                RefusalKind.LIVE, "changed", "the transcript grew meanwhile", "plan again"
+                RefusalKind.LIVE, "changed", "the transcript grew in the meantime", "plan again"
             )
         new.replace(target)
     except BaseException:

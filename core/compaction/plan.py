@@ -325,7 +325,7 @@ def check_options(options: PlanOptions) -> str | None:
     """Return which options conflict and how to fix it; None if they fit together."""
     whole = options.whole_strategy
     if whole and len(options.strategies) > 1:
-        return f"--strategy {whole} goes alone: leave the others out"
+        return f"--strategy {whole} stands alone: leave the others out"
     if options.level is not None and options.level >= Severity.SUMMARY:
         return (
             f"level {options.level} is asked for by name: --strategy summarise (7),"
@@ -334,7 +334,7 @@ def check_options(options: PlanOptions) -> str | None:
     if whole and (options.level is not None or options.target is not None):
         return f"--strategy {whole} has no --level and no --target: leave them out"
     if whole == ROLLOVER and options.in_place:
-        return "--strategy rollover makes a session of its own: leave --in-place out"
+        return "--strategy rollover starts a new session: leave --in-place out"
     if whole == CUT and not options.keep_turns:
         return "--strategy cut needs --keep-turns N, the newest turns that stay"
     for option, value, users in (

@@ -339,11 +339,13 @@ class PlanDraft:
             return
         refusal: Refusal | None = None
         if not operations:
-            refusal = Refusal("nothing", "nothing was found that may go", LET_SESSION_GROW)
+            refusal = Refusal("nothing", "nothing can be removed", LET_SESSION_GROW)
         elif any(each.level is not Severity.FILE_ONLY for each in operations):
             refusal = check_saving(view, operations)
         if refusal:
-            yield replace(refusal, what_to_do="leave less of it out" if left_out else self._advice)
+            yield replace(
+                refusal, what_to_do="leave out fewer operations" if left_out else self._advice
+            )
 
     @cached_property
     def _advice(self) -> str:
@@ -368,7 +370,7 @@ def refusals_before_planning(
         yield Refusal(
             "shape",
             "the first message that would be sent is not a user's",
-            "resume the session once in the client, which mends it, and plan again",
+            "resume the session once in Claude Code, which repairs it, and plan again",
         )
 
 
@@ -381,7 +383,7 @@ def _refuse_unread_entry(view: TranscriptView) -> Iterator[Refusal]:
             yield Refusal(
                 "shape",
                 f"line {entry.line} has a field that ctxtop cannot read: {entry.unread_fields[0]}",
-                "look for a newer ctxtop: nothing is changed around what is not understood",
+                "update ctxtop: it changes nothing that it does not understand",
             )
             return
 
@@ -396,6 +398,6 @@ def refusals_after_reading(
     if file.has_changed(scan):
         yield Refusal(
             "changed",
-            "somebody wrote to the transcript while it was read",
+            "the transcript was written to while it was read",
             "wait until the session is idle, and plan again",
         )

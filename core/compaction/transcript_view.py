@@ -194,7 +194,7 @@ def check_transcript_size(size: int, max_bytes: int = MAX_TRANSCRIPT_BYTES) -> R
         "file-size",
         f"the transcript has {size / _MB:,.0f} MB, more than the {max_bytes / _MB:,.0f} MB that"
         " are changed unasked",
-        "say --force, with three times as much room on the disk",
+        "pass --force, with three times its size free on disk",
     )
 
 

@@ -50,7 +50,7 @@ class FindingCode(StrEnum):
         code._value_, code.sentence = value, sentence
         return code
 
-    MARKER_MISSING = "V01", "No line begins with the marker."
+    MARKER_MISSING = "V01", "No line starts with the marker."
     TEXT_BEFORE_MARKER = "V02", "There is text before the line with the marker."
     AGENT_TYPE_MISSING = "V03", "The line with the marker does not name the agent's type."
     AGENT_TYPE_MISMATCH = "V04", "The line with the marker names another type than the agent has."
@@ -59,18 +59,18 @@ class FindingCode(StrEnum):
     RESULT_TOO_LONG = "V07", "The field Result has more lines than allowed."
     CODE_BLOCK = "V08", "It holds a block of code; name files instead."
     MARKDOWN_HEADER = "V09", "It holds a Markdown header."
-    PLEASANTRY = "V10", "It begins or ends with a phrase that says nothing."
-    UNKNOWN_BLOCK = "V11", "A field stands there twice, or a line belongs to no field."
+    PLEASANTRY = "V10", "It starts or ends with a filler phrase."
+    UNKNOWN_BLOCK = "V11", "A field appears twice, or a line belongs to no field."
     VERDICT_MALFORMED = "V12", "The verdict is not PASS or FAIL (counts) in the last line."
     VERDICT_INCONSISTENT = "V13", "The verdict does not agree with the findings listed."
     FINDING_FORMAT = "V14", "A finding is not `file:line — description`."
     WRONG_FORMAT = "V15", "It is in the other format: a review for an output, or the reverse."
     CLOBBERED = "V16", "An earlier message complied; the final one replaced it."
-    EMPTY_FIELD = "W01", "An optional field says nothing; leave it out."
+    EMPTY_FIELD = "W01", "An optional field is empty; leave it out."
     LONG = "W02", "It is longer than its lines should make."
     LEGACY_KOREAN = "W03", "Its fields have the Korean names of an earlier skill."
     DOCS_MARKDOWN = "W04", "It follows the guide's Markdown variant, not the skill."
-    FIELD_ORDER = "W05", "Its fields stand in another order than the skill's."
+    FIELD_ORDER = "W05", "Its fields are not in the skill's order."
     REVIEW_SCOPE = "W06", "More files were reviewed than one review holds well."
 
     @property

@@ -28,7 +28,7 @@ def unreadable_problem(where: str, error: OSError) -> Problem:
     return Problem(
         printable_path(where),
         f"cannot be read ({error.strerror or error})",
-        "check its permissions; ctxtop tries again by itself",
+        "check its permissions; ctxtop retries automatically",
     )
 
 

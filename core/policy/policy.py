@@ -56,7 +56,7 @@ UNTRUSTED_KEYS: Final = frozenset(
 PERSONAL_PREFIXES: Final = ("ui.", "notify.", "keys.")  # of keys that no project's file sets
 
 TRUST_EFFECTS: Final[Mapping[str, str]] = {
-    "mode": "lets ctxtop change sessions by itself",
+    "mode": "lets ctxtop change sessions automatically",
     "compact": "changes how, when and by whom sessions are compacted",
     "recovery": "changes what ctxtop does after a prompt that is too long",
     "summary": "chooses which model is sent a session's text, and what a summary keeps",

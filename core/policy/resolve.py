@@ -138,7 +138,7 @@ def _restrict(
             restricted[name] = person
             why = (
                 f"your own file says {format_value(person.value)},"
-                " which a project's file does not loosen"
+                " which a project's file cannot loosen"
             )
             fix = f"change {name} in {person.where}"
             ignored.append(IgnoredValue(name, format_value(project.value), project.where, why, fix))
@@ -204,8 +204,8 @@ def resolve_project_policy(personal_values: Sequence[RawValue], file: ProjectFil
     others: list[RawValue] = []
     for raw in file.raw_values:
         if key_permission(raw.key) is KeyPermission.PERSON:
-            why = "only your own settings say this, no project's file does"
-            ignored.append(_ignored(raw, why, "say it in your own file: `ctxtop policy set`"))
+            why = "only your own settings can set this"
+            ignored.append(_ignored(raw, why, "set it in your own file: `ctxtop policy set`"))
         else:
             others.append(raw)
     if file.trust is ProjectTrust.TRUSTED:
@@ -261,7 +261,7 @@ def _why_untrusted(name: str, value: PolicyValue) -> str:
     if key_permission(name) is not KeyPermission.ANYONE:
         return f"it {trust_effect(name)}"
     low = why_too_low(name, value)
-    return f"{low}, which would make a notice each turn" if low else ""
+    return f"{low}, which would notify with every turn" if low else ""
 
 
 def _mixed_preset(

@@ -116,7 +116,7 @@ class BlindSpot(StrEnum):
 
 
 BLIND_SPOT_TEXTS = {
-    BlindSpot.EMPTY_PENDING: "the plugin says nothing: it counts an empty list of categories",
+    BlindSpot.EMPTY_PENDING: "the plugin reports nothing: it counts an empty list of categories",
     BlindSpot.ANY_RESULT: "the plugin says nothing this once: a result file that is not this"
     " save's hides it",
     BlindSpot.ALL_IS_ONE: 'the plugin says 1 category: it counts ["all"] as one of them',

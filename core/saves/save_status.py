@@ -360,7 +360,7 @@ def _after_triage(
     # R004-09: exactly that old is not yet, and a time in the future is none at all.
     if began <= now_ms and now_ms > orphaned_at:
         reason = (
-            f"triaged, and nothing was heard of it for more than {limits.orphan_after_s} s:"
+            f"triaged, and there was no sign of it for more than {limits.orphan_after_s} s:"
             " neither a result nor what is pending"
         )
         return SaveStatus(SaveState.ORPHANED, reason, triage, began, wanted)

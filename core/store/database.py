@@ -76,7 +76,7 @@ def open_writer(path: Path) -> tuple[Connection, str | None]:
             if isinstance(error, _OlderStoreError):
                 carry_over(connection, aside)
             why = error if isinstance(error, _UnknownStoreError) else "damaged"
-            return connection, f"the store {path} was {why}: moved to {aside.name}, made again"
+            return connection, f"the store {path} was {why}: moved to {aside.name}, rebuilt"
     except sqlite3.Error as error:
         raise _store_error(error, path) from error
     except OSError as error:

@@ -79,7 +79,7 @@ def post_json(
     except (msgspec.DecodeError, UnicodeDecodeError):
         decoded = None
     if not isinstance(decoded, dict):
-        raise ProviderError(f"{host} answered what is no JSON object: is the address right?")
+        raise ProviderError(f"{host} did not answer with a JSON object: is the address right?")
     return decoded
 
 

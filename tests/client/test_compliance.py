@@ -101,7 +101,7 @@ def test_one_that_does_not_comply_is_held_up_once_and_forced(worker: Lab) -> Non
     assert len(requests_of(turn, agent)) == 2
     (said,) = feedback(worker, agent)
     # Which rule, and no marker that a grep would find.
-    assert "V01: No line begins with the marker." in said
+    assert "V01: No line starts with the marker." in said
     assert "[COMPRESSED]" not in said
     assert len(said.splitlines()) <= 7
     assert agent.result is not None

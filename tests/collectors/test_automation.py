@@ -70,7 +70,7 @@ if TYPE_CHECKING:
     from ..recorder import Recorder
 
 NOW = START_MS + 600_000
-TOLD = Problem("compacted session 11111111 by itself", "≈ 50k tokens", "undo: …")
+TOLD = Problem("compacted session 11111111 automatically", "≈ 50k tokens", "undo: …")
 
 
 class Worker:
@@ -371,15 +371,15 @@ def test_a_failed_run_cools_down_too_and_three_open_the_breaker(
     told: list[str],
 ) -> None:
     session()
-    notice = Problem("session 11111111", "not touched by itself: the disk is full", "make room")
+    notice = Problem("session 11111111", "not changed automatically: the disk is full", "make room")
     worker.done = ActionResult("file: the disk is full", notice, check="file")
     looked(started(worker), clock, 60)
     assert [run.at - NOW for run in kept(writer)] == [0, 60_000, 120_000]
     assert {run.outcome for run in kept(writer)} == {"file: the disk is full"}
     # Each reason once, however often it is met.
     assert [line.partition(": ")[2].partition(";")[0] for line in told] == [
-        "not touched by itself: the disk is full",
-        "not compacted by itself: 3 runs in 5 minutes: paused for 29 minutes more",
+        "not changed automatically: the disk is full",
+        "not compacted automatically: 3 runs in 5 minutes: paused for 29 minutes more",
     ]
 
 
@@ -481,7 +481,7 @@ def test_from_a_full_session_to_a_receipt_and_back(
     assert run.left_tokens
     assert run.left_tokens < 110_000
     (notice,) = told
-    assert notice.startswith(f"compacted session {SESSION[:8]} by itself: ≈ ")
+    assert notice.startswith(f"compacted session {SESSION[:8]} automatically: ≈ ")
     assert notice.endswith(f"k tokens; undo: ctxtop undo {receipt.receipt_id}")
     subject = compaction_target(claude, writer.path, SESSION, path, None)
     taken = undo(receipt.receipt_id, None, subject)
@@ -515,7 +515,7 @@ def test_too_little_is_said_once(
     old(path)
     looked(started(), clock, 30)
     assert len(told) == 1
-    assert "not touched by itself" in told[0]
+    assert "not changed automatically" in told[0]
 
 
 def too_long(project: Path) -> list[JsonLine]:
@@ -549,7 +549,7 @@ def test_a_refused_session_is_mended_in_a_fork_where_the_project_wants_it(
     assert receipt.mode is ApplyMode.FORK
     assert receipt.automatic == "it ended in token_limit_exceeded"
     (notice,) = told
-    assert notice.startswith(f"mended session {SESSION[:8]} by itself: truncate_largest")
+    assert notice.startswith(f"recovered session {SESSION[:8]} automatically: truncate_largest")
     assert receipt.resume_command in notice
 
 
@@ -740,7 +740,7 @@ def test_the_collector_s_own(
     collector.post_scan_jobs.automation.wait(30)
     assert path.read_bytes() != before
     (notice,) = recorder.notices
-    assert str(notice).startswith(f"compacted session {SESSION[:8]} by itself")
+    assert str(notice).startswith(f"compacted session {SESSION[:8]} automatically")
 
 
 def test_a_subfolder_s_file_changes_nothing_of_the_project_s_session(

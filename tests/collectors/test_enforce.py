@@ -95,7 +95,7 @@ def stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Stop:
 
 def test_the_reason_is_short_and_says_what_to_do(stop: Stop) -> None:
     said = stop.asked()
-    assert "V01: No line begins with the marker." in said
+    assert "V01: No line starts with the marker." in said
     assert "agent_type: worker" in said
     assert "at most 10 lines" in said
     assert len(said.split("\n")) <= 5

@@ -379,7 +379,7 @@ def test_a_read_only_file_is_refused(home: Home) -> None:
 def test_a_file_with_two_names_is_refused(home: Home) -> None:
     home.write(text())
     (home.top / "other").hardlink_to(home.settings)
-    refused(home, "has another name too")
+    refused(home, "has a hard link")
 
 
 def test_what_is_no_file_is_refused(home: Home) -> None:
@@ -478,7 +478,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
     home.write(text())
     plan = home.plan(form=form)
     theirs = home.write(text(SETTINGS | {"model": "haiku"}))
-    with pytest.raises(NotSafeError, match="was changed meanwhile: run it again"):
+    with pytest.raises(NotSafeError, match="was changed in the meantime: run it again"):
         apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
     assert not home.plugin.exists()
@@ -487,7 +487,7 @@ def test_settings_that_changed_meanwhile_are_not_overwritten(home: Home, form: s
 def test_settings_that_came_meanwhile_are_not_overwritten(home: Home) -> None:
     plan = home.plan()
     theirs = home.write(text())
-    with pytest.raises(NotSafeError, match="meanwhile"):
+    with pytest.raises(NotSafeError, match="in the meantime"):
         apply_install(plan, home.store)
     assert home.settings.read_bytes() == theirs
 
@@ -770,7 +770,7 @@ def test_a_plugin_that_changed_since_it_was_planned_is_left_alone(home: Home) ->
     plan = home.plan(form="plugin")
     home.install(form="plugin")
 
-    with pytest.raises(ChangedError, match="meanwhile"):
+    with pytest.raises(ChangedError, match="in the meantime"):
         apply_install(plan, home.store)
     assert home.status().state is InstallState.CLEAN
 

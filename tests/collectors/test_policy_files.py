@@ -120,10 +120,10 @@ def test_a_file_that_changes_and_goes(project: Path, user: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "what"),
     [
-        (b"mode = ", "is not TOML"),
-        (b"\xff\xfe", "is not TOML"),
-        (b"x = " + b"[" * 30_000, "is not TOML"),
-        (b"x = " + b"9" * 10_000, "is not TOML"),
+        (b"mode = ", "is not valid TOML"),
+        (b"\xff\xfe", "is not valid TOML"),
+        (b"x = " + b"[" * 30_000, "is not valid TOML"),
+        (b"x = " + b"9" * 10_000, "is not valid TOML"),
         (b"#" * (MAX_POLICY_BYTES + 1), "larger than 64 KiB"),
     ],
 )

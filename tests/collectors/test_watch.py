@@ -284,7 +284,7 @@ def test_a_store_that_is_damaged_while_it_is_in_use_is_made_again(
         until(lambda: answers(store) == {"m1", "m2"})
 
     (notice,) = recorder.notices
-    assert "made again" in notice.what
+    assert "rebuilt" in notice.what
     assert recorder.troubles == []
     aside = [path for path in store.parent.iterdir() if ".aside-" in path.name]
     assert aside
@@ -311,7 +311,7 @@ def test_pages_that_are_damaged_on_the_disk_are_found_at_the_next_start(
         until(lambda: "after" in answers(store))
         until(lambda: len(answers(store)) == 301)
 
-    assert any("made again" in notice.what for notice in recorder.notices)
+    assert any("rebuilt" in notice.what for notice in recorder.notices)
     assert len(dump(store)["file"]) == 301
 
 
@@ -401,7 +401,7 @@ def test_damage_that_only_a_reader_finds_makes_the_store_again(
         until(lambda: recorder.notices != [])
         until(lambda: answers(store) == {"m1"})
 
-    assert "made again" in recorder.notices[0].what
+    assert "rebuilt" in recorder.notices[0].what
 
 
 @pytest.mark.usefixtures("quick", "never_reconcile")

@@ -60,7 +60,7 @@ def test_of_a_result_that_nobody_asks_for_no_verdict_is_told() -> None:
     for ruling in (None, ruled(GOOD, NOTHING_EXPECTED)):
         said = report(GOOD, ruling)
         assert said.startswith("✓ reviewer  look at it\n")
-        assert "What it gave back\n1 │ [COMPRESSED] agent_type: worker\n2 │ Changed files" in said
+        assert "Result\n1 │ [COMPRESSED] agent_type: worker\n2 │ Changed files" in said
         assert "expected" not in said
 
 
@@ -70,12 +70,12 @@ def test_a_failure_has_its_reasons_and_its_lines_are_marked() -> None:
     for words in (
         "✗ exhausted: it was blocked once",
         "broke         V01 in line 1\n",
-        "given the skill",
+        "skill was loaded",
         "in the skill's own text",
-        "would have let it stop at once, wrongly",
-        "a hook held it up",
-        "9 k tokens were spent",
-        "1 ▌ I built it.\n  ▌ └ V01 No line begins with the marker.\n2 │ ",
+        "would have passed it, wrongly",
+        "a hook blocked",
+        "9 k tokens were used",
+        "1 ▌ I built it.\n  ▌ └ V01 No line starts with the marker.\n2 │ ",
     ):
         assert words in said
 
@@ -99,7 +99,10 @@ def test_a_verdict_on_other_words_than_the_parent_got_shows_both() -> None:
     ruling = ruled("Mended.", marker_lines=(MarkerLine(1, "assistant", "m1", GOOD),))
     said = report(GOOD, ruling, last_message="Mended.")
     assert "✗ clobbered" in said
-    judged, given = said.index("which was judged"), said.index("What its parent was given")
+    judged, given = (
+        said.index("which was checked"),
+        said.index("Result added to the parent's context"),
+    )
     assert judged < said.index("1 ▌ Mended.") < given < said.index("1 │ [COMPRESSED]")
 
 
@@ -125,7 +128,7 @@ def test_no_line_is_longer_than_its_room_and_no_word_is_lost() -> None:
 def test_a_huge_result_is_cut_and_says_so() -> None:
     text = "line\n" * 5_000 + "y" * 9_000
     said = report(text, None)
-    assert f"… {5_001 - MAX_LINES:,} lines more; y copies all" in said
+    assert f"… {5_001 - MAX_LINES:,} more lines; y copies all" in said
     assert len(report("z" * 1_000_000, None)) < 10_000
 
 
@@ -139,13 +142,13 @@ def test_what_is_read_of_it_stands_below() -> None:
     detail = AgentDetails("Look.\nThen tell.", fill, (given,), Injection("x", (entry,), out, 90))
     made = agent("a")
     said = agent_report(made, detail, 100).plain
-    assert "Its task\n  Look.\n  Then tell." in said
+    assert "Task\n  Look.\n  Then tell." in said
     assert "▁██▂  1 k to 2 k, 3 answers, 1 compaction" in said
-    assert "What ctxtop gave it at its start\n  same type: b7" in said
-    assert "could have given" not in said
+    assert "Context injected at its start\n  same type: b7" in said
+    assert "could have been injected" not in said
     assert "docs c7 of s1: not finished\n  … 2 more; `ctxtop inject` lists all" in said
     alone = agent_report(made, replace(detail, injected=()), 100).plain
-    assert "What ctxtop could have given it at its start\n  sibling: b1, of the same" in alone
+    assert "Context that could have been injected at its start\n  sibling: b1, of the same" in alone
     assert "reviewer has not returned anything yet." in alone
 
 

@@ -91,7 +91,7 @@ async def test_the_tree_has_every_agent_with_its_own_gauge(demo: Stage) -> None:
             assert all(word in row for word in ("2 % of 1 M", *words)), row
         # The first agent is marked: its session's page lies below this one.
         assert marked(it) == shown[1]
-        assert "What it gave back\n1 │ [COMPRESSED] agent_type: node-backend" in report(it)
+        assert "Result\n1 │ [COMPRESSED] agent_type: node-backend" in report(it)
         await it.until(lambda: "Add GET, POST and DELETE /api/wishlist" in report(it))
 
 
@@ -249,7 +249,7 @@ async def test_types_have_their_history_and_enter_lists_their_runs(demo: Stage) 
         assert marked(it).startswith("node-backend")
         assert "60 % of 10" in marked(it)
         assert "✗" in marked(it)
-        for words in ("by day", "nine in ten", "V02", "a grep", "not compliant", "1 of 2"):
+        for words in ("by day", "p90", "V02", "a grep", "not compliant", "1 of 2"):
             assert words in report(it)
         await it.press("v")
         assert [row.split()[0] for row in rows(it)] == ["node-backend", "docs-writer"]
@@ -278,7 +278,7 @@ async def test_findings_are_grouped_by_severity_and_file(demo: Stage) -> None:
         assert "reviewer +1" in twice
         await it.press("slash", *"file:gateway", "enter", "G")
         assert len(rows(it)) == 3
-        assert "Who said it\n  reviewer" in report(it)
+        assert "Reported by\n  reviewer" in report(it)
         assert report(it).count("修复支付网关") == 2
         await it.press("enter")
         assert isinstance(it.app.screen, AgentScreen)
@@ -305,7 +305,7 @@ async def test_x_writes_a_new_file_or_copies(demo: Stage, tmp_path: Path) -> Non
         await it.press("x")
         await write_to(it, path)
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        assert "is there already" in it.words
+        assert "already exists" in it.words
         await it.press("escape")
         assert path.read_text(encoding="utf-8") == text
         await it.press("ctrl+y")
@@ -455,7 +455,7 @@ async def test_how_an_agent_looks(demo: Stage) -> None:
         await on_page(it, BROKEN, "j")
         await it.press("enter")
         # What there was to give is read after the agent itself.
-        await it.until(lambda: "could have given" in it.text)
+        await it.until(lambda: "could have been injected" in it.text)
         await compare_sizes(it, "agent")
 
 

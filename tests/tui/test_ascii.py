@@ -61,7 +61,7 @@ async def test_every_screen_is_in_ascii(demo: Stage) -> None:
             await it.reading()
             check(it)
             await it.press("escape", "colon")
-            await it.until(lambda: "What to do" in it.words)
+            await it.until(lambda: "A command, or" in it.words)
             check(it)
             await it.press("escape")
 

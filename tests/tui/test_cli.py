@@ -419,7 +419,7 @@ def test_a_compaction_whose_summary_is_not_written_yet_is_not_told_of(
     (compaction,) = run("compactions", "--json").json
     told = [compaction[key] for key in ("forgotten", "thrash", "cleared_results")]
     assert told == [None, None, None]
-    assert "nothing is told of it yet" in run("compactions", "--session", COMPACTED).out
+    assert "no details yet" in run("compactions", "--session", COMPACTED).out
 
 
 def test_summaries_are_searched(run: Callable[..., Ended], config: Path) -> None:
@@ -652,7 +652,7 @@ def test_a_damaged_store_is_set_aside_and_said(
     store.write_text("no database " * 100)
     healed = run("sessions", "--no-scan", "--json", "--db", str(store))
     assert (healed.code, len(healed.json)) == (0, 3)
-    assert "made again" in one_line(healed.err)
+    assert "rebuilt" in one_line(healed.err)
     ended = run("sessions", "--json", "--db", str(store))
     assert (ended.code, len(ended.json), ended.err) == (0, 3, "")
 

@@ -241,7 +241,7 @@ def test_a_large_transcript_needs_force(
     note, why = refused.err.splitlines()
     assert note == "ctxtop: the transcript has 1 MB: planning and applying take a while"
     assert "more than the 0 MB" in why
-    assert "say --force" in why
+    assert "pass --force" in why
     assert run("--force", "--apply").code == 0
 
 

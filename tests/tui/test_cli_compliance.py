@@ -160,7 +160,7 @@ def test_compliance_for_people(run: Callable[..., Ended], config: Path) -> None:
     assert lines[0].split()[:3] == ["TYPE", "EXPECTED", "RESULTS"]
     assert any("not compliant" in line and "V01" in line for line in lines)
     assert any(line.startswith("critical") and "wrong rate" in line for line in lines)
-    assert "a grep over the whole transcript would have passed 2 of 3" in ended.out
+    assert "a grep of the whole transcript would have passed 2 of 3" in ended.out
 
 
 def test_sessions_and_agents_tell_it_too(run: Callable[..., Ended], config: Path) -> None:

@@ -122,8 +122,8 @@ def test_the_table_says_what_is_estimated(run: Callable[..., Ended]) -> None:
     ended = run(SESSION)
     assert ended.code == 0
     head, _, columns, *rows = ended.out.splitlines()
-    assert head == "30 k tokens in context (measured), by its transcript, then ≈1 more"
-    assert columns.split() == ["WHAT", "FILLS", "IT", "TOKENS", "SHARE"]
+    assert head == "30 k tokens in context (measured), from the transcript, then ≈1 more"
+    assert columns.split() == ["BREAKDOWN", "TOKENS", "SHARE"]
     assert rows[0].startswith("system prompt and tools")
     assert "≈" in rows[0]
     assert any("read again at line 5" in row for row in rows)
@@ -140,7 +140,7 @@ def test_a_session_that_was_never_measured(run: Callable[..., Ended]) -> None:
     found = run(OTHER, "--json").json
     assert found["estimated"]
     assert [each["name"] for each in found["categories"]] == ["user text"]
-    assert "nothing was measured yet" in run(OTHER).out
+    assert "not measured yet" in run(OTHER).out
 
 
 @pytest.mark.parametrize(

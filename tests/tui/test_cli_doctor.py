@@ -120,7 +120,7 @@ def test_all_is_well(scanned: Places) -> None:
         "hooks",
         "refused sessions",
         "recovery locks",
-        "done by itself",
+        "automatic runs",
         "saves",
         "project policies",
         "troubles",
@@ -176,7 +176,7 @@ def test_what_is_no_regular_file_is_counted_once_and_a_wrong_name_is_no_link(
         pytest.skip("this file system takes only UTF-8")
     found = scan_and_check_all(places)
 
-    assert named(found, "links").detail.startswith("3 links or special files set aside")
+    assert named(found, "links").detail.startswith("3 links or special files skipped")
     assert named(found, "troubles").detail.startswith("1 trouble, ")
     assert "not UTF-8" in named(found, "troubles").detail
 

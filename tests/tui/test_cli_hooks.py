@@ -67,8 +67,8 @@ def test_off_a_terminal_nothing_is_written_without_yes(
         ended = run("hooks", "install", *words)
         assert ended.code == 2
         assert ended.err == (
-            "ctxtop: nothing was written: nobody can be asked here; give --yes, or --dry-run to"
-            " look\n"
+            "ctxtop: nothing was written: this is not a terminal; pass --yes to confirm, or"
+            " --dry-run to preview\n"
         )
         assert settings.read_text() == text()
     assert not (settings.parent / "skills").exists()

@@ -144,7 +144,7 @@ def test_a_command_heals_a_damaged_store_once_in_one_line(
     assert [each.code for each in (first, second)] == [0, 0]
     assert first.json == second.json == before
     assert len(first.err.splitlines()) == 1
-    assert "made again" in first.err
+    assert "rebuilt" in first.err
     assert second.err == ""
 
 

@@ -89,7 +89,7 @@ def test_for_people(run: Callable[..., Ended]) -> None:
     assert "tokens, " in ended.out
     assert "worker a2 of 0a000000: not finished" in ended.out
     nothing = run("inject", "--session", "0a", "--agent-type", "reviewer", "--budget", "0")
-    assert nothing.out.startswith("nothing would be given")
+    assert nothing.out.startswith("nothing would be injected")
 
 
 def test_tags_of_the_task(run: Callable[..., Ended], transcript: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_policy_that_switches_it_off(run: Callable[..., Ended]) -> None:
     words = ("inject", "--session", "0a", "--agent-type", "reviewer")
     ended = run(*words, "--set", "disabled_modules=injection")
     assert (ended.code, ended.out) == (1, "")
-    assert "nothing is ever given" in ended.err
+    assert "injection is disabled" in ended.err
 
 
 @pytest.mark.parametrize("words", [(), ("--session", "0a"), ("--agent-type", "x")])

@@ -92,7 +92,7 @@ def test_a_value_is_set_shown_and_unset(run: Callable[..., Ended], tmp_path: Pat
         "+bell = true",
     ]
     assert file.read_text() == "[notify]\nbell = true\n"
-    assert "says so already" in run("policy", "set", "notify.bell", "true").out
+    assert "already has this value" in run("policy", "set", "notify.bell", "true").out
     assert "notify.bell" in run("policy").out
     assert run("policy", "unset", "notify.bell").code == 0
     assert file.read_text() == "[notify]\n"
@@ -123,7 +123,7 @@ def test_what_is_not_taken_is_one_line(
 
 
 def test_notify_says_how_it_tells(run: Callable[..., Ended]) -> None:
-    assert run("notify").out == "told by toast\n"
+    assert run("notify").out == "notified by toast\n"
     assert run("policy", "set", "notify.quiet", "22:00-7:00").code == 0
     assert run("notify", "--test", "--json").json == {
         "toast": True,

@@ -134,7 +134,7 @@ def test_the_second_attempt_waits(call_ctxtop: Callable[..., Ended], transcript:
     assert call_ctxtop("recover", SESSION, "--apply").code == 0
     ended = call_ctxtop("recover", SESSION, "--apply")
     assert ended.code == 4
-    assert "cooldown: it was mended just now: receipt" in ended.err
+    assert "cooldown: it was just recovered: receipt" in ended.err
     assert "try again in" in ended.err
 
 
@@ -179,7 +179,7 @@ def test_a_revert_has_to_be_confirmed(call_ctxtop: Callable[..., Ended], transcr
         call_ctxtop("recover", SESSION, "--apply", "--json"),
     )
     assert (planned.code, applied.code) == (4, 4)
-    assert "going back takes out your last prompt" in planned.out
+    assert "going back removes your last prompt" in planned.out
     assert "next:  read the plan, then add --confirm revert" in planned.out
     assert json.loads(applied.out)["refused"][-1]["check"] == "confirm"
     assert list(transcript.parent.iterdir()) == [transcript]

@@ -67,7 +67,7 @@ def test_an_unknown_and_an_ambiguous_session(
     for command in (("compact",), ("compact", "--apply")):
         name, *words = command
         refused(call_ctxtop(name, "ffff", *words), 2, "'ffff'", "`ctxtop sessions` lists them")
-        refused(call_ctxtop(name, "1111", *words), 2, "2 sessions begin", "give more of the id")
+        refused(call_ctxtop(name, "1111", *words), 2, "2 sessions begin", "use more of the id")
     refused(call_ctxtop("undo", "ffff"), 2, "`ctxtop receipts` lists them")
     refused(call_ctxtop("receipts", "ffff"), 2, "`ctxtop receipts` lists them")
 

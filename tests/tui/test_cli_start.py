@@ -174,7 +174,7 @@ def test_the_mouse_can_be_left_to_the_terminal(
         "demo, no mouse",
     ]
     assert run(monkeypatch, "--no-mouse", "sessions") == 2
-    assert "only the dashboard has a mouse" in capsys.readouterr().err
+    assert "--no-mouse only applies to the dashboard" in capsys.readouterr().err
 
 
 def test_ctrl_c_ends_with_130(

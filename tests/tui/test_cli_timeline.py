@@ -104,7 +104,7 @@ def test_a_session_without_an_answer_says_so(
     root = tmp_path / "claude"
     append(session_file(root, 2), prompt("Only asked"))
     options = ("--config-dir", str(root), "--db", str(tmp_path / "store.db"))
-    assert "no answer yet" in call_ctxtop("timeline", "00000002", *options).out
+    assert "no answers yet" in call_ctxtop("timeline", "00000002", *options).out
     found = json.loads(call_ctxtop("timeline", "00000002", "--json", *options).out)
     assert found["turns"] == []
 
@@ -211,7 +211,7 @@ def test_of_a_file_that_begins_at_its_compaction_nobody_knows_what_was_forgotten
 
     out = run("lens", SESSION).out
     assert "cannot be known" in out
-    assert "nothing was forgotten" not in out
+    assert "nothing was lost" not in out
     found = json.loads(run("lens", SESSION, "--json").out)
     assert found["kept"] is found["forgotten"] is None
     assert "unknown" in run("compactions", "--session", SESSION).out

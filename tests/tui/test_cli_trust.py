@@ -59,9 +59,9 @@ def test_it_shows_the_file_and_what_would_begin_and_writes_nothing_unasked(
     ended = run("trust")
     assert ended.code == 2
     assert "  | [compact]\n" in ended.out
-    assert "  mode = auto  lets ctxtop change sessions by itself\n" in ended.out
+    assert "  mode = auto  lets ctxtop change sessions automatically\n" in ended.out
     assert "  threshold = 0.5:notice:reassure  counts also for hooks" in ended.out
-    assert "  ui.theme = x  still ignored: only your own settings say this" in ended.out
+    assert "  ui.theme = x  still ignored: only your own settings can set this" in ended.out
     assert ended.err == (
         f"ctxtop: {project}/.ctxtop.toml was not trusted: not a terminal; pass --yes to confirm\n"
     )
@@ -109,7 +109,11 @@ def test_at_a_terminal_it_asks(
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [(None, "nothing to trust"), (b"mode = ", "is not TOML"), (b"#" * 70_000, "larger than 64")],
+    [
+        (None, "nothing to trust"),
+        (b"mode = ", "is not valid TOML"),
+        (b"#" * 70_000, "larger than 64"),
+    ],
 )
 def test_what_cannot_be_trusted_is_one_line(
     run: Callable[..., Ended], project: Path, content: bytes | None, said: str
@@ -139,12 +143,12 @@ def test_the_policy_says_what_is_ignored_why_and_what_would_allow_it(
         "key": "mode",
         "value": "auto",
         "where": f"{project}/.ctxtop.toml",
-        "why": "it lets ctxtop change sessions by itself",
+        "why": "it lets ctxtop change sessions automatically",
         "remedy": f"the file is not trusted: `ctxtop trust {project}` shows it, and asks",
     }
     assert [each["key"] for each in found["ignored"]] == ["mode", "compact.by", "ui.theme"]
     lines = run("policy").out.splitlines()
-    assert "mode = auto: it lets ctxtop change sessions by itself" in lines[-4]
+    assert "mode = auto: it lets ctxtop change sessions automatically" in lines[-4]
     trust(project)
     assert run("policy", "--json").json["ignored"][0]["key"] == "ui.theme"
 
@@ -202,7 +206,7 @@ def test_a_change_that_the_person_makes_keeps_the_file_trusted(
     assert ended.err == "ctxtop: mode does not count yet: `ctxtop trust` shows the file, and asks\n"
     assert run("policy", "--json").json["trust"] == "changed"
     refused = run("policy", "set", "--project", "ui.theme", "x")
-    assert (refused.code, "only in your own file" in refused.err) == (1, True)
+    assert (refused.code, "only works in your own file" in refused.err) == (1, True)
 
 
 def test_a_list_takes_no_folder(run: Callable[..., Ended]) -> None:

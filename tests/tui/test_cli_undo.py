@@ -76,7 +76,7 @@ def test_listed_and_taken_back(
     assert one["operations"][0]["what"] == plan.operations[0].what
     assert (one["state"], one["can_be_undone"], one["automatic"]) == ("partly_undone", True, None)
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 0
-    assert "took back 1 of 2 operations" in capsys.readouterr().out
+    assert "undid 1 of 2 operations" in capsys.readouterr().out
     assert transcript.read_bytes() == DATA
     assert run(capsys, monkeypatch, "undo", done.receipt_id) == 2
     assert "undone already" in capsys.readouterr().err
@@ -151,7 +151,7 @@ def test_a_list_says_what_can_be_taken_back(
     assert "can be undone" in out
     assert all(len(line) <= 80 for line in out.split("\n"))
     assert run(capsys, monkeypatch, "receipts", fork.receipt_id) == 0
-    assert "✓ V24 nobody wrote meanwhile" in capsys.readouterr().out
+    assert "✓ V24 no writes in the meantime" in capsys.readouterr().out
     Path(fork.target).unlink()
     assert run(capsys, monkeypatch, "receipts", "--json") == 0
     (listed,) = json.loads(capsys.readouterr().out)

@@ -66,11 +66,11 @@ async def test_the_page_shows_the_plan_that_the_command_makes(
         found = page(it)._planned
         assert found is not None
         shown = found.plan
-        assert "nothing is written yet" in it.words
+        assert "not applied yet" in it.words
         assert f"plan {shown.plan_id}" in it.words
         assert "now " in sums(it)
         assert "after " in sums(it)
-        assert "pays back" in sums(it)
+        assert "breaks even" in sums(it)
         assert "Operations: 13 of 13 on" in it.words
     assert everything(demo) == before
     session_id = demo.titled(LARGE).session_id
@@ -128,10 +128,10 @@ async def test_what_follows_or_is_protected_says_why_it_stays(demo: Stage) -> No
     async with compacting(demo) as it:
         await mark_row(it, "protected: newest turns")
         await it.press("space")
-        assert "it stays: newest turns" in "\n".join(it.toasts)
+        assert "protected: newest turns" in "\n".join(it.toasts)
         await mark_row(it, "the newest answer's usage")
         await it.press("space")
-        assert "it follows from the others" in "\n".join(it.toasts)
+        assert "depends on the others" in "\n".join(it.toasts)
 
 
 async def test_a_click_on_a_box_switches_and_one_beside_it_marks(demo: Stage) -> None:
@@ -251,7 +251,7 @@ async def test_a_strategy_is_chosen_by_a_click(demo: Stage) -> None:
         await it.pilot.click(choice, offset=(len("strategy [by level] s"), 0))
         assert choice.value == "summarise"
         await planned(it)
-        assert "a summary stands in the place" in sums(it)
+        assert "replaces the past with a summary" in sums(it)
 
 
 async def test_a_fork_is_written_verified_and_taken_back(demo: Stage) -> None:
@@ -309,7 +309,7 @@ async def test_in_place_asks_first_and_undo_gives_the_same_bytes(demo: Stage) ->
         await confirmed(it)
         await it.until(lambda: kept(demo)[0].state == "undone")
         assert path.read_bytes() == before
-        await it.until(lambda: any("took back" in toast for toast in it.toasts))
+        await it.until(lambda: any("undid" in toast for toast in it.toasts))
 
 
 async def test_a_session_that_is_open_is_not_changed_in_place(demo: Stage) -> None:
@@ -335,7 +335,7 @@ async def test_a_session_that_grows_is_planned_anew(demo: Stage) -> None:
             file.write(json.dumps(line) + "\n")
         await it.until(lambda: page(it).is_stale)
         await it.press("f")
-        assert "wait: the plan is still worked out" in "\n".join(it.toasts)
+        assert "wait: the plan is still being made" in "\n".join(it.toasts)
         await planned(it)
         anew = page(it)._planned
         assert anew is not None
@@ -395,7 +395,7 @@ async def test_leaving_the_page_does_not_stop_it_and_it_cannot_be_begun_twice(
         await it.press("f")
         assert it.app.screen.query_one("#fork", Button).disabled
         await it.press("f")
-        assert "wait: it is being written" in "\n".join(it.toasts)
+        assert "wait: being written" in "\n".join(it.toasts)
         await it.press("escape", "c")
         await it.press("f")
         assert it.app.screen.query_one("#fork", Button).disabled

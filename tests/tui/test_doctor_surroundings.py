@@ -62,7 +62,7 @@ def test_each_settings_file_that_is_not_valid_is_a_line(
     assert not any(check["ok"] for check in found)
     assert [check["detail"].partition(" ")[0] for check in found[:5]] == [str(p) for p in bad[:5]]
     assert found[5]["detail"] == "and 2 more"
-    assert {check["fix"] for check in found} == {"Claude Code ignores the file whole: correct it"}
+    assert {check["fix"] for check in found} == {"Claude Code ignores the whole file: correct it"}
 
 
 def test_a_declared_skill_that_nobody_defines(

@@ -311,7 +311,7 @@ def test_a_collector_is_sent_what_it_takes(
         (200, b'{"partialSuccess":{"rejectedDataPoints":"7"}}', "all but 7 values"),
         (503, b"busy", "answered 503: busy"),
         (302, b"", "answered 302"),
-        (200, b"<html>", "no JSON object"),
+        (200, b"<html>", "JSON object"),
     ],
 )
 def test_a_collector_that_refuses(
@@ -381,7 +381,7 @@ def test_a_file_is_written_whole_and_for_one_person(
         (["json", "--mode", "0644"], 2, "--mode goes with --output"),
         (["csv", "--label", "title"], 2, "--label is for"),
         (["otlp", "--resource", "x"], 2, "KEY=VALUE"),
-        (["otlp", "--to", "http://127.0.0.1/", "--output", "x"], 2, "leave --serve and --to out"),
+        (["otlp", "--to", "http://127.0.0.1/", "--output", "x"], 2, "--output excludes"),
         (["json", "--output", "/nowhere/x"], 1, "/nowhere/x"),
         (["json", "--output", "x", "--mode", "9"], 1, "octal"),
         (["otlp", "--to", "http://10.1.2.3/"], 1, "--allow-remote"),

@@ -120,7 +120,7 @@ async def test_a_store_that_gets_damaged_is_made_again(
     async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", damaged)
         append(untold.titled("Move checkout").transcript, answer(134_000))
-        await is_noted(it, "was damaged: moved to", "made again")
+        await is_noted(it, "was damaged: moved to", "rebuilt")
         await it.until(lambda: "134 k" in it.words and len(it.titles()) == 19)
 
 
@@ -133,7 +133,7 @@ async def test_a_store_that_can_never_be_written(
     async with opened(untold, ROOMY) as it:
         monkeypatch.setattr(Writer, "append", readonly)
         append(untold.titled("Move checkout").transcript, answer(134_000))
-        await is_told(it, "it cannot be written", "--db", "start ctxtop again")
+        await is_told(it, "it cannot be written", "--db", "restart ctxtop")
         await it.until(lambda: "ctxtop stopped" in it.status)
         await it.press("j", "enter")
         await it.reading()
@@ -145,7 +145,7 @@ async def test_a_store_of_a_newer_version_is_moved_aside(untold: Stage) -> None:
         newer.execute("PRAGMA user_version = 999")
     newer.close()
     async with opened(untold, ROOMY) as it:
-        await is_noted(it, "written by a newer ctxtop", "made again")
+        await is_noted(it, "written by a newer ctxtop", "rebuilt")
         assert len(it.titles()) == 19
 
 
@@ -153,7 +153,7 @@ async def test_a_store_that_is_none_is_moved_aside(untold: Stage) -> None:
     untold.places.store.parent.mkdir()
     untold.places.store.write_bytes(b"garbage, and a lot of it. " * 1_000)
     async with opened(untold, ROOMY) as it:
-        await is_noted(it, "damaged", "made again")
+        await is_noted(it, "damaged", "rebuilt")
         assert len(it.titles()) == 19
     (aside,) = untold.places.store.parent.glob("*.aside-*")
     assert aside.read_bytes().startswith(b"garbage")

@@ -136,7 +136,7 @@ async def test_space_marks_several_and_y_copies_all_their_ids(demo: Stage) -> No
         assert it.app.clipboard == f"{first}\n{third}"
         assert any("2 session ids" in toast for toast in it.toasts)
         await it.press("c")
-        assert any("one session at a time" in toast for toast in it.toasts)
+        assert any("only one session" in toast for toast in it.toasts)
         await it.press("escape")
         await it.press("slash", *"is:marked", "enter")
         assert len(it.titles()) == 2
@@ -205,7 +205,7 @@ async def test_the_mark_stays_in_sight_when_its_row_moves(demo: Stage) -> None:
 async def test_a_click_on_a_tab_turns_the_lower_pane(demo: Stage) -> None:
     async with opened(demo, (80, 24)) as it:
         assert "² agents  ³ summaries  ⁴ fills" in it.words
-        for name, title in (("³ summaries", "³ Summaries"), ("⁴ fills", "⁴ What fills")):
+        for name, title in (("³ summaries", "³ Summaries"), ("⁴ fills", "⁴ Breakdown")):
             y = next(n for n, line in enumerate(it.lines) if "² agents  ³" in line)
             await it.pilot.click(offset=(it.lines[y].index(name) + 1, y))
             await turned(it, title)

@@ -39,13 +39,13 @@ async def test_4_shows_what_fills_the_marked_session_once_the_mark_rests(demo: S
         await it.mark("Fix the flaky")
         await it.press("4")
         assert "³ Summaries" not in it.words
-        assert '⁴ What fills "Fix the flaky' in it.words
+        assert '⁴ Breakdown of "Fix the flaky' in it.words
         await it.until(lambda: "tool results" in it.words)
         assert "163 k tokens in context" in it.words
         await it.press("y")
         assert "tool results" in it.app.clipboard
         await it.press("escape", "j")
-        assert "looking into its transcript" in it.words
+        assert "reading its transcript" in it.words
         await it.until(lambda: "128 k tokens in context" in it.words)
         await it.press("k")
         assert "163 k tokens in context" in it.words
@@ -68,4 +68,4 @@ async def test_a_session_that_says_nothing_says_so(demo: Stage) -> None:
         await it.mark("Search offline")
         await it.press("4")
         await it.until(lambda: "looking into" not in it.words)
-        assert "⁴ What fills" in it.words
+        assert "⁴ Breakdown" in it.words

@@ -36,7 +36,7 @@ async def test_a_page_has_its_own(demo: Stage) -> None:
         await it.press("M", "question_mark")
         assert "Help: saves of claude-memory" in it.words
         assert "copy the project's folder" in it.words
-        assert "sort in another way" not in it.words
+        assert "change the sort order" not in it.words
 
 
 async def test_words_are_looked_for_and_esc_shows_all_again(demo: Stage) -> None:
@@ -45,7 +45,7 @@ async def test_words_are_looked_for_and_esc_shows_all_again(demo: Stage) -> None
         assert "compacted twice" in it.words
         assert PAGE_GROUP not in it.words
         await it.press(*"zzz")
-        assert "no key and no sign has the words" in it.words
+        assert "no key or symbol matches" in it.words
         await it.press("escape")
         assert PAGE_GROUP in it.words
         assert len(it.app.screen_stack) == 3

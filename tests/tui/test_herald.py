@@ -60,14 +60,14 @@ async def test_a_test_notice_takes_every_way_that_is_on(stage: Stage, heard: Hea
         await it.until(lambda: len(heard) == 2)
         assert heard[0] == "bell"
         assert heard[1].startswith("\x1b]9;ctxtop: a test")
-        assert "told by toast, bell, osc9" in it.toasts[0]
+        assert "notified by toast, bell, osc9" in it.toasts[0]
 
 
 async def test_it_stands_in_the_palette(stage: Stage, heard: Heard) -> None:
     async with opened(stage) as it:
         await it.press("colon")
-        await it.press(*"test notice")
-        await it.until(lambda: "Send a test notice" in it.words)
+        await it.press(*"test notif")
+        await it.until(lambda: "Send a test notification" in it.words)
         await it.press("enter", "enter")
         await it.until(lambda: it.toasts)
         assert heard == []
@@ -87,7 +87,7 @@ async def test_in_quiet_hours_there_are_toasts_alone(stage: Stage, heard: Heard)
     async with opened(stage) as it:
         it.app.notifier.send_test()
         await it.until(lambda: it.toasts)
-        assert "silent now" in it.toasts[0]
+        assert "muted now" in it.toasts[0]
         assert heard == []
 
 
@@ -95,7 +95,7 @@ async def test_the_same_is_told_once_and_many_as_one(stage: Stage, heard: Heard)
     async with opened(stage) as it:
         tell(it, *"abcdefghij", *"abc")
         await it.until(lambda: it.toasts)
-        assert it.toasts == ["10 jobs are done\njob a, job b, job c and 7 more"]
+        assert it.toasts == ["10 jobs finished\njob a, job b, job c and 7 more"]
         tell(it, "a")
         tell(it, "k")
         await it.until(lambda: len(it.toasts) == 2)
@@ -136,7 +136,7 @@ async def test_ten_sessions_that_reach_a_level_are_one_notice(
             append(session_file(stage.root, number), answer(150_000, 1))
         await it.until(lambda: it.toasts, 20)
         assert len(it.toasts) < 5
-        assert any("contexts reached a level" in toast for toast in it.toasts)
+        assert any("contexts reached a warning level" in toast for toast in it.toasts)
 
 
 async def test_what_ctxtop_did_by_itself_is_told(stage: Stage, heard: Heard) -> None:

@@ -76,7 +76,7 @@ def test_two_bindings_change_their_keys_with_each_other() -> None:
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ({"srot": "f6"}, "keys.srot: no binding has this id; did you mean keys.sort?"),
+        ({"srot": "f6"}, "keys.srot: there is no binding with this id; did you mean keys.sort?"),
         ({"zzzz": "f6"}, "`ctxtop keys` lists them"),
         ({"sort": "ctrl+blob"}, "there is no key 'ctrl+blob'"),
         ({"sort": "hyperb+x"}, "there is no key 'hyperb+x'"),

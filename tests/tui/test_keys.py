@@ -309,8 +309,8 @@ async def test_the_palette_opens_and_does_what_it_says(demo: Stage, key: str) ->
     async with opened(demo) as it:
         await it.press(key)
         await it.until(lambda: isinstance(it.app.screen, CommandPalette))
-        await it.press(*"sort in another")
-        await it.until(lambda: "sort in another way" in it.words and "this pane" not in it.words)
+        await it.press(*"change the sort")
+        await it.until(lambda: "change the sort order" in it.words and "this pane" not in it.words)
         await it.press("enter")
         await it.until(lambda: it.app.screen is it.app.fleet)
         await it.until(lambda: "sort: fullest" in it.words)

@@ -50,11 +50,11 @@ async def test_it_tells_what_was_set_aside_and_what_was_done(past: Stage) -> Non
         for words in (
             "set aside: not JSON",
             "weather-report",
-            "2 of a type that is not known",
+            "2 of an unknown type",
             "MoonRise",
             "compacted: ≈ 171,900 to 82,400 tokens",
             "held: a process has the transcript open",
-            "a store was set aside and made again",
+            "a store was moved aside and rebuilt",
             "tokens, auto",
             "reached at",
             "read, ",

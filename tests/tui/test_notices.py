@@ -112,7 +112,7 @@ def test_ten_at_once_are_one_with_their_number() -> None:
     ]
     other = Notification(NotificationKind.WAITING, "w", "waits", "x", subject="x")
     one, two = group_notifications([*ten, other])
-    assert one.title == "10 contexts reached a level"
+    assert one.title == "10 contexts reached a warning level"
     assert one.body == "session 0, session 1, session 2 and 7 more"
     assert one.severity is EventSeverity.WARNING
     assert two == other
@@ -130,4 +130,4 @@ def test_where_every_way_is_off_it_says_which_keys_turn_them_on() -> None:
     off = replaced(notification_settings(BUILT_IN_POLICY), toast=False)
     assert "notify.desktop" in channels_text(off, "off", "")
     on = replaced(off, toast=True, bell=True)
-    assert channels_text(on, "osc9", "in tmux") == "told by toast, bell, osc9 (in tmux)"
+    assert channels_text(on, "osc9", "in tmux") == "notified by toast, bell, osc9 (in tmux)"

@@ -34,11 +34,11 @@ async def test_it_offers_what_the_keys_do_just_now_with_their_keys(demo: Stage) 
     async with opened(demo) as it:
         await palette(it, "colon")
         await it.until(lambda: "Filter" in it.words)
-        assert "sort in another way" in it.words
+        assert "change the sort order" in it.words
         assert "(s)" in it.words
         await it.press("escape", "M", "colon")
         await it.until(lambda: "copy the project's folder" in it.words)
-        assert "sort in another way" not in it.words
+        assert "change the sort order" not in it.words
 
 
 async def test_a_session_is_found_by_its_title_and_opened(demo: Stage) -> None:

@@ -146,12 +146,15 @@ def test_the_plan_at_a_glance_fits_its_width(width: int) -> None:
 def test_what_a_plan_frees_costs_and_takes() -> None:
     made = plan(*FOUND)
     assert savings_text(made) == "frees ≈ 42 k tokens, 26 % · file −297 B"
-    assert break_even_text(made) == "pays back after 5 requests (an hour's cache: after 7 requests)"
-    assert harm_text(made) == "takes level 3, masked: of old results a digest stays"
+    assert (
+        break_even_text(made)
+        == "breaks even after 5 requests (with the 1-hour cache: after 7 requests)"
+    )
+    assert harm_text(made) == "up to level 3, masked: keeps a digest of old results"
     bound = plan(*FOUND, operation("thinking-after", 4, 1_000, Severity.REASONING))
-    assert harm_text(bound).startswith("takes level 5, reasoning: of old results a digest stays")
-    assert harm_text(bound).endswith("and the thoughts that are bound to it")
-    assert harm_text(plan()) == "takes nothing"
+    assert harm_text(bound).startswith("up to level 5, reasoning: keeps a digest of old results")
+    assert harm_text(bound).endswith("and the thinking that depends on it")
+    assert harm_text(plan()) == "loses nothing"
     assert [format_bytes(each) for each in (950, 21_300, 3_400_000)] == ["950 B", "21 kB", "3.4 MB"]
 
 
@@ -166,7 +169,7 @@ def test_a_refusal_says_what_to_do_on_the_screen() -> None:
     refusal = Refusal("target", "the context has 9 tokens", "name a smaller --target")
     said = "nothing to do: the context has 9 tokens; move the target further down"
     assert refusal_text(refusal) == said
-    assert "--force" in refusal_text(Refusal("file-size", "it has 300 MB", "say --force"))
+    assert "--force" in refusal_text(Refusal("file-size", "it has 300 MB", "pass --force"))
 
 
 def test_rows_are_grouped_by_strategy_with_their_boxes() -> None:
@@ -247,7 +250,7 @@ def test_the_line_below_the_buttons() -> None:
     idle = ApplyState(can_apply=True, in_place=refusal, running=None, stages=(), problem="")
     said = "not in place: the session is open in process 7; close it there, or write a fork"
     assert apply_state_line(idle, 100).plain == said
-    busy = ApplyState(True, None, "it is being written", ("copy", "write"), "")
+    busy = ApplyState(True, None, "being written", ("copy", "write"), "")
     assert apply_state_line(busy, 100).plain == "✓ copied  … writing"
     assert apply_state_line(ApplyState(False, None, None, (), "a\nb"), 90).plain == "✗ a b"
 

@@ -122,7 +122,7 @@ async def test_every_value_stands_in_its_area_with_its_origin(demo: Stage, confi
             ("notify.bell", ("● ", "true", "command line")),
             ("summary.levels", ("● ", "2", "environment")),
             ("compact.min_tokens", ("20,000 tokens", "your file")),
-            ("limit.default", ("200,000 tokens", "built in", "the window if none")),
+            ("limit.default", ("200,000 tokens", "built in", "window if nothing")),
         ):
             assert all(word in found[key] for word in words), found[key]
         assert "compact.bye: no such key; did you mean compact.by?" in it.words
@@ -188,7 +188,7 @@ async def test_a_value_is_checked_shown_written_and_taken_back(demo: Stage, conf
         await it.until(lambda: "observe" in rows(it)["mode"])
         assert text(config) == SAID
         await it.press("u")
-        await it.until(lambda: any("nothing was changed here" in each for each in it.toasts))
+        await it.until(lambda: any("there is no change to undo" in each for each in it.toasts))
 
 
 async def test_the_safe_answer_writes_nothing(demo: Stage, config: Path) -> None:
@@ -221,7 +221,7 @@ async def test_what_is_said_above_the_files_says_why_it_stays(demo: Stage, confi
     async with opened(demo) as it:
         await open_policy(it)
         for key, why in (
-            ("notify.bell", "the command line says it"),
+            ("notify.bell", "set on the command line"),
             ("summary.levels", "unset CTXTOP_POLICY_SUMMARY__LEVELS"),
         ):
             await mark(it, key)
@@ -250,7 +250,7 @@ async def test_a_file_that_was_changed_meanwhile_is_left_alone(demo: Stage, conf
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
         write(config, "# mine\n")
         await confirm(it)
-        await it.until(lambda: any("was changed meanwhile" in toast for toast in it.toasts))
+        await it.until(lambda: any("was changed in the meantime" in toast for toast in it.toasts))
         assert text(config) == "# mine\n"
 
 
@@ -324,7 +324,7 @@ async def test_without_a_file_it_says_so(demo: Stage) -> None:
     async with opened(demo, (60, 20)) as it:
         await open_policy(it)
         await it.press("o", "enter")
-        assert any("this run has no file" in toast for toast in it.toasts)
+        assert any("there is no config file" in toast for toast in it.toasts)
 
 
 def hide_paths(demo: Stage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

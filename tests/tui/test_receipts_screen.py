@@ -66,7 +66,7 @@ async def forked(it: Opened, stage: Stage) -> str:
 async def test_the_empty_list_says_what_to_do(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("R")
-        await it.until(lambda: "Nothing was changed yet" in it.words)
+        await it.until(lambda: "No changes yet" in it.words)
         assert "c on a session" in it.words
         await it.press("j", "enter", "u", "y", "escape")
         assert it.app.screen is it.app.fleet
@@ -84,7 +84,7 @@ async def test_a_fork_stands_in_the_list_and_is_undone_there(demo: Stage) -> Non
         assert it.app.clipboard == receipt_id
         await it.press("u")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        await it.until(lambda: "The session and the fork" in it.words and "both stay." in it.words)
+        await it.until(lambda: "Both the session and the" in it.words and "are kept." in it.words)
         await it.press("enter")
         assert kept(demo)[0].state == "done"
         await it.press("u")
@@ -166,7 +166,7 @@ async def test_a_filter_shows_those_with_some_words(demo: Stage) -> None:
         await receipts_shown(it)
         await it.press("slash", *"nothing-has-this")
         assert rows(it) == []
-        assert "no receipt has the words “nothing-has-this”" in it.words
+        assert "no receipt matches “nothing-has-this”" in it.words
         await it.press("escape")
         assert len(rows(it)) == 1
         await it.press("slash", *receipt_id, "enter")
@@ -203,7 +203,7 @@ async def test_what_was_asked_and_what_was_done_by_itself_stand_there_too(demo: 
         assert "emergency at 95 %" in words
         await mark_row(it, "/compact, tmux")
         await it.press("u")
-        assert "ctxtop cannot take that back" in "\n".join(it.toasts)
+        assert "ctxtop cannot undo it" in "\n".join(it.toasts)
         await it.press("enter")
         assert isinstance(it.app.screen, ReceiptsScreen)
 
@@ -242,7 +242,7 @@ async def test_undo_of_a_receipt_that_went_away_says_so(demo: Stage) -> None:
         state = demo.places.store.with_name(f"{demo.places.store.name}.compaction")
         (state / "receipts" / f"{receipt_id}.json").write_text("{")
         screen.action_undo()
-        await it.until(lambda: any("cannot be read any more" in each for each in it.toasts))
+        await it.until(lambda: any("can no longer be read" in each for each in it.toasts))
 
 
 async def test_what_another_ctxtop_does_appears_and_the_mark_stays(demo: Stage) -> None:

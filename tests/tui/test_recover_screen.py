@@ -44,13 +44,13 @@ async def test_the_steps_are_shown_and_nothing_is_written(demo: Stage) -> None:
             "✗ fix_empty",
             "✓ truncate_largest",
             "· summarize         not needed",
-            "the session itself stays as it is",
+            "the session is unchanged",
         ):
             assert words in it.words
         await it.press("j", "k", "y")
         assert "truncate_largest" in it.app.clipboard
         await it.press("a")
-        assert "no step asks first" in "\n".join(it.toasts)
+        assert "no step needs confirmation" in "\n".join(it.toasts)
         await it.press("escape")
         assert it.app.screen is it.app.fleet
     assert everything(demo) == before
@@ -71,7 +71,7 @@ async def test_it_is_mended_in_a_fork(demo: Stage) -> None:
         await it.press("escape", "escape")
         await it.answered()
         await it.press("f")
-        await it.until(lambda: any("it was mended just now" in toast for toast in it.toasts))
+        await it.until(lambda: any("it was just recovered" in toast for toast in it.toasts))
         assert len(kept(demo)) == 1
 
 
@@ -84,10 +84,10 @@ async def test_a_step_that_loses_something_asks_first(stage: Stage) -> None:
         await it.until(lambda: "? revert" in it.words)
         assert it.app.screen.query_one("#mend", Button).disabled
         await it.press("f")
-        assert "no step suffices yet" in "\n".join(it.toasts)
+        assert "no recovery step frees enough yet" in "\n".join(it.toasts)
         await it.press("a")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        assert "takes out your last prompt" in " ".join(it.words.split())
+        assert "removes your last prompt" in " ".join(it.words.split())
         await it.press("enter")
         assert "? revert" in it.words
         await it.press("a")
@@ -116,4 +116,4 @@ async def test_r_on_a_session_that_is_well_says_why_not(demo: Stage) -> None:
         await it.mark("Fix the flaky")
         await it.press("r")
         assert it.app.screen is it.app.fleet
-        assert "only a session that is too long is recovered" in "\n".join(it.toasts)
+        assert "only a session that is too long can be recovered" in "\n".join(it.toasts)

@@ -57,7 +57,7 @@ def test_nothing_to_tell_of(db: sqlite3.Connection) -> None:
     for each in recovery_checks(db, [], [], NOW):
         assert each.ok
     assert check(db, "recovery locks").detail == "none"
-    assert "mode = auto" in check(db, "done by itself").detail
+    assert "mode = auto" in check(db, "automatic runs").detail
 
 
 def test_a_lock_that_nobody_holds(db: sqlite3.Connection) -> None:
@@ -84,15 +84,15 @@ def test_a_pause(db: sqlite3.Connection) -> None:
 def test_what_was_done_by_itself(db: sqlite3.Connection) -> None:
     run = AutomaticRunRecord("s-1", NOW, "full")
     begin_automatic_run(db, run, 0)
-    assert "under way" in check(db, "done by itself").detail
+    assert "under way" in check(db, "automatic runs").detail
     assert (
-        "1 run never ended" in check(db, "done by itself", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS).detail
+        "1 run never ended" in check(db, "automatic runs", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS).detail
     )
     end_automatic_run(db, AutomaticRunRecord("s-1", NOW, "full", "compacted", NOW + 1, 9, "r-1"))
-    done = check(db, "done by itself", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS)
+    done = check(db, "automatic runs", at=NOW + AUTOMATIC_RUN_TIMEOUT_MS)
     assert "s-1, compacted" in done.detail
     assert done.fix == "`ctxtop undo r-1`"
-    assert "nothing" in check(db, "done by itself", at=NOW + RECENT_RUN_MS + 1).detail
+    assert "nothing" in check(db, "automatic runs", at=NOW + RECENT_RUN_MS + 1).detail
 
 
 def test_a_refused_session_until_it_is_mended(

@@ -104,7 +104,7 @@ async def test_the_noise_is_a_meter_against_what_is_expected(stage: Stage, work:
             ) in words[1:]
         text = await detail(it, "parser")
         assert "its saves, the newest first" in text
-        assert "what the last one put in" in text
+        assert "added by the last save" in text
         assert "≈" in text
 
 
@@ -179,7 +179,7 @@ async def test_what_may_be_lost_is_told_once_and_until_it_is_over(stage: Stage, 
 async def test_a_folder_without_saves(stage: Stage) -> None:
     async with opened(stage) as it:
         await it.press("m", "m")
-        assert "No save of claude-memory was seen yet" in it.words
+        assert "No claude-memory saves found" in it.words
         await it.press("escape")
         assert it.app.screen is it.app.fleet
 

@@ -63,7 +63,7 @@ async def test_what_fills_it_adds_up_and_names_the_largest(demo: Stage) -> None:
     async with opened(demo) as it:
         await open_page(it, "Fix the flaky")
         head, *rows = it.part(SessionTab.BREAKDOWN)
-        assert head.startswith("163 k tokens in context (measured), by its transcript, then ≈")
+        assert head.startswith("163 k tokens in context (measured), from the transcript, then ≈")
         names = [" ".join(row.split()[:2]) for row in rows]
         assert names[0] == "tool results"
         assert {"Bash", "Read"} <= {name.split()[0] for name in names[1:3]}
@@ -88,7 +88,7 @@ async def test_what_a_compaction_forgot_stands_beside_it(demo: Stage) -> None:
         told = "\n".join(it.part(SessionTab.COMPACTIONS))
         assert "auto: 172 k → 11 k" in told
         assert "manual: 151 k → 15 k" in told
-        assert "forgot files" in told
+        assert "lost files" in told
 
 
 async def test_the_page_is_there_before_what_fills_it_is_read(
@@ -180,14 +180,14 @@ async def test_left_and_right_go_back_and_on_and_the_page_follows(demo: Stage) -
         assert "turn 41 of 46" in it.words
         assert "as it was; now 13 %" in it.words
         assert "172,300 tokens  86 % high" in it.words
-        assert "What filled it then" in it.words
+        assert "Breakdown then" in it.words
         assert it.part(SessionTab.BREAKDOWN)[0].startswith("172 k tokens")
         await it.press("right")
         await it.reading()
         assert "↻ compacted before (auto): 172 k → 11 k" in it.words
         await it.press("end")
         assert graph(it).turn is None
-        assert "What fills it" in it.words
+        assert "Breakdown" in it.words
         await it.press("home")
         assert graph(it).turn == 0
         await it.press("shift+right")
@@ -375,7 +375,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
         await open_page(it, "Explain the invoice run")
         await it.press("5")
         table = "\n".join(listed(it))
-        for words in ("in context", "counter", "hooks are told", "/context said", "window"):
+        for words in ("in context", "counter", "hooks notified", "/context said", "window"):
             assert words in table
         assert "✗ compacts at" in table
         assert "never" in table
@@ -385,7 +385,7 @@ async def test_the_evidence_names_every_claim_and_what_contradicts_it(demo: Stag
         assert "What contradicts it" in str(beside)
         await it.press("enter")
         assert isinstance(it.app.screen, ReadingScreen)
-        assert "This is what ctxtop believes" in it.text
+        assert "ctxtop uses this value" in it.text
 
 
 async def test_y_copies_what_the_mark_stands_for(demo: Stage) -> None:

@@ -189,7 +189,7 @@ async def test_what_may_be_typed(demo: Stage) -> None:
             if "nonsense" in words:
                 assert "since:nonsense is not valid" in it.words
             if not screen.rows.ids:
-                assert "Nothing has “" in it.words
+                assert "Nothing matches “" in it.words
         assert found == TYPED
 
 
@@ -349,7 +349,7 @@ async def test_newer_summaries_come_while_the_cursor_stays_on_its_row(demo: Stag
 async def test_nothing_yet_says_what_to_do(stage: Stage) -> None:
     async with opened(stage, (80, 24)) as it:
         await all_summaries(it)
-        assert "Nothing was returned or kept yet." in it.words
+        assert "No summaries yet." in it.words
         await it.press("j", "enter", "d", "y", "x", "equals_sign", "n", "space", "z", "z")
         assert isinstance(it.app.screen, SummariesScreen)
         await it.press("escape")
@@ -403,7 +403,7 @@ async def test_x_writes_a_file_that_was_not_there(demo: Stage) -> None:
         screen.query_one(Input).value = str(path)
         await it.press("down", "down", "enter")
         await it.until(lambda: isinstance(it.app.screen, ConfirmScreen))
-        assert "is there already" in it.words
+        assert "already exists" in it.words
         await it.press("enter")
         assert path.read_text().count("```yaml") == 2
         await it.press("enter")

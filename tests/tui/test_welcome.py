@@ -58,7 +58,7 @@ async def test_one_key_leaves_it_and_it_does_not_come_again(demo: Stage, key: st
     async with first_run(demo) as it:
         await it.until(lambda: is_welcome(it))
         told = " ".join(str(each.render()) for each in it.app.screen.query("#touched .words"))
-        for words in (str(demo.root), str(demo.places.store), "nothing to anybody"):
+        for words in (str(demo.root), str(demo.places.store), "only if you name one"):
             assert words in told
         await it.press(key)
         assert it.app.screen is it.app.fleet
@@ -97,7 +97,7 @@ async def test_the_palette_shows_it_again(demo: Stage) -> None:
     UiStateFile(demo.places.store).write_changes(UiState(), UiState(welcomed=True))
     async with opened(demo) as it:
         await it.press("colon", *"first steps")
-        await it.until(lambda: "never touches" in it.words)
+        await it.until(lambda: "never changes" in it.words)
         await it.press("down", "enter")
         await it.until(lambda: is_welcome(it))
 
@@ -134,7 +134,7 @@ async def test_the_plugin_is_shown_then_asked_for_then_installed(stage: Stage) -
         assert "The plugin is installed" in it.toasts[-1]
         assert (stage.root / "skills" / "ctxtop" / "hooks" / "hooks.json").exists()
         await it.press("i")
-        await it.until(lambda: "installed already" in "".join(it.toasts))
+        await it.until(lambda: "already installed" in "".join(it.toasts))
 
 
 async def test_settings_that_cannot_be_changed_are_told(stage: Stage) -> None:

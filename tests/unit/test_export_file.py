@@ -20,7 +20,7 @@ def test_it_is_written_whole_for_the_user_alone(tmp_path: Path) -> None:
 def test_what_is_there_stays_until_it_is_to_be_replaced(tmp_path: Path) -> None:
     path = tmp_path / "out.md"
     path.write_text("mine")
-    with pytest.raises(FileThereError, match="is there already"):
+    with pytest.raises(FileThereError, match="already exists"):
         write_export(path, ["other"])
     assert path.read_text() == "mine"
     write_export(path, ["other"], replacing=True)

@@ -358,7 +358,7 @@ def test_a_summary_that_saves_nothing_is_no_success(path: Path) -> None:
     found = ground(path, sizes(8000), current=30_000, most=20_000)
     choice = planned(found, (RecoveryStep.SUMMARIZE,), summarise=summary_of(0))
     assert choice.plan is None
-    assert choice.refusals[0].why == "no summary is smaller than what is there"
+    assert choice.refusals[0].why == "no summary is smaller than the current content"
 
 
 def test_a_revert_waits_for_a_person(path: Path) -> None:

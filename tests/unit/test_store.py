@@ -482,7 +482,7 @@ def test_a_store_that_is_not_as_ctxtop_made_it_is_made_again_once(
         db.execute(statement)
     with closing(Writer(store)) as writer:
         assert writer.notice
-        assert "made again" in writer.notice
+        assert "rebuilt" in writer.notice
         keep_text(writer, "new")
     with closing(Writer(store)) as writer:
         assert writer.notice is None

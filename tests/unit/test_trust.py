@@ -217,7 +217,7 @@ def test_what_would_begin_to_count_is_named_with_what_it_does() -> None:
     file = project(("mode", "auto"), ("threshold", ["0.5:high"]), ("price", {}), ("x", 1))
     found = {each.key: each.effect for each in changes_if_trusted((), file)}
     assert found == {
-        "mode": "lets ctxtop change sessions by itself",
+        "mode": "lets ctxtop change sessions automatically",
         "threshold": "counts also for hooks and where ctxtop acts by itself",
     }
     preset = {each.key for each in changes_if_trusted((), project(("preset", "clnode-code")))}

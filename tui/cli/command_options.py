@@ -131,32 +131,30 @@ _db: Final = _shared_option(
     "--db",
     type=_PathParameter(),
     metavar="FILE",
-    help="Where ctxtop keeps what it read.  [default: CTXTOP_DB or the user's state folder]",
+    help="ctxtop's store.  [default: CTXTOP_DB or the user's state folder]",
 )
-_json: Final = _shared_option("--json", "as_json", is_flag=True, help="Print for programs.")
+_json: Final = _shared_option("--json", "as_json", is_flag=True, help="Print JSON.")
 _ascii: Final = _shared_option(
     "--ascii",
     is_flag=True,
-    help="Draw with ASCII's signs alone.  [default: CTXTOP_ASCII]",
+    help="Use ASCII characters only.  [default: CTXTOP_ASCII]",
     callback=_store_ascii,
 )
 mouse_option: Final = _shared_option(
-    "--no-mouse", is_flag=True, help="Leave the mouse to the terminal, to select with."
+    "--no-mouse", is_flag=True, help="Leave the mouse to the terminal, to select text."
 )
-_no_scan: Final = _shared_option(
-    "--no-scan", is_flag=True, help="Read the store as it is, without a look at the folder."
-)
+_no_scan: Final = _shared_option("--no-scan", is_flag=True, help="Don't rescan the folder first.")
 _preset: Final = _shared_option(
     "--preset",
     metavar="NAME",
-    help="The policy to begin with; `ctxtop policy` shows it.",
+    help="The preset to start from; see `ctxtop policy`.",
     callback=_store_preset,
 )
 _set: Final = _shared_option(
     "--set",
     metavar="KEY=VALUE",
     multiple=True,
-    help="Change one value of the policy; may be given again.",
+    help="Set a policy key; repeatable.",
     callback=_store_policy_values,
 )
 dry_run_option: Final = click.option(
@@ -164,5 +162,5 @@ dry_run_option: Final = click.option(
 )
 yes_option: Final = click.option("--yes", is_flag=True, help="Do not ask.")
 session_option: Final = click.option(
-    "--session", metavar="ID", help="Only this session; the start of its id is enough."
+    "--session", metavar="ID", help="Only this session (an id or its start)."
 )

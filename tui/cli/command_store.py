@@ -58,7 +58,7 @@ class StoreSnapshot(msgspec.Struct, frozen=True):
         if not matches and any(
             each.startswith(start) for each in session_queries.open_sessions(self.db)
         ):
-            raise RefusedError(f"the session {start!r} is open, but nothing was said in it yet")
+            raise RefusedError(f"the session {start!r} is open, but it has no messages yet")
         return _only_match(
             start,
             matches,
@@ -118,7 +118,7 @@ def _only_match(start: str, matches: list[str], kind: str, missing: str) -> str:
         raise RefusedError(missing)
     if len(matches) > 1:
         raise RefusedError(
-            f"{len(matches)} {kind} begin with {start!r}: give more of the id, e.g. {matches[0]}"
+            f"{len(matches)} {kind} begin with {start!r}: use more of the id, e.g. {matches[0]}"
         )
     return matches[0]
 
@@ -146,7 +146,7 @@ def open_snapshot(
     if not options.no_scan:
         update_and_report(places, scan)
     elif not places.store.exists():
-        raise RefusedError(f"no store at {places.store} yet: run it without --no-scan")
+        raise RefusedError(f"no store at {places.store} yet: run without --no-scan")
     with closing(open_reader(places.store)) as db:
         db.execute("BEGIN")
         root = session_queries.claimed_folder(db)

@@ -80,16 +80,16 @@ def _run(words: list[str], options: CommandOptions) -> int:
 def group(context: click.Context) -> int:
     """Top for the context windows of Claude Code: how full every session and agent is.
 
-    Without a command it opens the dashboard.
+    Without a command, opens the dashboard.
     """
     if context.invoked_subcommand not in {None, "demo"}:
-        refuse_options(context, no_mouse="only the dashboard has a mouse: leave --no-mouse out")
+        refuse_options(context, no_mouse="--no-mouse only applies to the dashboard: leave it out")
     if context.invoked_subcommand is not None:
         return DONE
     refuse_options(
         context,
-        as_json="the dashboard prints nothing; `ctxtop sessions --json` does",
-        no_scan="the dashboard always looks; `ctxtop sessions --no-scan` does not",
+        as_json="the dashboard prints nothing; use `ctxtop sessions --json`",
+        no_scan="the dashboard always scans; use `ctxtop sessions --no-scan`",
     )
     from ..launch import open_dashboard
 
@@ -100,10 +100,10 @@ def group(context: click.Context) -> int:
 
 
 @common_command()
-@click.option("--bad", is_flag=True, help="List the lines that were set aside.")
+@click.option("--bad", is_flag=True, help="List the lines that could not be read.")
 def scan(context: click.Context, *, bad: bool) -> int:
-    """Bring the store up to date and say what it holds."""
-    refuse_options(context, no_scan="`ctxtop scan` is the scan: leave --no-scan out")
+    """Update the store and summarize what it holds."""
+    refuse_options(context, no_scan="`ctxtop scan` always scans: leave --no-scan out")
     began = time.monotonic()
     with open_snapshot(options_of(context)) as snapshot:
         record = json_records.scan_record(snapshot, time.monotonic() - began)
@@ -127,7 +127,7 @@ def sessions(context: click.Context) -> int:
 @store_command()
 @session_option
 def agents(context: click.Context, *, session: str | None) -> int:
-    """List the agents and what they gave back. Newest activity first."""
+    """List the agents and their results. Newest activity first."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         session_id = snapshot.optional_session_id(session)
         listed = snapshot.agents(session_id)
@@ -142,7 +142,7 @@ def agents(context: click.Context, *, session: str | None) -> int:
 @store_command()
 @session_option
 def compactions(context: click.Context, *, session: str | None) -> int:
-    """List the compactions, what each kept and what it forgot. Newest first."""
+    """List the compactions and what each kept and lost. Newest first."""
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as snapshot:
         session_id = snapshot.optional_session_id(session)
         rows = session_queries.compactions(snapshot.db, session_id)
@@ -159,7 +159,7 @@ def compactions(context: click.Context, *, session: str | None) -> int:
 @store_command()
 @session_option
 def warnings(context: click.Context, *, session: str | None) -> int:
-    """List the levels that contexts reached. Newest first."""
+    """List the warnings. Newest first."""
     with open_snapshot(options_of(context)) as snapshot:
         listed = snapshot.warnings(snapshot.optional_session_id(session))
         return print_result(
@@ -172,7 +172,7 @@ def warnings(context: click.Context, *, session: str | None) -> int:
 
 @store_command()
 def totals(context: click.Context) -> int:
-    """Add up the tokens of the whole store. Each answer of the API counts once."""
+    """Add up all tokens in the store. Each API response counts once."""
     with open_snapshot(options_of(context)) as snapshot:
         record = json_records.totals_record(snapshot)
         return print_result(context, record, lambda: result_tables.totals_lines(record))
@@ -183,11 +183,11 @@ _LOG_LEVELS: Final = ("note", "warning", "trouble")  # rising
 
 @store_command()
 @click.option(
-    "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This and worse."
+    "--level", type=click.Choice(_LOG_LEVELS), default=_LOG_LEVELS[0], help="This level and above."
 )
 @click.option("--search", default="", metavar="WORDS", help="Entries with all these words.")
 def log(context: click.Context, *, level: str, search: str) -> int:
-    """List what happened: levels, compactions, refusals, recoveries, changes, bad lines.
+    """List events: warnings, compactions, refusals, recoveries, changes, bad lines.
 
     Newest first.
     """
@@ -216,7 +216,7 @@ def log(context: click.Context, *, level: str, search: str) -> int:
 
 @store_command()
 def doctor(context: click.Context) -> int:
-    """Check that ctxtop can do its work here. Code 1 where something is in its way."""
+    """Check that ctxtop works here. Exits with 1 if a check fails."""
     from .store_checks import check_all, rebuild_damaged_store, scan_and_check_all
 
     options = options_of(context)
@@ -237,21 +237,19 @@ def doctor(context: click.Context) -> int:
 
 @common_command()
 @mouse_option
-@click.option("--once", is_flag=True, help="Make the data, print its folder and end.")
+@click.option("--once", is_flag=True, help="Generate the data, print its folder and exit.")
 def demo(context: click.Context, *, once: bool) -> int:
-    """Open the dashboard on data that ctxtop makes itself."""
+    """Open the dashboard on generated data."""
     from ..launch import make_demo_once, run_demo
 
-    reason = "the demo makes a folder and a store of its own: leave --config-dir and --db out"
-    refuse_options(context, config_dir=reason, db=reason, no_scan="the demo reads what it makes")
+    reason = "the demo has its own folder and store: leave --config-dir and --db out"
+    refuse_options(context, config_dir=reason, db=reason, no_scan="the demo always scans")
     if once:
         folder = str(make_demo_once())
         return print_result(context, {"config_dir": folder}, lambda: [folder])
-    refuse_options(
-        context, as_json="the dashboard prints nothing; `ctxtop demo --once --json` does"
-    )
+    refuse_options(context, as_json="the dashboard prints nothing; use `ctxtop demo --once --json`")
     if not sys.stdout.isatty():
-        print_error("the dashboard needs a terminal; `ctxtop demo --once` makes the data alone")
+        print_error("the dashboard needs a terminal; `ctxtop demo --once` only generates the data")
         return USAGE
     options = options_of(context)
     return run_demo(policy=options.policy, mouse=not options.no_mouse)
@@ -259,12 +257,12 @@ def demo(context: click.Context, *, once: bool) -> int:
 
 @common_command()
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=0, help="A port of your choice; else any."
+    "--port", type=click.IntRange(0, 65535), default=0, help="The port.  [default: any free port]"
 )
 def serve(context: click.Context, *, port: int) -> int:
-    """Show the dashboard in a browser on this machine, to whoever has its address.
+    """Show the dashboard in a browser on this machine.
 
-    It listens to this machine alone, and the address holds a token that is new each time. Ctrl+C
+    It listens on this machine only. The address contains a token that is new each time. Ctrl+C
     ends it.
     """
     try:
@@ -272,7 +270,7 @@ def serve(context: click.Context, *, port: int) -> int:
     except ModuleNotFoundError as error:
         if error.name not in {"aiohttp", "textual_serve"}:
             raise
-        print_error("the browser's part is not installed: pip install 'ctxtop[web]'")
+        print_error("the web extra is not installed: pip install 'ctxtop[web]'")
         return FAILED
     options = options_of(context)
     command = _dashboard_command(find_places(options.config_dir, options.db))

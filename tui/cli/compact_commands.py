@@ -65,12 +65,12 @@ def _print_failure(failure: session_access.ActionFailure) -> int:
     multiple=True,
     type=click.IntRange(min=1),
     metavar="N",
-    help="This operation alone; may be given again. `ctxtop receipts RECEIPT` numbers them.",
+    help="Undo only this operation; repeatable. `ctxtop receipts RECEIPT` numbers them.",
 )
 def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> int:
-    """Take back what a plan did. The start of RECEIPT's id is enough.
+    """Undo a change. RECEIPT is an id or its start.
 
-    What was written since stays, and a fork is never removed: nothing is lost by it.
+    Everything written since is kept, and forks are never deleted.
     """
     places = options_of(context).places
     found = _find_receipt(places, receipt)
@@ -92,8 +92,8 @@ def undo(context: click.Context, *, receipt: str, numbers: tuple[int, ...]) -> i
         context,
         record,
         lambda: [
-            f"took back {count} operations in {target.session_id[:8]}",
-            f"go on with: {found.resume_command}",
+            f"undid {count} operations in {target.session_id[:8]}",
+            f"resume with: {found.resume_command}",
         ],
     )
 
@@ -130,9 +130,9 @@ _REFUSAL_CODES: Final = {
     multiple=True,
     type=click.Choice([*(each.name for each in STRATEGIES), *plans.WHOLE_STRATEGIES]),
     metavar="NAME",
-    help="Only this one; may be given again. summarise, cut, revert and rollover go alone.",
+    help="Only this strategy; repeatable. summarise, cut, revert and rollover stand alone.",
 )
-@click.option("--level", type=click.IntRange(0, 8), help="The most harm.  [default: 4]")
+@click.option("--level", type=click.IntRange(0, 8), help="The highest level of harm.  [default: 4]")
 @click.option(
     "--target",
     type=click.FloatRange(0, 1),
@@ -141,36 +141,40 @@ _REFUSAL_CODES: Final = {
 @click.option(
     "--keep",
     type=click.IntRange(0),
-    help="Newest turns with tools that stay; of a summary, newest messages.  [default: 10]",
+    help="Newest tool turns to keep; for a summary, newest messages.  [default: 10]",
 )
 @click.option(
     "--template",
     type=click.Choice([*plans.TEMPLATES_BY_SECTIONS, *TEMPLATES]),
     metavar="4|5|8|11",
-    help="Sections of a summary.  [default: summary.template of the policy]",
+    help="Sections of the summary.  [default: summary.template]",
 )
 @click.option(
     "--budget",
     type=click.IntRange(1),
     metavar="TOKENS",
-    help="Of a summary.  [default: 8 % of what leaves, 12,000 at the most]",
+    help="Size of the summary.  [default: 8 % of what it replaces, at most 12,000]",
 )
 @click.option(
     "--provider",
     type=click.Choice([each.value for each in ProviderName]),
-    help="Let a model write the summary; its key stands in the environment.  [default: none]",
+    help="Let a model write the summary, with a key from the environment.  [default: none]",
 )
 @click.option("--model", metavar="NAME", help="The provider's model.  [default: summary.model]")
-@click.option("--keep-turns", type=click.IntRange(1), metavar="N", help="Of cut: newest turns.")
+@click.option(
+    "--keep-turns", type=click.IntRange(1), metavar="N", help="For cut: newest turns to keep."
+)
 @click.option(
     "--to",
     metavar="PROMPT",
-    help=f"Of revert: a prompt's line, its uuid's start, or {plans.LAST_PROMPT}.",
+    help=f"For revert: a prompt's line, the start of its uuid, or {plans.LAST_PROMPT}.",
 )
-@click.option("--force", is_flag=True, help="Also a transcript of more than 200 MB.")
-@click.option("--explain", type=click.IntRange(1), metavar="N", help="Show one operation's words.")
-@click.option("--apply", "is_applied", is_flag=True, help="Carry it out, in a fork.")
-@click.option("--in-place", is_flag=True, help="With --apply: in the session itself.")
+@click.option("--force", is_flag=True, help="Allow transcripts above 200 MB.")
+@click.option(
+    "--explain", type=click.IntRange(1), metavar="N", help="Show one operation, before and after."
+)
+@click.option("--apply", "is_applied", is_flag=True, help="Apply the plan in a fork.")
+@click.option("--in-place", is_flag=True, help="With --apply: change the session itself.")
 def compact(
     context: click.Context,
     /,
@@ -181,10 +185,10 @@ def compact(
     in_place: bool,
     **_: object,
 ) -> int:
-    """Plan how to make a session smaller; nothing is written without --apply.
+    """Plan a compaction; writes nothing without --apply.
 
-    The start of SESSION's id is enough. Least harm goes first, and no more than is needed.
-    Levels 7 and 8 are asked for by name: --strategy summarise, cut, revert or rollover.
+    SESSION is an id or its start. The least harmful changes come first, no more than needed.
+    Levels 7 and 8 need a name: --strategy summarise, cut, revert or rollover.
     """
     from .compaction_output import preview_lines
 
@@ -268,16 +272,21 @@ def _refusal_code(refused: tuple[Refusal, ...]) -> int:
 
 @common_command()
 @click.argument("receipt", required=False)
-@click.option("--check", "is_check", is_flag=True, help="Say of each whether it can be taken back.")
-@click.option("--all", "is_all", is_flag=True, help="Also what was asked, by itself, or installed.")
+@click.option("--check", "is_check", is_flag=True, help="Test whether each can be undone.")
+@click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="Include requests to Claude Code, automatic runs and installations.",
+)
 def receipts(context: click.Context, *, receipt: str | None, is_check: bool, is_all: bool) -> int:
-    """List what was carried out, newest first, or show one RECEIPT with its operations.
+    """List all changes, newest first, or show one RECEIPT with its operations.
 
-    The start of its id is enough.
+    RECEIPT is an id or its start.
     """
     if receipt is not None and (is_check or is_all):
         option = "--check" if is_check else "--all"
-        raise click.UsageError(f"{option} is for all: leave the RECEIPT out", context)
+        raise click.UsageError(f"{option} applies to all: leave RECEIPT out", context)
     from . import compaction_output as output
 
     places = options_of(context).places
@@ -332,12 +341,12 @@ _FAILURE_CODES: Final = {
     type=click.Choice([via.value for via in session_access.Via]),
     default=session_access.Via.AUTO.value,
     show_default=True,
-    help="The plugin's module in the client, keys to its tmux pane, or a run of its own.",
+    help="Through the plugin, tmux, or a separate run.",
 )
 def trigger(context: click.Context, *, session: str, text: tuple[str, ...], via: str) -> int:
-    """Ask the client itself to compact a session, and wait until it has.
+    """Ask Claude Code to compact a session, and wait for it.
 
-    The start of SESSION's id is enough. TEXT tells the summariser what matters.
+    SESSION is an id or its start. TEXT says what the summary should keep.
     """
     instructions = " ".join(text).strip()
     if problem := instruction_problem(instructions):

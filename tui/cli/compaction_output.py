@@ -283,7 +283,7 @@ def print_checked_receipts(context: click.Context, state: Path) -> int:
     store = ReceiptStore(state)
     checked: list[Record] = [
         {"receipt_id": path.stem, "state": None, "can_be_undone": False, "check": "unreadable",
-         "why": f"{path} or its plan is damaged", "what_to_do": "put it back from a copy"}
+         "why": f"{path} or its plan is damaged", "what_to_do": "restore it from a backup"}
         for path in store.unreadable()
     ]  # fmt: skip
     checked += [_check_record(each, state) for each in store.all()]

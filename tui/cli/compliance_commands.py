@@ -44,11 +44,11 @@ from .printing import clean_line, draw_table, paint, print_lines, print_result, 
     type=click.Choice((ResultFormat.OUTPUT.value, ResultFormat.REVIEW.value)),
     default=ResultFormat.OUTPUT.value,
     show_default=True,
-    help="What the text is expected to be.",
+    help="The expected format.",
 )
-@click.option("--agent-type", metavar="T", help="The type that the text must name.")
+@click.option("--agent-type", metavar="T", help="The agent type that the text must name.")
 def check(context: click.Context, *, file: str, expected: str, agent_type: str | None) -> int:
-    """Judge one text by the grammar of compressed results. FILE is - for the input."""
+    """Check a text against the format of compressed results. FILE may be -."""
     policy, _ = read_policy(options_of(context), None)
     limits = compliance_settings(policy).limits
     judgement = judge_result(_read_text(file), ResultFormat(expected), agent_type, limits)
@@ -89,7 +89,7 @@ def _check_lines(judgement: Judgement) -> list[str]:
 @session_option
 @click.option("--type", "agent_type", metavar="T", help="Only agents of this type.")
 def compliance(context: click.Context, *, session: str | None, agent_type: str | None) -> int:
-    """Say how well agents compress what they return, by type and over time."""
+    """Show how well agents compress their results, by type and over time."""
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         agents = [
             each
@@ -115,7 +115,7 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
     lines = draw_table(_TYPE_COLUMNS, summary.types)
     lines += ["", *_summary_lines(summary)]
     lines += [
-        clean_line(f"{each.name}: the policy's rules say {each.drift}, its definition does not")
+        clean_line(f"{each.name}: compliance.rules says {each.drift}, its definition does not")
         for each in summary.types
         if each.drift
     ]
@@ -135,14 +135,14 @@ def _compliance_tables(summary: ComplianceSummary, short_ids: Mapping[str, str])
 def _summary_lines(summary: ComplianceSummary) -> list[str]:
     score, cost = summary.score, summary.cost
     grep = (
-        f"a grep over the whole transcript would have passed {score.grep_passed:,} of"
+        f"a grep of the whole transcript would have passed {score.grep_passed:,} of"
         f" {score.judged_count:,}, {score.grep_wrong:,} of them wrongly"
     )
     spent = f"results took ≈{tokens(cost.result_tokens)} tokens of their parents' contexts"
     saved = f"compliance would have saved ≈{tokens(cost.excess_tokens)}"
     retried = f"requests after a block spent {tokens(cost.retry_tokens)}"
     lines = [
-        f"a share is told of {summary.min_samples} results or more; {grep}",
+        f"shares need {summary.min_samples} results; {grep}",
         f"{spent}; {saved}; {retried}",
     ]
     if score.codes:
@@ -182,7 +182,7 @@ _TYPE_COLUMNS: Final[Sequence[TextColumn[AgentTypeCompliance]]] = (
     Column("first time", _complied_first, right=True, priority=2),
     Column("forced", _count_of(ComplianceVerdict.FORCED), right=True, priority=1),
     Column("failed", _failed_cell, right=True),
-    Column("not judged", _count_of(ComplianceVerdict.UNKNOWN), right=True, priority=4),
+    Column("not checked", _count_of(ComplianceVerdict.UNKNOWN), right=True, priority=4),
     Column("tokens", lambda each: f"≈{tokens(each.cost.result_tokens)}", right=True, priority=5),
     Column("too many", lambda each: excess_text(each.cost), right=True, priority=6),
 )
@@ -243,9 +243,9 @@ def _severity_cell(finding: ReviewFinding) -> Cell:
 @store_command()
 @session_option
 @click.option(
-    "--severity", type=click.Choice(FINDING_SEVERITIES), help="Only what is of this severity."
+    "--severity", type=click.Choice(FINDING_SEVERITIES), help="Only findings of this severity."
 )
-@click.option("--file", "path", metavar="PATH", help="Only in files whose path has this in it.")
+@click.option("--file", "path", metavar="PATH", help="Only files whose path contains this.")
 @click.option("--markdown", is_flag=True, help="Print a Markdown document.")
 def findings(
     context: click.Context,
@@ -255,9 +255,9 @@ def findings(
     path: str | None,
     markdown: bool,
 ) -> int:
-    """List what reviewers found, by severity and file; what several said stands there once."""
+    """List reviewers' findings by severity and file; duplicates are merged."""
     if markdown:
-        refuse_options(context, as_json="it is Markdown or JSON: leave one of them out")
+        refuse_options(context, as_json="--markdown and --json exclude each other: leave one out")
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         session_id = snapshot.optional_session_id(session)
         projects = {each.session_id: each.project for each in snapshot.sessions(session_id)}

@@ -74,14 +74,16 @@ class ExportOptions(msgspec.Struct, frozen=True):
     "--output",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write to a file, whole or not at all, for nobody but you.",
+    help="Write to a file (atomically, readable only by you).",
 )
-@click.option("--mode", metavar="OCTAL", help="The file's rights, e.g. 0644 for node_exporter.")
+@click.option(
+    "--mode", metavar="OCTAL", help="The file's permissions, e.g. 0644 for node_exporter."
+)
 @click.option(
     "--serve",
     type=click.IntRange(0, 65535),
     metavar="PORT",
-    help="Answer Prometheus on this machine until Ctrl-C; 0 takes a free port.",
+    help="Serve Prometheus on this machine until Ctrl-C; 0 picks a free port.",
 )
 @click.option(
     "--token-file",
@@ -98,11 +100,11 @@ class ExportOptions(msgspec.Struct, frozen=True):
     help="Name sessions of metrics by this too; without, ids and models alone leave.",
 )
 @click.option("--resource", metavar="KEY=VALUE", multiple=True, help="An attribute for otlp.")
-@click.option("--no-redact", is_flag=True, help="Leave keys, tokens and passwords in the texts.")
+@click.option("--no-redact", is_flag=True, help="Do not redact keys, tokens and passwords.")
 def export(context: click.Context, /, **given: Any) -> int:  # noqa: ANN401 -- click's
-    """Write what ctxtop knows for other programs.
+    """Export ctxtop's data.
 
-    Metrics hold the live sessions and those of the last 24 hours, 200 at the most. Nothing is
+    Metrics cover live sessions and the last 24 hours, at most 200 sessions. Nothing is
     sent anywhere unless --to names the place. In a csv a text that begins as a formula does
     (= + - @) gets an apostrophe before it. Secrets in texts are replaced by what they are.
     """
@@ -151,7 +153,7 @@ def _check_options(context: click.Context, chosen: ExportOptions) -> None:
         if getattr(chosen, name) and getattr(chosen, needed) is None:
             raise click.UsageError(f"--{name.replace('_', '-')} goes with --{needed}", context)
     if chosen.output is not None and (chosen.serve is not None or chosen.to is not None):
-        raise click.UsageError("--output writes a file: leave --serve and --to out", context)
+        raise click.UsageError("--output excludes --serve and --to: leave them out", context)
 
 
 # What a format needs beside a scan: tokens of results, and what compactions forgot.

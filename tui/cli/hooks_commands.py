@@ -40,13 +40,13 @@ _project_option: Final = click.option(
     "--project",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="The project.  [default: the folder one stands in]",
+    help="The project.  [default: the current folder]",
 )
 
 
 @click.group()
 def hooks() -> None:
-    """Let Claude Code tell ctxtop what happens; say what is installed, take it out."""
+    """Install, inspect or remove ctxtop's hooks in Claude Code."""
 
 
 @common_command(group=hooks)
@@ -83,9 +83,9 @@ def install(
     dry_run: bool,
     yes: bool,
 ) -> int:
-    """Install ctxtop's hooks, or change what is installed. It shows the difference and asks.
+    """Install ctxtop's hooks, or change them. Shows the difference and asks.
 
-    The hooks only note what happens, unless --with names what they are to answer.
+    Hooks only record events, unless --with names features that may answer.
     """
     from ...collectors.install.install_plan import plan_install
     from ...collectors.install.settings_file import InstallOptions
@@ -130,7 +130,7 @@ def uninstall(
 @common_command(group=hooks)
 @_project_option
 def status(context: click.Context, *, project: Path | None) -> int:
-    """Say what is installed and whether it works: `clean` where all is right. Else code 1."""
+    """Show what is installed and whether it works (`clean`). Else code 1."""
     from ...collectors.install.install_status import InstallState
 
     places = _resolve_places(context)
@@ -175,7 +175,7 @@ def _apply_install_plan(
             context,
             "Write this?",
             refused="nothing was written",
-            hint="nobody can be asked here; give --yes, or --dry-run to look",
+            hint="this is not a terminal; pass --yes to confirm, or --dry-run to preview",
             preface=install_plan_text(plan),
         ):
             return USAGE
@@ -361,9 +361,9 @@ def _status_lines(installed: InstallStatus, record: Mapping[str, Any]) -> list[s
 @click.argument("words", nargs=-1, metavar="EVENT [FEATURE]...")
 @click.pass_context
 def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
-    """Record the event that Claude Code tells on stdin, and answer it.
+    """Record the event that Claude Code sends on stdin, and answer it.
 
-    Only the features that are named answer: enforce, inject, steer, remember,
+    Only named features answer: enforce, inject, steer, remember,
     prompts, confirm.
     """
     from ...collectors.plugin.hook import main
@@ -379,9 +379,9 @@ def hook(context: click.Context, *, words: tuple[str, ...]) -> int:
 @common_command()
 @click.argument("wrapped", nargs=-1, type=click.UNPROCESSED, metavar="[-- COMMAND [ARG]...]")
 def statusline(context: click.Context, *, wrapped: tuple[str, ...]) -> int:
-    """Print Claude Code's status line: how full, compacted when, who did not comply.
+    """Print Claude Code's status line: context, auto-compaction, noncompliant agents.
 
-    COMMAND is one that stood there before: what it prints stands above ours.
+    COMMAND is your own status line; its output is printed above.
     """
     from ...collectors.plugin.statusline import WRAP_SEPARATOR, main
 

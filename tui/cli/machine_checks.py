@@ -130,7 +130,7 @@ def _links_check(places: Places, listing: FolderListing) -> DoctorCheck:
     names += [each.name for each in _all_folders(places.folder.projects) if each.is_symlink()]
     if not names:
         return passed("links", "none below projects")
-    detail = f"{plural(len(names), 'link')} or special files set aside, e.g. {names[0]}"
+    detail = f"{plural(len(names), 'link')} or special files skipped, e.g. {names[0]}"
     return passed("links", detail, "ctxtop follows no link out of the folder")
 
 
@@ -149,7 +149,7 @@ def _watching_check(places: Places) -> DoctorCheck:
         return passed(name, f"polls: {_POLLING_VARIABLE}={forced}")
     if discover.needs_polling(projects):
         detail = (
-            f"polls: {discover.file_system_type(projects)} may not tell what another machine writes"
+            f"polls: {discover.file_system_type(projects)} may miss changes from other machines"
         )
         return passed(name, detail, "on a local disk changes are seen at once")
     limits = {limit: _read_number(_INOTIFY / limit) for limit in _INOTIFY_LIMITS}
@@ -240,7 +240,7 @@ def _answers_check(folder: Path) -> DoctorCheck:
     if faults is None:
         return passed(name, "no faults")
     last = f"the last at {utc_time(faults.at)}: {faults.message}"
-    fix = f"Claude Code was not told: report it, and remove {faults.path} when you have seen it"
+    fix = f"Claude Code did not notice: report it, and delete {faults.path} when you have read it"
     return failed(name, f"{plural(faults.count, 'fault')}, {last}", fix)
 
 
@@ -258,7 +258,7 @@ def _log_check(folder: Path, log: LogKind, read: set[tuple[str, str, int]]) -> D
     if faults:
         lost = f"{plural(faults.count, 'record')} lost, the last at {utc_time(faults.at)}"
         detail = f"written again; {lost}: {faults.message}"
-        return passed(name, detail, f"remove {faults.path} when you have seen it")
+        return passed(name, detail, f"remove {faults.path} when you have read it")
     if not parts:
         return passed(name, f"none in {folder}: nothing of ctxtop's runs in Claude Code")
     size = sum(part.size for part in parts)

@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 @session_option
 @click.pass_context
 def policy(context: click.Context, *, session: str | None) -> int:
-    """Show every value of the policy and where it comes from.
+    """Show every setting and its origin.
 
-    Of the folder one stands in, or of a session's.
+    For the current folder, or for a session's.
     """
     if context.invoked_subcommand is not None:
         return DONE
@@ -54,7 +54,7 @@ def policy(context: click.Context, *, session: str | None) -> int:
 
 
 _project_option = click.option(
-    "--project", is_flag=True, help="In the .ctxtop.toml of the folder one stands in."
+    "--project", is_flag=True, help="In the .ctxtop.toml of the current folder."
 )
 
 
@@ -66,7 +66,7 @@ _project_option = click.option(
 def set_policy_value(
     context: click.Context, *, key: str, value: str, project: bool, dry_run: bool
 ) -> int:
-    """Let your config.toml say that KEY is VALUE; comments and order stay."""
+    """Set KEY to VALUE in your config.toml; comments and order are kept."""
     from ..screens.settings.policy_table import parse_value
 
     try:
@@ -77,7 +77,7 @@ def set_policy_value(
         raise RefusedError(f"{key}: {value!r} is not taken: give {error}") from error
     permission = key_permission(key)
     if project and permission is KeyPermission.PERSON:
-        raise RefusedError(f"{key} counts only in your own file: leave --project out")
+        raise RefusedError(f"{key} only works in your own file: leave --project out")
     code = _change_policy(context, key, parsed, is_project=project, is_dry=dry_run)
     if project and permission is KeyPermission.TRUSTED:
         resolved, _ = read_policy(options_of(context), None)
@@ -91,7 +91,7 @@ def set_policy_value(
 @dry_run_option
 @click.argument("key")
 def unset_policy_value(context: click.Context, *, key: str, project: bool, dry_run: bool) -> int:
-    """Take KEY out of your config.toml: the preset's or the built-in value holds again."""
+    """Remove KEY from your config.toml: the preset or the default applies again."""
     return _change_policy(context, key, None, is_project=project, is_dry=dry_run)
 
 
@@ -119,7 +119,7 @@ def _change_policy(
             raise RefusedError(refused)
     diff = policy_editing.diff_policy_change(change)
     record = {"file": str(file.path), "key": key, "written": is_written, "difference": diff}
-    suffix = "" if is_written else (": nothing is written" if is_dry else " says so already")
+    suffix = "" if is_written else (": nothing is written" if is_dry else " already has this value")
     return print_result(context, record, lambda: [f"{file.path}{suffix}", *diff])
 
 
@@ -133,9 +133,9 @@ def _change_policy(
 def trust(
     context: click.Context, *, folder: Path | None, lists: bool, revoke: bool, yes: bool
 ) -> int:
-    """Trust a project's .ctxtop.toml to change more than what ctxtop shows.
+    """Trust a project's .ctxtop.toml to do more than change what is shown.
 
-    Shows the file of DIR (default: the current folder) and what it would begin to do, and asks.
+    Shows the file of DIR (default: the current folder) and what it would change, and asks.
     A file that changes must be trusted again.
     """
     from ...collectors.policy_files import TrustFileError
@@ -223,7 +223,7 @@ def _revoke_trust(context: click.Context, places: Places, folder: Path) -> int:
 
 @store_command()
 def keys(context: click.Context) -> int:
-    """List the keys of the dashboard; `keys.ID` of the policy gives a binding others."""
+    """List the dashboard's keys; set `keys.ID` to change one."""
     from ..keymap import all_bindings, key_rows, read_keymap
 
     bindings = all_bindings()
@@ -250,9 +250,9 @@ def _key_lines(rows: Sequence[KeyRow], notices: Sequence[PolicyNotice]) -> list[
 
 
 @common_command()
-@click.option("--test", is_flag=True, help="Send a notice for trying it.")
+@click.option("--test", is_flag=True, help="Send a test notification.")
 def notify(context: click.Context, *, test: bool) -> int:
-    """Say how ctxtop tells you of things, by the policy's notify.*; --test tries it."""
+    """Show how ctxtop notifies you (policy keys notify.*)."""
     from .. import notifications
 
     policy, _ = read_policy(options_of(context), None)

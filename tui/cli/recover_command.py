@@ -28,21 +28,21 @@ from .printing import COLUMN_GAP, MIN_TEXT_CELLS, draw_table, print_result, term
 
 @store_command("recover")
 @click.argument("session")
-@click.option("--apply", "is_applied", is_flag=True, help="Do it, in a session of its own.")
+@click.option("--apply", "is_applied", is_flag=True, help="Apply it in a fork.")
 @click.option(
     "--confirm",
     "confirmed",
     multiple=True,
     type=click.Choice([each.value for each in RecoveryStep]),
     metavar="STEP",
-    help="Allow a step that asks first, as `revert` does; may be given again.",
+    help="Allow a step that needs confirmation, such as `revert`; repeatable.",
 )
 def recover_session(
     context: click.Context, *, session: str, is_applied: bool, confirmed: tuple[str, ...]
 ) -> int:
-    """Mend a session that ended in "prompt is too long" or in an empty message.
+    """Repair a session that ended in "prompt is too long" or an empty message.
 
-    The start of SESSION's id is enough. Prints the plan; --apply carries it out on a fork, and
+    SESSION is an id or its start. Prints the plan; --apply carries it out on a fork, and
     the session itself stays as it is.
     """
     resumed: ResumeResult | None = None
@@ -70,7 +70,7 @@ def recover_session(
 
 
 def _print_not_recovered(session: str, why: str, code: int) -> int:
-    print_error(f"{session} was not mended: {why}")
+    print_error(f"{session} was not recovered: {why}")
     return code
 
 
@@ -159,9 +159,9 @@ def _next_lines(recovery: Recovery, resumed: ResumeResult | None) -> Iterator[st
     if choice.chosen and choice.chosen.prompt:
         yield f"to ask again: {choice.chosen.prompt}"
     if choice.plan is None:
-        yield "no step suffices"
+        yield "no recovery step frees enough"
         hints = [each.what_to_do for each in choice.refusals if each.check == "confirm"]
-        for hint in hints or [f"see `ctxtop compact {start}`, or begin a new session"]:
+        for hint in hints or [f"see `ctxtop compact {start}`, or start a new session"]:
             yield f"next:  {hint}"
     elif receipt is None:
         yield f"next:  ctxtop recover {start} --apply   (in a fork: the session stays as it is)"

@@ -172,7 +172,7 @@ _LABEL_CELLS: Final = 13
 
 def _report_lines(report: CompactionReport | None) -> list[str]:
     if report is None:
-        return [paint(f"{_INDENT}nothing is told of it yet: its file was not read", "quiet")]
+        return [paint(f"{_INDENT}no details yet: its file was not read", "quiet")]
     if not report.is_known:
         return [paint(f"{_INDENT}{compaction_text.CONTENT_UNKNOWN}", "quiet")]
     room = max(1, terminal_width() - len(_INDENT) - _LABEL_CELLS)
@@ -272,7 +272,7 @@ def _first_lines(text_lines: Sequence[str]) -> tuple[list[str], int]:
 
 NamedShare = tuple[CategoryShare, Cell]  # a category of a composition, or one of its parts
 _SHARE_COLUMNS: Final[Sequence[TextColumn[NamedShare]]] = (
-    Column("what fills it", lambda each: each[1], flexible=True),
+    Column("breakdown", lambda each: each[1], flexible=True),
     Column("tokens", lambda each: session_text.share_tokens_text(each[0]), right=True),
     Column("share", lambda each: percent(each[0].share), right=True),
     Column(

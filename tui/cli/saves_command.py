@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @store_command()
 def saves(context: click.Context) -> int:
-    """Say how claude-memory's saves stand, project by project. Newest first.
+    """List the state of claude-memory's saves by project. Newest first.
 
-    It looks into every place that a version of the plugin ever used, and changes nothing.
+    It reads all places that versions of the plugin have used, and changes nothing.
     """
     with open_snapshot(options_of(context), Collector.scan_and_measure_saves) as snapshot:
         report = read_saves(snapshot.db, snapshot.sessions(), snapshot.now_ms, snapshot.policies)

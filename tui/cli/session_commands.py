@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 _agent_option: Final = click.option(
-    "--agent", metavar="ID", help="Of this agent; the start of its id is enough."
+    "--agent", metavar="ID", help="Only this agent (an id or its start)."
 )
 
 
@@ -46,9 +46,9 @@ _agent_option: Final = click.option(
 @click.argument("session")
 @_agent_option
 def composition(context: click.Context, *, session: str, agent: str | None) -> int:
-    """Say what fills a session's context, or an agent's, and its largest items.
+    """Show what fills a session's or an agent's context, and its largest items.
 
-    The start of SESSION's id is enough.
+    SESSION is an id or its start.
     """
     from ...collectors.claude_code.transcript_details import (
         TranscriptUnavailableError,
@@ -76,9 +76,9 @@ def composition(context: click.Context, *, session: str, agent: str | None) -> i
 @click.argument("session")
 @_agent_option
 def timeline(context: click.Context, *, session: str, agent: str | None) -> int:
-    """Draw a session's context over its turns, or an agent's, and list what happened.
+    """Draw a session's or an agent's context over its turns, with its events.
 
-    The start of SESSION's id is enough.
+    SESSION is an id or its start.
     """
     with open_snapshot(options_of(context)) as snapshot:
         session_id = snapshot.session_id(session)
@@ -135,7 +135,7 @@ def _timeline_lines(read: Timeline) -> list[str]:
     from ..widgets.timeline_picture import TimelineViewport, timeline_lines
 
     if not read.turns:
-        return ["no answer yet: the timeline begins with the first one"]
+        return ["no answers yet: the timeline begins with the first one"]
     viewport = TimelineViewport().with_count(len(read.turns))
     picture = timeline_lines(read, viewport, printing.terminal_width(), PICTURE_LINES)
     columns: list[TextColumn[Sequence[str]]] = [
@@ -152,9 +152,9 @@ def _timeline_lines(read: Timeline) -> list[str]:
 @store_command()
 @click.argument("session")
 def evidence(context: click.Context, *, session: str) -> int:
-    """Say why a session's numbers, its window and its trigger are believed, and what says no.
+    """Show the sources of a session's numbers, and what contradicts them.
 
-    The start of SESSION's id is enough.
+    SESSION is an id or its start.
     """
     from ...core.store.readers.fleet_reader import read_assessed_claims
 
@@ -188,12 +188,14 @@ def _evidence_table(session: Session, claims: tuple[AssessedClaim, ...]) -> list
 
 @store_command()
 @click.argument("session")
-@click.option("--boundary", metavar="UUID", help="This compaction; its start is enough.  [newest]")
-@click.option("--prompt", is_flag=True, help="Print what was forgotten as a prompt, and no more.")
+@click.option(
+    "--boundary", metavar="UUID", help="The compaction (a uuid or its start).  [default: newest]"
+)
+@click.option("--prompt", is_flag=True, help="Print only what was lost, as a prompt.")
 def lens(context: click.Context, *, session: str, boundary: str | None, prompt: bool) -> int:
-    """Show what a compaction kept and what it forgot.
+    """Show what a compaction kept and lost.
 
-    The start of SESSION's id is enough.
+    SESSION is an id or its start.
     """
     with open_snapshot(options_of(context), Collector.scan_and_report_compactions) as snapshot:
         row = _find_compaction(snapshot, session, boundary or "")
@@ -248,7 +250,7 @@ def _lens_lines(
     listing = compactions.retained_and_lost_listing(
         compactions.group_compaction_items(report, content, ()),
         printing.terminal_width(),
-        "nothing was forgotten" if is_known else compaction_text.CONTENT_UNKNOWN,
+        "nothing was lost" if is_known else compaction_text.CONTENT_UNKNOWN,
     )
     lines = [each.content.plain.rstrip() for each in listing.rows] or [listing.empty]
     return [compactions.compaction_headline(row), listing.head.plain, *lines]
@@ -270,14 +272,14 @@ CountTokens = Callable[[str], int]
     "--budget",
     metavar="TOKENS",
     type=click.IntRange(min=0),
-    help="At the most.  [default: injection.budget of the policy]",
+    help="The most tokens to give.  [default: injection.budget]",
 )
 def inject(
     context: click.Context, *, session: str, agent_type: str, prompt: str, budget: int | None
 ) -> int:
-    """Show what an agent that starts now would be given, why, and what was left out.
+    """Show what a starting agent would be given, why, and what was left out.
 
-    What the hook gives at SubagentStart where it is installed with `inject`.
+    This is what the hook gives at SubagentStart if installed with `inject`.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         injection, limits, count = _preview(snapshot, session, agent_type, prompt, budget)
@@ -305,7 +307,7 @@ MAX_LEFT_OUT: Final = 30  # lines of what was left out; a project has hundreds o
 
 def _injection_lines(injection: Injection, count: CountTokens) -> list[str]:
     if not injection.context:
-        lines = ["nothing would be given"]
+        lines = ["nothing would be injected"]
     else:
         lines = [*injection.context.split("\n"), ""]
         lines.append(f"≈{count(injection.context):,} tokens, {injection.token_bound:,} at the most")
@@ -334,7 +336,7 @@ def _preview(
     session = snapshot.session(start)
     limits = injection_limits(snapshot.policies.acting.for_project(session.project_root))
     if limits is None:
-        raise RefusedError("the policy's disabled_modules name injection: nothing is ever given")
+        raise RefusedError("injection is disabled (disabled_modules)")
     if budget is not None:
         limits = replace(limits, budget=budget)
     request = InjectionRequest(

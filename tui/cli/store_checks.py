@@ -139,7 +139,7 @@ def _find_obstacle(db: sqlite3.Connection, places: Places) -> DoctorCheck | None
     if root is not None and root != str(places.folder.root):
         return failed("store", f"{path} holds the sessions of {root}", "give another --db")
     if damage := session_queries.find_damaged_page(db):
-        fix = f"move {path} away: it is made again"
+        fix = f"move {path} away: it is rebuilt"
         return failed("store", f"{path} is damaged: {damage}", fix)
     return None
 
@@ -249,7 +249,7 @@ def _settings_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
     bad = [f"{file.path} {file.problem}" for file in files if file.problem]
     hooks = sum(len(file.hooks) for file in files)
     good = f"{plural(len(files), 'file')}, {plural(hooks, 'hook')}"
-    fix = "Claude Code ignores the file whole: correct it"
+    fix = "Claude Code ignores the whole file: correct it"
     return _fail_each("settings", bad, fix) or [passed("settings", good)]
 
 
@@ -315,7 +315,7 @@ def _save_file_checks(db: sqlite3.Connection) -> list[DoctorCheck]:
 def _saves_checks(report: SavesReport) -> list[DoctorCheck]:
     """Check for saves that may be lost, and that the plugin's parts fit together (004-37)."""
     name = "saves"
-    fix = "update the plugin whole: its skill and its hooks belong together"
+    fix = "update the whole plugin: its skill and hooks belong together"
     checks = [
         failed(name, f"{each.plugin.plugin_id} in {each.plugin.install_path}: {each.reason}", fix)
         for each in report.plugins
@@ -339,14 +339,14 @@ def _measurement_check(db: sqlite3.Connection) -> DoctorCheck:
     if found.different:
         row = found.different[0]
         detail = (
-            f"{plural(len(found.different), 'session')} measured otherwise than the transcript"
+            f"{plural(len(found.different), 'session')} measured differently from the transcript"
             f" says: {row.session_id} {row.measured_tokens:,} tokens at {iso_time(row.at)},"
             f" the transcript {row.answer_tokens:,}"
         )
         return passed(name, detail, "please report it with the client's version")
     if not found.equal and not found.not_comparable:
         return passed(name, "none: no module of ctxtop's runs in a client")
-    return passed(name, f"{plural(found.equal, 'session')} as the transcript says")
+    return passed(name, f"{plural(found.equal, 'session')} equal to the transcript")
 
 
 GRACE_MS: Final = 60_000
@@ -426,11 +426,11 @@ def _refused_sessions_check(
 
     ended = [each for each in sessions if parse_recoverable_error(each.refusal) and is_open(each)]
     if not ended:
-        return passed(name, f"none in {RECENT_RUN_MS // 86_400_000} days that was not mended")
+        return passed(name, f"none in {RECENT_RUN_MS // 86_400_000} days that was not repaired")
     listed = [f"{each.session_id[:8]} ({each.title})" for each in ended[:MAX_NAMED_SESSIONS]]
     more = _and_more(len(ended) - MAX_NAMED_SESSIONS)
     detail = f"{plural(len(ended), 'session')} ended in one: {', '.join(listed)}{more}"
-    return noted(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans how to mend it")
+    return noted(name, detail, f"`ctxtop recover {ended[0].session_id[:8]}` plans a repair")
 
 
 def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
@@ -448,14 +448,14 @@ def _locks_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
             start = run.found.session_id[:8]
             return passed(name, f"none; {start} cools down for {seconds} s more")
     if held:
-        return passed(name, f"{plural(len(held), 'lock')} held: a recovery is under way")
+        return passed(name, f"{plural(len(held), 'lock')} held: a recovery is running")
     return passed(name, "none")
 
 
 def _automatic_runs_check(db: sqlite3.Connection, now_ms: int) -> DoctorCheck:
-    name, runs = "done by itself", read_automatic_runs(db, now_ms - RECENT_RUN_MS)
+    name, runs = "automatic runs", read_automatic_runs(db, now_ms - RECENT_RUN_MS)
     if not runs:
-        hint = "off until your config.toml or a trusted project says mode = auto"
+        hint = "off until your config.toml or a trusted project sets mode = auto"
         return passed(name, f"nothing: {hint}")
     count = plural(len(runs), "run")
     lost = [

@@ -48,8 +48,8 @@ class ListedSummaries(msgspec.Struct, frozen=True):
     default="text",
     help="How to print them.",
 )
-@click.option("--export", metavar="FILE", help="Write them as Markdown into a new FILE.")
-@click.option("--no-redact", is_flag=True, help="Leave keys and passwords in the Markdown.")
+@click.option("--export", metavar="FILE", help="Write Markdown to a new FILE.")
+@click.option("--no-redact", is_flag=True, help="Do not redact keys and passwords.")
 def summaries(
     context: click.Context,
     *,
@@ -59,7 +59,7 @@ def summaries(
     export: str | None,
     no_redact: bool,
 ) -> int:
-    """List what agents returned, what compactions kept, and plans. Newest first."""
+    """List agent results, compaction summaries and plans. Newest first."""
     options = options_of(context)
     if options.as_json and (export or form != "text"):
         raise click.UsageError("--json prints JSON: leave out --format and --export", context)
@@ -143,9 +143,9 @@ def _export(listed: ListedSummaries, name: str, *, redacting: bool) -> int:
 @click.argument("summary")
 @click.argument("other", required=False)
 def diff(context: click.Context, *, summary: str, other: str | None) -> int:
-    """Compare SUMMARY with OTHER, or with what it stands for.
+    """Compare SUMMARY with OTHER, or with what it replaced.
 
-    `ctxtop summaries --json` names each by its id.
+    `ctxtop summaries --json` lists the ids.
     """
     with open_snapshot(options_of(context), Collector.scan_and_count_tokens) as snapshot:
         listed = read_summaries(snapshot, "")

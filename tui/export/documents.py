@@ -145,7 +145,7 @@ def markdown_report(records: Mapping[str, Any]) -> str:
     for title, name, rows in (
         ("Sessions", "sessions", records["sessions"]),
         ("Agents that did not compress", "agents", failed),
-        ("Warnings that stand", "warnings", active),
+        ("Active warnings", "warnings", active),
         ("Compactions", "compactions", records["compactions"]),
     ):
         lines += [f"## {title}", "", *_report_table(_REPORT_COLUMNS[name], rows), ""]
@@ -221,7 +221,7 @@ _REPORT_COLUMNS: Final[Mapping[str, Sequence[ReportColumn]]] = {
         Column("Task", _text("description")),
         Column("Result lines", _number("result_lines")),
         Column("Result tokens", _number("result_tokens")),
-        Column("Broken rules", lambda record: ", ".join(record["violations"]) or NOTHING),
+        Column("Noncompliant", lambda record: ", ".join(record["violations"]) or NOTHING),
     ),
     "warnings": (
         Column("Session", _short_id),

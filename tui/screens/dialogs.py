@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..dashboard import Dashboard
 
 
-CANCEL_LABEL: Final = "Leave it alone"
+CANCEL_LABEL: Final = "Cancel"
 
 
 def dialog_bindings(cancel_keys: str) -> tuple[Binding, ...]:
@@ -34,7 +34,7 @@ def dialog_bindings(cancel_keys: str) -> tuple[Binding, ...]:
     return (
         bind(cancel_keys, "leave", CANCEL_LABEL, tooltip, "leave", key_display="Esc"),
         bind_hidden("left,up", "app.focus_previous", "Other", "before", "previous"),
-        bind_hidden("right,down", "app.focus_next", "Other", "the next", "next"),
+        bind_hidden("right,down", "app.focus_next", "Other", "next", "next"),
     )
 
 
@@ -100,10 +100,10 @@ class ExportScreen(ModalScreen[None]):
 
     CSS_PATH = "export.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "leave", "Leave it", "write nothing", "back", key_display="Esc"),
+        bind("escape", "leave", "Cancel", "cancel", "back", key_display="Esc"),
         bind_hidden("down,tab", "scope(1)", "What", "what to export", "down", priority=True),
         bind_hidden("up,shift+tab", "scope(-1)", "What", "", "up", priority=True),
-        bind("ctrl+y", "copy", "Copy", "into the clipboard instead", "copy"),
+        bind("ctrl+y", "copy", "Copy", "copy to the clipboard instead", "copy"),
     ]
 
     def __init__(self, title: str, choices: Sequence[ExportChoice], name: str, now_ms: int) -> None:
@@ -119,7 +119,7 @@ class ExportScreen(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(id="export"):
             yield Static(id="scopes", markup=False)
-            yield Static("into the file", classes="label", markup=False)
+            yield Static("write the file", classes="label", markup=False)
             path = str(self._default_path)
             yield Input(value=path, id="file", compact=True, select_on_focus=False)
             yield Static(id="said", markup=False)
@@ -127,7 +127,7 @@ class ExportScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#export")
         box.border_title = Content(one_line(f"Export {self._title} as Markdown"))
-        box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc leave it"
+        box.border_subtitle = "⏎ write   ^y copy   ↑↓ what   Esc cancel"
         self.query_one(Input).focus()
         self._choose(0)
 
@@ -182,7 +182,7 @@ class ExportScreen(ModalScreen[None]):
 
         def report(found: int | ExportError | Problem) -> None:
             if isinstance(found, int):
-                size = f"{choice.description}, {found:,} bytes, for you alone"
+                size = f"{choice.description}, {found:,} bytes, readable only by you"
                 self.app.notify(f"{one_line(str(path))}\n{size}", title="exported", markup=False)
                 if self.is_current:
                     self.dismiss()
@@ -198,10 +198,10 @@ class ExportScreen(ModalScreen[None]):
         self._show_status("")
         what = Content.assemble(
             (one_line(str(path)), "bold $foreground"),
-            "\nis there already. What is in it now is lost when it is replaced.",
+            "\nalready exists. Replacing it deletes its current content.",
         )
         on_yes = partial(self._write, typed, replacing=True)
-        self.app.confirm("Replace a file", what, "Replace it", on_yes)
+        self.app.confirm("Replace a file", what, "Replace", on_yes)
 
     def action_copy(self) -> None:
         choice = self._choice

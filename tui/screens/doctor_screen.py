@@ -59,7 +59,7 @@ def _check_details(check: DoctorCheck) -> Content:
     return join_lines(*lines)
 
 
-EMPTY_TEXT: Final = "the first check is being made …"
+EMPTY_TEXT: Final = "running the first check …"
 
 
 class DoctorScreen(Page):
@@ -67,8 +67,8 @@ class DoctorScreen(Page):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         bind("full_stop", "again", "Again", "check again", "check_again", key_display="."),
-        bind("y", "copy", "Copy", "copy what to do, or what was found", "copy"),
-        bind("n", "next_wrong", "Next ✗", "to the next check that failed", "next_wrong"),
+        bind("y", "copy", "Copy", "copy the fix or the finding", "copy"),
+        bind("n", "next_wrong", "Next ✗", "next failed check", "next_wrong"),
     ]
 
     def __init__(self) -> None:

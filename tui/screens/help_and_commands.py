@@ -54,11 +54,11 @@ _AGENT_MEANINGS: Final = {
     AgentStatus.STOPPED: "was stopped",
     AgentStatus.REJECTED: "was rejected",
     AgentStatus.NEVER_STARTED: "never started",
-    AgentStatus.UNKNOWN: "nothing says how it ended",
+    AgentStatus.UNKNOWN: "its end is unknown",
 }
 _COVERAGE_MEANINGS: Final = {
     ItemFate.SUMMARY: "the summary names it",
-    ItemFate.STAYS: "the messages that stayed have it",
+    ItemFate.STAYS: "in the messages that were kept",
     ItemFate.LOST: "left out",
 }
 
@@ -75,27 +75,27 @@ _SIGNS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "a session's timeline": (
         *((MARK_SIGNS[each][0], MARK_MEANINGS[each]) for each in MARK_MEANINGS),
         (COMPACTION_SIGN, "compacted here, with the sizes before and after"),
-        (CURSOR_SIGN, "the turn that is looked at"),
-        ("✂", "something later says the same: it can go"),
+        (CURSOR_SIGN, "the selected turn"),
+        ("✂", "superseded later: it can be removed"),
     ),
     "bars and numbers": (
         (LEVEL_MARK, "on a bar: 70 and 80 % of the window"),
         (TRIGGER_MARK, "on a bar: where Claude Code compacts by itself"),
-        (SELECTED_SIGN, "marked with others: y copies all their ids"),
+        (SELECTED_SIGN, "marked: y copies the ids of all marked sessions"),
         (PINNED_SIGN, "pinned: stays on top"),
-        ("▁▄█", "how the newest contexts went"),
-        ("warm cold", "whether the next request is read from the prompt cache, and for how long"),
+        ("▁▄█", "the context over the last turns"),
+        ("warm cold", "whether the prompt cache is warm, and for how long"),
         ("↻2", "compacted twice"),
-        ("4 ✗1", "of four agents one did not compress its result"),
-        ("≈", "an estimate; without it the number is the API's"),
+        ("4 ✗1", "four agents, one of them noncompliant"),
+        ("≈", "an estimate; other numbers are measured"),
         (NOTHING, "not known yet"),
     ),
     "a plan": (
-        (BOX_ON, "is part of the plan: space leaves it out"),
-        (BOX_OFF, "is left out"),
-        (BOX_SOME, "of this strategy some are left out"),
-        (DEPENDENT_SIGN.strip(), "follows from the others, and goes with them"),
-        (PROTECTED_SIGN.strip(), "no strategy touches it"),
+        (BOX_ON, "in the plan; space leaves it out"),
+        (BOX_OFF, "left out"),
+        (BOX_SOME, "some operations of this strategy are left out"),
+        (DEPENDENT_SIGN.strip(), "depends on the others, and is removed with them"),
+        (PROTECTED_SIGN.strip(), "protected: no strategy changes it"),
     ),
 }  # by subject: signs, each with a meaning; a sign may have several
 
@@ -157,7 +157,7 @@ def help_text(keys: Sequence[KeyHelp], words: str = "") -> Content:
     for title, signs in sign_groups():
         lines += _section(title, signs, is_wanted)
     if not lines:
-        return Content.styled(f"no key and no sign has the words “{one_line(words)}”", "$quiet")
+        return Content.styled(f"no key or symbol matches “{one_line(words)}”", "$quiet")
     return Content("\n").join(lines[:-1])
 
 
@@ -198,7 +198,7 @@ class HelpScreen(ModalScreen[None]):
     def on_mount(self) -> None:
         box = self.query_one("#help")
         box.border_title = Content(f"Help: {one_line(self._title)}")
-        box.border_subtitle = "/ finds, Esc closes"
+        box.border_subtitle = "/ searches, Esc closes"
         self.query_one("#find").display = False
         self.query_one("#keys").focus()
 

@@ -142,9 +142,9 @@ _STATE_CELLS: Final = 16
 _REPORT_METER_CELLS: Final = 24
 MAX_SAVES: Final = 20  # of the history; the command lists all
 
-READING_TEXT: Final = "claude-memory's files are being read …"
+READING_TEXT: Final = "reading claude-memory's files …"
 NO_SAVES_TEXT: Final = (
-    "No save of claude-memory was seen yet: neither its files nor its Stop hook in a transcript."
+    "No claude-memory saves found: neither its files nor its Stop hook in a transcript."
 )
 
 
@@ -157,13 +157,13 @@ def project_report(found: ProjectSaves, width: int, now_ms: int) -> Content:
     if found.saves:
         lines += section_heading("its saves, the newest first")
         lines += _history_lines(found, width, now_ms)
-        lines += section_heading("what the last one put in")
+        lines += section_heading("added by the last save")
         lines += _share_lines(found, width)
     if found.trigger_rates:
         lines += section_heading("what triage wanted to be saved")
         lines += _rate_lines(found)
     if found.phases_ms:
-        lines += section_heading("how long each phase takes, in the mean")
+        lines += section_heading("mean duration of each phase")
         lines += _phase_lines(found)
     return Content("\n").join(lines)
 

@@ -77,8 +77,8 @@ def _step_lines(recovery: Recovery, width: int) -> Iterator[Content]:
 def _operation_lines(recovery: Recovery, width: int) -> Iterator[Content]:
     plan = recovery.choice.plan
     if plan is None:
-        yield Content.styled("no step suffices", "bold $level-warning")
-        yield quiet("c makes it smaller in another way, or begin a new session")
+        yield Content.styled("no recovery step frees enough", "bold $level-warning")
+        yield quiet("compact it with c, or start a new session")
         return
     largest = sorted(plan.operations, key=lambda each: -each.tokens_saved)
     for each in largest[:MAX_OPERATIONS]:
@@ -88,7 +88,7 @@ def _operation_lines(recovery: Recovery, width: int) -> Iterator[Content]:
     if (rest := len(largest) - MAX_OPERATIONS) > 0:
         yield quiet(f"         and {rest:,} smaller ones")
     yield Content("")
-    yield quiet("in a fork: the session itself stays as it is, u takes it back")
+    yield quiet("in a fork: the session is unchanged, u undoes it")
 
 
 def _prompt_lines(recovery: Recovery, width: int) -> Iterator[Content]:
@@ -100,7 +100,7 @@ def _prompt_lines(recovery: Recovery, width: int) -> Iterator[Content]:
         yield from map(Content, lines[:MAX_OPERATIONS])
 
 
-READING_TEXT = "its transcript is being read …"
+READING_TEXT = "reading the transcript …"
 
 
 class RecoverScreen(Page):
@@ -108,9 +108,9 @@ class RecoverScreen(Page):
 
     CSS_PATH = "recover.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("f", "mend", "Mend in a fork", "do it, in a session of its own", "mend"),
-        bind("a", "allow", "Allow", "allow the step that asks first", "allow"),
-        bind_hidden("y", "copy", "Copy", "copy what stands here", "copy"),
+        bind("f", "mend", "Recover in a fork", "apply it in a fork", "mend"),
+        bind("a", "allow", "Allow", "allow the step that needs confirmation", "allow"),
+        bind_hidden("y", "copy", "Copy", "copy this text", "copy"),
     ]
 
     def __init__(self, session: Session) -> None:
@@ -123,7 +123,7 @@ class RecoverScreen(Page):
     def compose_page(self) -> Iterable[Widget]:
         yield Reader(Static(id="steps"), id="page")
         with Horizontal(id="do"):
-            yield Button("Mend in a fork", id="mend", variant="primary", compact=True)
+            yield Button("Recover in a fork", id="mend", variant="primary", compact=True)
             yield Button("Allow the next step", id="allow", compact=True)
             yield Button(CANCEL_LABEL, id="leave", compact=True)
 
@@ -178,13 +178,13 @@ class RecoverScreen(Page):
     def action_allow(self) -> None:
         """Allow the step that needs confirmation, once the user has read what it loses."""
         if self._step_to_confirm is None:
-            self.app.notify("no step asks first", markup=False)
+            self.app.notify("no step needs confirmation", markup=False)
             return
         step, why = self._step_to_confirm
         what = (
             f"{shorten_middle(self._session.title, 60)}: the step “{step}” loses something:"
             f" {why}.\n\n"
-            "It is only planned now; it is done in a fork, and the session itself stays."
+            "It is only planned for now, and applied in a fork; the session is unchanged."
         )
 
         def allow() -> None:
@@ -195,7 +195,7 @@ class RecoverScreen(Page):
 
     def action_mend(self) -> None:
         if self._recovery is None or self._recovery.choice.plan is None:
-            self.app.notify("no step suffices yet", markup=False)
+            self.app.notify("no recovery step frees enough yet", markup=False)
             return
         self.app.session_actions.recover(self._session, self._confirmed, self._show_result)
         self._draw()

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..dashboard import Dashboard
 
 
-ALREADY_INSTALLED = "the plugin is installed already: `ctxtop hooks status` tells how it does"
+ALREADY_INSTALLED = "the plugin is already installed: see `ctxtop hooks status`"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +72,33 @@ def install_plugin(offer: InstallOffer, places: Places) -> str:
 
 
 WELCOME_CHOICES: Final = {
-    "go_on": ("Go on to my sessions", "Enter or Esc; this page is shown once"),
-    "demo": ("Look at the demo", "made-up sessions that work by themselves; q comes back"),
+    "go_on": ("Continue to my sessions", "Enter or Esc; this page is shown once"),
+    "demo": ("Look at the demo", "generated sessions; q returns here"),
     "install": (
         "Install the plugin",
-        "shows what it would write, then asks; `ctxtop hooks` takes it out",
+        "shows what it would write, then asks; `ctxtop hooks` removes it",
     ),
 }  # titles and explanations by action
 
 INSTALL_QUESTION: Final = "Install the plugin?"
-INSTALLED_TEXT: Final = "Sessions that start from now on tell ctxtop what they do."
+INSTALLED_TEXT: Final = "New sessions report their events to ctxtop."
 INSTALLED_TITLE: Final = "The plugin is installed"
 
 INTRODUCTION: Final = (
-    "How full the context of every Claude Code session and agent is, what fills it, when it"
-    " overflows; and how it is made smaller, when you ask for that."
+    "See how full the context of every Claude Code session and agent is, what fills it and when it"
+    " will overflow, and make it smaller when you ask."
 )
 
 
 def access_summary(config_dir: Path, store: Path) -> tuple[tuple[str, str], ...]:
     return (
         ("It reads", one_line(f"{config_dir}: transcripts, agents, settings")),
-        ("It keeps", one_line(f"{store}: what it read, readable by you alone")),
+        ("It keeps", one_line(f"{store}: a cache of what it read, readable only by you")),
         (
             "It writes",
-            "nothing of Claude Code's, unless you ask by name: with backup, receipt and undo",
+            "nothing of Claude Code's unless you ask: with backup, receipt and undo",
         ),
-        ("It sends", "nothing to anybody; a model writes a summary only where you name it"),
+        ("It sends", "nothing; a model writes a summary only if you name one"),
     )
 
 

@@ -18,7 +18,7 @@ MAX_FILES: Final = 10
 MAX_NAMES: Final = 30
 MAX_QUOTES: Final = 8
 
-CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what it forgot cannot be known."
+CONTENT_UNKNOWN: Final = "The transcript begins at this compaction: what was lost cannot be known."
 
 
 def tokens_left(row: CompactionRow) -> str:
@@ -36,7 +36,7 @@ def compaction_report_lines(report: CompactionReport, room: int) -> Iterator[tup
     if report.cleared_results:
         yield "cleared", f"{plural(report.cleared_results, 'tool result')} before it, silently"
     files = [f"{use.path} ({file_use_text(use)}; line {use.line})" for use in lost.files]
-    yield from _labelled_once("forgot files", _first(files, MAX_FILES, counts.files))
+    yield from _labelled_once("lost files", _first(files, MAX_FILES, counts.files))
     names = [one_line(each.text) for each in lost.names]
     listed = ", ".join(_first(names, MAX_NAMES, counts.identifiers))
     yield from _labelled_once("names", wrap(listed, room, break_on_hyphens=False))

@@ -32,7 +32,7 @@ _VERDICTS: Final = {
     ComplianceVerdict.FORCED: ("forced", "its final message follows the skill, after a block", "✓"),
     ComplianceVerdict.EXHAUSTED: (
         "exhausted",
-        "it was blocked once, and still does not follow the skill",
+        "it was blocked once and still does not follow the skill",
         "✗",
     ),
     ComplianceVerdict.CLOBBERED: (
@@ -46,8 +46,8 @@ _VERDICTS: Final = {
         " ",
     ),
     ComplianceVerdict.UNKNOWN: (
-        "not judged",
-        "it left no final message yet that could be judged",
+        "not checked",
+        "there is no final message to check yet",
         " ",
     ),
 }

@@ -57,24 +57,24 @@ def savings_text(plan: CompactionPlan) -> str:
 def break_even_text(plan: CompactionPlan) -> str:
     short, long = plan.break_even_requests, plan.break_even_requests_1h
     if plan.before_tokens == plan.after_tokens:
-        return "the context stays, and so does its cache"
+        return "the context and its cache stay the same"
     if short is None:
-        return "pays back never"
+        return "never breaks even"
     if max(short, long or 0.0) <= 0:
-        return "pays back at once"
-    hour = "" if long is None else f" (an hour's cache: {plan_text.break_even_after(long)})"
-    return f"pays back {plan_text.break_even_after(short)}{hour}"
+        return "breaks even at once"
+    hour = "" if long is None else f" (with the 1-hour cache: {plan_text.break_even_after(long)})"
+    return f"breaks even {plan_text.break_even_after(short)}{hour}"
 
 
 def harm_text(plan: CompactionPlan) -> str:
     if not plan.operations:
-        return "takes nothing"
+        return "loses nothing"
     own = [each.level for each in plan.operations if each.strategy != reasoning.THINKING_AFTER]
     most = max(own, default=plan.harm)
     level = f"{int(plan.harm)}, {plan_text.HARM_NAMES[plan.harm]}"
-    text = f"takes level {level}: {plan_text.HARM_DESCRIPTIONS[most]}"
+    text = f"up to level {level}: {plan_text.HARM_DESCRIPTIONS[most]}"
     # Rule T: a mild change can cost thoughts, which is more harm than was asked for.
-    return text if most == plan.harm else f"{text}, and the thoughts that are bound to it"
+    return text if most == plan.harm else f"{text}, and the thinking that depends on it"
 
 
 def format_bytes(count: int) -> str:
@@ -90,9 +90,9 @@ def refusal_text(refusal: Refusal) -> str:
 
 
 def in_place_question(plan: CompactionPlan, session: Session, projects: Path) -> str:
-    care = "A copy of what it is now is kept, every check has to pass, and u takes it back."
+    care = "A backup is kept, every check must pass, and u undoes it."
     if plan.only_appends:
-        care = "Nothing of it is rewritten: lines come to its end, and u takes them back."
+        care = "No line is rewritten: lines are appended, and u removes them."
     return (
         f"“{shorten_middle(session.title, 60)}” itself is changed:"
         f" {plural(len(plan.operations), 'operation')}, ≈ {tokens(plan.tokens_saved)} tokens less"

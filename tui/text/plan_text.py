@@ -39,15 +39,15 @@ def break_even_after(requests: float) -> str:
 
 # Each level of harm, and what it takes from the model.
 _HARM: Final = (
-    ("file only", "the model sees what it saw"),
-    ("lossless", "nothing is lost, it is said elsewhere in the context"),
-    ("superseded", "what something newer says in its place"),
-    ("masked", "of old results a digest stays"),
-    ("inputs", "of what tools were called with a digest stays"),
-    ("reasoning", "thinking goes"),
-    ("prose", "the model's words and long pastes are shortened"),
-    ("summary", "a summary stands in the place of what was"),
-    ("cut", "turns are gone"),
+    ("file only", "the model sees the same as before"),
+    ("lossless", "nothing is lost: it is elsewhere in the context"),
+    ("superseded", "superseded content goes"),
+    ("masked", "keeps a digest of old results"),
+    ("inputs", "keeps a digest of tool inputs"),
+    ("reasoning", "removes thinking"),
+    ("prose", "shortens the model's answers and long pastes"),
+    ("summary", "replaces the past with a summary"),
+    ("cut", "removes turns"),
 )
 HARM_NAMES: Final = tuple(name for name, _ in _HARM)
 HARM_DESCRIPTIONS: Final = tuple(description for _, description in _HARM)
@@ -57,11 +57,11 @@ NOTHING_TO_GAIN: Final = frozenset({"nothing", "target", "too_few"})  # checks w
 _SCREEN_ADVICE: Final = {
     "target": "move the target further down",
     "live": "a fork can be made at any time",
-    "changed": "it is worked out again as soon as it rests",
+    "changed": "it is planned again as soon as the session is idle",
     "thinking": "let the session finish its turn first, or take level 0",
-    "file-size": "`ctxtop compact --force` takes it on",
+    "file-size": "`ctxtop compact --force` plans it anyway",
     "open": "close it there, or write a fork",
-    "agent": "wait until it rests, or write a fork",
+    "agent": "wait until it is idle, or write a fork",
     "no_prompt": "choose another prompt",
 }
 _OPTION_HINT: Final = re.compile(r" \((?:a smaller )?--[^)]*\)")
@@ -116,18 +116,18 @@ def step_effect(recovery: Recovery, proposal: StepProposal) -> str:
         RecoveryStep.FIX_EMPTY: f"fills {plural(count, 'empty message')}",
         RecoveryStep.TRUNCATE: f"truncates the largest {results}",
         RecoveryStep.AGGRESSIVE: f"truncates {plural(count, 'result')}",
-        RecoveryStep.SUMMARIZE: "a summary takes the place of what was",
+        RecoveryStep.SUMMARIZE: "replaces the past with a summary",
         RecoveryStep.REVERT: "goes back before your last prompt",
-    }.get(proposal.step, f"leaves out {plural(count, 'thing')} said twice or superseded")
+    }.get(proposal.step, f"leaves out {plural(count, 'thing')} duplicated or superseded")
     sizes = f"≈ {tokens(plan.before_tokens)} → ≈ {tokens(plan.after_tokens)}"
     return f"{effect}: {sizes}"
 
 
 def unused_step_text(recovery: Recovery) -> str:
-    return "not needed" if recovery.choice.plan else "used up: it was done as often as it may"
+    return "not needed" if recovery.choice.plan else "used up: it ran as often as allowed"
 
 
-LINE_IS_GONE: Final = "(this line is not there any more)"
+LINE_IS_GONE: Final = "(this line no longer exists)"
 
 
 class OperationChange(msgspec.Struct, frozen=True):

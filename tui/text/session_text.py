@@ -148,9 +148,9 @@ SHARE_CELLS: Final = 24  # a share's bar: a cell is four percent
 
 def composition_total_text(found: Composition) -> str:
     text = f"{'≈' * found.estimated}{tokens(found.total_tokens)} tokens in context"
-    text += " (estimated: nothing was measured yet)" if found.estimated else " (measured)"
+    text += " (estimated: not measured yet)" if found.estimated else " (measured)"
     is_sent = found.source is CompositionSource.REQUESTS
-    text += ", as its requests were sent" if is_sent else ", by its transcript"
+    text += ", from recorded requests" if is_sent else ", from the transcript"
     if found.later_tokens:
         text += f", then ≈{tokens(found.later_tokens)} more"
     if found.read_bytes is not None:

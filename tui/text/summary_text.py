@@ -96,7 +96,7 @@ def coverage_headline(row: SummaryRow, found: ReplacedContent) -> list[str]:
     )
     kept = f"names {named:,} of {named + stays + lost:,} things"
     if stays:
-        kept += f" · {stays:,} more stand in the messages that stayed"
+        kept += f" · {stays:,} more are in the messages that were kept"
     return [f"{before} → {size}", f"{kept} · leaves out {lost:,}{_last_message_note(row, found)}"]
 
 

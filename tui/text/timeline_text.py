@@ -52,7 +52,7 @@ def _is_current(timeline: Timeline, place: int) -> bool:
 
 def _growth_text(timeline: Timeline, place: int) -> str:
     if _is_current(timeline, place):
-        return "the next answer measures it"
+        return "measured by the next answer"
     grown = timeline.growth(place)
     if grown is None:
         return "the first"
@@ -112,11 +112,11 @@ def _mark_content(mark: TimelineEvent) -> Content:
 _MARK_TEXTS: Final = {
     TimelineEventKind.STARTED: "{} started",
     TimelineEventKind.RETURNED: "{} returned",
-    TimelineEventKind.FAILED: "{} failed or did not compress",
+    TimelineEventKind.FAILED: "{} failed or noncompliant",
     TimelineEventKind.WARNING: "reached {}",
     TimelineEventKind.REFUSAL: "refused: {}",
     TimelineEventKind.MODEL: "answers from here on: {}",
-    TimelineEventKind.CLEARED: "the client cleared {}",
+    TimelineEventKind.CLEARED: "Claude Code cleared {}",
 }
 
 

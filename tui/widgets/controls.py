@@ -124,8 +124,8 @@ def _place_at(x: int, widths: Sequence[int]) -> int | None:
 
 class Choice(Widget, can_focus=True):
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind_hidden("left,h", "step(-1)", "Before", "the one before", "choice_previous"),
-        bind_hidden("right,l", "step(1)", "Next", "the next one", "choice_next"),
+        bind_hidden("left,h", "step(-1)", "Before", "previous one", "choice_previous"),
+        bind_hidden("right,l", "step(1)", "Next", "next one", "choice_next"),
     ]
 
     value: reactive[str] = reactive("", init=False)
@@ -188,11 +188,11 @@ class Chips(Widget, can_focus=True):
     """Filter chips; ← → go from chip to chip, ↑ ↓ change the value."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind_hidden("left", "move(-1)", "Left", "the filter to the left", "left"),
-        bind_hidden("right", "move(1)", "Right", "the filter to the right", "right"),
-        bind("down,j,space", "turn(1)", "Change", "the next value", "down", key_display="↑↓"),
-        bind_hidden("up,k", "turn(-1)", "Change back", "the value before", "up"),
-        bind_hidden("backspace,delete", "clear", "All", "filter nothing", "filter_nothing"),
+        bind_hidden("left", "move(-1)", "Left", "filter to the left", "left"),
+        bind_hidden("right", "move(1)", "Right", "filter to the right", "right"),
+        bind("down,j,space", "turn(1)", "Change", "next value", "down", key_display="↑↓"),
+        bind_hidden("up,k", "turn(-1)", "Change back", "previous value", "up"),
+        bind_hidden("backspace,delete", "clear", "All", "clear the filters", "filter_nothing"),
         bind("enter", "done", "Done", "back to the list", "open", key_display="⏎"),
     ]
 

@@ -91,7 +91,7 @@ class Rows(ScrollView, can_focus=True, inherit_bindings=False):
     ALLOW_SELECT = False
     COMPONENT_CLASSES: ClassVar[set[str]] = {_ROW_CLASS, _CURRENT_ROW_CLASS}
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "select", "Open", "show it whole", "open", key_display="⏎"),
+        bind("enter", "select", "Open", "open", "open", key_display="⏎"),
         *movement_bindings(),
     ]
 

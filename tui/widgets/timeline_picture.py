@@ -144,11 +144,11 @@ MARK_SIGNS: Final = {
 MARK_MEANINGS: Final = {
     TimelineEventKind.STARTED: "an agent started",
     TimelineEventKind.RETURNED: "an agent returned",
-    TimelineEventKind.FAILED: "an agent failed, or did not compress its result",
-    TimelineEventKind.WARNING: "a level was reached",
+    TimelineEventKind.FAILED: "an agent failed or was noncompliant",
+    TimelineEventKind.WARNING: "a warning",
     TimelineEventKind.REFUSAL: "the API refused the prompt",
-    TimelineEventKind.MODEL: "another model answers",
-    TimelineEventKind.CLEARED: "the client cleared old tool results",
+    TimelineEventKind.MODEL: "the model changed",
+    TimelineEventKind.CLEARED: "Claude Code cleared old tool results",
 }
 
 COMPACTION_SIGN: Final = "↻"

@@ -16,22 +16,22 @@ from ..messages import WidgetMessage
 from .timeline_picture import TimelineMove, TimelineViewport, timeline_lines, turn_axis
 
 READING: Final = "reading its turns …"
-EMPTY: Final = "no answer yet: the timeline begins with the first one"
+EMPTY: Final = "no answers yet: the timeline begins with the first one"
 
 WHEEL_FRACTION: Final = 8  # the wheel moves by this fraction of the visible turns
 
 _KEYS: Final = (
-    ("left", TimelineMove.EARLIER, "Scrub", "back in time by a turn", "←→"),
-    ("right", TimelineMove.LATER, "Later", "on by a turn", ""),
-    ("shift+left", TimelineMove.FAR_EARLIER, "Far back", "back by ten turns", ""),
-    ("shift+right", TimelineMove.FAR_LATER, "Far on", "on by ten turns", ""),
-    ("home", TimelineMove.FIRST, "First", "to the first turn", ""),
-    ("end", TimelineMove.NEWEST, "Now", "to now, and stay there", ""),
+    ("left", TimelineMove.EARLIER, "Scrub", "previous turn", "←→"),
+    ("right", TimelineMove.LATER, "Later", "next turn", ""),
+    ("shift+left", TimelineMove.FAR_EARLIER, "Far back", "ten turns back", ""),
+    ("shift+right", TimelineMove.FAR_LATER, "Far on", "ten turns forward", ""),
+    ("home", TimelineMove.FIRST, "First", "first turn", ""),
+    ("end", TimelineMove.NEWEST, "Now", "now, and follow", ""),
     ("plus,equals_sign", TimelineMove.ZOOM_IN, "Zoom", "closer", "+-"),
     ("minus", TimelineMove.ZOOM_OUT, "Wider", "wider", ""),
-    ("0", TimelineMove.ZOOM_RESET, "Whole", "the whole of it", ""),
-    ("left_square_bracket", TimelineMove.PREVIOUS_EVENT, "Before", "to what happened before", "["),
-    ("right_square_bracket", TimelineMove.NEXT_EVENT, "After", "to what happened next", "]"),
+    ("0", TimelineMove.ZOOM_RESET, "Whole", "the whole timeline", ""),
+    ("left_square_bracket", TimelineMove.PREVIOUS_EVENT, "Before", "previous event", "["),
+    ("right_square_bracket", TimelineMove.NEXT_EVENT, "After", "next event", "]"),
 )  # the key line shows those of several keys
 
 

@@ -208,7 +208,7 @@ class ClientConfigReader:
             problems,
             SETTINGS_TABLE,
             _save_all_settings,
-            "Claude Code ignores the file whole: correct it",
+            "Claude Code ignores the whole file: correct it",
         )
         self._definitions: Final[FileFollower[DefinitionRecord]] = FileFollower(
             writer, problems, DEFINITIONS_TABLE
@@ -371,7 +371,7 @@ class ClientConfigReader:
         self._plugin_marks = marks
         for place in marks:
             self._problems.report_or_resolve(
-                place, problems.get(place), "what it said before holds; run /plugin"
+                place, problems.get(place), "its last valid content applies; run /plugin"
             )
         if not problems:
             self._replace_plugins([installed[key] for key in sorted(installed)])

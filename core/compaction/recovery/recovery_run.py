@@ -234,14 +234,14 @@ def find_attempt_obstacle(
         return Refusal(
             "attempts",
             f"{run.counters.attempts} attempts were made, the most there may be",
-            f"try again in {COUNTER_RESET_MS // 60_000} minutes, or begin a new session",
+            f"try again in {COUNTER_RESET_MS // 60_000} minutes, or start a new session",
         )
     wait_ms = next_attempt_at(run, settings) - now_ms
     if wait_ms <= 0:
         return None
-    why = "the last attempt has only just begun"
+    why = "the last attempt has just started"
     if run.receipt is not None:
-        why = f"it was mended just now: receipt {run.receipt}"
+        why = f"it was just recovered: receipt {run.receipt}"
     return Refusal("cooldown", why, f"try again in {-(-wait_ms // 1000)} s")
 
 

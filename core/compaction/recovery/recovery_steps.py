@@ -298,7 +298,7 @@ def propose_revert(context: RecoveryContext) -> StepProposal:
         sent = visible_entries([each for each in view.entries if each.line < line])
         if len(group_messages(sent)) < settings.min_messages:
             why = f"fewer than {settings.min_messages} messages would be left"
-            return _insufficient(step, why, "begin a new session")
+            return _insufficient(step, why, "start a new session")
         cut = plan_revert(view, line)
         if isinstance(cut, Refusal):
             return StepProposal(step, insufficient=cut)
@@ -351,7 +351,7 @@ def _propose_pruning(context: RecoveryContext, step: RecoveryStep) -> StepPropos
         if operation.line not in changed
     )
     if not operations:
-        return _insufficient(step, "nothing is said twice")
+        return _insufficient(step, "nothing is duplicated")
     return _sized_proposal(context, step, operations)
 
 
@@ -361,7 +361,7 @@ def _propose_summary(context: RecoveryContext) -> StepProposal:
     if isinstance(operation, Refusal):
         return StepProposal(step, insufficient=operation)
     if operation is None or operation.tokens_saved <= 0:
-        return _insufficient(step, "no summary is smaller than what is there")
+        return _insufficient(step, "no summary is smaller than the current content")
     return _sized_proposal(context, step, (operation,))
 
 
@@ -501,5 +501,5 @@ _BOUND_THINKING: Final = Refusal(
 def _needs_confirmation(step: RecoveryStep) -> Refusal:
     why = f"{step} asks first"
     if step is RecoveryStep.REVERT:
-        why = "going back takes out your last prompt and all that followed it"
+        why = "going back removes your last prompt and everything after it"
     return Refusal("confirm", why, f"read the plan, then add --confirm {step}")

@@ -47,7 +47,7 @@ second."""
 _LOST_SAVE_FIXES: Final = {
     SaveState.ORPHANED: "/memory:save in that project saves again",
     SaveState.FAILED_UNKNOWN: "/memory:save in that project saves again; m shows more",
-    SaveState.CORRUPT: "look at that file; ctxtop changes nothing of it",
+    SaveState.CORRUPT: "check that file; ctxtop does not change it",
 }
 """States that the plugin may not report, and what a person can do."""
 
@@ -108,7 +108,7 @@ class SavesMonitor:
 
 def _problem(found: ProjectSaves) -> Problem:
     status = found.status
-    silent = ", and the plugin says nothing of it" if found.plugin_message.blind_spots else ""
+    silent = ", and the plugin does not report it" if found.plugin_message.blind_spots else ""
     return Problem(
         f"save of {found.name}",
         f"{status.state.value.replace('_', ' ')}: {status.reason}{silent}",

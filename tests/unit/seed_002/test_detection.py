@@ -207,6 +207,6 @@ def test_002_58(path: Path) -> None:
     other = path.with_name("other") / path.name
     other.parent.mkdir()
     lines = chain(*sizes(100), refused(FEWER))
-    assert "no step suffices" in recovery_lines(
+    assert "no recovery step frees enough" in recovery_lines(
         mend(other, lines, order=(RecoveryStep.TRUNCATE,)), None
     )

@@ -142,7 +142,7 @@ def numbered_lines(text: str, findings: Iterable[ComplianceFinding], width: int)
         for finding in found:
             shown += _finding_lines(finding, style, digits, width)
     if len(lines) > MAX_LINES:
-        rest = f"… {len(lines) - MAX_LINES:,} lines more; y copies all"
+        rest = f"… {len(lines) - MAX_LINES:,} more lines; y copies all"
         shown.append(Content.styled(rest, "$quiet"))
     return shown
 
@@ -178,9 +178,9 @@ CONTEXT_TEXT_CELLS: Final = 34  # beside the bar: its share, tokens of the windo
 MAX_TASK_LINES: Final = 200  # shown of a task; its file has all of it
 MAX_TASK_LINE_CHARS: Final = 2_000
 
-INJECTED_TITLE: Final = "What ctxtop gave it at its start"
-INJECTABLE_TITLE: Final = "What ctxtop could have given it at its start"
-EXCLUDED_TITLE: Final = "What there was and did not fit it"
+INJECTED_TITLE: Final = "Context injected at its start"
+INJECTABLE_TITLE: Final = "Context that could have been injected at its start"
+EXCLUDED_TITLE: Final = "Not injected"
 
 _FORMATS: Final = {
     ResultFormat.OUTPUT: "the format of compress-output",
@@ -189,23 +189,23 @@ _FORMATS: Final = {
 }
 
 _EXPECTED_BECAUSE: Final = {
-    ExpectationSource.PRELOADED: "its transcript shows that it was given the skill",
+    ExpectationSource.PRELOADED: "its transcript shows that the skill was loaded",
     ExpectationSource.DECLARED: "its definition declares the skill",
     ExpectationSource.PROMPT: "its prompt asks for it",
-    ExpectationSource.RULE: "the policy says so for its type",
-    ExpectationSource.NOBODY: "nobody asks for one",
+    ExpectationSource.RULE: "a setting requires it for its type",
+    ExpectationSource.NOBODY: "none was asked for",
 }
 
 _MARKER_ORIGINS: Final = {
     MarkerLocation.FINAL_ASSISTANT: "in its final message",
-    MarkerLocation.EARLIER_ASSISTANT: "in an earlier message of its own",
-    MarkerLocation.TASK_PROMPT: "in the task that it was given",
-    MarkerLocation.HOOK_FEEDBACK: "in what a hook told it",
-    MarkerLocation.TOOL_RESULT: "in a tool's result",
+    MarkerLocation.EARLIER_ASSISTANT: "in an earlier message",
+    MarkerLocation.TASK_PROMPT: "in its task",
+    MarkerLocation.HOOK_FEEDBACK: "in hook feedback",
+    MarkerLocation.TOOL_RESULT: "in a tool result",
     MarkerLocation.SKILL_TEXT: "in the skill's own text",
-    MarkerLocation.INJECTED_CONTEXT: "in context that a hook gave it",
-    MarkerLocation.OTHER: "in the client's own lines",
-    MarkerLocation.REQUEST_COPY: "in the client's record of what it sent",
+    MarkerLocation.INJECTED_CONTEXT: "in injected context",
+    MarkerLocation.OTHER: "in Claude Code's own lines",
+    MarkerLocation.REQUEST_COPY: "in Claude Code's record of the request",
 }
 
 
@@ -278,15 +278,15 @@ def _verdict_facts(found: RunVerdict) -> Iterator[Fact]:
             yield "marker", _MARKER_ORIGINS[found.marker_location]
         if found.grep_passes is not None:
             passes = found.grep_passes
-            outcome = "would have let it stop at once" if passes else "would have blocked it"
+            outcome = "would have passed it" if passes else "would have blocked it"
             wrong = ", wrongly" if passes and found.verdict not in PASSED_VERDICTS else ""
-            yield "a grep", f"over the whole transcript {outcome}{wrong}"
+            yield "a grep", f"a grep of the whole transcript {outcome}{wrong}"
     if found.blocked:
-        yield "blocked", "a hook held it up when it first wanted to stop"
+        yield "blocked", "a hook blocked its first attempt to stop"
     if found.retry_tokens:
-        yield "", f"{tokens(found.retry_tokens)} tokens were spent by its requests after that"
+        yield "", f"{tokens(found.retry_tokens)} tokens were used by its requests after that"
     if found.refired:
-        yield "stops", "it was asked to stop more often than one block explains"
+        yield "stops", "it stopped more often than one block explains"
 
 
 def _is_format_expected(found: RunVerdict | None) -> bool:
@@ -308,19 +308,19 @@ def _result_lines(agent: Agent, width: int) -> Iterator[Content]:
         judged = agent.last_message
     findings = (*verdict.violations, *verdict.warnings) if verdict else ()
     if judged.strip() == text.strip():
-        yield from section_heading("What it gave back" if agent.result else "What it said last")
+        yield from section_heading("Result" if agent.result else "Last message")
         yield from numbered_lines(judged, findings, width)
         return
     # The verdict is on its last message, and its parent received something else.
-    yield from section_heading("Its final message, which was judged")
+    yield from section_heading("Final message, which was checked")
     yield from numbered_lines(judged, findings, width)
-    yield from section_heading("What its parent was given")
+    yield from section_heading("Result added to the parent's context")
     yield from numbered_lines(text, (), width)
 
 
 def _task_lines(task: str, width: int) -> Iterator[Content]:
     if task:
-        yield from section_heading("Its task")
+        yield from section_heading("Task")
         for line in task.split("\n")[:MAX_TASK_LINES]:
             yield from _indented(line[:MAX_TASK_LINE_CHARS], width, "$foreground")
 
@@ -330,7 +330,7 @@ def _indented(text: str, width: int, style: str = "") -> Iterator[Content]:
 
 
 def _context_lines(agent: Agent, detail: AgentDetails, width: int) -> Iterator[Content]:
-    yield from section_heading("Its context")
+    yield from section_heading("Context")
     steps = [step for step in detail.context_history if step.tokens is not None]
     if steps:
         cuts = sum(step.is_compaction for step in steps)

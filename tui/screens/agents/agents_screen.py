@@ -145,16 +145,16 @@ class AgentsScreen(Page, ZoomableScreen):
     BINDINGS: ClassVar[list[BindingType]] = [
         bind_hidden("1", "tab('agents')", "Agents", "the tree", "agents_tab"),
         bind_hidden("2", "tab('types')", "Types", "by type", "types_tab"),
-        bind_hidden("3", "tab('findings')", "Findings", "what reviewers found", "findings_tab"),
+        bind_hidden("3", "tab('findings')", "Findings", "reviewers' findings", "findings_tab"),
         bind("a", "scope", "Scope", "of this session, the live ones, all", "scope"),
         bind("slash", "filter", "Filter", "filter", "filter"),
-        bind_hidden("v", "broke", "Broke", "only those that broke a rule", "broke"),
+        bind_hidden("v", "broke", "Broke", "noncompliant agents only", "broke"),
         bind_hidden("s", "sort", "Sort", "sort: started, newest …", "sort"),
-        bind_hidden("left", "fold", "Fold", "fold, or go to what it is below", "fold"),
+        bind_hidden("left", "fold", "Fold", "collapse, or go to the parent", "fold"),
         bind_hidden("right", "unfold", "Unfold", "unfold", "unfold"),
         bind_hidden("y", "copy", "Copy", "copy the result, or the finding", "copy"),
         bind("x", "export", "Export", "export what is shown as Markdown", "export"),
-        bind_hidden("z", "zoom", "Zoom", "the report alone, or both", "zoom"),
+        bind_hidden("z", "zoom", "Zoom", "maximize the report", "zoom"),
         bind("escape", "back", "Back", "back", "back"),
     ]
 

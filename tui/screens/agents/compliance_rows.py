@@ -134,11 +134,11 @@ def type_report(found: AgentTypeCompliance, least: int, width: int) -> Content:
         *text_lines.labelled_lines(_type_facts(found, least), width),
     ]
     if found.sizes.results:
-        lines += text_lines.section_heading("What it puts into its parents")
+        lines += text_lines.section_heading("Added to the parents' context")
         lines += text_lines.labelled_lines(_size_facts(found), width)
     lines += _verdict_bars(found)
     if found.score.codes:
-        lines += text_lines.section_heading("What was wrong, in how many results")
+        lines += text_lines.section_heading("Broken rules, by number of results")
         lines += _code_lines(found.score.codes, width)
     if found.days:
         lines += text_lines.section_heading("Day by day (UTC)")
@@ -150,16 +150,16 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
     score = found.score
     yield "runs", f"{found.runs}" + (f", {found.running} running" if found.running else "")
     formats = ", ".join(each.value for each in found.formats if each is not ResultFormat.NONE)
-    yield "expected", formats or "nothing: nobody asks for a compressed result"
+    yield "expected", formats or "none: no compressed format was asked for"
     if found.drift is not None:
-        drift = f"the policy's rules say {found.drift.value}, its definition does not"
+        drift = f"compliance.rules says {found.drift.value}, its definition does not"
         yield "but", drift, "$level-warning"
     if not score.judged_count:
         return
     style = "$level-warning" if score.failed_count else "$foreground"
     yield "complied", compliance_share_text(score), style
     if score.passed_share is None:
-        yield "", f"a share is told of {least} results or more", "$quiet"
+        yield "", f"shares need {least} results or more", "$quiet"
     if score.first_pass_share is not None:
         first, forced = percent(score.first_pass_share), percent(score.forced_share)
         yield "", f"{first} at once, {forced} after a block"
@@ -172,15 +172,15 @@ def _type_facts(found: AgentTypeCompliance, least: int) -> Iterator[text_lines.F
 def _size_facts(found: AgentTypeCompliance) -> Iterator[text_lines.Fact]:
     sizes, cost = found.sizes, found.cost
     yield "results", str(sizes.results)
-    yield "lines", f"half have at most {sizes.median_lines}, nine in ten {sizes.p90_lines}"
+    yield "lines", f"median {sizes.median_lines}, p90 {sizes.p90_lines}"
     half, large = tokens(sizes.median_tokens), tokens(sizes.p90_tokens)
-    yield "tokens", f"half have at most ≈{half}, nine in ten ≈{large}"
+    yield "tokens", f"median ≈{half}, p90 ≈{large}"
     yield "in all", f"≈{tokens(cost.result_tokens)} tokens"
     if cost.excess_tokens:
-        excess = f"≈{tokens(cost.excess_tokens)} tokens would not have been there had all complied"
+        excess = f"≈{tokens(cost.excess_tokens)} tokens were added by noncompliant results"
         yield "too many", excess, "$level-warning"
     if cost.retry_tokens:
-        yield "blocks", f"{tokens(cost.retry_tokens)} tokens were spent after a block"
+        yield "blocks", f"{tokens(cost.retry_tokens)} tokens were used after a block"
 
 
 def _verdict_bars(found: AgentTypeCompliance) -> Iterator[Content]:
@@ -381,7 +381,7 @@ def _finding_lines(
         yield Content.styled(found.project, "$quiet")
     yield Content("")
     yield Content.styled(found.finding.text, "$foreground")
-    yield from text_lines.section_heading("Who said it")
+    yield from text_lines.section_heading("Reported by")
     for review in found.reviews:
         yield from _review_lines(review, titles, now_ms)
 

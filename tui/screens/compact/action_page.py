@@ -46,7 +46,7 @@ class AskClientScreen(ModalScreen[str | None]):
 
     def compose(self) -> ComposeResult:
         title = shorten_middle(self._session.title, TITLE_CELLS)
-        where = "in its own window" if self._session.live else "in a run of its own"
+        where = "in its own window" if self._session.live else "in a separate run"
         what = (
             f"Claude Code is asked to /compact “{title}”, {where}: it writes a summary with its"
             " model, which costs a request and cannot be taken back by ctxtop.\n\n"
@@ -87,9 +87,9 @@ class ActionPage(Page):
     """Carries out the plan that a subclass holds; what has begun continues when it is left."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("f", "fork", "Fork", "write a fork; the session stays as it is", "fork"),
+        bind("f", "fork", "Fork", "write a fork; the session stays unchanged", "fork"),
         bind("i", "in_place", "In place", "change the session itself", "in_place"),
-        bind_hidden("d", "ask", "/compact", "let Claude Code do it: /compact", "ask_client"),
+        bind_hidden("d", "ask", "/compact", "ask Claude Code to /compact", "ask_client"),
     ]
 
     def __init__(self, session: Session, crumb: str) -> None:
@@ -165,11 +165,11 @@ class ActionPage(Page):
         if self.running is not None:
             self.show_message(f"wait: {self.running}")
         elif self.is_stale or plan is None:
-            self.show_message(self.problem or "wait: the plan is still worked out")
+            self.show_message(self.problem or "wait: the plan is still being made")
         elif plan.refused:
             self.show_message(refusal_text(plan.refused[0]))
         elif not plan.operations:
-            self.show_message("nothing is on: space takes an operation in")
+            self.show_message("nothing is selected: space selects an operation")
         else:
             return plan
         return None

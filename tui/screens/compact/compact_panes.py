@@ -91,7 +91,7 @@ def operation_rows(planned: PlannedCompaction) -> list[OperationRow]:
 
 def operation_header(width: int) -> Content:
     return Content.styled(
-        _operation_cells("on ", "line", "what", "tokens", "why it can go", width), "$quiet"
+        _operation_cells("on ", "line", "what", "tokens", "reason", width), "$quiet"
     )
 
 
@@ -309,10 +309,10 @@ FULL_LABEL_CELLS: Final = 84  # width from which on there is room for the long l
 FOUR_BUTTONS_CELLS: Final = 72  # and for four buttons; Esc cancels everywhere
 
 _STAGE_TEXTS: Final = {
-    "copy": ("keeping a copy", "copied"),
+    "copy": ("backing up", "copied"),
     "write": ("writing", "written"),
     "verify": ("verifying", "verified"),
-    "put": ("putting it in its place", "in its place"),
+    "put": ("replacing the file", "replaced"),
 }
 """By stage: while it lasts, and when it is over."""
 
@@ -334,7 +334,7 @@ class ApplyBar(Vertical):
             yield Button("Write a fork", id="fork", variant="primary", compact=True)
             yield Button("Write in place", id="in_place", compact=True)
             yield Button(ASK_LABEL, id="ask", compact=True)
-            yield Button("Leave it alone", id="leave", compact=True)
+            yield Button("Cancel", id="leave", compact=True)
         yield Static(id="why")
 
     def _button(self, name: str) -> Button:

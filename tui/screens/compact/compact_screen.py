@@ -40,7 +40,7 @@ MIN_PREVIEW_LINES: Final = 3  # of a text that is shown beside the list; Enter s
 PREVIEW_HEADER_LINES: Final = 6  # that describe a change: what it is, where, and what was left out
 SHOWN_CHANGES: Final = 10  # changes of one operation that are read to be shown
 
-READING_TEXT: Final = "the transcript is being read …"
+READING_TEXT: Final = "reading the transcript …"
 
 
 class CompactScreen(ActionPage):
@@ -50,13 +50,13 @@ class CompactScreen(ActionPage):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (78, "-wide"), (160, "-broad")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("space", "switch", "On/off", "this operation or strategy on or off", "switch"),
-        bind_hidden("a", "all", "All", "all operations on or off", "all"),
-        bind_hidden("right", "show", "Text", "its text, and what replaces it", "text"),
-        bind_hidden("minus", "level(-1)", "Milder", "a level less", "milder"),
-        bind_hidden("plus,equals_sign", "level(1)", "Harder", "a level more", "harder"),
-        bind_hidden("comma", "target(-1)", "Smaller", "a smaller target", "smaller_target"),
-        bind_hidden("full_stop", "target(1)", "Larger", "a larger target", "larger_target"),
+        bind("space", "switch", "On/off", "turn this operation or strategy on or off", "switch"),
+        bind_hidden("a", "all", "All", "turn all operations on or off", "all"),
+        bind_hidden("right", "show", "Text", "show its text before and after", "text"),
+        bind_hidden("minus", "level(-1)", "Milder", "lower level", "milder"),
+        bind_hidden("plus,equals_sign", "level(1)", "Harder", "higher level", "harder"),
+        bind_hidden("comma", "target(-1)", "Smaller", "smaller target", "smaller_target"),
+        bind_hidden("full_stop", "target(1)", "Larger", "larger target", "larger_target"),
         bind_hidden("y", "copy", "Copy", "copy the plan's operations", "copy"),
     ]
 
@@ -181,9 +181,9 @@ class CompactScreen(ActionPage):
         if row.can_switch:
             self._set_left_out(compact_panes.toggle_row(row, self._left_out))
         elif row.protected:
-            self.show_message(f"it stays: {row.protected.why}")
+            self.show_message(f"protected: {row.protected.why}")
         else:
-            self.show_message("it follows from the others and goes with them")
+            self.show_message("depends on the others and is removed with them")
 
     def _set_left_out(self, left_out: frozenset[OperationKey]) -> None:
         self._left_out = left_out
@@ -287,10 +287,10 @@ class CompactScreen(ActionPage):
     def _status_text(self) -> str:
         if self.is_stale and not self.problem:
             share = "" if self._share is None else f", {self._share:.0%} read"
-            return f"it is being worked out{share} …"
+            return f"planning{share} …"
         if self._planned is None:
             return ""
-        return f"plan {self._planned.plan.plan_id} · nothing is written yet"
+        return f"plan {self._planned.plan.plan_id} · not applied yet"
 
     def _draw_operations(self) -> None:
         pane = self.query_one(compact_panes.OperationPane)
@@ -324,7 +324,7 @@ def _strategy_text(row: compact_panes.OperationRow) -> Content:
         [
             Content.styled(row.operations[0].strategy, "bold $foreground"),
             *map(Content, list(reasons)[:MIN_PREVIEW_LINES]),
-            Content.styled("space switches all of them", "$quiet"),
+            Content.styled("space turns all of them on or off", "$quiet"),
         ]
     )
 
@@ -333,4 +333,8 @@ def _empty_text(planned: PlannedCompaction | None) -> str:
     if planned is None:
         return READING_TEXT
     refused = next((each for each in planned.plan.refused if each.check in NOTHING_TO_GAIN), None)
-    return f"Nothing would go: {screen_advice(refused)}." if refused else "Nothing would go."
+    return (
+        f"Nothing would be removed: {screen_advice(refused)}."
+        if refused
+        else "Nothing would be removed."
+    )

@@ -145,13 +145,13 @@ class CompactionPlanner:
 
     def _problem(self, error: Exception, request: PlanRequest) -> Problem:
         if isinstance(error, NotPlannedError):
-            return Problem("no plan", str(error), "Esc leaves it alone")
+            return Problem("no plan", str(error), "Esc cancels")
         if isinstance(error, OSError):
             why = f"{error.filename or request.session.path}: {error.strerror or error}"
-            return Problem("no plan", why, "see to that file, then change something here")
+            return Problem("no plan", why, "check that file, then change a slider")
         if isinstance(error, sqlite3.Error):
             return Problem(str(self._places.store), *explain_error(error))
-        return Problem("store", str(error), "then open this again")
+        return Problem("store", str(error), "then open this page again")
 
     def _make_plan(
         self, request: PlanRequest, on_progress: Callable[[float], None]

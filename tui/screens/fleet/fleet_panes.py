@@ -151,7 +151,7 @@ class AgentPane(RowList):
 
 
 NO_SESSION: Final = "no session is marked"
-NO_SUMMARY: Final = "nothing was returned or kept yet"
+NO_SUMMARY: Final = "no summaries yet"
 SUMMARY_ROW_LINES: Final = 2
 
 CATEGORY_CELLS: Final = 18
@@ -213,7 +213,7 @@ class ContextPane(RowList):
         session: Session
 
     def __init__(self) -> None:
-        super().__init__(id="fills", number="⁴", name="What fills it")
+        super().__init__(id="fills", number="⁴", name="Breakdown")
         self._compositions: dict[str, tuple[SessionState, Composition | str]] = {}
         self._session: Session | None = None
         self._requested: SessionState | None = None
@@ -262,9 +262,9 @@ class ContextPane(RowList):
         name = "it"
         if session:
             name = f'"{shorten_middle(session.title, max(0, width - CONTEXT_TITLE_FRAME))}"'
-        self.set_titles(Content(f"⁴ What fills {name}"))
+        self.set_titles(Content(f"⁴ Breakdown of {name}"))
         if isinstance(known, str):
-            self.empty = known or ("looking into its transcript …" if session else NO_SESSION)
+            self.empty = known or ("reading its transcript …" if session else NO_SESSION)
             self.show_rows([])
             return
         self.show_rows([Row(str(n), line) for n, line in enumerate(context_lines(known, width))])

@@ -43,7 +43,7 @@ AGE_REFRESH_S: Final = (
     10.0  # how often ages are drawn again: nothing moves unless something happens
 )
 SMALL_SCREEN: Final = (60, 18)  # cells and lines below which one pane is shown at a time
-READING: Final = "reading what Claude Code has written …"
+READING: Final = "reading transcripts …"
 
 
 class FleetScreen(ZoomableScreen):
@@ -55,36 +55,36 @@ class FleetScreen(ZoomableScreen):
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     VERTICAL_BREAKPOINTS = [(0, "-short"), (SMALL_SCREEN[1], "-tall")]  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("s", "sort", "Sort", "sort in another way; or click on a head", "sort"),
-        bind_hidden("o", "group", "Group", "organise: by project, or in one list", "group"),
-        bind_hidden("space", "pick", "Mark", "mark with others: y copies all their ids", "pick"),
-        bind_hidden("b", "pin", "Pin", "bookmark: stays on top", "pin"),
-        bind_hidden("left", "fold(True)", "Fold", "fold a project", "fold"),
-        bind_hidden("right", "fold(False)", "Unfold", "unfold it", "unfold"),
-        bind(
-            "c", "app.go('compact')", "Compact", "plan how to make this session smaller", "compact"
+        bind("s", "sort", "Sort", "change the sort order", "sort"),
+        bind_hidden("o", "group", "Group", "group by project, or one list", "group"),
+        bind_hidden(
+            "space", "pick", "Mark", "mark; y copies the ids of all marked sessions", "pick"
         ),
+        bind_hidden("b", "pin", "Pin", "pin to the top", "pin"),
+        bind_hidden("left", "fold(True)", "Fold", "collapse the project", "fold"),
+        bind_hidden("right", "fold(False)", "Unfold", "expand it", "unfold"),
+        bind("c", "app.go('compact')", "Compact", "plan a compaction of this session", "compact"),
         bind(
             "slash",
             "filter",
             "Filter",
-            "filter sessions; in the summaries: search all",
+            "filter sessions, or search summaries",
             "filter",
             key_display="/",
         ),
-        bind_hidden("p", "pause", "Pause", "stand still, or go on; nothing is missed", "pause"),
-        bind_hidden("y", "copy", "Copy", "copy: ids of sessions, a result, a summary", "copy"),
-        bind_hidden("z", "zoom", "Zoom", "this pane alone, or all", "zoom"),
+        bind_hidden("p", "pause", "Pause", "pause or resume updates", "pause"),
+        bind_hidden("y", "copy", "Copy", "copy the session id, result or summary", "copy"),
+        bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
         bind_hidden("1", "pane('sessions')", "Sessions", "sessions", "pane_1"),
         bind_hidden("2", "pane('agents')", "Agents", "agents", "pane_2"),
         bind_hidden("3", "pane('summaries')", "Summaries", "summaries", "pane_3"),
-        bind_hidden("4", "pane('fills')", "Fills", "what fills it", "pane_4"),
-        bind("u", "app.undo", "Undo", "take back what was done last", "undo"),
+        bind_hidden("4", "pane('fills')", "Fills", "breakdown", "pane_4"),
+        bind("u", "app.undo", "Undo", "undo the last change", "undo"),
         bind_hidden(
             "escape",
             "back",
             "Back",
-            "back: zoom, filter, marks, then to the sessions",
+            "back: zoom, filter, marks, then sessions",
             "back",
             key_display="Esc",
         ),
@@ -244,7 +244,7 @@ class FleetScreen(ZoomableScreen):
             return READING
         return (
             f"No sessions yet in {one_line(str(self.app.places.config_dir))}.\n"
-            "Start `claude` in a project and it appears here; `ctxtop demo` shows how that looks."
+            "Start `claude` in a project and it appears here, or try `ctxtop demo`."
         )
 
     def _draw_status(self) -> None:
@@ -368,9 +368,9 @@ class FleetScreen(ZoomableScreen):
         elif self._pane == "fills":
             lines = [row.content.plain.rstrip() for row in pane.shown]
             if lines:
-                self.app.copy("\n".join(lines), "what fills it")
+                self.app.copy("\n".join(lines), "breakdown")
         elif isinstance(item, SummaryRow):
-            self.app.copy(item.text, "the whole summary")
+            self.app.copy(item.text, "open the summary")
         elif isinstance(item, Agent):
             text = item.result.text if item.result else ""
             self.app.copy(text or item.agent_id, f"result of {item.agent_type}")
@@ -442,7 +442,7 @@ class FleetScreen(ZoomableScreen):
     def action_filter(self) -> None:
         bar = self.query_one(FilterBar)
         if self._pane == "summaries":
-            bar.open(self.search, "words in any summary")
+            bar.open(self.search, "search all summaries")
             return
         choices = session_list.completion_choices(self._view.sessions if self._view else ())
         bar.open(

@@ -236,7 +236,7 @@ class SessionOrder(CycleEnum):
     SOONEST = "soonest full"
     NEWEST = "newest"
     COSTLIEST = "costliest"
-    NONCOMPLIANT = "broken rules"
+    NONCOMPLIANT = "noncompliant"
     COMPACTIONS = "compactions"
     NAME = "name"
 

@@ -94,15 +94,15 @@ def filter_history(
 REFRESH_S: Final = 2.0  # between two looks for new actions, of this ctxtop or another one
 
 EMPTY_TEXT: Final = (
-    "Nothing was changed yet, by nobody.\nc on a session plans how to make it smaller;"
-    " what is carried out then stands here, and u takes it back."
+    "No changes yet.\nc on a session plans a compaction. Changes are listed here,"
+    " and u undoes them."
 )
 
 
 class ReceiptsScreen(FilteredPage):
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("u", "undo", "Undo", "take back the marked one", "undo"),
-        bind("v", "check", "Check", "try out of each whether it can be taken back", "check"),
+        bind("u", "undo", "Undo", "undo the selected change", "undo"),
+        bind("v", "check", "Check", "test whether each change can be undone", "check"),
         bind_hidden("y", "copy", "Copy", "copy the receipt's id", "copy"),
     ]
 
@@ -117,7 +117,7 @@ class ReceiptsScreen(FilteredPage):
         yield FilterBar("a title, fork, in place, undone, a receipt's id …")
 
     def on_mount(self) -> None:
-        self.query_one(RowList).empty = "the receipts are being read …"
+        self.query_one(RowList).empty = "reading receipts …"
         self.query_one(Rows).focus()
         self.set_interval(REFRESH_S, self._read)
 
@@ -182,7 +182,7 @@ class ReceiptsScreen(FilteredPage):
         if entry is None:
             return
         if entry.receipt_id is None:
-            why = entry.undo_obstacle or "there is nothing to take back"
+            why = entry.undo_obstacle or "there is nothing to undo"
             self.app.notify(one_line(why), title="cannot be undone", markup=False)
             return
         store, receipt_id = self.app.places.store, entry.receipt_id
@@ -198,7 +198,7 @@ class ReceiptsScreen(FilteredPage):
             if isinstance(receipt, CompactionReceipt):
                 self.app.session_actions.undo(receipt, None, self._undone)
                 return
-            why = str(receipt or f"receipt {receipt_id} cannot be read any more")
+            why = str(receipt or f"receipt {receipt_id} can no longer be read")
             self.app.notify(one_line(why), title="cannot be undone", severity="error", markup=False)
 
         self.work_out(read, undo)
@@ -216,14 +216,14 @@ class ReceiptsScreen(FilteredPage):
 
             return check_all_receipts(store)
 
-        self.app.notify("each receipt is taken back into nowhere …", markup=False)
+        self.app.notify("testing every undo …", markup=False)
         self.work_out(check, self._show_check_results)
 
     def _show_check_results(self, results: dict[str, str] | Problem) -> None:
         if isinstance(results, dict):
             self._check_results = results
             failed = sum(result != "ok" for result in results.values())
-            self.app.notify(f"{len(results)} receipts were tried out, {failed} cannot be undone")
+            self.app.notify(f"{len(results)} receipts tested, {failed} cannot be undone")
         else:
             self.app.notify(one_line(str(results)), severity="error", markup=False)
         self.draw()
@@ -242,7 +242,7 @@ class ReceiptsScreen(FilteredPage):
         titles = {session.session_id: session.title for session in sessions}
         shown = filter_history(self._entries, titles, self.words)
         if self.words and not shown:
-            pane.empty = f"no receipt has the words “{self.words}”; Esc shows all"
+            pane.empty = f"no receipt matches “{self.words}”; Esc shows all"
         elif self._signature is not None:
             pane.empty = EMPTY_TEXT
         columns = history_columns(pane.row_width, titles, self._check_results, self.app.now_ms())
@@ -251,5 +251,5 @@ class ReceiptsScreen(FilteredPage):
         count = len(self._entries)
         pane.border_title = f"Receipts: {count:,}" if count else "Receipts"
         freed = sum(entry.freed_tokens or 0 for entry in shown if entry.undo_obstacle is None)
-        summary = f"≈ {tokens(freed)} tokens freed by what stands" if freed else ""
+        summary = f"≈ {tokens(freed)} tokens freed" if freed else ""
         pane.border_subtitle = Content(f"/{self.words}" if self.words else summary)

@@ -25,29 +25,29 @@ if TYPE_CHECKING:
 
 CHECK_TEXTS: Final = {
     "V1": "every changed line is JSON",
-    "V2": "no line too many",
+    "V2": "no extra lines",
     "V3": "untouched lines byte for byte",
-    "V4": "ids, roles and calls stay",
+    "V4": "ids, roles and calls kept",
     "V5": "the same lines are sent",
     "V6": "no new roots or orphans",
     "V7": "every call has its result",
-    "V8": "the API's own tools in pairs",
-    "V9": "nothing empty, types stay",
-    "V10": "thinking whole or gone",
-    "V11": "the last compaction stands",
-    "V12": "title and mode stand",
-    "V13": "roles in turn",
-    "V14": "prompts as the plan says",
-    "V15": "what is protected stays",
-    "V16": "what is sent is as planned",
+    "V8": "server tools in pairs",
+    "V9": "no empty messages, types kept",
+    "V10": "thinking whole or removed",
+    "V11": "last compaction kept",
+    "V12": "title and mode kept",
+    "V13": "roles alternate",
+    "V14": "prompts as planned",
+    "V15": "protected content kept",
+    "V16": "request as planned",
     "V17": "file no larger than planned",
-    "V18": "no character cut in half",
-    "V19": "images whole or a word",
-    "V20": "files beside it are there",
-    "V21": "taken back, the same bytes",
-    "V22": "done twice is done once",
-    "V23": "owner and rights kept",
-    "V24": "nobody wrote meanwhile",
+    "V18": "no split characters",
+    "V19": "images whole or replaced",
+    "V20": "files beside it exist",
+    "V21": "undo restores the same bytes",
+    "V22": "idempotent",
+    "V23": "owner and permissions kept",
+    "V24": "no writes in the meantime",
 }
 
 
@@ -98,12 +98,12 @@ def undo_question(receipt: CompactionReceipt, numbers: Collection[int] | None, t
     count = f"{len(chosen)} of {total}" if len(chosen) < total else f"all {total}"
     fork = receipt.new_session_id
     where = {
-        ApplyMode.FORK: f"in its fork {fork}. The session and the fork both stay.",
-        ApplyMode.IN_PLACE: "in the session itself. What was written since stays.",
-        ApplyMode.APPEND: "at the end of the session. What was written since stays.",
+        ApplyMode.FORK: f"in its fork {fork}. Both the session and the fork are kept.",
+        ApplyMode.IN_PLACE: "in the session itself. Everything written since is kept.",
+        ApplyMode.APPEND: "at the end of the session. Everything written since is kept.",
     }[receipt.mode]
     return (
-        f"“{title}”: {count} operations of receipt {receipt.receipt_id} are taken back, {where}\n\n"
+        f"“{title}”: {count} operations of receipt {receipt.receipt_id} will be undone {where}\n\n"
         f"{_strategy_names(chosen)}: ≈ {tokens(freed)} tokens come back into its context."
     )
 
@@ -212,7 +212,7 @@ def _unreadable_entry(path: Path) -> HistoryEntry:
         what=f"{path.name} or its plan is damaged",
         requested_by="",
         state="cannot be read",
-        undo_obstacle="put it back from a copy",
+        undo_obstacle="restore it from a backup",
     )
 
 
@@ -232,7 +232,7 @@ def _client_compact_entry(request: ClientCompactReceipt) -> HistoryEntry:
         requested_by=request.automatic or "you",
         freed_tokens=freed,
         state=request.state,
-        undo_obstacle="Claude Code did it: ctxtop cannot take that back",
+        undo_obstacle="done by Claude Code: ctxtop cannot undo it",
     )
 
 
@@ -251,10 +251,10 @@ def _automatic_entry(run: AutomaticRunRecord) -> HistoryEntry:
         at=run.at,
         session_id=run.session_id,
         mode="by itself",
-        what=run.outcome or "it is at work, or ctxtop was ended meanwhile",
+        what=run.outcome or "still running, or ctxtop ended meanwhile",
         requested_by=run.reason,
         state="done" if run.left_tokens is not None else "nothing written",
-        undo_obstacle="nothing of ctxtop's was written",
+        undo_obstacle="ctxtop wrote nothing",
     )
 
 
@@ -267,5 +267,5 @@ def _install_entry(path: Path, receipt: InstallReceipt) -> HistoryEntry:
         what=f"{receipt.form}: {', '.join(receipt.features)} in {receipt.settings}",
         requested_by="you",
         state="stands",
-        undo_obstacle="`ctxtop hooks uninstall` takes it back",
+        undo_obstacle="`ctxtop hooks uninstall` undoes it",
     )

@@ -101,12 +101,12 @@ def _summary_facts(
         return Content(shorten_middle(text, width))
 
     plan = receipt.plan
-    by = f"by itself: {one_line(receipt.automatic)}" if receipt.automatic else "you asked for it"
+    by = f"by itself: {one_line(receipt.automatic)}" if receipt.automatic else "requested by you"
     yield "done", fit(f"{when}, {by} · receipt {receipt.receipt_id}")
     where = {
-        ApplyMode.FORK: f"a fork, {receipt.new_session_id}; the session stays as it was",
-        ApplyMode.IN_PLACE: "in the session itself; a copy of what it was is kept",
-        ApplyMode.APPEND: "at the session's end; nothing of it was rewritten",
+        ApplyMode.FORK: f"a fork, {receipt.new_session_id}; the session is unchanged",
+        ApplyMode.IN_PLACE: "in the session itself; a backup is kept",
+        ApplyMode.APPEND: "appended to the session; no line was rewritten",
     }
     yield "where", fit(where[receipt.mode])
     share = percent(plan.saved_share)
@@ -138,11 +138,11 @@ class ReceiptScreen(Page):
     CSS_PATH = "receipt.tcss"
     VERTICAL_BREAKPOINTS = [(0, "-short"), (30, "-tall")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("space", "mark", "Mark", "mark it: u takes back what is marked", "mark"),
-        bind_hidden("right", "show", "Text", "its text before and after", "text"),
-        bind("u", "undo", "Undo", "take back what is marked, or all of it", "undo"),
-        bind("v", "check", "Check", "try out whether it can be taken back", "check"),
-        bind_hidden("y", "copy", "Copy", "copy the command that goes on with it", "copy"),
+        bind("space", "mark", "Mark", "mark for undo", "mark"),
+        bind_hidden("right", "show", "Text", "show its text before and after", "text"),
+        bind("u", "undo", "Undo", "undo the marked operations, or all", "undo"),
+        bind("v", "check", "Check", "test whether it can be undone", "check"),
+        bind_hidden("y", "copy", "Copy", "copy the resume command", "copy"),
     ]
 
     def __init__(self, receipt_id: str, title: str, ticked: int | None = None) -> None:
@@ -163,7 +163,7 @@ class ReceiptScreen(Page):
         yield Pager(Static(id="change"), id="words")
 
     def on_mount(self) -> None:
-        self.query_one(RowList).empty = "the receipt is being read …"
+        self.query_one(RowList).empty = "reading the receipt …"
         self.query_one(Rows).focus()
 
     def on_screen_resume(self) -> None:
@@ -183,7 +183,7 @@ class ReceiptScreen(Page):
 
     def _show_receipt(self, result: tuple[CompactionReceipt | None, str | None] | Problem) -> None:
         if not isinstance(result, tuple) or result[0] is None:
-            why = str(result) if not isinstance(result, tuple) else "it cannot be read any more"
+            why = str(result) if not isinstance(result, tuple) else "it can no longer be read"
             self.query_one(RowList).empty = one_line(why)
             return
         is_first = self._receipt is None
@@ -234,14 +234,14 @@ class ReceiptScreen(Page):
 
             refusal = try_undo(receipt, state_folder(store))
             if refusal is None:
-                return "it can be taken back byte for byte: that was tried out"
+                return "tested: it can be undone byte for byte"
             return f"{refusal.check}: {refusal.why}: {refusal.what_to_do}"
 
         self.work_out(check, lambda text: self.app.notify(one_line(str(text)), markup=False))
 
     def action_copy(self) -> None:
         if self._receipt is not None:
-            self.app.copy(self._receipt.resume_command, "the command that goes on with it")
+            self.app.copy(self._receipt.resume_command, "the resume command")
 
     @on(RowList.Opened)
     def action_show(self) -> None:

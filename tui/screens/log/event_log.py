@@ -202,8 +202,8 @@ def _unknown_types(db: sqlite3.Connection) -> Iterator[LogEvent]:
             weight=EventSeverity.NOTE,
             source="unknown",
             where=one_line(row.type),
-            text=f"{row.lines:,} of a type that is not known",
-            detail="They are kept and counted; a newer ctxtop may know them.",
+            text=f"{row.lines:,} of an unknown type",
+            detail="They are kept and counted; a newer ctxtop may read them.",
         )
 
 
@@ -221,7 +221,7 @@ def _levels(db: sqlite3.Connection) -> Iterator[LogEvent]:
             context=_context_name(row.agent_id),
             tokens=f"{warning.point.tokens:,}, {percent(warning.ratio)} of the window",
             line=percent(warning.threshold),
-            ended=utc_time(warning.cleared_at) if warning.cleared_by else "it stands",
+            ended=utc_time(warning.cleared_at) if warning.cleared_by else "still active",
         )
 
 
@@ -245,7 +245,7 @@ def _compactions(db: sqlite3.Connection) -> Iterator[LogEvent]:
 
 def _automatic_runs(db: sqlite3.Connection) -> Iterator[LogEvent]:
     for run in read_automatic_runs(db, 0)[-MAX_PER_KIND:]:
-        outcome = one_line(run.outcome or "it runs, or ctxtop was ended meanwhile")
+        outcome = one_line(run.outcome or "still running, or ctxtop ended meanwhile")
         yield _session_event(
             f"run {run.session_id} {run.at}",
             run.ended_at or run.at,
@@ -371,6 +371,6 @@ def _stores_set_aside(store: Path) -> Iterator[LogEvent]:
             weight=EventSeverity.WARNING,
             source="store",
             where=path.name,
-            text="a store was set aside and made again",
-            detail=f"{path}\nNothing is lost: remove it when you have no use for it.",
+            text="a store was moved aside and rebuilt",
+            detail=f"{path}\nNothing is lost. You can delete it.",
         )

@@ -25,16 +25,16 @@ from ..page import FilteredPage, ReadingScreen
 from . import event_log
 
 REFRESH_S: Final = 2.0  # for the store; this run's events are shown at once
-EMPTY_TEXT: Final = "nothing has happened yet: what is read, set aside or told appears here"
+EMPTY_TEXT: Final = "no entries yet"
 
 
 class LogScreen(FilteredPage):
     """The newest event is at the end; a cursor at the end stays there."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("l", "least", "Level", "all, warnings, or troubles only", "log_level"),
-        bind("p", "pause", "Pause", "stand still, or go on", "pause"),
-        bind_hidden("y", "copy", "Copy", "copy the entry, whole", "copy"),
+        bind("l", "least", "Level", "all, warnings, or problems only", "log_level"),
+        bind("p", "pause", "Pause", "pause or resume", "pause"),
+        bind_hidden("y", "copy", "Copy", "copy the whole entry", "copy"),
     ]
 
     least: reactive[event_log.LogLevel] = reactive(event_log.LogLevel.ALL)
@@ -54,7 +54,7 @@ class LogScreen(FilteredPage):
         yield FilterBar('words "a phrase" -without')
 
     def on_mount(self) -> None:
-        self._list.empty = "reading what has happened …"
+        self._list.empty = "reading the log …"
         self._list.rows.focus()
         self._refresh()
         self.set_interval(REFRESH_S, self._refresh)
@@ -120,7 +120,7 @@ class LogScreen(FilteredPage):
         count = f"{shown:,} of {total:,}" if shown != total else f"{total:,}"
         state = "follows the end" if self.is_at_end else "G: to the end"
         if self.paused:
-            state = "paused: p goes on"
+            state = "paused: p resumes"
         parts = (self.least.label, f"/{self.words}" if self.words else "", state)
         subtitle = " · ".join(filter(None, parts))
         self._list.set_titles(Content(f"Log · {count}"), Content(subtitle))

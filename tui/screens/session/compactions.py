@@ -47,8 +47,8 @@ MIN_LOST_CELLS: Final = 10  # cells; with fewer for what was lost the trigger is
 _DETAIL_LABEL_CELLS: Final = 14
 
 NO_COMPACTIONS: Final = (
-    "Not compacted yet. What a compaction keeps and forgets will stand here; c makes the"
-    " session smaller before the client does."
+    "Not compacted yet. What a compaction keeps and loses appears here; c compacts"
+    " the session before Claude Code does."
 )
 
 
@@ -67,7 +67,7 @@ def compactions_listing(
     rows = tuple(
         Row(each.row.uuid, _compaction_line(each, width, now_ms), each) for each in compactions
     )
-    head = f"{plural(len(rows), 'compaction')}; ⏎ shows what was kept and what was forgotten"
+    head = f"{plural(len(rows), 'compaction')}; ⏎ shows what was kept and lost"
     return Listing(rows, quiet(head), NO_COMPACTIONS)
 
 
@@ -91,7 +91,7 @@ def compaction_detail(compaction: ReportedCompaction, width: int, now_ms: int) -
     if report is None:
         parts.append(quiet(REPORT_PENDING))
     elif not labelled:
-        nothing = "nothing that was looked for was forgotten"
+        nothing = "nothing that was checked was lost"
         parts.append(quiet(nothing if report.is_known else CONTENT_UNKNOWN))
     if row.summary:
         parts += [Content(""), heading("The summary"), Content(row.summary)]
@@ -116,13 +116,13 @@ def _age_text(row: CompactionRow, now_ms: int) -> str:
 def _lost_text(report: CompactionReport | None, room: int) -> str:
     """Count what was lost by kind, or in all if that does not fit."""
     if report is None:
-        return "being worked out …"
+        return "working …"
     if not report.is_known:
         return "unknown: the file begins here"
     counts = lost_counts(report.forgotten)
     by_kind = ", ".join(plural(count, kind) for kind, count in counts.items() if count)
-    text = f"forgot {by_kind}" if by_kind else "forgot nothing that was looked for"
-    return text if len(text) <= room else f"forgot {plural(sum(counts.values()), 'thing')}"
+    text = f"lost {by_kind}" if by_kind else "lost nothing that was checked"
+    return text if len(text) <= room else f"lost {plural(sum(counts.values()), 'thing')}"
 
 
 def _compaction_line(compaction: ReportedCompaction, width: int, now_ms: int) -> Content:
@@ -239,7 +239,7 @@ def retained_and_lost_listing(
         for place, item in enumerate(group.items):
             key = f"{group.name} {place} {item.text}"
             rows.append(Row(key, _item_line(item, width), item))
-    head = quiet("✗ forgotten: neither in the summary nor in what was kept   ✓ kept")
+    head = quiet("✗ lost: neither in the summary nor in what was kept   ✓ kept")
     return Listing(tuple(rows), head, empty)
 
 
@@ -294,11 +294,11 @@ def _compaction_header(compaction: ReportedCompaction, now_ms: int) -> Content:
     return join_lines(*lines)
 
 
-TRANSCRIPT_GONE: Final = "the transcript holds it no more: what was kept is not known"
+TRANSCRIPT_GONE: Final = "no longer in the transcript: what was kept is unknown"
 NO_SUMMARY: Final = "No summary follows it in the transcript."
-READING_RETAINED: Final = "what was kept is being looked up …"
-NOTHING_LOST: Final = "Nothing that is looked for stood before it: no file, name, rule or decision."
-REPORT_PENDING: Final = "what it forgot is being worked out …"
+READING_RETAINED: Final = "reading what was kept …"
+NOTHING_LOST: Final = "There was no file, name, rule or decision before it."
+REPORT_PENDING: Final = "finding what was lost …"
 
 
 class CompactionDetailScreen(Page):
@@ -307,8 +307,8 @@ class CompactionDetailScreen(Page):
     CSS_PATH = "compaction_detail.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (110, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("y", "copy", "Copy as prompt", "copy what was forgotten as a prompt", "copy"),
-        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and forgotten", "lens_rows"),
+        bind("y", "copy", "Copy as prompt", "copy what was lost as a prompt", "copy"),
+        bind_hidden("1", "rows", "Kept, forgotten", "what was kept and lost", "lens_rows"),
         bind("2", "summary", "Summary", "read the summary", "lens_summary"),
     ]
 
@@ -325,7 +325,7 @@ class CompactionDetailScreen(Page):
         yield Static(id="sizes", markup=False)
         yield Static(id="how", markup=False)
         with Horizontal(id="body"):
-            yield RowList(id="rows", number="¹", name="Kept and forgotten")
+            yield RowList(id="rows", number="¹", name="Kept and lost")
             with Pager(id="beside"):
                 yield Static(id="detail", markup=False)
 
@@ -406,9 +406,9 @@ class CompactionDetailScreen(Page):
         report = self._compaction.report
         prompt = compaction_text.forgotten_prompt(report.forgotten) if report else ""
         if prompt:
-            self.app.copy(prompt, "what was forgotten, as a prompt")
+            self.app.copy(prompt, "what was lost, as a prompt")
         else:
-            nothing = "nothing was forgotten that could be given back"
+            nothing = "nothing was lost that could be restored"
             self.notify(nothing if self._is_known else CONTENT_UNKNOWN, markup=False)
 
     def _read(self, content: Content) -> None:

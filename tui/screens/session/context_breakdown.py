@@ -21,35 +21,26 @@ from ...text.text_lines import heading, join_lines, quiet
 from ...widgets.row_list import Listing, Row
 
 CATEGORY_MEANINGS: Final[dict[str, str]] = {
-    ContextCategory.SYSTEM_PROMPT: "What the client tells the model before anything else.",
-    ContextCategory.SYSTEM_TOOLS: "The descriptions of the client's own tools.",
+    ContextCategory.SYSTEM_PROMPT: "The system prompt of Claude Code.",
+    ContextCategory.SYSTEM_TOOLS: "The descriptions of the built-in tools.",
     ContextCategory.MCP_TOOLS: (
-        "The descriptions of MCP servers' tools: a server that is not needed costs its tokens with"
-        " every request."
+        "MCP tool descriptions. An unneeded server costs tokens with every request."
     ),
-    ContextCategory.OVERHEAD: (
-        "What stands before the conversation; the transcript tells no more of it than its size."
-    ),
-    ContextCategory.MCP_INSTRUCTIONS: "What MCP servers say of themselves.",
-    ContextCategory.MEMORY: "CLAUDE.md and what it includes: read again after each compaction.",
-    ContextCategory.SKILLS: "The list of skills, and those that were called.",
-    ContextCategory.AGENT_LISTINGS: "The list of agents that can be started.",
-    ContextCategory.ATTACHMENTS: "What the client put in by itself: files, diagnostics, reminders.",
-    ContextCategory.HOOKS: "What hooks added.",
-    ContextCategory.SUMMARIES: "What compactions kept.",
-    ContextCategory.USER_TEXT: "Your words, and what the client said in your place.",
-    ContextCategory.ASSISTANT_TEXT: "The model's words.",
-    ContextCategory.THINKING: "The model's thinking, as far as it is sent again.",
-    ContextCategory.TOOL_INPUTS: (
-        "What the model asked of its tools: commands, edits, whole files that it wrote."
-    ),
-    ContextCategory.TOOL_RESULTS: (
-        "What the tools gave back. The old ones can mostly go: c compacts."
-    ),
-    ContextCategory.AGENT_RETURNS: (
-        "What agents gave back: small where they compress their results."
-    ),
-    ContextCategory.UNEXPLAINED: "Measured by the API, and of nothing that the transcript holds.",
+    ContextCategory.OVERHEAD: ("Everything before the conversation; only its size is recorded."),
+    ContextCategory.MCP_INSTRUCTIONS: "The instructions of MCP servers.",
+    ContextCategory.MEMORY: "CLAUDE.md and its imports; re-read after each compaction.",
+    ContextCategory.SKILLS: "The list of skills, and the skills that were used.",
+    ContextCategory.AGENT_LISTINGS: "The list of available agents.",
+    ContextCategory.ATTACHMENTS: "Added by Claude Code: files, diagnostics, reminders.",
+    ContextCategory.HOOKS: "Added by hooks.",
+    ContextCategory.SUMMARIES: "Compaction summaries.",
+    ContextCategory.USER_TEXT: "Your prompts, and messages that Claude Code wrote for you.",
+    ContextCategory.ASSISTANT_TEXT: "The model's answers.",
+    ContextCategory.THINKING: "The model's thinking that is sent again.",
+    ContextCategory.TOOL_INPUTS: ("Tool inputs: commands, edits, files that were written."),
+    ContextCategory.TOOL_RESULTS: ("Tool results. Old ones can usually be removed: c compacts."),
+    ContextCategory.AGENT_RETURNS: ("Agent results. Compressed results keep this small."),
+    ContextCategory.UNEXPLAINED: "Measured by the API, but not in the transcript.",
 }  # by the category's name
 
 
@@ -64,7 +55,7 @@ LINE_CELLS: Final = 11
 WIDE_CELLS: Final = 76  # cells from which an item's category is shown
 ITEMS_PER_CATEGORY: Final = 12  # the largest items of a category that are listed beside it
 SUPERSEDED_SIGN: Final = "✂"  # a later item repeats this one, so it can go without loss
-NOTHING_IN_CONTEXT: Final = "nothing is in context yet"
+NOTHING_IN_CONTEXT: Final = "the context is empty"
 
 
 def bar_with_track(ratio: float | None, cells: int, style: str) -> tuple[tuple[str, str], ...]:
@@ -95,7 +86,7 @@ def category_detail(composition: Composition, share: CategoryShare, width: int) 
         quiet(CATEGORY_MEANINGS.get(name, "")),
     ]
     if items:
-        parts += [Content(""), heading("The largest of it")]
+        parts += [Content(""), heading("Largest items")]
         parts += [_short_item_line(item, width) for item in items[:ITEMS_PER_CATEGORY]]
     if superseded := _superseded_text(items):
         parts += [Content(""), quiet(superseded)]
@@ -107,7 +98,7 @@ def _superseded_text(items: Sequence[ContextItem]) -> str:
     if not superseded:
         return ""
     size = tokens(sum(superseded))
-    return f"{SUPERSEDED_SIGN} {len(superseded)} overtaken by something later: ≈{size} tokens"
+    return f"{SUPERSEDED_SIGN} {len(superseded)} superseded later: ≈{size} tokens"
 
 
 def items_listing(composition: Composition, width: int) -> Listing:
@@ -125,7 +116,7 @@ def items_listing(composition: Composition, width: int) -> Listing:
 
 
 def item_detail(item: ContextItem, text: str) -> Content:
-    where = "stands in no line of the transcript" if item.line is None else f"line {item.line}"
+    where = "not in the transcript" if item.line is None else f"line {item.line}"
     parts = [
         heading(one_line(item.name)),
         Content(f"≈{tokens(item.tokens)} tokens · {item.kind} · {where}"),
@@ -185,16 +176,16 @@ _SIGNS: Final = {
     ClaimStatus.REPLACED: ("·", "$quiet"),
 }
 _STATUS_TEXTS: Final = {
-    ClaimStatus.BELIEVED: "This is what ctxtop believes: of all that is known it is the strongest.",
-    ClaimStatus.AGREES: "It says the same as what is believed.",
-    ClaimStatus.CONTRADICTS: "It says something else than what is believed, which is stronger.",
-    ClaimStatus.REPLACED: "It says something else, and is used only where nothing was seen.",
+    ClaimStatus.BELIEVED: "ctxtop uses this value: it is the strongest evidence.",
+    ClaimStatus.AGREES: "It confirms the value used.",
+    ClaimStatus.CONTRADICTS: "It contradicts the value used, which has stronger evidence.",
+    ClaimStatus.REPLACED: "It differs, and is used only if there is no evidence.",
 }
 _CERTAINTY_TEXTS: Final = {
-    Certainty.CERTAIN: "Certain: the client itself says so, or a person decides it.",
-    Certainty.SEEN: "Seen: what happened in this session shows it.",
-    Certainty.LIKELY: "Likely: it held wherever it was looked at, not in this session.",
-    Certainty.ASSUMED: "Assumed: nothing tells, so it is the usual value.",
+    Certainty.CERTAIN: "Certain: reported by Claude Code, or set by you.",
+    Certainty.SEEN: "Observed: derived from what happened in this session.",
+    Certainty.LIKELY: "Likely: true in other sessions; not observed in this one.",
+    Certainty.ASSUMED: "Assumed: the usual value, without evidence.",
 }
 _CONTEXT_SOURCES: Final = {
     ContextState.MEASURED: "the last answer's input: fresh, written to and read from the cache",
@@ -206,11 +197,11 @@ _CONTEXT_SOURCES: Final = {
 _CLAIM_TEXTS: Final = {
     ClaimSubject.WINDOW: (
         "window",
-        "The window is what the model can take at most: the gauge is drawn against it.",
+        "The window is the most that the model can take; the bar is relative to it.",
     ),
     ClaimSubject.TRIGGER: (
         "compacts at",
-        "The trigger is where the client compacts by itself, by its own counter.",
+        "Claude Code compacts by itself at this value of its own counter.",
     ),
 }
 
@@ -280,8 +271,8 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         context.tokens,
         _CONTEXT_SOURCES[context.state],
         "certain" if measured else "likely",
-        "What the model saw with the last request: the number that is set against the window, as"
-        f" the client's status line does. Now it is {percent(context.ratio)} of it.",
+        "What the model saw with the last request, as in Claude Code's status line:"
+        f" {percent(context.ratio)} of the window.",
     )
     yield _number(
         "counter",
@@ -289,24 +280,24 @@ def _numbers(context: Context) -> Iterator[NumberSource]:
         counts.counter,
         "the last answer with its output, and an estimate of what follows it",
         "likely",
-        "What the client compares with its trigger before each request. It runs ahead of what is"
-        f" in context. Now it is {percent(context.trigger_ratio)} of the way.",
+        "What Claude Code compares with its auto-compaction threshold before each request. It is"
+        f" ahead of the context: {percent(context.trigger_ratio)} of the way.",
     )
     yield _number(
         "hook",
-        "hooks are told",
+        "hooks notified",
         counts.hook,
         "the last answer with its output",
         "likely",
-        "What a hook gets as context_tokens when the session is resumed.",
+        "The value of context_tokens in hooks when the session is resumed.",
     )
     yield _number(
         "report",
         "/context said",
         counts.report,
-        "the total of the last /context" if counts.report else "/context was not asked for",
+        "the total of the last /context" if counts.report else "/context was not used",
         "seen",
-        "The client's own report counts each category by itself, so it differs a little.",
+        "The report of /context counts each category separately, so it differs slightly.",
     )
 
 

@@ -60,13 +60,13 @@ class SessionScreen(Page):
             bind_hidden(str(n), f"tab({n - 1})", tab, f"show: {tab}", f"part_{tab.lower()}")
             for n, tab in enumerate(TABS, 1)
         ),
-        bind_hidden("tab", "next_tab(1)", "Next", "the next part", "next_part", key_display="⇥"),
-        bind_hidden("shift+tab", "next_tab(-1)", "Before", "the part before", "part_before"),
+        bind_hidden("tab", "next_tab(1)", "Next", "next tab", "next_part", key_display="⇥"),
+        bind_hidden("shift+tab", "next_tab(-1)", "Before", "previous tab", "part_before"),
         bind(
             "y",
             "copy",
             "Copy",
-            "copy what is marked; of a compaction what was forgotten, as a prompt",
+            "copy the selection, or what a compaction lost, as a prompt",
             "copy",
         ),
     ]

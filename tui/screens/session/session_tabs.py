@@ -131,7 +131,7 @@ TOKENS_FROM_CELLS: Final = 60  # cells from which tokens are shown beside the ra
 AGE_CELLS: Final = 12
 
 NO_WARNINGS: Final = (
-    "No level was reached yet. The lines in the timeline show where they are; P shows the policy."
+    "No warnings yet. The lines in the timeline show the thresholds; P shows the settings."
 )
 
 
@@ -165,7 +165,7 @@ def _warning_line(found: ContextWarning, width: int, now_ms: int) -> Content:
 
 def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
     warning = found.warning
-    end = "it stands"
+    end = "still active"
     if warning.cleared_by is not None:
         end = f"cleared {formats.date_time_and_age(warning.cleared_at, now_ms)}"
     return join_lines(
@@ -175,7 +175,9 @@ def _warning_detail(found: ContextWarning, now_ms: int) -> Content:
         quiet(f"reached {formats.date_time_and_age(warning.at, now_ms)}"),
         quiet(end),
         Content(""),
-        quiet("It is said once, and again after a compaction or when the fill fell well below it."),
+        quiet(
+            "It is reported once, and again after a compaction or when the context fell well below."
+        ),
     )
 
 
@@ -252,7 +254,7 @@ def _turns_left(forecast: Forecast) -> str:
     return f"{left}, as likely under as over {turns.p50:,.0f}{work}"
 
 
-READING_TRANSCRIPT: Final = "its transcript is being read …"
+READING_TRANSCRIPT: Final = "reading the transcript …"
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,11 +273,11 @@ class SessionTabData:
 def tab_title(tab: SessionTab, data: SessionTabData) -> str:
     then = " then" if data.is_past else ""
     return {
-        SessionTab.BREAKDOWN: "What filled it then" if data.is_past else "What fills it",
+        SessionTab.BREAKDOWN: "Breakdown then" if data.is_past else "Breakdown",
         SessionTab.ITEMS: f"The largest items{then}",
         SessionTab.COMPACTIONS: "Compactions",
         SessionTab.WARNINGS: "Warnings",
-        SessionTab.SOURCES: "Why ctxtop believes its numbers",
+        SessionTab.SOURCES: "Sources",
         SessionTab.ABOUT: "The session",
     }[tab]
 
@@ -327,7 +329,7 @@ def row_copy_text(item: object) -> tuple[str, str] | None:
         return one_line(item.name), "the item's name"
     if isinstance(item, ReportedCompaction) and item.report:
         prompt = forgotten_prompt(item.report.forgotten)
-        return (prompt, "what was forgotten, as a prompt") if prompt else None
+        return (prompt, "what was lost, as a prompt") if prompt else None
     if isinstance(item, tuple):
         label, value = item
         return value, f"the {label}"

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 REFRESH_S: Final = 3.0  # the files may be edited elsewhere
-READING_TEXT: Final = "the policy's files are being read …"
+READING_TEXT: Final = "reading the settings …"
 FOLDER_CELLS: Final = 40  # of a project's folder in the title
 
 
@@ -62,7 +62,7 @@ class PolicyScreen(FilteredPage):
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("l", "chosen", "Set only", "only what somebody set, or all", "set_only"),
+        bind("l", "chosen", "Set only", "only changed settings, or all", "set_only"),
         bind_hidden(
             "o",
             "project",
@@ -70,7 +70,7 @@ class PolicyScreen(FilteredPage):
             "of the marked session's project, or of all",
             "policy_project",
         ),
-        bind_hidden("u", "back", "Undo", "take the last change of a file back", "undo"),
+        bind_hidden("u", "back", "Undo", "undo the last change", "undo"),
         bind_hidden("y", "copy", "Copy", "copy the key and its value", "copy"),
     ]
 
@@ -131,7 +131,7 @@ class PolicyScreen(FilteredPage):
             return
         values = policy_table.filter_values(snapshot.policy, self.words, chosen_only=self.chosen)
         self._shown = {value.key.name: value for value in values}
-        pane.empty = "nobody set anything here: l shows every value, Enter on one changes it"
+        pane.empty = "all settings have their defaults: l shows them, Enter changes one"
         if self.words:
             pane.empty = f"no key has “{self.words}”; Esc shows all"
         is_first = pane.key is None
@@ -178,7 +178,7 @@ class PolicyScreen(FilteredPage):
     def action_project(self) -> None:
         """Switch between the policy of all projects and the project's."""
         if self._project is None:
-            text = "mark a session first: its project's policy is shown then"
+            text = "select a session first to see its project's settings"
             self.app.notify(text, title="policy", severity="warning", markup=False)
             return
         self._folder = None if self._folder else self._project
@@ -233,9 +233,9 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
     CSS_PATH = "policy.tcss"
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("escape", "leave", "Leave it", "change nothing", "leave", key_display="Esc"),
-        bind("ctrl+o", "other_file", "Other file", "say it in the other file", "other"),
-        bind("ctrl+r", "take_out", "Default", "take the key out of the file", "default"),
+        bind("escape", "leave", "Cancel", "cancel", "leave", key_display="Esc"),
+        bind("ctrl+o", "other_file", "Other file", "write to the other file", "other"),
+        bind("ctrl+r", "take_out", "Default", "remove the key from the file", "default"),
     ]
 
     def __init__(self, value: ResolvedValue, files: Sequence[EditablePolicyFile]) -> None:
@@ -251,7 +251,7 @@ class ValueScreen(ModalScreen[ValueEdit | None]):
             yield Static(id="said", markup=False)
             yield Static(id="file", markup=False)
             with Horizontal(id="answers"):
-                yield Button("Leave it", id="safe", compact=True)
+                yield Button("Cancel", id="safe", compact=True)
                 yield Button("See the change", id="change", variant="primary", compact=True)
                 yield Button("Default (^r)", id="default", compact=True)
                 if len(self._files) > 1:
@@ -337,19 +337,19 @@ class PolicyEditor:
         """Open the editor for a value, or show why it cannot be changed."""
         why = policy_table.fixed_reason(value)
         if why or not self._files:
-            self._refuse(why or "this run has no file for what you set")
+            self._refuse(why or "there is no config file to write to")
             return
         self._app.push_screen(ValueScreen(value, self._files), partial(self._plan, value.key.name))
 
     def undo_last(self, last: AppliedPolicyChange | None) -> None:
         """Show how the newest change is undone, and undo it if that is confirmed."""
         if last is None:
-            self._refuse("nothing was changed here that could be taken back")
+            self._refuse("there is no change to undo")
             return
         path = Path(last.path)
         roots = next((file.roots for file in self._files if file.path == path), (path.parent,))
         plan = partial(self._changes.plan_undo, last, roots)
-        self._preview(plan, "Take it back", partial(self._changes.undo, last))
+        self._preview(plan, "Undo", partial(self._changes.undo, last))
 
     def _plan(self, key: str, edit: ValueEdit | None) -> None:
         if edit is not None:
@@ -376,7 +376,7 @@ class PolicyEditor:
             return
         path = str(change.file.path)
         if change.is_empty:
-            self._refuse(f"{path} says so already: nothing is written")
+            self._refuse(f"{path} already has this value: nothing to write")
             return
         what = diff_content(Content.styled(one_line(path), "bold"), diff_policy_change(change))
         self._app.confirm(f"change {change.key}", what, action, partial(self._write, change, write))
@@ -396,7 +396,7 @@ class PolicyEditor:
             return
         self._app.feed.reload_policy()
         text = f"{change.key} in {one_line(str(change.file.path))}"
-        self._app.notify(text, title="the policy was changed", markup=False)
+        self._app.notify(text, title="setting changed", markup=False)
         self._done()
 
     def _refuse(self, why: str) -> None:

@@ -148,25 +148,25 @@ def try_change(action: Callable[[], Result]) -> Result | PolicyChangeRefused:
 
 
 AREAS: Final = {
-    "": "how far ctxtop goes",
-    "usage": "how much is in a context",
-    "limit": "how large a window is",
-    "threshold": "where levels begin",
-    "rearm": "when a level is told again",
-    "absolute": "levels in tokens",
-    "compact": "how a session is made smaller",
-    "summary": "what a summary is",
+    "": "how much ctxtop does by itself",
+    "usage": "how context is counted",
+    "limit": "window size",
+    "threshold": "warning thresholds",
+    "rearm": "when a warning repeats",
+    "absolute": "thresholds in tokens",
+    "compact": "compaction",
+    "summary": "summaries",
     "importance": "what is kept",
-    "recovery": "after a prompt that is too long",
-    "tools": "results of tools",
-    "compliance": "what an agent's result must be",
-    "injection": "what an agent that starts is given",
-    "steering": "what a compaction is told",
-    "prompts": "what the model is told",
+    "recovery": "recovery",
+    "tools": "tool results",
+    "compliance": "compressed results",
+    "injection": "context for new agents",
+    "steering": "compaction instructions",
+    "prompts": "messages to the model",
     "saveflow": "saves of claude-memory",
     "notify": "notices",
     "ui": "the dashboard",
-    "keys": "keys of your own",
+    "keys": "key bindings",
 }
 """The first part of a key's name, and what that area is about."""
 
@@ -186,8 +186,8 @@ _ORIGIN_NAMES: Final = {
 }
 
 _FIXED_REASONS: Final = {
-    PolicyOrigin.COMMAND_LINE: "the command line says it: start ctxtop without that option",
-    PolicyOrigin.ENVIRONMENT: "the environment says it: unset {where}",
+    PolicyOrigin.COMMAND_LINE: "set on the command line: start ctxtop without that option",
+    PolicyOrigin.ENVIRONMENT: "set in the environment: unset {where}",
 }
 
 
@@ -301,7 +301,7 @@ def value_details(resolved: ResolvedValue) -> Content:
     key = resolved.key
     facts = {
         "value": _value_text(resolved),
-        "said by": _origin_text(resolved),
+        "origin": _origin_text(resolved),
         "built in": _value_text(replace(resolved, value=key.default)),
     }
     lines = [Content.assemble((f"{label:<10}", "$quiet"), text) for label, text in facts.items()]

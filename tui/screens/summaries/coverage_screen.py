@@ -34,7 +34,7 @@ from ...widgets.text_pane import TextPane, next_place
 from ..page import Page
 
 READING_TRANSCRIPT: Final = "reading its transcript …"
-COVERAGE_CRUMB: Final = "what it stands for"
+COVERAGE_CRUMB: Final = "what it replaced"
 
 COVERAGE_STYLES: Final = {
     ItemFate.SUMMARY: "$level-calm",
@@ -141,10 +141,10 @@ class CoverageScreen(Page):
     CSS_PATH = "compare.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-wide")]  # noqa: RUF012 -- Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("n", "go(1)", "Next left out", "the next thing that is left out", "next"),
-        bind_hidden("N", "go(-1)", "Before", "the one before that is left out", "before"),
-        bind("f", "only", "Only left out", "only what is left out, or all things", "only_lost"),
-        bind("y", "copy", "Copy", "copy what is left out, as a prompt", "copy"),
+        bind("n", "go(1)", "Next left out", "next item left out", "next"),
+        bind_hidden("N", "go(-1)", "Before", "previous item left out", "before"),
+        bind("f", "only", "Only left out", "only items left out, or all", "only_lost"),
+        bind("y", "copy", "Copy", "copy items left out, as a prompt", "copy"),
         bind_hidden("d,enter", "leave", "Back", "back", "done"),
         bind_hidden("1", "pane('things')", "Things", "the things", "pane_1"),
         bind_hidden("2", "pane('turns')", "Turns", "the turns", "pane_2"),
@@ -172,7 +172,7 @@ class CoverageScreen(Page):
     def on_mount(self) -> None:
         """Read the transcript outside the screen's thread: it takes longer than a frame."""
         self.query_one("#things-side").border_title = "¹ ✓ named  • stayed  ✗ left out"
-        self.query_one("#turns-side").border_title = "² What it stands for"
+        self.query_one("#turns-side").border_title = "² What it replaced"
         self._pane("things").focus()
         projects = self.app.places.folder.projects
         row, plans = self._row, self._plans
@@ -251,6 +251,6 @@ class CoverageScreen(Page):
             return
         listed = "\n".join(f"- {item.text} (line {item.line})" for item in lost)
         self.app.copy(
-            f"The summary does not mention these, which stood before it:\n{listed}",
+            f"The summary does not mention these:\n{listed}",
             f"{len(lost)} things that are left out",
         )

@@ -104,16 +104,16 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
             "filter",
         ),
         bind("f", "chips", "Filter", "filter by kind, project, agent, time, session", "filters"),
-        bind_hidden("n", "hit(1)", "Next hit", "the next hit in the text", "next"),
-        bind_hidden("N", "hit(-1)", "Hit before", "the hit before", "before"),
-        bind("equals_sign", "compare", "Compare", "compare the two that are marked", "compare"),
-        bind("d", "replaced", "Replaced", "what it stands for, and what it leaves out", "replaced"),
+        bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
+        bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
+        bind("equals_sign", "compare", "Compare", "compare the two marked summaries", "compare"),
+        bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind_hidden("y", "copy", "Copy", "copy the text", "copy"),
         bind_hidden("x", "export", "Export", "export as Markdown", "export"),
-        bind_hidden("z", "zoom", "Zoom", "this pane alone, or both again", "zoom"),
+        bind_hidden("z", "zoom", "Zoom", "maximize this pane", "zoom"),
         bind_hidden("1", "pane('list')", "List", "the list", "pane_1"),
         bind_hidden("2", "pane('text')", "Text", "the text", "pane_2"),
-        bind("escape", "back", "Back", "back: zoom, search, filters, marks, then leave", "back"),
+        bind("escape", "back", "Back", "back: zoom, search, filters, marks, then close", "back"),
     ]
 
     words: reactive[str] = reactive("", init=False)
@@ -252,11 +252,11 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def _empty_text(self) -> str:
         if self.words:
-            return f"Nothing has “{one_line(self.words)}” here; Esc shows all."
+            return f"Nothing matches “{one_line(self.words)}” here; Esc shows all."
         if self._chosen:
-            return "Nothing here by these filters; Esc shows all."
+            return "Nothing matches these filters; Esc shows all."
         return (
-            "Nothing was returned or kept yet.\nAn agent's result, the summary of a /compact"
+            "No summaries yet.\nAn agent's result, the summary of a /compact"
             " and what `ctxtop compact --strategy summarise` writes appear here."
         )
 
@@ -394,7 +394,7 @@ class SummariesScreen(FilteredPage, ZoomableScreen):
 
     def action_copy(self) -> None:
         if self._row is not None:
-            self.app.copy(self._row.text, "the whole summary")
+            self.app.copy(self._row.text, "open the summary")
 
     def action_export(self) -> None:
         if self._listing is None or self._row is None:

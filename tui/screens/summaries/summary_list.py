@@ -178,10 +178,10 @@ def day_line(day: SummaryDay, width: int) -> Content:
 
 def day_name(day_ms: int, now_ms: int) -> str:
     if day_ms <= 0:
-        return "when is not known"
+        return "time unknown"
     day, today = formats.local_datetime(day_ms), formats.local_datetime(now_ms)
     if day is None or today is None:
-        return "at no time that a calendar has"
+        return "invalid time"
     near = {0: "Today, ", 1: "Yesterday, "}.get((today.date() - day.date()).days, "")
     year = "" if day.year == today.year else f" {day.year}"
     return f"{near}{day:%A} {day.day} {day:%B}{year}"
@@ -208,9 +208,9 @@ class SummaryList(ScrollView, can_focus=True):
 
     COMPONENT_CLASSES: ClassVar[set[str]] = {"summary-list--cursor", "summary-list--blurred"}
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind("enter", "open", "Open", "read it whole", "open"),
+        bind("enter", "open", "Open", "open", "open"),
         *movement_bindings(),
-        bind_hidden("space", "mark", "Mark", "mark it, to compare or to export", "mark"),
+        bind_hidden("space", "mark", "Mark", "mark to compare or export", "mark"),
     ]
 
     place: reactive[int] = reactive(0, repaint=False)  # index of the row with the cursor

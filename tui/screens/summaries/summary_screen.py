@@ -293,9 +293,9 @@ class SummaryScreen(ReadingScreen):
 
     CSS_PATH = "summaries.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        bind_hidden("n", "hit(1)", "Next hit", "the next hit in the text", "next"),
-        bind_hidden("N", "hit(-1)", "Hit before", "the hit before", "before"),
-        bind("d", "replaced", "Replaced", "what it stands for, and what it leaves out", "replaced"),
+        bind_hidden("n", "hit(1)", "Next match", "next match", "next"),
+        bind_hidden("N", "hit(-1)", "Previous match", "previous match", "before"),
+        bind("d", "replaced", "Replaced", "what it replaced, and what it left out", "replaced"),
         bind("x", "export", "Export", "export as Markdown", "export"),
     ]
 
