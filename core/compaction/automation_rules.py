@@ -85,9 +85,7 @@ def check_automation_enabled(policy: Policy) -> AutomationDecision:
     if mode.value != "auto":
         return _deny("mode", "mode is not auto")
     if mode.origin in {PolicyOrigin.PRESET, PolicyOrigin.BUILT_IN}:
-        return _deny(
-            "mode", f"mode = auto must be set explicitly; it does not count in the {mode.origin}"
-        )
+        return _deny("mode", f"mode = auto must be set explicitly, not in the {mode.origin}")
     if not policy.suggests:
         return _deny("module", "the module `preemptive` is disabled")
     if policy.text("compact.strategy") == "none":

@@ -121,7 +121,7 @@ def test_markdown_is_printed_or_written_once(run: Run, tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     again = run("summaries", "--export", "out.md")
     assert (again.code, again.out) == (1, "")
-    assert "is there already: name another file" in again.err
+    assert "already exists: name another file" in again.err
     assert run("summaries", "--json", "--export", "x.md").code == 2
     assert not (tmp_path / "none.md").exists()
 

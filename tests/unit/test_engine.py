@@ -326,7 +326,7 @@ def test_an_agent_at_work(tmp_path: Path) -> None:
     agents = subject.transcript.with_suffix("") / "subagents"
     agents.mkdir(parents=True)
     (agents / "agent-a1.jsonl").touch()
-    with pytest.raises(CompactionRefusedError, match="agent-a1 was at work"):
+    with pytest.raises(CompactionRefusedError, match="agent-a1 was active"):
         apply_plan(plan_of(DATA, MASKS), ApplyMode.IN_PLACE, subject)
 
 

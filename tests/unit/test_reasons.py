@@ -68,7 +68,7 @@ def test_what_contradicts_stands_beside_what_is_believed() -> None:
     assert "✗ 1,000,000: other sessions of this model and version show it" in words
     other = source_detail(numbers["window other_sessions"], reasons).plain
     assert "What contradicts it" not in other
-    assert "It says something else than what is believed" in other
+    assert "It contradicts the value used" in other
 
 
 def test_every_row_has_its_width() -> None:

@@ -145,7 +145,7 @@ def test_what_shows_counts_for_what_is_shown_alone() -> None:
 def test_no_untrusted_file_makes_a_notice_each_turn(name: str, value: object) -> None:
     found = untrusted((name, value))
     assert found.shown.values[name].origin is PolicyOrigin.BUILT_IN
-    assert "a notice each turn" in found.shown.ignored[0].why
+    assert "notify with every turn" in found.shown.ignored[0].why
     trusted = resolve_project_policy((), project((name, value), trust=ProjectTrust.TRUSTED))
     assert trusted.shown.values[name].origin is PolicyOrigin.PROJECT_FILE
 
@@ -201,7 +201,7 @@ def test_a_trusted_file_does_not_loosen_what_the_person_said(key: str) -> None:
     found = resolve_project_policy(person((key, strictest)), file).acting
     assert found.value(key) == strictest
     assert found.values[key].origin is PolicyOrigin.USER_FILE
-    assert "does not loosen" in found.ignored[0].why
+    assert "cannot loosen" in found.ignored[0].why
     stricter = project((key, strictest), trust=ProjectTrust.TRUSTED)
     assert resolve_project_policy(person((key, other)), stricter).acting.value(key) == strictest
 

@@ -50,7 +50,7 @@ def write_export(
         texts = [redact("".join(parts))] if redacting else parts
         return _write_parts(path, texts, replacing=replacing)
     except FileExistsError as error:
-        raise FileThereError(f"{path} is there already: name another file") from error
+        raise FileThereError(f"{path} already exists: name another file") from error
     except OSError as error:
         why = error.strerror or error
         raise ExportError(f"{path} cannot be written: {why}; name another file") from error
