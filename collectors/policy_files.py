@@ -195,7 +195,7 @@ class _PolicyFile:
         except OSError as error:
             self._fail(f"cannot be read ({error.strerror or error})", "correct it or delete it")
         except (ValueError, RecursionError) as error:
-            what = f"is not TOML ({sanitize_title(str(error))})"
+            what = f"is not valid TOML ({sanitize_title(str(error))})"
             self.notices = (self._notice(what, "correct it; until then it has no effect"),)
         return before != (self.values, self.notices, self.sha256)
 
@@ -229,7 +229,7 @@ def _read_policy(path: Path, *, is_project: bool) -> bytes:
 
 
 def _parse_policy(data: bytes, path: Path, origin: PolicyOrigin) -> tuple[resolve.RawValue, ...]:
-    """List what a file sets; raises ValueError or RecursionError if it is not TOML."""
+    """List what a file sets; raises ValueError or RecursionError if it is not valid TOML."""
     where = sanitize_path(str(path))
     return tuple(
         resolve.RawValue(sanitize_title(key), _sanitize_value(value), origin, where)
