@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -71,7 +70,7 @@ def make_private_folder(folder: Path) -> None:
 
 
 def temporary_path(target: Path, suffix: str = TEMPORARY_SUFFIX) -> Path:
-    return target.with_name(f".{target.name}.{secrets.token_hex(6)}{suffix}")
+    return target.with_name(f".{target.name}.{os.urandom(6).hex()}{suffix}")
 
 
 def write_temporary(

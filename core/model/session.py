@@ -74,6 +74,15 @@ class Session(msgspec.Struct, frozen=True):
     project_root: str | None = None  # where it began: its policy is read from there
     recent_contexts: tuple[int, ...] = ()  # tokens, oldest first; includes what compactions left
 
+    @property
+    def fill_ratio(self) -> float:
+        """Share of the window that is in use, or that a refused prompt would have used."""
+        if self.too_long is None:
+            return self.context.ratio or 0.0
+        if self.too_long.prompt_tokens and self.too_long.limit_tokens:
+            return self.too_long.prompt_tokens / self.too_long.limit_tokens
+        return 1.0
+
 
 def make_session(row: SessionRow, evidence: Evidence, now_ms: int) -> Session:
     seen = context_evidence(row)

@@ -157,19 +157,9 @@ def attention_order(session: Session) -> tuple[object, ...]:
     return (
         session.status is not SessionStatus.WAITING,
         not session.live,
-        -fill_ratio(session),
+        -session.fill_ratio,
         *newest_session_order(session),
     )
-
-
-def fill_ratio(session: Session) -> float:
-    """Share of the window that is in use, or that a refused prompt would have used."""
-    refused = session.too_long
-    if refused is None:
-        return session.context.ratio or 0.0
-    if refused.prompt_tokens and refused.limit_tokens:
-        return refused.prompt_tokens / refused.limit_tokens
-    return 1.0
 
 
 def newest_session_order(session: Session) -> tuple[object, ...]:

@@ -14,7 +14,6 @@ from textual.message import Message
 from textual.style import Style
 from textual.timer import Timer
 
-from ....core.measure.composition import CategoryShare, Composition, ContextItem
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.agent import Agent
 from ....core.model.session import Session
@@ -31,6 +30,7 @@ from .session_list import ProjectHeading, SessionArrangement
 from .session_table import SessionTableLayout
 
 if TYPE_CHECKING:
+    from ....core.measure.composition import CategoryShare, Composition, ContextItem
     from ....core.model.problem import Problem
     from ...messages import FleetView
 

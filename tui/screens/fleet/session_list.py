@@ -21,7 +21,6 @@ from ....core.measure.activity import SessionCost
 from ....core.measure.levels import Level
 from ....core.model.filter_language import invalid_word, split_filter
 from ....core.model.session import Session, SessionStatus
-from ....core.store.readers.fleet_reader import fill_ratio
 from ...text.formats import model_name
 from ...ui_state import CycleEnum
 
@@ -266,7 +265,7 @@ class ProjectHeading:
 
     @property
     def fullest(self) -> Session:
-        return max(self.sessions, key=fill_ratio)
+        return max(self.sessions, key=lambda session: session.fill_ratio)
 
     @property
     def cost(self) -> SessionCost | None:
@@ -356,7 +355,7 @@ _id: Final[Callable[[Session], str]] = attrgetter("session_id")
 # texts is sorted several times faster than one of tuples, and the screen's thread does it.
 _SORT_KEYS: Final[dict[SessionOrder, tuple[Callable[[Session], Any], ...]]] = {
     SessionOrder.ATTENTION: (),
-    SessionOrder.FULLEST: (_id, lambda session: -fill_ratio(session)),
+    SessionOrder.FULLEST: (_id, lambda session: -session.fill_ratio),
     SessionOrder.SOONEST: (_turns_left,),
     SessionOrder.NEWEST: (_id, lambda session: -(session.last_activity_at or 0)),
     SessionOrder.COSTLIEST: (lambda session: -(session.cost.usd if session.cost else -1.0),),

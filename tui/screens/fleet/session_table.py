@@ -13,7 +13,6 @@ from textual.content import Content
 from ....core.measure.activity import ActivityKind
 from ....core.measure.levels import PlacedThreshold
 from ....core.model.session import Session, SessionStatus
-from ....core.store.readers.fleet_reader import fill_ratio
 from ...tables import Cell, Column, fitting_columns, total_cells
 from ...text import formats, gauge, session_text
 from ...text.compliance_text import agent_count
@@ -184,7 +183,7 @@ def project_line(heading: ProjectHeading, width: int) -> Content:
         (f"{count} session{'' if count == 1 else 's'}", "$quiet"),
         (f"▲ {heading.waiting} waiting" if heading.waiting else "", "bold $level-warning"),
         (f"{heading.live} live" if heading.live else "", "$quiet"),
-        (f"fullest {percent(fill_ratio(fullest))}", LEVEL_STYLES[fullest.context.level]),
+        (f"fullest {percent(fullest.fill_ratio)}", LEVEL_STYLES[fullest.context.level]),
         (next(iter(cost_texts(heading.cost)), ""), "$quiet"),
     ]
     parts: list[tuple[str, str]] = []
