@@ -101,7 +101,7 @@ def write_settings_file(file: SettingsFile, data: bytes | None) -> None:
 
 
 def _link_new(temporary: Path, target: Path) -> None:
-    """Give a new file its name; unlike a rename this fails if somebody was faster."""
+    """Move a new file to its name; unlike a rename, this fails if the name is taken."""
     try:
         target.hardlink_to(temporary)
     except FileExistsError:

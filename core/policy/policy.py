@@ -117,14 +117,14 @@ def key_permission(name: str) -> KeyPermission:
 
 
 def trust_effect(name: str) -> str:
-    """Say what a key does once its file is trusted."""
+    """Return what a key does once its file is trusted."""
     if key_permission(name) is KeyPermission.ANYONE:
         return "counts also for hooks and where ctxtop acts by itself"
     return TRUST_EFFECTS.get(name.partition(".")[0], "changes what ctxtop does")
 
 
 def why_too_low(name: str, value: PolicyValue) -> str:
-    """Say why an untrusted file may not set a key to this value; empty if it may."""
+    """Return why an untrusted file may not set a key to this value; empty if it may."""
     if name == "threshold" and isinstance(value, tuple):
         if len(value) > MAX_THRESHOLDS:
             return f"{len(value)} thresholds are more than {MAX_THRESHOLDS}"

@@ -248,7 +248,7 @@ def changes_if_trusted(personal_values: Sequence[RawValue], file: ProjectFile) -
 
 
 def _why_ignored(raw: RawValue) -> str:
-    """Say why an untrusted file's value does not apply; empty if it does, or is invalid."""
+    """Return why an untrusted file's value does not apply; empty if it does, or is invalid."""
     try:
         value = find_key(raw.key).parse(raw.value)
     except (KeyError, InvalidValueError):

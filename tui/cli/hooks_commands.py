@@ -115,7 +115,7 @@ def install(
 def uninstall(
     context: click.Context, *, scope: str, project: Path | None, dry_run: bool, yes: bool
 ) -> int:
-    """Take ctxtop out of the settings: as they were, byte for byte, if nothing else changed."""
+    """Remove ctxtop from the settings; if nothing else changed, every byte is restored."""
     from ...collectors.install.install_plan import plan_uninstall
 
     places = _resolve_places(context)
