@@ -1,7 +1,5 @@
 """Changes one key of a policy file, keeping its comments and order, and undoes the change."""
 
-from __future__ import annotations
-
 import difflib
 import hashlib
 import tomllib

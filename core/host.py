@@ -1,7 +1,5 @@
 """Processes and addresses of this machine."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A table's columns, each described once for commands, screens and files; Markdown tables."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

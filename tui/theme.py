@@ -1,7 +1,5 @@
 """The themes; every colour that a bar or a level takes is named here."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from textual.theme import Theme

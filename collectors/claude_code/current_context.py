@@ -1,7 +1,5 @@
 """A context as its files are now: its size, and what must survive a compaction."""
 
-from __future__ import annotations
-
 import mmap
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """Finds the transcripts and agents' meta.json files in Claude Code's folder."""
 
-from __future__ import annotations
-
 import os
 import re
 import stat

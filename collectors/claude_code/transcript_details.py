@@ -1,7 +1,5 @@
 """Details read from a transcript on demand: context, an answer's tool calls, a line's text."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

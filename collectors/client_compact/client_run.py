@@ -9,8 +9,6 @@ git the folder itself. What is below a trusted folder is trusted too, up to the 
 repository: a repository that was cloned into a trusted one is not.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import unicodedata

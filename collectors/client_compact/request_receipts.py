@@ -1,7 +1,5 @@
 """Requests to compact: one at a time for a session, each with its receipt and its outcome."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import time

@@ -10,8 +10,6 @@ an empty box two cells from the left. A suggestion is dim. In shell mode the sig
 dialogs and the detailed transcript have no such box; a busy client shows "esc to interrupt" below.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import stat

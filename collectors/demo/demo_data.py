@@ -1,7 +1,5 @@
 """What the demo is about: demo.toml's texts, shapes.json's lines, and plausible tool calls."""
 
-from __future__ import annotations
-
 import json
 import tomllib
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Write the demo's config folder, claude-memory's saves, and what happened before."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Write sessions as older clients did: 2.1.217, and 2.1.45 with its progress lines."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import reduce

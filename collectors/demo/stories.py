@@ -1,7 +1,5 @@
 """The demo's sessions as demo.toml lists them, and what each of their steps writes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path

@@ -6,8 +6,6 @@ removes it. A marketplace of a folder does the same through two settings, but th
 the folder's name forever.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

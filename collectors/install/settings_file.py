@@ -1,7 +1,5 @@
 """Settings files: read, edited for our hooks and status line, and replaced atomically."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """What ctxtop does to an idle session without being asked, and what it reports of it (T-10)."""
 
-from __future__ import annotations
-
 import shlex
 import sqlite3
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Plans that need the text of the whole conversation: summary, cut, revert and rollover."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Sequence
 from typing import Final

@@ -1,7 +1,5 @@
 """A session to act on, and what acting on it takes; the collectors provide it."""
 
-from __future__ import annotations
-
 import errno
 from enum import StrEnum
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Plan, apply and undo a compaction: for commands, pages and automation alike."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager

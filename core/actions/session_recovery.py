@@ -1,7 +1,5 @@
 """Recover a session that ended in a refusal: plan the steps, and apply them in a fork."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Applies a plan in a fork, in place or by appending; recovers changes that were interrupted."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import time

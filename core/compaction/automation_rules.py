@@ -1,7 +1,5 @@
 """Whether ctxtop may compact or recover a session without being asked, and when."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Final
 

@@ -1,7 +1,5 @@
 """The session that a plan changes: its lock, whether it is idle, and replacing its file."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Builds an operation from a strategy's change: the edits of each line, and what they save."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final

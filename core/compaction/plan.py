@@ -1,7 +1,5 @@
 """A compaction plan: its options, operations, edits, refusals, default target and break-even."""
 
-from __future__ import annotations
-
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """What stays of a conversation: what no strategy may change and why, and what a summary keeps."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final

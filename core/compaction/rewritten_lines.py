@@ -1,7 +1,5 @@
 """A transcript's lines after some operations or under a new id, and the files beside a fork."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

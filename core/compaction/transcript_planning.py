@@ -1,7 +1,5 @@
 """All strategies, which of their operations a plan gets, and plans for a transcript."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace as replace_field
 from functools import cached_property, partial

@@ -3,8 +3,6 @@
 Also what the newest answer recorded as its usage: the overhead it reveals, and lowering it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from sys import intern

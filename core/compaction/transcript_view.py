@@ -1,7 +1,5 @@
 """A transcript opened for planning: its lines, and the blocks of it that the model sees."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

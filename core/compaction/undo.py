@@ -1,7 +1,5 @@
 """Undoes a receipt or some of its operations, also if the file has changed since."""
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

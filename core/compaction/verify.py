@@ -1,7 +1,5 @@
 """Checks that a written file is what its plan says, line by line and as a whole."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Checks that compare what the model would be sent before and after a plan."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Sequence
 from itertools import pairwise

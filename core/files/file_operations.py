@@ -1,7 +1,5 @@
 """Opens, hashes, writes and locks files: no link is followed, and a write reaches the disk."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Finds a JSON value in the bytes of a line, and replaces it without changing any other byte."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Whether agents compressed their results: verdicts, sums by type and day, and findings."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Final, NamedTuple, TypeVar

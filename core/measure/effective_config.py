@@ -1,7 +1,5 @@
 """Which settings, hooks, agents and skills are in effect in a folder, each with its file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import PurePath
 from typing import Final

@@ -1,7 +1,5 @@
 """Facts about each model by name: window, answer size, automatic compaction, prices."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from functools import lru_cache

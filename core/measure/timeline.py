@@ -3,8 +3,6 @@
 Times are milliseconds since 1970 (UTC), sizes tokens, offsets bytes in the transcript.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Token estimates for each model, calibrated with what the API reported on this machine."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Iterable, Mapping, Sequence

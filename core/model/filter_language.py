@@ -4,8 +4,6 @@ word "two words" key:value         each must be met
 -word !word -key:value             must not be met
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A problem that was found, and how it is reported and resolved."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 

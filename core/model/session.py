@@ -1,7 +1,5 @@
 """A session: its title, its status and its measured context."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final
 

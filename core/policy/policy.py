@@ -3,8 +3,6 @@
 Keys are allowed by name: a key that is not in `UNTRUSTED_KEYS` needs trust, also a new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Final, TypeVar

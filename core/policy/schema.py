@@ -3,8 +3,6 @@
 The defaults are those of requirements 2.2; a test asserts them one by one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Final
 

@@ -4,8 +4,6 @@ A parser takes a file's value, or the text of a variable, and raises InvalidValu
 that have parameters (a range, the choices) return a parser.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence

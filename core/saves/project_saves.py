@@ -1,7 +1,5 @@
 """Each project's saves: state, cost and rates; the plugin's fit and its messages."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Final

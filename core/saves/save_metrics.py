@@ -1,7 +1,5 @@
 """What saves cost, compared with what is expected, how long they took and how often they failed."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -3,8 +3,6 @@
 A save begins with the text in which the plugin's Stop hook asks for it; it names categories.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable
 from enum import StrEnum

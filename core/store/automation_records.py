@@ -1,7 +1,5 @@
 """Recoveries and automatic runs, kept across restarts, and how often the client may be run."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from sqlite3 import Connection

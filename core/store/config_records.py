@@ -6,8 +6,6 @@ record with a problem has only what could still be read.
 Each function that stores them is one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from sqlite3 import Connection

@@ -1,7 +1,5 @@
 """Opens the store: one writer, readers that never wait, and a rebuild when it is damaged."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

@@ -1,7 +1,5 @@
 """How records become rows: the columns of a table have the names of its record's fields."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from functools import cache

@@ -4,8 +4,6 @@ Times are milliseconds since 1970 (UTC), offsets and sizes are bytes, context si
 None means that the client did not report it. A record's fields are the columns of its table.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

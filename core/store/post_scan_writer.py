@@ -1,7 +1,5 @@
 """What the jobs after a scan still have to compute, and how their results are stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What contexts' growth showed about token counts, and the texts that were counted."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial

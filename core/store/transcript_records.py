@@ -6,8 +6,6 @@ Records of a transcript are array-like, because another process than the one tha
 read them. The fields of a record are the columns of its table, by name.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 from typing import Final
 

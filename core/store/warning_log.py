@@ -1,7 +1,5 @@
 """The warning log: what was logged, which contexts are still to be evaluated, and what is added."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from sqlite3 import Connection
 from typing import Any, Final

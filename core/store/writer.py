@@ -1,7 +1,5 @@
 """The one way transcript records enter the store: offset and rows in one transaction."""
 
-from __future__ import annotations
-
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

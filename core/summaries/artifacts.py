@@ -1,7 +1,5 @@
 """What a conversation used (files, names, decisions, rules, todos), and what a compaction lost."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator

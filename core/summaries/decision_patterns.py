@@ -5,8 +5,6 @@ The cue patterns are broad and cheap: "the prompt never warns" matches one. `fin
 `tests/bench/bench_stated.py` measures them on labelled sentences of recorded sessions.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Extract by rules, without a model, every fact that a summary of a conversation can hold."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Sources: requirements 2.2.2, 003-05, 003-17, 003-18, 003-28 and 003-32.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final

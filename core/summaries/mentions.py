@@ -1,7 +1,5 @@
 """Find the names and facts in a text, and whether a text mentions a name, a file or a sentence."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator

@@ -3,8 +3,6 @@
 A request never shows its key: not in an error, and not to another host.
 """
 
-from __future__ import annotations
-
 import http.client
 import subprocess
 import tempfile

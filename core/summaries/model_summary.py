@@ -1,7 +1,5 @@
 """A summary by a model: the request, its retries, the prompt, the answer's check and its cache."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import time

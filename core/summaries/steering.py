@@ -1,7 +1,5 @@
 """The essentials that a compaction is asked to keep, and which of them its summary omitted."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 from typing import Final

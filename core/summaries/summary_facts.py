@@ -4,8 +4,6 @@ Sources of the templates: four sections, requirement 001-26; five, the SDK's (co
 eight, oh-my-opencode 4 (5.1, 1.2.14); eleven, compaction.md 5.2.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

@@ -4,8 +4,6 @@ No query is an error: what is no filter is a word, and a filter with an invalid 
 reported and left out.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Sequence

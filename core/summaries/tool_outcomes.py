@@ -1,7 +1,5 @@
 """What the tool calls did: files touched, calls that failed, and jobs still running."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterable

@@ -1,7 +1,5 @@
 """What Claude Code adds to a conversation: notifications, teammates' messages, attachments."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

@@ -4,8 +4,6 @@ Texts are as the model reads them, control characters included, because they are
 edited; sanitize them before you show them. Names and paths are sanitized already.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Reversible, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Reads a transcript as conversation entries, each with the parts of its message."""
 
-from __future__ import annotations
-
 import io
 import re
 from collections.abc import Iterable, Iterator

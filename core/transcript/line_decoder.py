@@ -3,8 +3,6 @@
 Fields that are long or that differ by client version stay raw bytes until they are needed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any, Final, TypeVar

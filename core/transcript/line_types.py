@@ -4,8 +4,6 @@ Sources for the types, which are those of Claude Code 1.0 to 2.1.329: claude-cod
 2.7 to 2.9, claude-code-live, and the tables by which client 2.1.329 decides what it keeps of each.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import Final

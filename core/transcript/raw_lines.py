@@ -1,7 +1,5 @@
 """Raw transcript lines: complete last lines, lone surrogates, short keys, timestamps."""
 
-from __future__ import annotations
-
 import json
 import re
 from datetime import UTC, datetime

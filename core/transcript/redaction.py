@@ -5,8 +5,6 @@ for what gitleaks finds in other ways: passwords in addresses and assignments, h
 that are shorter or longer than today's.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Removes from text what a terminal would act on; every text of a transcript passes here once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from functools import lru_cache

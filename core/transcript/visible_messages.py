@@ -4,8 +4,6 @@ The parent chain leads from the newest entry back to the first, as the client fo
 entries are then ordered and paired as the API requires.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """The command line: what other programs may rely on."""
 
-from __future__ import annotations
-
 import sys
 from typing import NoReturn
 

@@ -1,7 +1,5 @@
 """How a command ends: exit codes, and one line on stderr for each expected failure."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """The options that every command shares, accepted before and after the command's name."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The store for one command: brought up to date, rebuilt where damaged, held at one commit."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import time

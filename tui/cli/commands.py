@@ -1,7 +1,5 @@
 """The commands of `ctxtop`, and those that read the store and print."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import time

@@ -1,7 +1,5 @@
 """`ctxtop compact`, `undo`, `receipts` and `trigger`: plan, apply and take back a compaction."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import closing
 from pathlib import Path

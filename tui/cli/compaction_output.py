@@ -1,7 +1,5 @@
 """Plans, receipts and the history for people and programs; one operation in full."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final

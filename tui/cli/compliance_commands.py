@@ -1,7 +1,5 @@
 """`ctxtop check`, `compliance` and `findings`: how agents return, and what reviewers found."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path

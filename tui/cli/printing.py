@@ -1,7 +1,5 @@
 """Prints what commands return: tables, colours where a terminal shows them, JSON."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import shlex

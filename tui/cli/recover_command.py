@@ -1,7 +1,5 @@
 """`ctxtop recover`: repair a session that ended because its prompt was too long."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Sequence
 from textwrap import wrap

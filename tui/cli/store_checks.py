@@ -1,7 +1,5 @@
 """All checks of `ctxtop doctor` in their order, and those of what the store holds."""
 
-from __future__ import annotations
-
 import os
 import shlex
 import sqlite3

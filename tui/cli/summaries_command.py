@@ -1,7 +1,5 @@
 """`ctxtop summaries` and `ctxtop diff`: list summaries, and compare them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

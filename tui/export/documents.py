@@ -1,7 +1,5 @@
 """Records as CSV and Markdown, and the file that an export is written to."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

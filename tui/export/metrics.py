@@ -1,7 +1,5 @@
 """Metrics of sessions and of the fleet, for Prometheus (scraped here) and as OTLP/HTTP requests."""
 
-from __future__ import annotations
-
 import hmac
 import sys
 import threading

@@ -1,7 +1,5 @@
 """ASCII for our signs and for everything that Textual draws, for terminals that know no more."""
 
-from __future__ import annotations
-
 from typing import Final
 
 # No two signs that can stand in one column share an ASCII sign.

@@ -1,7 +1,5 @@
 """A compaction's report in words: what was lost or cleared, thrash; and the loss as a prompt."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from textwrap import wrap
 from typing import Final

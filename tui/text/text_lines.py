@@ -1,7 +1,5 @@
 """Long texts as lines of a given width, and the rows and headings of reports."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """A timeline in words: the turn under the cursor, what happened at it, all events as rows."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Final
 

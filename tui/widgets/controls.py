@@ -1,7 +1,5 @@
 """Controls in one line: filter input, filter chips, a choice among words, a slider."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate

@@ -1,7 +1,5 @@
 """Scrolling text: a pane that draws only visible lines, and pagers for other widgets."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """The timeline widget: a context over its turns, with a cursor and zoom."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import ClassVar, Final
 

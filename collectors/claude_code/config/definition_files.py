@@ -1,7 +1,5 @@
 """Definitions of agents and skills: front matter, size, and the plugins they come from."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The files in which claude-memory records a save's progress, wherever versions put them."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """What agents return: in a tool result, a notification or a message, or when asked for it."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Iterator

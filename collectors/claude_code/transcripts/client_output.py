@@ -1,7 +1,5 @@
 """What hooks, local commands (/context, /model) and API errors leave in a transcript."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import Final

@@ -1,7 +1,5 @@
 """Collects the records of one run of a transcript's lines, and bounds every text in them."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar

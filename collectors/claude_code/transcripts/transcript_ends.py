@@ -3,8 +3,6 @@
 For callers that cannot wait for the whole file.
 """
 
-from __future__ import annotations
-
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator

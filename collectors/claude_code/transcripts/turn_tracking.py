@@ -1,7 +1,5 @@
 """What spans several lines: answers, agents' steps, open tool calls, uncounted lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final

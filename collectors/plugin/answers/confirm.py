@@ -1,7 +1,5 @@
 """Feature `confirm`: tell a session once how a compaction ended that ctxtop asked for."""
 
-from __future__ import annotations
-
 import os
 
 from .. import compact_requests

@@ -1,7 +1,5 @@
 """Parses the API's refusals of requests that exceed the context window, in every known wording."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Sequence

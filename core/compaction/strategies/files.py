@@ -1,7 +1,5 @@
 """Level 0: make the file smaller without changing what the model sees."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """Levels 3, 4 and 6: stubs for old results, call inputs and prose, naming what only they held."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import partial

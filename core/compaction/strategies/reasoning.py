@@ -1,7 +1,5 @@
 """Level 5: drop thinking, always as whole blocks."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Final

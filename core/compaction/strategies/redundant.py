@@ -1,7 +1,5 @@
 """Levels 1 and 2: remove what the context repeats elsewhere, or what something newer supersedes."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -1,7 +1,5 @@
 """Levels 7 and 8: a summary of the older messages, a cut, a revert to a prompt, or a hand-off."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final

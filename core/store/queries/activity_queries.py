@@ -1,7 +1,5 @@
 """What sessions are doing, what they spent, and which sessions they are related to."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from sqlite3 import Connection

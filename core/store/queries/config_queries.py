@@ -1,7 +1,5 @@
 """The client's configuration and claude-memory's saves; deleted files only on request."""
 
-from __future__ import annotations
-
 from sqlite3 import Connection
 from typing import Any, Final, NamedTuple
 

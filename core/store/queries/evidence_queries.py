@@ -1,7 +1,5 @@
 """What the whole store shows about windows and triggers, and how far off forecasts were."""
 
-from __future__ import annotations
-
 from sqlite3 import Connection
 from typing import Final
 

@@ -1,7 +1,5 @@
 """ctxtop's own logs, and the newest events of all sessions for the log page."""
 
-from __future__ import annotations
-
 from sqlite3 import Connection
 
 import msgspec

@@ -1,7 +1,5 @@
 """Sessions, their compactions and fill, and the state of the store itself."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from sqlite3 import Connection

@@ -1,7 +1,5 @@
 """Reads the agents' results and judges each run by the policy of its project."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection

@@ -1,7 +1,5 @@
 """Reads sessions and agents from the store and measures them, once or after each commit."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property

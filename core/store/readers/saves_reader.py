@@ -1,7 +1,5 @@
 """Reads the saves of all projects at one commit of the store, and follows their states."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from sqlite3 import Connection
 from typing import Final

@@ -1,7 +1,5 @@
 """Finds the summaries that match a query, and reads them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from sqlite3 import Connection

@@ -1,7 +1,5 @@
 """Reads a context's turns, compactions and events from the store, as a timeline."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterator, Sequence
 from sqlite3 import Connection

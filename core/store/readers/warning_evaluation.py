@@ -5,8 +5,6 @@ warning is never changed. When better evidence of the window comes later, a thre
 higher warns again once it is reached there; one that lies lower does not warn twice.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from sqlite3 import Connection
 

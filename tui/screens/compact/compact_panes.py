@@ -1,7 +1,5 @@
 """The compact page's panes: the options, the operations, and the buttons that apply them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """The log page: events of the past and of now, following the end."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from functools import partial
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """What fills a session's context, and the sources of its numbers."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

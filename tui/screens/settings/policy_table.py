@@ -1,7 +1,5 @@
 """A policy with its sources and the files that can set its values, as rows by area."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Two summaries side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final

@@ -1,7 +1,5 @@
 """What a summary names, what it leaves out, and the messages that it replaced."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass

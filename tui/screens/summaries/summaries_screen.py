@@ -1,7 +1,5 @@
 """The summaries' page: agent results, compaction summaries and plans, searched and filtered."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
