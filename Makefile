@@ -81,6 +81,9 @@ bench-compaction: $(VENV)/.test ## Measure what compaction frees and keeps, besi
 metrics: $(VENV)/.test ## Print the size and structure of the code
 	@$(BIN)/python -m tests.metrics
 
+texts: $(VENV)/.test ## Print every text of the program with its place, for proofreading
+	@$(BIN)/python -m tests.texts
+
 screenshots: $(VENV)/.check ## Redraw the pictures and the recording from the demo
 	$(BIN)/python screenshots/make.py
 	$(BIN)/python screenshots/record.py
@@ -88,4 +91,4 @@ screenshots: $(VENV)/.check ## Redraw the pictures and the recording from the de
 clean: ## Remove everything that make created
 	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics screenshots clean
+.PHONY: help run demo test test-client prove prove-engine lint check types bench bench-accuracy bench-compaction metrics texts screenshots clean
