@@ -51,7 +51,7 @@ test-client: $(VENV)/.client ## Compare ctxtop with the real client, without a n
 	$(BIN)/python -m pytest tests/client
 
 prove: $(VENV)/.client ## Test every strategy, mode and recovery step on every session of the real client
-	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py)
+	$(BIN)/python -m pytest --all-pairs $(addprefix tests/client/test_,strategies.py modes.py compacting.py recovery.py project.py edits_of_the_lab.py)
 
 lint: $(VENV)/.check ## Check format and lint rules
 	$(BIN)/ruff format --check .

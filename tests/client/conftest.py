@@ -27,6 +27,10 @@ INVALID = "invalid_requests"
 """Marks a test that lets the client send what the API refuses."""
 
 
+ONLY_ALL_PAIRS = "only_all_pairs"
+"""Marks a test that `make prove` runs and CI leaves out."""
+
+
 class Table:
     """Rows that the end of a run shows."""
 
@@ -51,7 +55,15 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_PROOFS] = Proofs()
     config.stash[_TABLE] = Table()
     config.stash[_RATIOS] = {}
+    config.addinivalue_line("markers", f"{ONLY_ALL_PAIRS}: runs with --all-pairs only")
     config.addinivalue_line("markers", f"{INVALID}: lets the client send what the API refuses")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not config.getoption("--all-pairs"):
+        for item in items:
+            if ONLY_ALL_PAIRS in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="run by `make prove`"))
 
 
 def pytest_terminal_summary(

@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 
     from .lab import Lab
 
+pytestmark = pytest.mark.only_all_pairs
+"""They describe the client alone: only another client can change what they find."""
+
 Json = dict[str, Any]
 Lines = list[Json]
 

@@ -68,10 +68,10 @@ def test_turns_with_tools_errors_and_compactions(lab: Lab) -> None:
     ("prompt", "edits"),
     [
         pytest.param(SIDE_BY_SIDE, CUTS, id="cuts"),
-        pytest.param(STREAMED, CUTS, id="cuts, streamed"),
+        pytest.param(STREAMED, CUTS, id="cuts, streamed", marks=pytest.mark.only_all_pairs),
         pytest.param(SIDE_BY_SIDE, BRANCHES, id="branches"),
-        pytest.param(SIDE_BY_SIDE, DAMAGES, id="damages"),
-        pytest.param(SIDE_BY_SIDE, BOUNDARIES, id="boundaries"),
+        pytest.param(SIDE_BY_SIDE, DAMAGES, id="damages", marks=pytest.mark.only_all_pairs),
+        pytest.param(SIDE_BY_SIDE, BOUNDARIES, id="boundaries", marks=pytest.mark.only_all_pairs),
         pytest.param(STREAMED, BOUNDARIES, id="boundaries, streamed"),
     ],
 )

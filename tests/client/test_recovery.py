@@ -100,7 +100,7 @@ KINDS: Final[dict[str, Callable[[Lab, str], str]]] = {
 
 PAIRS: Final = tuple((kind, model) for kind in KINDS for model in (SMALL, LARGE))
 FIRST: Final = (("side by side", LARGE), ("edits", SMALL), ("compacted", LARGE))
-"""Without --all-pairs: each kind and each model, in about a minute."""
+"""Without --all-pairs: each kind, each model and each step."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -109,15 +109,23 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("resume", ["continue", "last_prompt"] if everything else ["continue"])
     if "pair" in metafunc.fixturenames:
         pairs = PAIRS if everything else FIRST
-        metafunc.parametrize("pair", pairs, ids=[f"{kind}-{model}" for kind, model in pairs])
+        ids = [f"{kind}-{model}" for kind, model in pairs]
+        if "steps" in metafunc.fixturenames:
+            steps = [STEPS if everything else STEPS[number::3] for number in range(len(pairs))]
+            both = list(zip(pairs, steps, strict=True))
+            metafunc.parametrize(("pair", "steps"), both, ids=ids)
+        else:
+            metafunc.parametrize("pair", pairs, ids=ids)
 
 
-def test_each_step_in_the_client(lab: Lab, table: Table, pair: tuple[str, str]) -> None:
+def test_each_step_in_the_client(
+    lab: Lab, table: Table, pair: tuple[str, str], steps: tuple[RecoveryStep, ...]
+) -> None:
     kind, model = pair
     lab.write_settings({"autoCompactEnabled": False})
     talk = KINDS[kind](lab, model)
     ended = path_of(lab, too_long(lab, talk, model))
-    for step in STEPS:
+    for step in steps:
         session_id = write_edited(ended, lambda lines: lines)
         found: list[Recovery] = []
 
