@@ -3,12 +3,11 @@
 Agents' own files are read as they are now, before anything of them is stored.
 """
 
-from __future__ import annotations
-
 import os
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -35,10 +34,6 @@ from ...core.transcript.sanitize import sanitize_text
 from .discover import AGENT_PREFIX, META_SUFFIX, TRANSCRIPT_SUFFIX, FoundFile, read_agent_meta
 from .transcripts import transcript_ends
 from .transcripts.agent_results import STARTED_STATUSES, read_notification, read_returns
-
-if TYPE_CHECKING:
-    import sqlite3
-
 
 _TASK_MARKERS: Final = (
     *(f'"{tool}"'.encode() for tool in sorted({*TODO_TOOLS, PLAN_TOOL})),

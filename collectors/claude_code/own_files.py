@@ -1,7 +1,5 @@
 """ctxtop's own files beside its store: reads logs and receipts, writes status line files."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re
@@ -9,7 +7,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -25,11 +23,9 @@ from ...core.store.writer import StaleTailError, Writer
 from ..plugin.plugin_log import FOLDER_MODE, ROTATE_BYTES, log_folder
 from ..plugin.state_files import write_atomically
 from ..plugin.statusline import STATUS_FILE_VERSION, status_folder, status_path
+from ..policy_files import PolicyFiles
 from .own_log_records import read_log
 from .tail import TailChange, read_open_tail, split_lines
-
-if TYPE_CHECKING:
-    from ..policy_files import PolicyFiles
 
 
 class ReceiptFollower:

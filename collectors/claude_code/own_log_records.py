@@ -1,10 +1,8 @@
 """Decodes records of ctxtop's own logs: hooks, status lines, measurements, answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -22,10 +20,7 @@ from ...core.transcript.line_decoder import Count, Dollars, RawUsage
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
 from ..plugin.plugin_log import RECORD_VERSION
 from .registry import UnixMs
-
-if TYPE_CHECKING:
-    from .tail import RawLine
-
+from .tail import RawLine
 
 DecodedT = TypeVar("DecodedT")
 

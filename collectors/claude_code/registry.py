@@ -1,13 +1,11 @@
 """Which sessions are open in a running client, and that client's environment."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -16,10 +14,7 @@ from ...core.measure.models import has_registry_entry
 from ...core.measure.window import AUTO_COMPACT_OPTION, AUTO_COMPACT_VARIABLES
 from ...core.store.transcript_records import LiveSession
 from ...core.transcript.sanitize import sanitize_text, sanitize_title
-
-if TYPE_CHECKING:
-    from .discover import ClaudeFolder
-
+from .discover import ClaudeFolder
 
 _AUTOCOMPACT_VALUE: Final = re.compile(r"(?i)auto|\d{1,9}[km]?")
 """A value of the option; anything else is a word of a prompt."""

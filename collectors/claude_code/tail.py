@@ -1,14 +1,12 @@
 """Reads what was appended to a file: by byte offset, complete lines only, each once."""
 
-from __future__ import annotations
-
 import hashlib
 import io
 import os
 import time
 from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 import msgspec
 from msgspec.structs import replace
@@ -16,10 +14,7 @@ from msgspec.structs import replace
 from ...core.files.safe_open import open_regular
 from ...core.store.transcript_records import BadLine, TailState
 from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_line_length
-
-if TYPE_CHECKING:
-    from .discover import FoundFile
-
+from .discover import FoundFile
 
 BLOCK_BYTES: Final = 1024 * 1024  # read at once; stays in the processor's cache
 

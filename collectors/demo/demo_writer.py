@@ -1,14 +1,12 @@
 """Keep some sessions of the demo growing, one event at a time, as if people were at work."""
 
-from __future__ import annotations
-
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import cycle, takewhile
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 from .conversation_writer import AnswerUsage, CostTotals, PendingToolCall
 from .demo_conversation import (
@@ -35,9 +33,6 @@ from .demo_transcript import (
     write_file,
 )
 from .stories import LAUNCHES, STORIES, AgentLaunch
-
-if TYPE_CHECKING:
-    import threading
 
 
 def resume_conversation(

@@ -1,17 +1,16 @@
 """Reads configuration files that others may write to, and follows their changes in the store."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from ....core.files.safe_open import NOT_REGULAR_FILE, open_regular
+from ....core.model.problem import ProblemReporter
 from ....core.store.config_records import (
     DefinitionRecord,
     FileMark,
@@ -24,10 +23,6 @@ from ....core.store.queries.config_queries import SeenFile, files_seen
 from ....core.store.writer import Writer
 from ....core.transcript.raw_lines import timestamp_to_ms
 from ....core.transcript.sanitize import sanitize_title
-
-if TYPE_CHECKING:
-    from ....core.model.problem import ProblemReporter
-
 
 MAX_JSON_ITEMS: Final = 100  # of a list or an object; the longest that were seen have about 30
 MAX_JSON_DEPTH: Final = 8  # levels of an object that is kept whole

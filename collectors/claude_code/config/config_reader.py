@@ -1,7 +1,5 @@
 """Keeps the stored configuration current: settings without secrets, definitions, plugins."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -12,9 +10,10 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from ....core.measure.effective_config import MANAGED_DROP_INS_FOLDER
+from ....core.model.problem import ProblemReporter
 from ....core.store.config_records import (
     DEFINITIONS_TABLE,
     SETTINGS_TABLE,
@@ -32,6 +31,7 @@ from ....core.store.config_records import (
 from ....core.store.queries import config_queries as queries
 from ....core.store.writer import Writer
 from ....core.transcript.sanitize import sanitize_path
+from ..discover import ClaudeFolder
 from .config_files import (
     MAX_JSON_ITEMS,
     ConfigPath,
@@ -62,11 +62,6 @@ from .definition_files import (
 )
 from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_plugin
 from .save_files import SystemFolders, find_system_folders
-
-if TYPE_CHECKING:
-    from ....core.model.problem import ProblemReporter
-    from ..discover import ClaudeFolder
-
 
 MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
 _SETTINGS: Final = (
