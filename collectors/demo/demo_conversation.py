@@ -78,13 +78,11 @@ class MainConversation(ConversationWriter):
             if self.turns == 0:
                 self._write_modes()
             chain.add_file_history(line_id)
-            fields: DemoJson = {"permissionMode": "auto", "origin": {"kind": "human"}}
-            fields |= {"promptSource": "typed", "turnOrigin": "human"}
+            fields = shape("turn of a person")
         else:
             chain.queue(text)
             line_id = chain.ids.uuid()
-            fields = {"permissionMode": "bypassPermissions"}
-            fields |= {"promptSource": "sdk", "turnOrigin": "sdk"}
+            fields = shape("turn of a program")
         self.turns += 1
         self.prompt_id = chain.ids.uuid()
         chain.lines_since_prompt.clear()
@@ -102,12 +100,12 @@ class MainConversation(ConversationWriter):
         # After a compaction its own lines have opened the conversation already.
         if self.compactions == 0:
             self.add_opening()
-        self.add_tokens_left(self.spent_tokens, {})
+        self.add_tokens_left({})
         self.add_session()
         self._settle()
 
     def _settle(self) -> None:
-        self.add_system(self.requests.system)
+        self.add_system()
         self.requests.add_message("system", [text_block(filler_text(900))])
         if self.model.effort is not None:
             self.requests.pending[-1]["output_config"] = {"effort": self.model.effort}
@@ -125,12 +123,8 @@ class MainConversation(ConversationWriter):
             seconds = (self.chain.clock.at - self.turn_began).total_seconds()
         self.chain.add(shape("stop hook"), {"toolUseID": self.chain.ids.uuid()} | self.lineage)
         if self.is_typed:
-            duration: DemoJson = {
-                "type": "system",
-                "subtype": "turn_duration",
-                "durationMs": int(seconds * 1000),
-                "messageCount": len(self.chain.lines_since_prompt),
-            }
+            lines = len(self.chain.lines_since_prompt)
+            duration = shape("turn duration", ms=int(seconds * 1000), lines=lines)
             self.chain.add(duration, {"isMeta": False})
         self.write_titles()
 
@@ -363,7 +357,7 @@ class AgentConversation(ConversationWriter):
         self.add_environment()
         self.add_skills()
         self.add_session()
-        self.add_system(self.requests.system)
+        self.add_system()
         self.requests.add_message("user", [text_block(self.task.prompt)])
         self.requests.add_message("system", [text_block(filler_text(500))])
 
