@@ -96,10 +96,6 @@ def thinking_block(size: int) -> DemoJson:
     return {"type": "thinking", "thinking": "", "signature": signature}
 
 
-def tool_use_block(tool_use_id: str, call: DemoToolCall) -> DemoJson:
-    return {"type": "tool_use", "id": tool_use_id, "name": call.name, "input": call.input}
-
-
 def tool_result_block(tool_use_id: str, output: str | list[DemoJson]) -> DemoJson:
     return {"tool_use_id": tool_use_id, "type": "tool_result", "content": output}
 
@@ -273,7 +269,7 @@ class ConversationWriter:
     ) -> PendingToolCall:
         """Write an answer that calls a tool; `before` are blocks in front of the text."""
         tool_use_id = self.chain.ids.tool_use()
-        blocks = [*before, text_block(say), tool_use_block(tool_use_id, call)]
+        blocks = [*before, text_block(say), call.block(tool_use_id)]
         return PendingToolCall(self.answer(blocks, tokens, output)[-1], tool_use_id, call)
 
     def tool_result(self, pending: PendingToolCall) -> None:

@@ -16,7 +16,6 @@ from .conversation_writer import (
     text_block,
     thinking_block,
     tool_result_block,
-    tool_use_block,
 )
 from .demo_data import (
     CLIENT,
@@ -178,7 +177,7 @@ class MainConversation(ConversationWriter):
         ids = self.chain.ids
         calls = [(TASKS[name], ids.agent(), ids.tool_use()) for name in tasks]
         blocks = [thinking_block(240), text_block(say)]
-        blocks += [tool_use_block(tool_use_id, agent_call(task)) for task, _, tool_use_id in calls]
+        blocks += [task.call().block(tool_use_id) for task, _, tool_use_id in calls]
         lines = self.answer(blocks, tokens, 260 * len(tasks))
         self.write_titles()
         self.agents += len(tasks)
@@ -302,19 +301,6 @@ class MainConversation(ConversationWriter):
 
 AGENT_FIRST_TOKENS = 9_400  # an agent's first request: its prompt, its tools, its skill
 AGENT_CALL_TOKENS = 3_150  # what one more call adds to an agent's context
-
-
-def agent_transcript(transcript: Path, agent_id: str) -> Path:
-    return transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
-
-
-def agent_call(task: AgentTask) -> DemoToolCall:
-    arguments = {
-        "description": task.description,
-        "subagent_type": task.kind,
-        "prompt": task.prompt,
-    }
-    return DemoToolCall("Agent", arguments, task.result, {})
 
 
 class AgentConversation(ConversationWriter):

@@ -22,7 +22,7 @@ from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
 from ..claude_code.registry import linux_stat_field
 from .conversation_writer import text_block
-from .demo_data import CLIENT, CURRENT_VERSION, FILES, MODELS, RAW, DemoJson, shape
+from .demo_data import CLIENT, CURRENT_VERSION, FILES, MODELS, RAW, DemoJson, client_text, shape
 from .demo_transcript import (
     DemoClock,
     DemoSession,
@@ -33,7 +33,6 @@ from .demo_transcript import (
     TranscriptChain,
     encode_json,
     format_time,
-    project_slug,
     replace_file,
     set_time,
     to_millis,
@@ -205,7 +204,7 @@ def _store_automatic_runs(store: Path, sessions: dict[str, DemoSession], now: da
             automation_records.end_automatic_run(writer.connection, record)
 
 
-RESULT_FILE, TRIAGE_FILE = "last-save-result.json", "triage-data.json"
+RESULT_FILE: Final = "last-save-result.json"
 PENDING_FILE: Final = ".triage-pending.json"
 
 _RESULT_DELAY: Final = timedelta(seconds=2)  # between the save's files and what was staged for it
@@ -288,12 +287,13 @@ def _write_save_session(
         ids.uuid(), str(project), CURRENT_VERSION, "cli", "main", "calm-saving-heron"
     )
     clock = DemoClock(end - timedelta(minutes=4), timedelta(seconds=4), end)
-    sink = FileBuffer(root / "projects" / project_slug(str(project)) / f"{origin.session_id}.jsonl")
+    sink = FileBuffer(origin.transcript(root))
     talk = _SaveConversation(TranscriptChain(origin, ids, clock, sink))
     talk.user(f"Tidy up {story.name} before the release.")
     talk.say("Done: the release notes are in CHANGELOG.md.", 600)
     for _ in range(story.refires + 1):
-        talk.user(_feedback(story), {"isMeta": True})
+        feedback = "inline_save_feedback" if story.is_inline else "save_feedback"
+        talk.user(client_text(feedback), {"isMeta": True})
         if story.is_inline:
             talk.save_inline(story.name)
         else:
@@ -302,24 +302,6 @@ def _write_save_session(
         clock.at = clock.end = end + timedelta(seconds=15)
         talk.user("Thanks, that is all.")
     sink.save()
-
-
-def _feedback(story: SaveStory) -> str:
-    names = ("decision", "runbook")
-    lines = [
-        "Stop hook feedback:",
-        "The following items should be saved as memories before stopping:",
-        *(f"- [{name.upper()}] score 0.72" for name in names),
-        "",
-    ]
-    if story.is_inline:
-        categories = [{"category": name, "score": 0.7} for name in names]
-        data = json.dumps({"categories": categories}, indent=2)
-        lines.append(f"<triage_data>\n{data}\n</triage_data>")
-    else:
-        path = f".claude/memory/.staging/{TRIAGE_FILE}"
-        lines.append(f"<triage_data_file>{path}</triage_data_file>")
-    return "\n".join(lines)
 
 
 @dataclass

@@ -51,6 +51,10 @@ class LineOrigin:
             "gitBranch": self.branch,
         }
 
+    def transcript(self, root: Path) -> Path:
+        """Return the session's file in the client's folder."""
+        return root / "projects" / project_slug(self.cwd) / f"{self.session_id}.jsonl"
+
 
 def encode_json(content: object) -> bytes:
     """Return JSON as the client writes it: compact, with no newline at its end."""
@@ -310,6 +314,9 @@ class SessionBuilder:
     @property
     def transcript(self) -> Path:
         return self.chain.sink.path
+
+    def agent_transcript(self, agent_id: str) -> Path:
+        return self.transcript.with_suffix("") / "subagents" / f"agent-{agent_id}.jsonl"
 
     def next_call(self, growth: int) -> DemoToolCall:
         """Return the next tool call, sized by the tokens that it brings."""

@@ -15,7 +15,6 @@ from .demo_conversation import (
     AgentConversation,
     LaunchedAgent,
     MainConversation,
-    agent_transcript,
 )
 from .demo_data import TEXTS, DemoJson, client_text
 from .demo_folder import DemoFolder, find_entry, set_status
@@ -171,7 +170,7 @@ class GrowingSession:
 
     def _begin_agent(self, agent: LaunchedAgent) -> AgentConversation:
         talk = self.talk
-        path = agent_transcript(talk.builder.transcript, agent.agent_id)
+        path = talk.builder.agent_transcript(agent.agent_id)
         talk.builder.transcript.stat()  # a folder that somebody removed must not come back
         write_file(path, b"")
         run = AgentConversation(talk, agent, LineAppender(path), talk.chain.clock)
