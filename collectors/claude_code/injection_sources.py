@@ -47,10 +47,10 @@ class SessionTasks(msgspec.Struct, frozen=True):
     plan: str = ""
 
 
-def read_tasks(path: Path, start: int = 0) -> SessionTasks:
+def read_tasks(path: Path) -> SessionTasks:
     todos, plan = TodoList(), ""
     calls: dict[str, NamedToolCall] = {}
-    for offset, number, data in iter_lines(path, start):
+    for offset, number, data in iter_lines(path):
         if not any(mark in data for mark in _TASK_MARKERS):
             continue
         entry = decode_entry(offset, data, calls, number)

@@ -86,7 +86,8 @@ def read_open_tail(file: BinaryIO, before: TailState, block_bytes: int = BLOCK_B
     unsettled = last > 0 and not _has_settled(status)
     if end or (last and not unsettled):
         block = LineBlock(before.offset, data, end if unsettled else end + last)
-        return _grown_by(file, status, behind, block, unsettled=unsettled)
+        after = _state_after(file, status, behind, block)
+        return _grown(after, block, unsettled=unsettled)
     if len(data) < block_bytes:
         return TailRead(TailChange.NONE, _with_status(status, before), unterminated=unsettled)
     return _read_long_line(file, status, before, behind, data)
@@ -223,13 +224,13 @@ def _read_long_line(
         block = LineBlock(before.offset, file.read(length), length)
         if len(block.data) < length:
             return TailRead(TailChange.NONE, _with_status(status, before))
-        return _grown_by(file, status, behind, block)
+        return _grown(_state_after(file, status, behind, block), block)
     offset = before.offset + length
     anchor = _hash(_read_anchor(file, offset))
     reason = f"longer than {MAX_LINE_BYTES >> 20} MiB"
     bad = (BadLine(before.offset, length - 1, reason),)
     after = _with_status(status, TailState(offset=offset, anchor=anchor))
-    return _result(after, LineBlock(), bad)
+    return _grown(after, LineBlock(), bad)
 
 
 def _read_unterminated_long_line(
@@ -242,21 +243,11 @@ def _read_unterminated_long_line(
     last = complete_line_length(data)
     if not last or not _has_settled(status):
         return TailRead(TailChange.NONE, _with_status(status, before), unterminated=last > 0)
-    return _grown_by(file, status, behind, LineBlock(before.offset, data, last))
+    block = LineBlock(before.offset, data, last)
+    return _grown(_state_after(file, status, behind, block), block)
 
 
-def _grown_by(
-    file: BinaryIO,
-    status: os.stat_result,
-    behind: bytes,
-    block: LineBlock,
-    *,
-    unsettled: bool = False,
-) -> TailRead:
-    return _result(_state_after(file, status, behind, block), block, unsettled=unsettled)
-
-
-def _result(
+def _grown(
     after: TailState, block: LineBlock, bad: tuple[BadLine, ...] = (), *, unsettled: bool = False
 ) -> TailRead:
     more = after.offset < after.size

@@ -1,9 +1,7 @@
 """Write the demo's config folder, claude-memory's saves, and what happened before."""
 
-import hashlib
 import json
 import os
-from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -16,7 +14,6 @@ import msgspec
 from ...core.files.file_operations import make_private_folder
 from ...core.saves.save_status import SaveState
 from ...core.store import automation_records
-from ...core.store.config_records import StagingLocation
 from ...core.store.transcript_records import LogKind
 from ...core.store.writer import Writer
 from ..claude_code.own_files import own_log_folder
@@ -218,7 +215,7 @@ class SaveStory(msgspec.Struct, frozen=True):
     state: SaveState
     ago: dict[str, int]  # as timedelta's arguments
     files: dict[str, DemoJson | str]
-    location: StagingLocation = StagingLocation.PROJECT
+    is_global: bool = False  # staged beside the settings, as by the first versions
     is_inline: bool = False  # the triage data is in the transcript, and the session itself saves
     refires: int = 0
     has_reply: bool = True  # a person said something after it
@@ -235,13 +232,10 @@ class DemoSave:
     state: SaveState
 
 
-def make_demo_saves(
-    root: Path, work: Path, now: datetime, bases: Mapping[StagingLocation, Path] | None = None
-) -> tuple[DemoSave, ...]:
+def make_demo_saves(root: Path, work: Path, now: datetime) -> tuple[DemoSave, ...]:
     """Write a session and the staged files of each story; return the truth about them.
 
-    `root` is Claude Code's folder, `work` a folder for the projects. A staging folder outside of
-    its project is made only below its location's folder in `bases`, else inside the project.
+    `root` is Claude Code's folder, `work` a folder for the projects.
     """
     ids = IdGenerator(Random("saves"))  # noqa: S311 - the same every time, not secret
     made = []
@@ -249,24 +243,10 @@ def make_demo_saves(
         project, at = work / story.name, now - timedelta(**story.ago)
         make_private_folder(project)
         _write_save_session(story, root, project, at, ids)
-        folder = root
-        if story.location is not StagingLocation.GLOBAL:
-            folder = _staging_folder(story.location, project, bases or {})
+        folder = root if story.is_global else project / ".claude" / "memory" / ".staging"
         _write_staged_files(story, folder, project, at)
         made.append(DemoSave(project, story.state))
     return tuple(made)
-
-
-def _staging_folder(
-    location: StagingLocation, project: Path, bases: Mapping[StagingLocation, Path]
-) -> Path:
-    if location not in bases:
-        return project / ".claude" / "memory" / ".staging"
-    seed = os.path.realpath(project)
-    if location is not StagingLocation.TMP:
-        seed = f"{os.geteuid()}:{seed}"
-    mark = hashlib.sha256(seed.encode()).hexdigest()[:12]
-    return bases[location] / f".claude-memory-staging-{mark}"
 
 
 def _write_staged_files(story: SaveStory, folder: Path, project: Path, at: datetime) -> None:
