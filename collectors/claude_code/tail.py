@@ -17,18 +17,7 @@ from ...core.transcript.raw_lines import LINE_PADDING, MAX_LINE_BYTES, complete_
 from .discover import FoundFile
 
 BLOCK_BYTES: Final = 1024 * 1024  # read at once; stays in the processor's cache
-
-
 ANCHOR_BYTES: Final = 4096  # hashed before the offset: a removed line shifts them
-SAMPLE_COUNT: Final = 32
-SAMPLE_BYTES: Final = 512
-"""Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
-
-They find edits of the same length in a file that grew before it was read again: all in a file of
-up to 20 KiB, and in a larger one those that touch a sample. A file that changed without growing
-is always read again from the start.
-"""
-
 SETTLE_S: Final = 0.25
 """A client writes a line with its line end: a line without one for this long stays without."""
 
@@ -166,6 +155,16 @@ def _read_anchor(file: BinaryIO, offset: int) -> bytes:
 
 def _hash(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
+SAMPLE_COUNT: Final = 32
+SAMPLE_BYTES: Final = 512
+"""Hashed as well, spread evenly over all that was read: 16 KiB of a file of any size, 0.1 ms.
+
+They find edits of the same length in a file that grew before it was read again: all in a file of
+up to 20 KiB, and in a larger one those that touch a sample. A file that changed without growing
+is always read again from the start.
+"""
 
 
 def _hash_samples(file: BinaryIO, offset: int) -> str:

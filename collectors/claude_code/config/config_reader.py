@@ -64,32 +64,6 @@ from .memory_saves_reader import MemoryPluginFollower, SaveFollower, is_memory_p
 from .save_files import SystemFolders, find_system_folders
 
 MAX_SETTINGS_BYTES: Final = 1024 * 1024  # bytes; long lists of permissions make about 50,000
-_SETTINGS: Final = (
-    "model autoCompactEnabled autoCompactWindow precomputeCompactionEnabled idleCompaction "
-    "disableAllHooks allowManagedHooksOnly cleanupPeriodDays outputStyle"
-)
-_VARIABLES: Final = (
-    "ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL "
-    "ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL "
-    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_AUTO_COMPACT_WINDOW "
-    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE CLAUDE_CODE_DISABLE_1M_CONTEXT "
-    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP CLAUDE_CODE_MAX_CONTEXT_TOKENS "
-    "CLAUDE_CODE_MAX_OUTPUT_TOKENS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS "
-    "CLAUDE_CODE_SKIP_PROMPT_HISTORY CLAUDE_CODE_SUBAGENT_MODEL DISABLE_AUTO_COMPACT "
-    "DISABLE_COMPACT"
-)
-"""Switches of the context (claude-code-formats 3.5, 4.1); any other variable may be a secret."""
-
-_MASK: Final = "…"
-_SECRET_PATTERNS: Final = (
-    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
-    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
-    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
-    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
-    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
-)
-"""Secrets in a command: assignments, headers, keys, URLs."""
 
 
 def read_settings(found: ConfigPath, scope: ConfigScope, project: str | None) -> SettingsFileRecord:
@@ -110,11 +84,40 @@ def _read_fields(data: bytes) -> dict[str, Any]:
     return {"values": _setting_values(settings), "hooks": _read_hooks(settings)}
 
 
+_MASK: Final = "…"
+_SECRET_PATTERNS: Final = (
+    (re.compile(r"(?i)(\w*(?:key|token|secret|passw)\w*\s*[=:]\s*)[^\s\"']+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)(--\w*(?:key|token|secret|passw)[\w-]*[ =])[^\s]+"), rf"\1{_MASK}"),
+    (re.compile(r"(?i)\b(bearer|basic) +[\w.~+/=-]+"), rf"\1 {_MASK}"),
+    (re.compile(r"\b(sk|xox\w|gh\w|glpat|AKIA)[-_]?[\w-]{12,}"), _MASK),
+    (re.compile(r"//[^/\s@]+@"), f"//{_MASK}@"),
+    (re.compile(r"(https?://[^\s?\"']+)\?[^\s\"']*"), rf"\1?{_MASK}"),
+)
+"""Secrets in a command: assignments, headers, keys, URLs."""
+
+
 def mask_secrets(command: str) -> str:
     """Mask everything in a command that looks like a key, a password or a token."""
     for pattern, instead in _SECRET_PATTERNS:
         command = pattern.sub(instead, command)
     return command
+
+
+_SETTINGS: Final = (
+    "model autoCompactEnabled autoCompactWindow precomputeCompactionEnabled idleCompaction "
+    "disableAllHooks allowManagedHooksOnly cleanupPeriodDays outputStyle"
+)
+_VARIABLES: Final = (
+    "ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_DEFAULT_OPUS_MODEL "
+    "ANTHROPIC_DEFAULT_SONNET_MODEL ANTHROPIC_MODEL ANTHROPIC_SMALL_FAST_MODEL "
+    "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE CLAUDE_CODE_AUTO_COMPACT_WINDOW "
+    "CLAUDE_CODE_BLOCKING_LIMIT_OVERRIDE CLAUDE_CODE_DISABLE_1M_CONTEXT "
+    "CLAUDE_CODE_DISABLE_PRECOMPACT_SKIP CLAUDE_CODE_MAX_CONTEXT_TOKENS "
+    "CLAUDE_CODE_MAX_OUTPUT_TOKENS CLAUDE_CODE_SESSIONEND_HOOKS_TIMEOUT_MS "
+    "CLAUDE_CODE_SKIP_PROMPT_HISTORY CLAUDE_CODE_SUBAGENT_MODEL DISABLE_AUTO_COMPACT "
+    "DISABLE_COMPACT"
+)
+"""Switches of the context (claude-code-formats 3.5, 4.1); any other variable may be a secret."""
 
 
 def _setting_values(settings: dict[str, Any]) -> dict[str, SettingValue]:
